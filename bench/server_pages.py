@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Any
 
 from bench.projects import CHAT, make_chat, make_toolsets
 from covalt_git.calls.engine import Request
+from covalt_git.file_edits.uploads import Upload
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.project import Project
 from covalt_git.serving.listen_socket import listen
 from covalt_git.serving.router import router
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
-from covalt_git.workspaces.uploads import Upload
 from covalt_server.app import create_app
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 
-ENGINE = ("covalt_git/git_objects/", "covalt_git/workspaces/", "covalt_git/runtime/")
+ENGINE = ("covalt_git/git_store/", "covalt_git/workspaces/", "covalt_git/runtime/")
 """Packages that keep own copies of primitives."""
 
 

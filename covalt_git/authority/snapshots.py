@@ -16,7 +16,7 @@ from covalt_git.authority.project_facts import project_facts
 from covalt_git.authority.toolset_facts import ReadToolset, tools_of, toolset_facts
 from covalt_git.checks.toolset_checks import read_sources
 from covalt_git.errors import Problem
-from covalt_git.git_objects.revisions import submodules, write_folder
+from covalt_git.git_store.outer_repository import submodules, write_folder
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.reading import Reading, read_yaml, shown_path
 from covalt_git.manifests.state_files import LOCK_FOLDER, read_lock, read_state

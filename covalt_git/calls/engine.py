@@ -28,6 +28,7 @@ from covalt_git.calls.outcomes import (
 from covalt_git.calls.preconditions import check_arguments, check_found, is_read_only, is_waived
 from covalt_git.calls.telemetry import observed, step, waiting
 from covalt_git.catalog.catalog import Catalog, Found
+from covalt_git.conversations import conversation
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.models.calls import (
@@ -41,7 +42,7 @@ from covalt_git.models.project_config import limits_in_force
 from covalt_git.names import check_new_id, new_id
 from covalt_git.runtime import sandbox
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError
-from covalt_git.workspaces import commits, conversation
+from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import waiting_call
 from covalt_git.workspaces.locking import CancelledError, ChatBusyError
 from covalt_git.workspaces.writing import PATIENCE_S, Writer, same, writing

@@ -21,11 +21,12 @@ from covalt_git.calls.approvals import MayNotApproveError
 from covalt_git.calls.concurrent_reads import with_home_paths
 from covalt_git.calls.engine import Request, version_of
 from covalt_git.calls.preconditions import is_waived
+from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values.difference import Difference, differences
 from covalt_git.models.calls import PendingCall
 from covalt_git.names import new_id
-from covalt_git.workspaces import branches, commit_names, commits, materialize
+from covalt_git.workspaces import branches, commits, materialize
 from covalt_git.workspaces.chats import HEADS, ChatStore
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.writing import Writer

@@ -8,9 +8,9 @@ import click
 
 from covalt_git.cli.context import ask, chat_argument, json_option
 from covalt_git.cli.terminal import history_graph, output, result_text
+from covalt_git.conversations.history import layout
 from covalt_git.models.commit_record import CommitRecord
 from covalt_git.operations.chats import manifests
-from covalt_git.workspaces.history import layout
 
 if TYPE_CHECKING:
     from covalt_git.operations.chats.manifests import ManifestDetail, ManifestPage, ManifestRow

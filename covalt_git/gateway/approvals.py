@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from covalt_git.calls.outcomes import CallOutcome, as_recorded
+from covalt_git.conversations import commit_names
 from covalt_git.elicitation.requests import CannotAskError, NotAnsweredError, inquire
 from covalt_git.errors import CovaltError
 from covalt_git.models.elicitation import Question
@@ -18,7 +19,7 @@ from covalt_git.models.project_config import DEFAULT_ANSWER_S
 from covalt_git.names import is_new_id
 from covalt_git.system import file_lock
 from covalt_git.text import display
-from covalt_git.workspaces import commit_names, commits
+from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import waiting_call
 from covalt_git.workspaces.locking import ChatBusyError
 

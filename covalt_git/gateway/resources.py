@@ -19,7 +19,7 @@ from covalt_git.catalog.prompt_content import Content
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import resource_uris, toolset_resources
 from covalt_git.gateway.workspace_tools import BUILTINS, manifest_facts
-from covalt_git.git_objects import is_binary_content
+from covalt_git.git_store import is_binary_content
 from covalt_git.operations.chats.manifests import get_workspace_manifest
 from covalt_git.operations.context import Context
 from covalt_git.workspaces import trees

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.access import confirmation
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.gateway.tool_listing import object_schema
-from covalt_git.git_objects import is_binary_content
+from covalt_git.git_store import is_binary_content
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import Annotations
 from covalt_git.names import BUILTIN_NAMESPACE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.conversations import commit_names
 from covalt_git.errors import UnknownNameError
 from covalt_git.index import chat_rows
 from covalt_git.index.history import (
@@ -20,7 +21,6 @@ from covalt_git.index.history import (
 from covalt_git.index.synced_index import SyncedIndex, row_id, row_values
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import RenderPlan, ToolCall
-from covalt_git.workspaces import commit_names
 from covalt_git.workspaces.chats import HEADS, Chats
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class ChatQueries(SyncedIndex):
         }
 
     def resolve(self, chat: ChatStore, text: str) -> str:
-        """Return the commit that a name means, as :func:`covalt_git.workspaces.commit_names.resolve` does.
+        """Return the commit that a name means, as :func:`covalt_git.conversations.commit_names.resolve` does.
 
         For a full id the history need not be read; the chat is brought in first.
         """

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects import BrokenStoreError
+from covalt_git.git_store import BrokenStoreError
 from covalt_git.index.database import DamagedError, Row, as_text, put, transaction
 from covalt_git.json_values import canonical_json
 from covalt_git.workspaces import running_call

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects.revisions import write_folder
+from covalt_git.git_store.outer_repository import write_folder
 from covalt_git.index.tool_queries import ToolQueries
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.system.fork_pool import ignore_progress

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 from covalt_git.bundles.archive_reader import Entry
 from covalt_git.errors import CovaltError
 from covalt_git.installs.yaml_merge import Merged, merge_yaml
+from covalt_git.merging import line_merge
 from covalt_git.paths import collisions
-from covalt_git.workspaces import line_merge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects.revisions import UnknownRevisionError, write_folder
+from covalt_git.git_store.outer_repository import UnknownRevisionError, write_folder
 from covalt_git.manifests.toolset_files import STATE_FOLDER, read_bundle_files
 from covalt_git.names import new_id
 from covalt_git.system import atomic_write

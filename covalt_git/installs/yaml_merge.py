@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git import yaml_text
-from covalt_git.workspaces import line_merge
+from covalt_git.merging import line_merge
 
 if TYPE_CHECKING:
     from covalt_git.yaml_text import Document

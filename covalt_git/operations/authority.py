@@ -9,7 +9,7 @@ from pydantic import Field
 from covalt_git.authority import Change, compare, state_at, state_here
 from covalt_git.authority.overview import ToolsetOverview, overview
 from covalt_git.errors import Problem
-from covalt_git.git_objects.revisions import merge_base
+from covalt_git.git_store.outer_repository import merge_base
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
 

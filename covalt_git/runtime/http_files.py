@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects import FILE
+from covalt_git.file_edits import uploads
+from covalt_git.git_store import FILE
 from covalt_git.paths import check_element, check_path
-from covalt_git.workspaces import uploads
 from covalt_git.workspaces.folders import Folder, create, read_entry
 
 if TYPE_CHECKING:

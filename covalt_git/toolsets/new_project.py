@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects import create_work_repository
+from covalt_git.git_store import create_work_repository
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.published_schemas import NAMES, file_name, modeline, schema_text

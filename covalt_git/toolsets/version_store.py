@@ -20,7 +20,7 @@ from covalt_git.bundles.archive_reader import (
     read_folder,
     unpack,
 )
-from covalt_git.git_objects.revisions import UnknownRevisionError, folder_versions
+from covalt_git.git_store.outer_repository import UnknownRevisionError, folder_versions
 from covalt_git.manifests.toolset_files import PYCACHE
 from covalt_git.system import atomic_write
 

@@ -14,7 +14,7 @@ import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects import TreeEntry
+from covalt_git.git_store import TreeEntry
 from covalt_git.names import new_id
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.folders import Folder, create
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from covalt_git.git_objects import GitStore
-    from covalt_git.git_objects.freeing import Freeing
+    from covalt_git.git_store import GitStore
+    from covalt_git.git_store.freeing import Freeing
 
 _OTHERS_WERE_FASTER = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT}
 

@@ -20,11 +20,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from pydantic import ValidationError
 
 from covalt_git.errors import CovaltError, StaleError, UnknownNameError
-from covalt_git.git_objects import (
-    BrokenStoreError,
-    GitStore,
-    make_store,
-)
+from covalt_git.git_store import BrokenStoreError, GitStore, make_store
 from covalt_git.json_values import canonical_json
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import Approval, PendingCall, RenderPlan, ToolCall

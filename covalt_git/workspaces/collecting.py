@@ -19,7 +19,7 @@ from covalt_git.workspaces.chats import DELETED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.git_objects import Usage
+    from covalt_git.git_store import Usage
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.writing import Writer
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import ValidationError
 
 from covalt_git import timestamps
-from covalt_git.git_objects import CommitObject
+from covalt_git.git_store import CommitObject
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import RenderPlan
 from covalt_git.models.chats import WorkspaceManifest

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects import BrokenStoreError
+from covalt_git.git_store import BrokenStoreError
 from covalt_git.workspaces import chat_folders
 from covalt_git.workspaces.locking import held
 

@@ -14,7 +14,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects import EXECUTABLE, FILE, LINK, blob_id
+from covalt_git.git_store import EXECUTABLE, FILE, LINK, blob_id
 from covalt_git.models.chats import FileState
 
 if TYPE_CHECKING:

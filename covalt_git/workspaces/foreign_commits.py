@@ -18,7 +18,7 @@ from covalt_git.workspaces import commits
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from covalt_git.git_objects import GitStore
+    from covalt_git.git_store import GitStore
 
 REF = "refs/covalt/foreign"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects import EXECUTABLE, FILE, LINK, object_id
+from covalt_git.git_store import EXECUTABLE, FILE, LINK, object_id
 from covalt_git.workspaces.spelling import spell_changed
 from covalt_git.workspaces.stat_cache import KnownFolder, StatCache
 from covalt_git.workspaces.watches import watch_of
@@ -18,7 +18,7 @@ from covalt_git.workspaces.watches import watch_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from covalt_git.git_objects import TreeEntry
+    from covalt_git.git_store import TreeEntry
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.stat_cache import Anchor
     from covalt_git.workspaces.trees import Difference

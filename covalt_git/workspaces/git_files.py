@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from covalt_git.git_objects import FOLDER, LINK
+from covalt_git.git_store import FOLDER, LINK
 from covalt_git.paths import is_git_file
 
 _NEVER_LINKS = (".gitmodules", ".gitattributes", ".gitignore", ".mailmap")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ValidationError
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects import EXECUTABLE, FILE, LINK
-from covalt_git.git_objects.freeing import Freeing
+from covalt_git.git_store import EXECUTABLE, FILE, LINK
+from covalt_git.git_store.freeing import Freeing
 from covalt_git.models.base import StrictModel
 from covalt_git.paths import check_path, typed
 from covalt_git.system.atomic_write import fsync
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
     from pathlib import Path
 
-    from covalt_git.git_objects import GitStore, TreeEntry
+    from covalt_git.git_store import GitStore, TreeEntry
     from covalt_git.workspaces.stat_cache import KnownFolder
     from covalt_git.workspaces.trees import Difference
 

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects import ISAL_FOLDER
-from covalt_git.git_objects.helper_process import HelperGoneError, HelperProcess
+from covalt_git.git_store import ISAL_FOLDER
+from covalt_git.git_store.helper_process import HelperGoneError, HelperProcess
 from covalt_git.system.fork_pool import cores
 
 if TYPE_CHECKING:

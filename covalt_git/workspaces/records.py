@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects import FILE, FOLDER, CommitObject, GitStore, TreeEntry
+from covalt_git.git_store import FILE, FOLDER, CommitObject, GitStore, TreeEntry
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import CallError, FileReference, RenderPlan
 

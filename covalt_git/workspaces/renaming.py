@@ -12,7 +12,7 @@ from covalt_git.models.base import StrictModel
 from covalt_git.workspaces.chats import HEADS, MovedError, read_stored, write_stored
 
 if TYPE_CHECKING:
-    from covalt_git.git_objects import GitStore
+    from covalt_git.git_store import GitStore
 
 REF = "refs/covalt/rename"
 

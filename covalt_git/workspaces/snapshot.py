@@ -16,13 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects import (
-    FILE,
-    FOLDER,
-    LINK,
-    BrokenStoreError,
-    GitStore,
-)
+from covalt_git.git_store import FILE, FOLDER, LINK, BrokenStoreError, GitStore
 from covalt_git.models.commit_record import PathNote, WorkspaceNotes
 from covalt_git.names import matches_text
 from covalt_git.paths import (

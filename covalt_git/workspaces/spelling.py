@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects import FOLDER, encode_raw_tree, with_other_ids
+from covalt_git.git_store import FOLDER, encode_raw_tree, with_other_ids
 from covalt_git.workspaces.folders import mode_of
 
 if TYPE_CHECKING:

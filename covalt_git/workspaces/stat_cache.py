@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git import __version__
-from covalt_git.git_objects import blob_id
+from covalt_git.git_store import blob_id
 from covalt_git.workspaces.folders import mode_of
 
 if TYPE_CHECKING:

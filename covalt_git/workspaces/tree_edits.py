@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects import FOLDER, TreeEntry
+from covalt_git.git_store import FOLDER, TreeEntry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from covalt_git.git_objects import GitStore
+    from covalt_git.git_store import GitStore
 
 Edits = dict[str, TreeEntry | None]
 """What goes where: a file, link or folder under whatever name, or None for nothing."""

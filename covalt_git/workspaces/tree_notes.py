@@ -6,7 +6,7 @@ import itertools
 import os
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects import FOLDER
+from covalt_git.git_store import FOLDER
 from covalt_git.models.commit_record import PathNote, WorkspaceNotes
 from covalt_git.paths import check_element, collisions
 from covalt_git.workspaces import tree_edits, trees
@@ -14,7 +14,7 @@ from covalt_git.workspaces import tree_edits, trees
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from covalt_git.git_objects import GitStore
+    from covalt_git.git_store import GitStore
     from covalt_git.workspaces.materialize import FolderState
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects import FOLDER, GitStore, TreeEntry
+from covalt_git.git_store import FOLDER, GitStore, TreeEntry
 from covalt_git.models.chats import FileChange, FileState
 
 if TYPE_CHECKING:

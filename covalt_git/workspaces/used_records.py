@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects import FILE, FOLDER, CommitObject, GitStore, TreeEntry
+from covalt_git.git_store import FILE, FOLDER, CommitObject, GitStore, TreeEntry
 from covalt_git.workspaces.commits import COMMITTER
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects import BrokenStoreError
-from covalt_git.git_objects.freeing import Freeing
+from covalt_git.git_store import BrokenStoreError
+from covalt_git.git_store.freeing import Freeing
 from covalt_git.names import new_id
 from covalt_git.paths import typed
 from covalt_git.system.atomic_write import fsync

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects import EXECUTABLE, FILE, LINK, blob_id
 from covalt_git.models.calls import Approval
 from covalt_git.models.commit_record import (
     CallRecord,
     CommitRecord,
     Source,
+    UploadedFile,
     WorkspaceNotes,
 )
 from covalt_git.names import PERSON, new_id
@@ -26,13 +26,11 @@ from covalt_git.workspaces import (
     branches,
     chat_folders,
     commits,
-    edits,
     materialize,
     running_call,
     snapshot,
     trees,
     unstored,
-    uploads,
 )
 from covalt_git.workspaces.chats import (
     APPROVALS,
@@ -44,7 +42,6 @@ from covalt_git.workspaces.chats import (
     state_of,
     write_stored,
 )
-from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.foreseen import foresee
 from covalt_git.workspaces.locking import held
 from covalt_git.workspaces.materialize import FolderState
@@ -337,96 +334,16 @@ class Writer:
         left = self.make("edit", record, seen.tree, parents, subject="put back")
         self.folder.switch(materialize.Journal(old=left, new=head, head=self.chat.store.head()))
 
-    # Single files
-
-    def edit_file(self, path: str, content: bytes, *, before: str | None) -> str:
-        """Write one file as a manifest of its own; return the id of the blob that it is now.
-
-        ``before`` is the blob that was edited, None where the file is new.  It stays executable if
-        it was.  Other edits in the folder are saved first; the same content again makes nothing.
-
-        Raises:
-            MovedFileError: when the file is not ``before``; nothing was written.
-            BadPathError: when the path is not one that every system can check out.
-            CovaltError: when such a file is not stored.
-        """
-        store = self.chat.store
-        edits.check_portable(path)
-        snapshot.check_storable(path, content, self.chat.config)
-        oid = blob_id(content, store.object_format)
-        with Folder.opened(self.chat.workspace) as root:
-            found = edits.check_before(root, path, before, store.object_format)
-            if found is None:
-                edits.check_new(root, path, self.chat.files(self.chat.head()))
-            elif found.mode == LINK:
-                raise edits.BadPathError(
-                    f"{path!r} is a link, which is not edited", hint="edit what it leads to"
-                )
-            if oid == before:
-                return oid
-            self.save_edits()
-            edits.check_before(root, path, before, store.object_format)  # saving took its time
-            self.folder.put(root, [(path, found.mode if found else FILE, content)])
-        self._save_edit(path)
-        return oid
-
-    def delete_file(self, path: str, *, before: str) -> None:
-        """Delete one file as a manifest of its own; the blob ``before`` is the one that is meant.
-
-        Raises:
-            MovedFileError: when the file is not ``before``; nothing was deleted.
-        """
-        with Folder.opened(self.chat.workspace) as root:
-            object_format = self.chat.store.object_format
-            edits.check_before(root, path, before, object_format)
-            self.save_edits()
-            edits.check_before(root, path, before, object_format)
-            self.folder.remove(root, path)
-        self._save_edit(path)
-
-    def _save_edit(self, path: str) -> None:
-        seen = self.look()
-        if not same(seen, self.chat.state(self.chat.head())):
-            record = CommitRecord(id=new_id(), at=commits.now(), by=self.by, workspace=seen.notes)
-            self.commit("edit", record, seen.tree, subject=path)
-
-    # Uploads
-
-    def upload(
-        self, files: Sequence[uploads.Upload], *, folder: str = "", portable: bool = False
-    ) -> tuple[uploads.Placed, ...]:
-        """Add files to the workspace as one manifest; return where each of them is now.
-
-        A name that is taken gets a number (``report_1.csv``), unless the content is the same.  What
-        some system could not check out is refused where it has to be ``portable``, and else noted.
-
-        Raises:
-            CovaltError: for a folder, a name or a size that cannot be stored; nothing was added.
-        """
-        beside = self.chat.files(self.chat.head()) if portable else None
-        with Folder.opened(self.chat.workspace) as root:
-            store = self.chat.store
-            plan = uploads.place(
-                root, files, folder, self.chat.config, store.object_format, beside=beside
-            )
-            self.save_edits()
-            fresh = (
-                (path, EXECUTABLE if file.executable else FILE, file.content)
-                for path, file in plan.fresh.items()
-            )
-            self.folder.put(root, fresh)
+    def commit_files(
+        self, source: Source, subject: str, *, upload: tuple[UploadedFile, ...] = ()
+    ) -> None:
+        """Commit what the folder holds now, with what an ``upload`` added, if it has changed."""
         seen = self.look()
         if not same(seen, self.chat.state(self.chat.head())):
             record = CommitRecord(
-                id=new_id(),
-                at=commits.now(),
-                by=self.by,
-                upload=plan.record(),
-                workspace=seen.notes,
+                id=new_id(), at=commits.now(), by=self.by, upload=upload, workspace=seen.notes
             )
-            names = ", ".join(file.path for file in plan.placed)
-            self.commit("user_upload", record, seen.tree, subject=names)
-        return plan.placed
+            self.commit(source, record, seen.tree, subject=subject)
 
     # Calls and approvals
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.calls.approvals import AlreadySettledError, ApprovalRenewedError
-from covalt_git.workspaces.uploads import Upload
+from covalt_git.file_edits import uploads
+from covalt_git.file_edits.uploads import Upload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,7 @@ def edit(world: World) -> None:
 def upload(world: World) -> None:
     project = world.project()
     with project.chats.open("c1") as chat, project.engine().writing(chat) as writer:
-        writer.upload([Upload("data.csv", b"a,b\n")])
+        uploads.upload(writer, [Upload("data.csv", b"a,b\n")])
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.conversations import messages
+from covalt_git.conversations.conversation import MessageElsewhereError
 from covalt_git.errors import UnknownNameError
 from covalt_git.models.commit_record import MessageRecord
-from covalt_git.workspaces import messages
-from covalt_git.workspaces.conversation import MessageElsewhereError
 
 if TYPE_CHECKING:
     from tests.calls.conftest import World

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from covalt_git.cli.terminal import history_graph
-from covalt_git.workspaces.history import layout
+from covalt_git.conversations.history import layout
 
 MERGE = "m<bc c<a b<a a"
 """Commits, newest first: ``m<bc`` is the commit m with the parents b and c."""

@@ -12,6 +12,7 @@ from anyio.to_thread import run_sync
 from mcp import Client
 
 from covalt_git.errors import CovaltError
+from covalt_git.file_edits import edits
 from covalt_git.gateway import approvals
 from covalt_git.project import Project
 from tests.mcp_client import Requests, call, commits, refused, talk, text, versions
@@ -64,7 +65,7 @@ def edit(root: Path, chat_id: str) -> None:
     """Change the workspace, so that an approval of its files is asked for again."""
     project = Project.open(root)
     with project.chats.open(chat_id) as chat, project.writing(chat) as writer:
-        writer.edit_file("b.txt", b"", before=None)
+        edits.edit_file(writer, "b.txt", b"", before=None)
 
 
 @versions

@@ -11,6 +11,7 @@ import anyio
 import pytest
 from mcp import Client
 
+from covalt_git.file_edits import edits
 from covalt_git.project import Project
 from tests.mcp_client import read, refused, resource_uris, talk, versions
 
@@ -22,8 +23,8 @@ def chats(shared: Path) -> dict[str, str]:
     for name in ("mine", "other"):
         with project.chats.new(name) as chat:
             with project.writing(chat) as writer:
-                writer.edit_file("notes/to day.md", b"# words\n", before=None)
-                writer.edit_file("a.bin", b"\0\1", before=None)
+                edits.edit_file(writer, "notes/to day.md", b"# words\n", before=None)
+                edits.edit_file(writer, "a.bin", b"\0\1", before=None)
             heads[name] = chat.head() or ""
     return heads
 

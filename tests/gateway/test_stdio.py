@@ -16,6 +16,7 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
+from covalt_git.file_edits import edits
 from covalt_git.project import Project
 from covalt_git.serving.server_registry import announced
 from tests.mcp_client import (
@@ -71,7 +72,7 @@ def test_a_host_lists_calls_is_asked_and_cancels(root: Path, version: str) -> No
 
 def test_a_host_names_its_chat_role_and_style_of_names(root: Path) -> None:
     with Project.open(root).chats.new("mine") as chat, Project.open(root).writing(chat) as writer:
-        writer.edit_file("a.txt", b"words", before=None)
+        edits.edit_file(writer, "a.txt", b"words", before=None)
 
     async def say(client: Client) -> tuple[list[str], str]:
         names = await tool_names(client)

@@ -8,6 +8,8 @@ import sqlite3
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.file_edits import uploads
+from covalt_git.file_edits.uploads import Upload
 from covalt_git.index.index import Index
 from covalt_git.models.calls import Approval, PendingCall, ToolsetVersion
 from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRecord
@@ -17,7 +19,6 @@ from covalt_git.toolsets.new_project import create_project
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import Chats, ChatStore
 from covalt_git.workspaces.recovery import recover
-from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import Writer, writing
 
 if TYPE_CHECKING:
@@ -163,7 +164,9 @@ def make_lively(root: Path) -> None:
     """Make a project with chats, branches, calls of each status and approvals of each state."""
     create_project(root)
     with chats_of(root).new("c1", title="First") as chat, writing(chat) as writer:
-        writer.upload([Upload("a.csv", b"a,b\n1,2\n"), Upload("run.sh", b"#!/bin/sh\n", True)])
+        uploads.upload(
+            writer, [Upload("a.csv", b"a,b\n1,2\n"), Upload("run.sh", b"#!/bin/sh\n", True)]
+        )
         first = finish(writer, "b.txt", b"hello\n")
         finish(writer, "large.txt", b"x" * 40_000, result={"text": "y" * 40_000})
         writer.create_branch("idea", first)

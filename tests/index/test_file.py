@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.file_edits import uploads
+from covalt_git.file_edits.uploads import Upload
 from covalt_git.index.database import VERSION, IndexUnusableError, connect, put, put_new
 from covalt_git.toolsets.new_project import SAMPLES
-from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import writing
 from tests.index.rows import Rows, anew, chats_of, dump, open_index, synced
 
@@ -179,7 +180,7 @@ def test_an_index_deleted_while_it_is_open_is_made_again(root: Path, file: Path)
     with open_index(root) as index:
         file.unlink()
         with chats_of(root).open("c2") as chat, writing(chat) as writer:
-            writer.upload([Upload("new.txt", b"new")])
+            uploads.upload(writer, [Upload("new.txt", b"new")])
 
         index.sync()
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.conversations.commit_names import resolve
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.file_edits import uploads
+from covalt_git.file_edits.uploads import Upload
 from covalt_git.workspaces.chats import HEADS, ChatStore
-from covalt_git.workspaces.commit_names import resolve
-from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import writing
 from tests.index.rows import anew, chats_of, finish, git, open_index, say, synced
 
@@ -35,7 +36,7 @@ def chat(root: Path) -> Iterator[ChatStore]:
     """A chat with messages, two branches, a merge of them, and clocks that disagree."""
     with chats_of(root).new("long", title="Long") as chat:
         with writing(chat) as writer:
-            writer.upload([Upload("a.txt", b"1"), Upload("b.txt", b"2")])
+            uploads.upload(writer, [Upload("a.txt", b"1"), Upload("b.txt", b"2")])
             first = say(writer, "make a page")
             finish(writer, "page.html", b"<p>", message_id=first)
             done = finish(writer, "page.html", b"<p>\n", message_id=first)

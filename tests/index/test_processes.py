@@ -8,7 +8,8 @@ import shutil
 import sqlite3
 from typing import TYPE_CHECKING
 
-from covalt_git.workspaces.uploads import Upload
+from covalt_git.file_edits import uploads
+from covalt_git.file_edits.uploads import Upload
 from covalt_git.workspaces.writing import writing
 from tests.index.rows import anew, chats_of, dump, open_index, synced
 
@@ -38,7 +39,7 @@ def test_processes_that_sync_and_rebuild_at_once_agree(root: Path) -> None:
     with chats_of(root).open("c2") as chat:
         for number in range(10):
             with writing(chat) as writer:
-                writer.upload([Upload(f"f{number}.txt", str(number).encode())])
+                uploads.upload(writer, [Upload(f"f{number}.txt", str(number).encode())])
     keep_syncing(root, 6, rebuild=True)
     for process in processes:
         process.join()

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from covalt_git.file_edits import uploads
+from covalt_git.file_edits.uploads import Upload
 from covalt_git.index.database import remove
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.workspaces.chats import HEADS, ChatStore
-from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import Writer, writing
 from tests.index.rows import (
     LATER,
@@ -101,7 +102,7 @@ class Life:
 
     def upload(self, _: ChatStore, writer: Writer) -> None:
         name = f"{self.random.choice('abc')}.txt"
-        writer.upload([Upload(name, self.any_text().encode())])
+        uploads.upload(writer, [Upload(name, self.any_text().encode())])
 
     def edit(self, chat: ChatStore, writer: Writer) -> None:
         files = [path for path in chat.workspace.iterdir() if path.is_file()]

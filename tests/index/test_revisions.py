@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.git_objects.revisions import UnknownRevisionError, write_folder
+from covalt_git.git_store.outer_repository import UnknownRevisionError, write_folder
 from covalt_git.index.revision import write_revision
 from covalt_git.toolsets.new_project import create_project
 from tests import command

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from covalt_git.git_objects import blob_id
+from covalt_git.git_store import blob_id
 from covalt_git.operations.registry import Upload
 from tests.api_client import NO_NOTES
 from tests.operations_client import Operations, uploads

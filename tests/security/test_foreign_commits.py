@@ -14,7 +14,9 @@ import pytest
 
 from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.calls.engine import Request
-from covalt_git.git_objects.receive_pack import Command, PushRequest
+from covalt_git.conversations.conversation import Conversation
+from covalt_git.git_store.receive_pack import Command, PushRequest
+from covalt_git.merging.resolving import waiting
 from covalt_git.models.commit_record import (
     CommitRecord,
     MergeConflict,
@@ -25,12 +27,11 @@ from covalt_git.models.commit_record import (
     WorkspaceNotes,
 )
 from covalt_git.names import new_id
-from covalt_git.workspaces import commits, foreign_commits, pushing
-from covalt_git.workspaces.conversation import Conversation
+from covalt_git.transfers import pushing
+from covalt_git.transfers.exporting import export_to
+from covalt_git.transfers.importing import import_path
+from covalt_git.workspaces import commits, foreign_commits
 from covalt_git.workspaces.deleting import delete
-from covalt_git.workspaces.exporting import export_to
-from covalt_git.workspaces.importing import import_path
-from covalt_git.workspaces.resolving import waiting
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World, make_world
 from tests.index.rows import dump

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.git_objects import with_other_ids
+from covalt_git.file_edits import uploads
+from covalt_git.git_store import with_other_ids
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.runtime.http_files import WorkspaceFiles
-from covalt_git.workspaces import snapshot, spelling, uploads
+from covalt_git.workspaces import snapshot, spelling
 from covalt_git.workspaces.folders import Folder
 from tests.workspaces.conftest import chat, chats
 from tests.workspaces.stores import git_tree, layout_of, tree_of

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.git_objects import EXECUTABLE, FILE, LINK
+from covalt_git.git_store import EXECUTABLE, FILE, LINK
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing

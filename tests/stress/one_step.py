@@ -10,12 +10,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covalt_git.conversations import messages
+from covalt_git.conversations.commit_names import resolve
+from covalt_git.file_edits import restoring
+from covalt_git.merging import branch_merge
+from covalt_git.merging.merge_conflicts import Choices
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
-from covalt_git.workspaces import collecting, merging, messages, restoring
-from covalt_git.workspaces.commit_names import resolve
-from covalt_git.workspaces.merge_conflicts import Choices
+from covalt_git.workspaces import collecting
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import call_record, open_chats, pending_call
 
@@ -50,7 +53,7 @@ def checkout(writer: Writer) -> str | None:
 
 def merge(writer: Writer) -> str | None:
     """Merge the other branch, its version winning where both changed the same."""
-    merging.merge(writer, "other", Choices({}, "theirs"))
+    branch_merge.merge(writer, "other", Choices({}, "theirs"))
     return writer.chat.head()
 
 

@@ -31,14 +31,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects.receive_pack import Command, PushRequest
+from covalt_git.file_edits import uploads
+from covalt_git.file_edits.uploads import Upload
+from covalt_git.git_store.receive_pack import Command, PushRequest
+from covalt_git.merging import branch_merge
+from covalt_git.merging.merge_conflicts import Choices
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
-from covalt_git.workspaces import branches, collecting, merging, pushing
+from covalt_git.transfers import pushing
+from covalt_git.workspaces import branches, collecting
 from covalt_git.workspaces.chats import ChatStore
-from covalt_git.workspaces.merge_conflicts import Choices
 from covalt_git.workspaces.stat_cache import doubt
-from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import writing
 from tests.stress import stock_git
 from tests.stress.forks import Forked, fork
@@ -220,7 +223,7 @@ def _upload(place: Path) -> None:
         while True:
             folder = f"{new_id()}/deep"
             with writing(chat) as writer:
-                writer.upload([Upload("file", f"{folder}/file".encode())], folder=folder)
+                uploads.upload(writer, [Upload("file", f"{folder}/file".encode())], folder=folder)
             busy_writer.say(f"{folder}/file")
 
 
@@ -241,7 +244,7 @@ def _merge(chat: ChatStore, chance: random.Random, _: Path) -> None:
         busy_writer.add_files(writer, chance)
         others = [one.name for one in chat.branches() if one.name != chat.active_branch()]
         if others:
-            merging.merge(writer, chance.choice(others), Choices({}, "theirs"))
+            branch_merge.merge(writer, chance.choice(others), Choices({}, "theirs"))
 
 
 def _switch(chat: ChatStore, chance: random.Random, _: Path) -> None:

@@ -24,7 +24,7 @@ from tests.workspaces.stores import Layout, layout_of, put, run_git
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.git_objects import GitStore
+    from covalt_git.git_store import GitStore
     from covalt_git.workspaces.chats import ChatStore
     from tests.stress.figures import Proof
 

@@ -10,11 +10,12 @@ import random
 import sys
 from pathlib import Path
 
+from covalt_git.file_edits import uploads
+from covalt_git.file_edits.uploads import Upload
 from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import Writer, writing
 from tests.workspaces.stores import FAST, call_record, open_chats, pending_call
 
@@ -39,8 +40,8 @@ def add_files(writer: Writer, chance: random.Random) -> str | None:
     """Upload some files, a large one among them."""
     names = [f"d{chance.randrange(3)}-{chance.randrange(9)}.txt" for _ in range(4)]
     large = chance.randbytes(200_000)
-    writer.upload([Upload(name, new_id().encode()) for name in names])
-    writer.upload([Upload("large.bin", large)], folder=f"sub/{chance.randrange(3)}")
+    uploads.upload(writer, [Upload(name, new_id().encode()) for name in names])
+    uploads.upload(writer, [Upload("large.bin", large)], folder=f"sub/{chance.randrange(3)}")
     return writer.chat.head()
 
 

@@ -13,9 +13,9 @@ import signal
 import sys
 from pathlib import Path
 
-from covalt_git.workspaces import merging, resolving
+from covalt_git.merging import branch_merge, resolving
+from covalt_git.merging.merge_conflicts import Choice, Choices
 from covalt_git.workspaces.chats import ChatStore
-from covalt_git.workspaces.merge_conflicts import Choice, Choices
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.merges import TEXT, folder, merge, parted, text
 from tests.workspaces.stores import FAST, Layout, open_chats, run_git
@@ -55,7 +55,7 @@ def be_killed_before(number: int) -> None:
 def act(chat: ChatStore, action: str) -> None:
     with writing(chat) as writer:
         if action == "merge":
-            merging.merge(writer, "idea", Choices(rest="both"))
+            branch_merge.merge(writer, "idea", Choices(rest="both"))
         else:
             resolving.resolve(writer, "b", Choice("theirs"))
 

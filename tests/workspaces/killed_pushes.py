@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from covalt_git.git_objects.receive_pack import Command, PushRequest
-from covalt_git.workspaces import pushing
+from covalt_git.git_store.receive_pack import Command, PushRequest
+from covalt_git.transfers import pushing
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.killed_steps import CHANGES, seen
 from tests.workspaces.stores import open_chats

@@ -16,8 +16,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.conversations import conversation, messages
+from covalt_git.file_edits import restoring
 from covalt_git.models.commit_record import MessageRecord
-from covalt_git.workspaces import branches, conversation, messages, restoring
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import Writer, writing
 from tests.workspaces.stores import layout_of, open_chats
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from covalt_git.workspaces import merging, resolving
-from covalt_git.workspaces.merge_conflicts import Choices
+from covalt_git.merging import branch_merge, resolving
+from covalt_git.merging.merge_conflicts import Choices
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import Layout, checkout, git, layout_of, put, run_git, save
 
 if TYPE_CHECKING:
+    from covalt_git.merging.merge_conflicts import Choice
     from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.merge_conflicts import Choice
 
 TEXT = "".join(f"line {number}\n" for number in range(9)).encode()
 
@@ -51,10 +51,10 @@ def parted(chat: ChatStore, base: Layout, ours: Layout, theirs: Layout) -> None:
 
 def merge(
     chat: ChatStore, branch: str = "idea", choices: Choices | None = None, *, ff: bool = True
-) -> merging.Merge:
+) -> branch_merge.Merge:
     """Merge a branch into the active one, and make sure that nothing is left to be saved."""
     with writing(chat) as writer:
-        done = merging.merge(writer, branch, choices, fast_forward=ff)
+        done = branch_merge.merge(writer, branch, choices, fast_forward=ff)
         at = chat.head()
         assert writer.save_edits() == at == done.manifest_id
         if done.status == "merged" and at is not None:

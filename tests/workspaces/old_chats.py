@@ -21,11 +21,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.git_objects.old_log import this_boot
+from covalt_git.conversations import messages
+from covalt_git.git_store.old_log import this_boot
 from covalt_git.models.calls import Approval
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces import branches, collecting, commits, messages
+from covalt_git.workspaces import branches, collecting, commits
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.killed_steps import CHANGES
 from tests.workspaces.stores import (

@@ -10,13 +10,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covalt_git.file_edits import uploads
+from covalt_git.file_edits.uploads import Upload
 from covalt_git.models.calls import PendingCall, ToolsetVersion
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import Chats
-from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import writing
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def checkout(chat: ChatStore, name: str) -> list[FileChange]:
 def upload(chat: ChatStore, name: str, content: bytes, *, folder: str = "") -> str:
     """Upload one file and return where it is."""
     with writing(chat) as writer:
-        (placed,) = writer.upload([Upload(name, content)], folder=folder)
+        (placed,) = uploads.upload(writer, [Upload(name, content)], folder=folder)
     return placed.path
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.git_objects import GitStore
+from covalt_git.git_store import GitStore
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces import admission
-from covalt_git.workspaces.admission import Admitted, NotAdmittedError, admit
+from covalt_git.transfers import admission
+from covalt_git.transfers.admission import Admitted, NotAdmittedError, admit
 from tests.workspaces.stores import FAST, fsck, git, run_git, save, scratch, upload
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.conversations.commit_names import resolve
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.calls import Approval
 from covalt_git.names import BadNameError, new_id
@@ -17,7 +18,6 @@ from covalt_git.workspaces.branches import (
     OnlyThereError,
 )
 from covalt_git.workspaces.chats import MovedError, finished_call, write_stored
-from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.renaming import Rename
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (

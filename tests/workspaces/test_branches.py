@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.conversations.commit_names import resolve
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_objects import BrokenStoreError
+from covalt_git.git_store import BrokenStoreError
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import BadNameError
 from covalt_git.paths import typed
 from covalt_git.workspaces.branches import BranchExistsError
-from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.materialize import InTheWayError, UnsafeTreeError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (

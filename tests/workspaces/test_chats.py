@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.conversations.commit_names import resolve
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_objects import BrokenStoreError
+from covalt_git.git_store import BrokenStoreError
 from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import BadNameError, new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat_folders import ChatExistsError
 from covalt_git.workspaces.chats import ABOUT, OneChat, write_stored
-from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     branch_off,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.git_objects import BrokenStoreError, GitStore
+from covalt_git.git_store import BrokenStoreError, GitStore
 from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, collecting, commits, records

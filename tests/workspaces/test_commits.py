@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covalt_git.conversations.commit_names import resolve
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import CallError
 from covalt_git.models.commit_record import (
@@ -22,7 +23,6 @@ from covalt_git.models.commit_record import (
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import finished_call
-from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     DIGEST,

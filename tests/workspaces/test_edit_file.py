@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects import blob_id
+from covalt_git.file_edits import edits
+from covalt_git.file_edits.edits import BadPathError, MovedFileError
+from covalt_git.git_store import blob_id
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces.edits import BadPathError, MovedFileError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     FAST,
@@ -36,12 +37,12 @@ def edit(chat: ChatStore, path: str, content: bytes, before: bytes | None) -> st
     """Write a file over the content ``before``; return its blob id."""
     oid = None if before is None else blob_id(before, chat.store.object_format)
     with writing(chat) as writer:
-        return writer.edit_file(path, content, before=oid)
+        return edits.edit_file(writer, path, content, before=oid)
 
 
 def delete(chat: ChatStore, path: str, before: bytes) -> None:
     with writing(chat) as writer:
-        writer.delete_file(path, before=blob_id(before, chat.store.object_format))
+        edits.delete_file(writer, path, before=blob_id(before, chat.store.object_format))
 
 
 def subjects(chat: ChatStore) -> list[str]:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_objects import BrokenStoreError
+from covalt_git.git_store import BrokenStoreError
 from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.names import new_id
+from covalt_git.transfers.exporting import Exported, export, export_to
 from covalt_git.workspaces import commits, records
-from covalt_git.workspaces.exporting import Exported, export, export_to
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     branch_off,

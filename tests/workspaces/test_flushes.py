@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.git_objects import blob_id
+from covalt_git.file_edits import edits, uploads
+from covalt_git.file_edits.uploads import Upload
+from covalt_git.git_store import blob_id
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import open_chats
 
@@ -38,7 +39,7 @@ def test_what_is_put_into_the_folder_is_durable_with_all_names_above_it(
     with open_chats(tmp_path, WorkspaceConfig(durability="full")).new("c1") as chat:
         (chat.workspace / "there").mkdir()
         with writing(chat) as writer:
-            writer.upload([Upload("x", b"1"), Upload("y", b"2")], folder="there/new/deep")
+            uploads.upload(writer, [Upload("x", b"1"), Upload("y", b"2")], folder="there/new/deep")
         assert (sorted(contents), flushed) == (
             [b"1", b"2"],
             ["there", "there/new", "there/new/deep"],
@@ -46,15 +47,15 @@ def test_what_is_put_into_the_folder_is_durable_with_all_names_above_it(
 
         flushed.clear()
         with writing(chat) as writer:
-            oid = writer.edit_file("there/x", b"3", before=None)
-            writer.edit_file("there/x", b"4", before=oid)
+            oid = edits.edit_file(writer, "there/x", b"3", before=None)
+            edits.edit_file(writer, "there/x", b"4", before=oid)
         assert (contents[2:], flushed) == ([b"3", b"4"], ["there", "there"])
 
         flushed.clear()
         with writing(chat) as writer:
             for name in ("x", "y"):
                 path = f"there/new/deep/{name}"
-                writer.delete_file(
-                    path, before=blob_id((chat.workspace / path).read_bytes(), "sha1")
+                edits.delete_file(
+                    writer, path, before=blob_id((chat.workspace / path).read_bytes(), "sha1")
                 )
         assert flushed == ["there/new/deep", "there"]

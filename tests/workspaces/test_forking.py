@@ -11,11 +11,11 @@ import pytest
 from covalt_git.models.chats import Origin
 from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.names import BadNameError, new_id
+from covalt_git.transfers.forking import fork
 from covalt_git.workspaces import collecting, commits
 from covalt_git.workspaces.chat_folders import ChatExistsError
 from covalt_git.workspaces.chats import ABOUT
 from covalt_git.workspaces.deleting import delete
-from covalt_git.workspaces.forking import fork
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     branch_off,

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from covalt_git.errors import CovaltError
 from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.names import new_id
+from covalt_git.transfers.admission import NotAdmittedError
+from covalt_git.transfers.exporting import export, export_to
+from covalt_git.transfers.importing import Imported, import_bundle, import_path, left_out
 from covalt_git.workspaces import commits, records
-from covalt_git.workspaces.admission import NotAdmittedError
 from covalt_git.workspaces.chat_folders import ChatExistsError
 from covalt_git.workspaces.deleting import delete
-from covalt_git.workspaces.exporting import export, export_to
-from covalt_git.workspaces.importing import Imported, import_bundle, import_path, left_out
 from covalt_git.workspaces.writing import writing
 from tests.killing import killed_at
 from tests.workspaces.stores import (

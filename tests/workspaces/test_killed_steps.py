@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.conversations import messages
 from covalt_git.models.commit_record import MessageRecord
-from covalt_git.workspaces import messages
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.killed_steps import STEPS, seen
 from tests.workspaces.stores import branch_off, checkout, put, save

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.workspaces import line_merge
+from covalt_git.merging import line_merge
 from tests.workspaces.merges import TEXT, text
 from tests.workspaces.stores import scratch
 

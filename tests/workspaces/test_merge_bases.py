@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.git_objects import CommitObject, GitStore
-from covalt_git.workspaces.merge_bases import merge_base
+from covalt_git.git_store import CommitObject, GitStore
+from covalt_git.merging.merge_bases import merge_base
 from tests.workspaces.stores import git, run_git, scratch
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.merging import branch_merge, resolving
+from covalt_git.merging.merge_conflicts import Choice, Choices, NotMergeableError, told
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces import merging, resolving
-from covalt_git.workspaces.merge_conflicts import Choice, Choices, NotMergeableError, told
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.merges import (
     TEXT,
@@ -25,8 +25,8 @@ from tests.workspaces.merges import (
 from tests.workspaces.stores import Layout, checkout, git, open_chats, put, save, scratch
 
 if TYPE_CHECKING:
+    from covalt_git.merging.merge_conflicts import Rest
     from covalt_git.workspaces.chats import Chats, ChatStore
-    from covalt_git.workspaces.merge_conflicts import Rest
 
 BOTH = Choices(rest="both")
 SEED: Layout = {"seed": ("file", b"")}
@@ -193,7 +193,7 @@ def test_lines_of_both_are_kept_where_there_are_lines(chats: Chats) -> None:
     with chats.new() as chat:
         parted(chat, *sides)
         with writing(chat) as writer, pytest.raises(NotMergeableError, match="'b' is not text"):
-            merging.merge(writer, "idea", Choices({"b": Choice("union")}, "ours"))
+            branch_merge.merge(writer, "idea", Choices({"b": Choice("union")}, "ours"))
 
 
 def test_lines_of_both_that_each_made_are_kept(chat: ChatStore) -> None:
@@ -225,7 +225,7 @@ def test_a_content_that_cannot_be_stored_is_refused_and_nothing_merged() -> None
             parted(chat, base, ours, theirs)
             choices = Choices({"d/a.md": Choice("content", b"a" * (1 << 20) + b"a")})
             with writing(chat) as writer, pytest.raises(CovaltError, match="larger than 1 MiB"):
-                merging.merge(writer, "idea", choices)
+                branch_merge.merge(writer, "idea", choices)
 
             assert folder(chat) == ours
 
@@ -248,7 +248,7 @@ def test_lines_that_make_too_large_a_file_together_are_a_conflict() -> None:
 def test_what_is_decided_but_is_no_conflict_is_an_error(chat: ChatStore) -> None:
     parted(chat, *CASES["text"])
     with writing(chat) as writer, pytest.raises(UnknownNameError) as caught:
-        merging.merge(writer, "idea", Choices({"d/a.m": Choice("ours")}, "both"))
+        branch_merge.merge(writer, "idea", Choices({"d/a.m": Choice("ours")}, "both"))
 
     assert caught.value.message == "no conflict 'd/a.m'"
     assert "did you mean 'd/a.md'?" in caught.value.hint
@@ -329,7 +329,7 @@ def test_a_version_that_would_be_ignored_is_not_saved() -> None:
             base, ours, theirs = CASES["text"]
             parted(chat, base, ours, theirs)
             with writing(chat) as writer, pytest.raises(NotMergeableError) as caught:
-                merging.merge(writer, "idea", BOTH)
+                branch_merge.merge(writer, "idea", BOTH)
 
             assert caught.value.message == (
                 "the other version of 'd/a.md' cannot be saved as 'd/a.md.theirs-idea': "

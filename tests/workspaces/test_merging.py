@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_objects import GitStore
+from covalt_git.git_store import GitStore
+from covalt_git.merging import branch_merge
+from covalt_git.merging.merge_conflicts import Choices
+from covalt_git.merging.tree_merge import TreeMerge
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces import merging
 from covalt_git.workspaces.chats import MovedError
 from covalt_git.workspaces.materialize import InTheWayError, Journal
-from covalt_git.workspaces.merge_conflicts import Choices
-from covalt_git.workspaces.tree_merge import TreeMerge
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.workspaces.merges import (
@@ -160,12 +160,12 @@ def test_histories_with_nothing_in_common_are_merged_from_nothing(chat: ChatStor
 def test_a_branch_that_does_not_exist_is_named(chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     with writing(chat) as writer, pytest.raises(UnknownNameError, match="no manifest 'ide'"):
-        merging.merge(writer, "ide")
+        branch_merge.merge(writer, "ide")
 
 
 def test_a_branch_without_a_manifest_is_refused(chat: ChatStore) -> None:
     with writing(chat) as writer, pytest.raises(CovaltError, match="nothing has happened on"):
-        merging.merge(writer, "main")
+        branch_merge.merge(writer, "main")
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_what_is_left_in_place_is_not_overwritten(chat: ChatStore) -> None:
     put(chat.workspace, {"node_modules/x": ("file", b"kept")})
     head = chat.head()
     with writing(chat) as writer, pytest.raises(InTheWayError):
-        merging.merge(writer, "idea")
+        branch_merge.merge(writer, "idea")
 
     assert chat.head() == head
     assert (chat.workspace / "node_modules/x").read_bytes() == b"kept"
@@ -336,7 +336,7 @@ def test_a_preview_tells_what_a_merge_does_and_stores_nothing(chat: ChatStore) -
     put(chat.workspace, {"a": ("file", text(_1="not saved")), "b": ("file", b"not saved")})
     before = {str(path) for path in chat.folder.rglob("*")}, folder(chat), chat.head()
 
-    told = merging.preview(chat, "idea")
+    told = branch_merge.preview(chat, "idea")
 
     assert ({str(path) for path in chat.folder.rglob("*")}, folder(chat), chat.head()) == before
     done = merge(chat)
@@ -423,7 +423,7 @@ def test_stock_git_makes_the_same_tree(history: tuple[Layout, Layout, Layout]) -
         before, head = folder(chat), chat.head()
         gits = gits_tree(chat, "main", "idea")
 
-        told = merging.preview(chat, "idea")
+        told = branch_merge.preview(chat, "idea")
         done = merge(chat)
 
         assert (told.status, told.changes, told.conflicts, told.notes) == (

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.git_objects import BrokenStoreError, blob_id
-from covalt_git.git_objects.helper_process import HelperGoneError, HelperProcess
+from covalt_git.git_store import BrokenStoreError, blob_id
+from covalt_git.git_store.helper_process import HelperGoneError, HelperProcess
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import folders, preload, snapshot, watches
 from tests.examples import examples

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.git_objects import BrokenStoreError
+from covalt_git.git_store import BrokenStoreError
 from covalt_git.workspaces.locking import ChatBusyError, Place
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import branch_off, git, layout_of, run_git, tree_of, upload

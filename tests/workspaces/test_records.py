@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from covalt_git.conversations.commit_names import resolve
 from covalt_git.models.calls import CallError, FileReference, RenderPlan
 from covalt_git.models.commit_record import CommitRecord, MessageRecord, UploadedFile
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import finished_call
-from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.records import LARGE, MissingRecordError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.conversations.commit_names import resolve
 from covalt_git.models.calls import Approval
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.chats import MovedError, finished_call
-from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     DIGEST,

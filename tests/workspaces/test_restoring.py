@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covalt_git.conversations import conversation, messages
+from covalt_git.conversations.commit_names import resolve
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.file_edits import restoring
 from covalt_git.models.commit_record import MessageRecord
-from covalt_git.workspaces import conversation, messages, restoring
 from covalt_git.workspaces.branches import BranchExistsError
-from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.materialize import InTheWayError
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
@@ -35,8 +36,8 @@ from tests.workspaces.stores import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from covalt_git.file_edits.restoring import Restored
     from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.restoring import Restored
 
 OLD: Layout = {
     "a": ("file", b"old"),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects import BrokenStoreError, TreeEntry
-from covalt_git.git_objects.freeing import Freeing
+from covalt_git.git_store import BrokenStoreError, TreeEntry
+from covalt_git.git_store.freeing import Freeing
 from covalt_git.workspaces.arriving import Arriving
 from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.writing import writing

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.errors import CovaltError
+from covalt_git.file_edits import uploads
+from covalt_git.file_edits.uploads import Upload
 from covalt_git.models.commit_record import UploadedFile
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     Layout,
@@ -65,14 +66,15 @@ def test_taken_name_gets_the_next_number(
 def test_uploads_of_one_call_are_one_manifest_that_says_what_was_renamed(chat: ChatStore) -> None:
     put(chat.workspace, {"a.txt": ("file", b"there"), "d/x": ("file", b"there")})
     with writing(chat) as writer:
-        placed = writer.upload(
+        placed = uploads.upload(
+            writer,
             [
                 Upload("a.txt", b"one"),
                 Upload("a.txt", b"two"),
                 Upload("a.txt", b"one"),
                 Upload("a.txt", b"there"),
                 Upload("run.sh", b"#!/bin/sh\n", executable=True),
-            ]
+            ],
         )
     manifest = chat.manifest(str(chat.head()))
 
@@ -127,7 +129,7 @@ def test_refused_name_adds_nothing(chat: ChatStore, name: str, why: str) -> None
     upload(chat, "a", b"1")
     head = chat.head()
     with writing(chat) as writer, pytest.raises(CovaltError, match=why):
-        writer.upload([Upload("good", b"2"), Upload(name, b"3")])
+        uploads.upload(writer, [Upload("good", b"2"), Upload(name, b"3")])
 
     assert layout_of(chat.workspace) == {"a": ("file", b"1")}
     assert chat.head() == head
@@ -173,7 +175,7 @@ def test_refused_folder_adds_nothing_anywhere(chats: Chats, chat: ChatStore, fol
     before = layout_of(chats.folder.parent)
 
     with writing(chat) as writer, pytest.raises(CovaltError) as caught:
-        writer.upload([Upload("evil", b"3")], folder=folder)
+        uploads.upload(writer, [Upload("evil", b"3")], folder=folder)
     assert caught.value.message
     assert "\n" not in caught.value.message
     after = layout_of(chats.folder.parent)
@@ -189,7 +191,7 @@ def test_too_large_upload_adds_nothing_and_names_the_setting(chats: Chats) -> No
             writing(chat) as writer,
             pytest.raises(CovaltError, match="larger than 1 MiB") as caught,
         ):
-            writer.upload([Upload("a", b"1"), Upload("big", b"x" * ((1 << 20) + 1))])
+            uploads.upload(writer, [Upload("a", b"1"), Upload("big", b"x" * ((1 << 20) + 1))])
         assert caught.value.hint == "raise workspace.max_file_mb in covalt.yaml"
         assert layout_of(chat.workspace) == {}
         assert chat.head() is None
@@ -210,7 +212,7 @@ def test_upload_that_the_disk_has_no_room_for_adds_nothing(
     with monkeypatch.context() as patch:
         patch.setattr("os.write", full)
         with pytest.raises(OSError, match="No space left"), writing(chat) as writer:
-            writer.upload([Upload("a", b"first"), Upload("b", b"third")], folder="new")
+            uploads.upload(writer, [Upload("a", b"first"), Upload("b", b"third")], folder="new")
     assert len(b"first") in sizes
     assert layout_of(chat.workspace) == {}
 

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.history import GraphRow
+    from covalt_git.conversations.history import GraphRow
 
 _PLAIN = str.maketrans("│─├┤┼┬┴╭╮╰╯", "|-+++++++++")
 

@@ -25,7 +25,8 @@ from covalt_git.operations.registry import (
 )
 from covalt_git.operations.results import Change, DamagedChat, Notes, PathNote
 from covalt_git.text.media_types import BYTES
-from covalt_git.workspaces import collecting, deleting, exporting, forking, importing, unsaved
+from covalt_git.transfers import exporting, forking, importing
+from covalt_git.workspaces import collecting, deleting, unsaved
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from covalt_git.conversations.commit_names import NAMES
+from covalt_git.conversations.conversation import Conversation
 from covalt_git.errors import UnknownNameError
 from covalt_git.json_values import JsonObject
 from covalt_git.models.chats import Origin
@@ -18,8 +20,6 @@ from covalt_git.operations.registry import (
     operation,
 )
 from covalt_git.operations.results import Change
-from covalt_git.workspaces.commit_names import NAMES
-from covalt_git.workspaces.conversation import Conversation
 
 if TYPE_CHECKING:
     from covalt_git.index.history import HistoryRow

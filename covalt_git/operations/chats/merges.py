@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Base64Bytes, Field
 
+from covalt_git.merging import branch_merge, resolving
+from covalt_git.merging.branch_merge import MergeStatus
+from covalt_git.merging.merge_conflicts import Choice, Choices, Rest
+from covalt_git.merging.merge_conflicts import told as about
 from covalt_git.models.commit_record import ConflictKind, MergeDecision, MergeSide, WorkspaceNotes
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import InvalidRequestError, PathText, Request, Result, operation
 from covalt_git.operations.results import Change, Notes
-from covalt_git.workspaces import merging, resolving
-from covalt_git.workspaces.merge_conflicts import Choice, Choices, Rest
-from covalt_git.workspaces.merge_conflicts import told as about
-from covalt_git.workspaces.merging import MergeStatus
 
 if TYPE_CHECKING:
+    from covalt_git.merging.branch_merge import Merge
     from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.merging import Merge
     from covalt_git.workspaces.snapshot import Snapshot
 
 
@@ -140,10 +140,12 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
     by_path = {one.path: _choice(one) for one in request.resolutions}
     choices = Choices(by_path, request.conflicts)
     if request.dry_run:
-        done = merging.preview(chat, request.branch, choices, fast_forward=request.fast_forward)
+        done = branch_merge.preview(
+            chat, request.branch, choices, fast_forward=request.fast_forward
+        )
         return _merged(done, WorkspaceNotes())
     with context.writing(chat) as writer:
-        done = merging.merge(
+        done = branch_merge.merge(
             writer,
             request.branch,
             choices,

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from covalt_git.conversations import messages
+from covalt_git.conversations.conversation import Conversation
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.results import Change, Notes
-from covalt_git.workspaces import messages
-from covalt_git.workspaces.conversation import Conversation
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.conversation import Message
-    from covalt_git.workspaces.messages import Place
+    from covalt_git.conversations.conversation import Message
+    from covalt_git.conversations.messages import Place
     from covalt_git.workspaces.writing import Writer
 
 _TITLE = 200

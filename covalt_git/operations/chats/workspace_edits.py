@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from covalt_git.conversations import commit_names
+from covalt_git.conversations.commit_names import NAMES
+from covalt_git.file_edits import edits, restoring, uploads
+from covalt_git.file_edits.edits import check_portable
+from covalt_git.file_edits.uploads import Upload, check_size
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
     InvalidRequestError,
@@ -17,11 +22,7 @@ from covalt_git.operations.registry import (
     operation,
 )
 from covalt_git.operations.results import Change, Notes
-from covalt_git.workspaces import commit_names, restoring
 from covalt_git.workspaces.chats import MovedError
-from covalt_git.workspaces.commit_names import NAMES
-from covalt_git.workspaces.edits import check_portable
-from covalt_git.workspaces.uploads import Upload, check_size
 
 if TYPE_CHECKING:
     from covalt_git.operations import registry
@@ -164,7 +165,7 @@ def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> Fil
         if request.overwrite:
             found = chat.find_file(writer.save_edits(), request.path)
             base = None if found is None else found.oid
-        oid = writer.edit_file(request.path, request.content.encode(), before=base)
+        oid = edits.edit_file(writer, request.path, request.content.encode(), before=base)
     head = chat.head()
     changed = oid != base
     changes = chat.changes(chat.manifest(head).parent_id, head) if changed and head else ()
@@ -180,7 +181,7 @@ def delete_workspace_file(context: Context, request: DeleteWorkspaceFile) -> Fil
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
         _check_branch(chat, request.branch)
-        writer.delete_file(request.path, before=request.base)
+        edits.delete_file(writer, request.path, before=request.base)
     return FileDeleted(manifest_id=chat.head())
 
 
@@ -200,10 +201,10 @@ def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
     for file in files:  # before any of them is read
         check_size(file.name, file.stream.seek(0, os.SEEK_END), chat.config)
         file.stream.seek(0)
-    uploads = [_upload(file, below, portable=request.portable) for file in files]
+    sent = [_upload(file, below, portable=request.portable) for file in files]
     with context.writing(chat) as writer:
         before = writer.save_edits()
-        placed = writer.upload(uploads, folder=request.folder, portable=request.portable)
+        placed = uploads.upload(writer, sent, folder=request.folder, portable=request.portable)
     return FilesUploaded(
         manifest_id=chat.head(),
         files=placed,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from covalt_git.conversations.commit_names import NAMES
 from covalt_git.errors import UnknownNameError
-from covalt_git.git_objects import EXECUTABLE, LINK, blob_id, is_binary_content
+from covalt_git.git_store import EXECUTABLE, LINK, blob_id, is_binary_content
 from covalt_git.index.chat_queries import Blob
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.operations.context import Context
@@ -26,7 +27,6 @@ from covalt_git.operations.results import Change
 from covalt_git.paths import check_path
 from covalt_git.text.media_types import BYTES, media_type
 from covalt_git.workspaces import commits, trees
-from covalt_git.workspaces.commit_names import NAMES
 from covalt_git.workspaces.folders import Folder, read_entry
 from covalt_git.workspaces.snapshot import why_not_stored
 

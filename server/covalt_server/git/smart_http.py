@@ -20,9 +20,9 @@ from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import HTTPException
 
 from covalt_git.errors import ClientGoneError, CovaltError
-from covalt_git.git_objects import receive_pack, upload_pack
-from covalt_git.git_objects.pkt_lines import BadRequestError
-from covalt_git.workspaces import pushing
+from covalt_git.git_store import receive_pack, upload_pack
+from covalt_git.git_store.pkt_lines import BadRequestError
+from covalt_git.transfers import pushing
 from covalt_server import request_context
 from covalt_server.api.errors import bug
 from covalt_server.security import NoTokenError, sealed
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from flask import Flask
     from werkzeug.wrappers import Response as AnyResponse
 
-    from covalt_git.git_objects.pkt_lines import Stream
+    from covalt_git.git_store.pkt_lines import Stream
     from covalt_git.workspaces.chats import ChatStore
     from covalt_server.security import Guard
 

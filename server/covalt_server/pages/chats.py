@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from flask import Blueprint, render_template, request
 
+from covalt_git.conversations.history import layout
 from covalt_git.operations.chats import (
     branches,
     chats,
@@ -15,7 +16,6 @@ from covalt_git.operations.chats import (
     workspace_edits,
     workspace_files,
 )
-from covalt_git.workspaces.history import layout
 from covalt_server import request_context
 from covalt_server.pages import layout as shell
 from covalt_server.render import code, history_graph

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from covalt_git.workspaces.history import GraphRow
+    from covalt_git.conversations.history import GraphRow
 
 ROW_HEIGHT = 44
 """The least height of a row in CSS pixels; graph.css says the same."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.checks.pages import artifact_problems
-from covalt_git.git_objects import is_binary_content
+from covalt_git.git_store import is_binary_content
 from covalt_git.models.file_reference import is_reference
 from covalt_git.text.media_types import media_type
 from covalt_server.render import artifacts, code, markdown

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from covalt_git.git_objects import pkt_lines
-from covalt_git.git_objects.pkt_lines import FLUSH, line
+from covalt_git.git_store import pkt_lines
+from covalt_git.git_store.pkt_lines import FLUSH, line
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.project import Project
 from covalt_git.serving.listen_socket import listen

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.git_objects.pkt_lines import DELIMITER, FLUSH, line
+from covalt_git.git_store.pkt_lines import DELIMITER, FLUSH, line
 from tests.api_client import TOKEN, Api, configure
 from tests.server.git.git_served import (
     FETCH,

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.git_objects.pkt_lines import FLUSH, line
-from covalt_git.workspaces import pushing
+from covalt_git.git_store.pkt_lines import FLUSH, line
+from covalt_git.transfers import pushing
 from tests.api_client import Api
 from tests.server.git.git_served import (
     NONE,

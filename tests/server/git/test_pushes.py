@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.git_objects.pkt_lines import FLUSH, line
-from covalt_git.git_objects.receive_pack import Command, PushRequest
-from covalt_git.workspaces import pushing
+from covalt_git.git_store.pkt_lines import FLUSH, line
+from covalt_git.git_store.receive_pack import Command, PushRequest
+from covalt_git.transfers import pushing
 from covalt_git.workspaces.writing import writing
 from tests.api_client import TOKEN, Api, configure
 from tests.api_client import refused as api_refused

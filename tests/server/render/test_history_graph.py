@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.workspaces.history import GraphRow, layout
+from covalt_git.conversations.history import GraphRow, layout
 from covalt_server.render.history_graph import ROW_HEIGHT, lanes_of, svg
 from tests.examples import examples
 

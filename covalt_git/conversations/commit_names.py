@@ -1,0 +1,172 @@
+"""Names of commits: what a user, an application or an agent may write for a commit of a chat.
+
+The first of these that fits decides:
+
+1.  a branch, whose newest commit it is; ``HEAD`` is the active branch
+2.  the full id of a commit
+3.  the id of a message: the last commit of the message's own calls
+4.  the id of a call, or of another record
+5.  the application's id of a message, as 3
+6.  the unique beginning of a commit's id (4 digits or more), or the unique end of a call's id
+
+``message:ID`` means 3 or 5 alone, for an application's id that is a branch as well.  ``~N`` after a name
+goes N commits back along first parents; ``~`` is ``~1``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from covalt_git.conversations.conversation import Conversation
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.json_values import canonical_json
+from covalt_git.workspaces.chats import DELETED
+
+if TYPE_CHECKING:
+    from covalt_git.models.chats import WorkspaceManifest
+    from covalt_git.workspaces.chats import ChatStore
+
+NAMES = (
+    "A branch, HEAD, the id of a commit or its beginning, the id of a message or a call, or the "
+    "application's id of a message; ~N after it goes N commits back."
+)
+"""What may be written, for descriptions."""
+
+_MESSAGE = "message:"
+_BACK = re.compile(r"(?P<name>.+)~(?P<steps>[0-9]{0,6})")
+_FEWEST_DIGITS = 4
+_DIGITS = re.compile(rf"[0-9a-f]{{{_FEWEST_DIGITS},64}}")
+_MOST_NAMED = 4
+SHOWN_DIGITS = 12
+"""How much of a commit's id is shown to people."""
+
+
+class AmbiguousNameError(CovaltError):
+    """A name that means several commits."""
+
+    code = "ambiguous"
+    http_status = 409
+
+
+def resolve(chat: ChatStore, name: str) -> str:
+    """Return the full id of the commit that ``name`` means.
+
+    The history of all branches is read, unless it is a branch or ``HEAD``.
+
+    Raises:
+        UnknownNameError: when there is none; it names the nearest branch or commit.
+        AmbiguousNameError: when it means several; with their ids.
+        CovaltError: when the chat has no commit yet.
+    """
+    named = chat.named(name)
+    if named is not None:
+        return named
+    found = _find(chat, name)
+    back = _BACK.fullmatch(name)
+    if found is None and back is not None:
+        found = _ancestor(chat, resolve(chat, back["name"]), int(back["steps"] or 1))
+    if found is None:
+        raise _unknown(chat, name)
+    return found
+
+
+def _find(chat: ChatStore, name: str) -> str | None:
+    """Return the commit that a name means which is no branch, or None."""
+    if name.startswith(_MESSAGE):
+        wanted = name.removeprefix(_MESSAGE)
+        mentions = _mentions(chat, wanted)
+        return _by_message_id(chat, wanted, mentions) or _by_application_id(chat, wanted, mentions)
+    commits = chat.reachable()
+    if name in commits:
+        return name
+    mentions = _mentions(chat, name)
+    return (
+        _by_message_id(chat, name, mentions)
+        or _only(name, [one.id for one in mentions if one.source_ref == name])
+        or _by_application_id(chat, name, mentions)
+        or _by_part(chat, name, mentions)
+    )
+
+
+def _mentions(chat: ChatStore, name: str) -> list[WorkspaceManifest]:
+    """Return the commits whose message has the text of a name, which few of them have."""
+    written = canonical_json.dumps(name).decode()[1:-1]
+    return [
+        chat.manifest(oid)
+        for oid in chat.reachable()
+        if written in chat.store.read_commit(oid).message
+    ]
+
+
+def _by_message_id(chat: ChatStore, name: str, mentions: list[WorkspaceManifest]) -> str | None:
+    said = [one for one in mentions if one.record.message and one.record.id == name]
+    return _last_of_message(chat, name, said)
+
+
+def _by_application_id(chat: ChatStore, name: str, mentions: list[WorkspaceManifest]) -> str | None:
+    """Return the last commit of the message with the application's id, or of the calls for it.
+
+    An application that keeps its own messages has calls made for ids which no message here has.
+    """
+    said = [one for one in mentions if one.record.message and one.record.message.ref == name]
+    if said:
+        return _last_of_message(chat, name, said)
+    line = {one.id for one in chat.log(chat.head())}
+    calls = [one for one in mentions if one.message_id == name]
+    newest = max(calls, key=lambda one: (one.id in line, one.created_at, one.id), default=None)
+    return None if newest is None else newest.id
+
+
+def _last_of_message(chat: ChatStore, name: str, said: list[WorkspaceManifest]) -> str | None:
+    if not said:
+        return None
+    own = _only(name, [one.id for one in said])
+    return next(
+        one.manifest_id
+        for one in Conversation.of(chat).messages.values()
+        if one.own_manifest_id == own
+    )
+
+
+def _by_part(chat: ChatStore, name: str, mentions: list[WorkspaceManifest]) -> str | None:
+    found = set()
+    if _DIGITS.fullmatch(name):
+        known = {*chat.reachable(), *chat.store.refs(DELETED).values()}
+        found = {oid for oid in known if oid.startswith(name)}
+    if len(name) >= _FEWEST_DIGITS:
+        calls = (one for one in mentions if one.record.call)
+        found |= {one.id for one in calls if one.record.id.endswith(name)}
+    return _only(name, sorted(found))
+
+
+def _only(name: str, found: list[str]) -> str | None:
+    """Return the one commit that was found, or None where none was."""
+    if len(found) > 1:
+        few = ", ".join(oid[:SHOWN_DIGITS] for oid in found[:_MOST_NAMED])
+        raise AmbiguousNameError(f"{name!r} means {len(found)} commits", hint=f"write one of {few}")
+    return found[0] if found else None
+
+
+def _ancestor(chat: ChatStore, oid: str, steps: int) -> str | None:
+    """Return the commit so many first parents back, or None where the history is shorter."""
+    found: str | None = oid
+    for _ in range(steps):
+        if found is None:
+            return None
+        found = chat.manifest(found).parent_id
+    return found
+
+
+def _unknown(chat: ChatStore, name: str) -> CovaltError:
+    heads = {branch.name: branch.manifest_id for branch in chat.branches()}
+    if heads == {"main": None}:
+        return CovaltError(
+            f"chat {chat.id!r} has no manifest yet",
+            hint=f"the first call, upload or edit makes one: covalt-git chat upload {chat.id} FILE",
+        )
+    # What looks like a commit id is one that was mistyped; another name is never like one.
+    ids = (oid[: len(name)] for oid in chat.reachable()) if _DIGITS.fullmatch(name) else ()
+    return UnknownNameError(
+        "manifest", name, [*heads, *ids], list_with=f"covalt-git chat log {chat.id} --all"
+    )

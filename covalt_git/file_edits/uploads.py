@@ -1,0 +1,170 @@
+"""Where uploaded files go: the names they get, and which of them have to be written at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git.errors import CovaltError
+from covalt_git.file_edits import edits
+from covalt_git.git_store import EXECUTABLE, FILE, LINK, blob_id
+from covalt_git.models.commit_record import UploadedFile
+from covalt_git.workspaces.folders import Folder
+from covalt_git.workspaces.snapshot import check_storable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from covalt_git.models.project_config import WorkspaceConfig
+    from covalt_git.workspaces.writing import Writer
+
+_COMPARED = 100
+"""How many names of an upload may have its content already; those after them are not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file to add: the name it should have, and its content."""
+
+    name: str
+    content: bytes
+    executable: bool = False
+
+
+class Placed(UploadedFile):
+    """Where an upload is; ``was_there`` tells that the same content was at that path before."""
+
+    was_there: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """Where each upload goes, in order, and what has to be written where."""
+
+    placed: tuple[Placed, ...]
+    fresh: dict[str, Upload]
+
+    def record(self) -> tuple[UploadedFile, ...]:
+        """Return the uploads as the commit names them."""
+        return tuple(
+            UploadedFile(path=one.path, renamed_from=one.renamed_from) for one in self.placed
+        )
+
+
+def check_size(name: str, size: int, config: WorkspaceConfig) -> None:
+    """Make sure that a file of that many bytes would be stored, before any of them is read.
+
+    Raises:
+        CovaltError: naming the setting.
+    """
+    if size > config.max_file_mb << 20:
+        raise CovaltError(
+            f"{name!r} cannot be stored: it is larger than {config.max_file_mb} MiB",
+            hint="raise workspace.max_file_mb in covalt.yaml",
+        )
+
+
+def place(
+    root: Folder,
+    uploads: Sequence[Upload],
+    folder: str,
+    config: WorkspaceConfig,
+    object_format: str,
+    *,
+    beside: Collection[str] | None = None,
+) -> Placing:
+    """Choose a path in ``folder`` of the workspace for every upload; nothing is written.
+
+    A name that is taken gets a number (``report_1.csv``), unless one of the first has the same content.
+    With ``beside``, the files that are there, a path that some system could not check out is refused;
+    without, it is stored and noted.
+
+    Raises:
+        CovaltError: for a folder, a name or a size that cannot be stored.
+    """
+    below = f"{folder.removesuffix('/')}/" if folder else ""
+    if below and not root.is_folder(below[:-1]) and not root.is_free(below[:-1]):
+        raise CovaltError(
+            f"{folder!r} is no folder of the workspace", hint="choose another for --to"
+        )
+    placed: list[Placed] = []
+    fresh: dict[str, Upload] = {}
+
+    def is_taken(path: str) -> bool:
+        return path in fresh or not root.is_free(path)
+
+    for upload in uploads:
+        oid = blob_id(upload.content, object_format)
+        wanted = below + upload.name
+        for path in _names(wanted, is_taken):
+            if "/" in upload.name:
+                raise CovaltError(
+                    f"{upload.name!r} is no file name", hint="name its folder with --to FOLDER"
+                )
+            check_storable(path, upload.content, config)
+            was_there = is_taken(path)
+            if not was_there:
+                if beside is not None:
+                    edits.check_portable(path)
+                    edits.check_new(root, path, [*beside, *fresh])
+                fresh[path] = upload
+                break
+            there = root.state(path, object_format, size=len(upload.content))
+            if there is not None and there.mode != LINK and there.oid == oid:
+                break
+            if path in fresh and fresh[path].content == upload.content:
+                break
+        renamed_from = wanted if path != wanted else None
+        placed.append(Placed(path=path, renamed_from=renamed_from, was_there=was_there))
+    return Placing(tuple(placed), fresh)
+
+
+def _names(wanted: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
+    """Yield the name that is wanted, then those with a number before its ending.
+
+    After :data:`_COMPARED` of them comes one that is available: a search by halves finds it among any
+    number of names.
+    """
+    stem, dot, ending = wanted.rpartition(".")
+    if not stem or "/" in ending or stem.endswith("/"):
+        stem, dot, ending = wanted, "", ""
+
+    def numbered(number: int) -> str:
+        return f"{stem}_{number}{dot}{ending}"
+
+    yield wanted
+    yield from map(numbered, range(1, _COMPARED))
+    taken = high = _COMPARED - 1
+    while True:
+        while is_taken(numbered(high)):
+            taken, high = high, 2 * high
+        while high - taken > 1:
+            middle = (taken + high) // 2
+            taken, high = (middle, high) if is_taken(numbered(middle)) else (taken, middle)
+        yield numbered(high)
+
+
+def upload(
+    writer: Writer, files: Sequence[Upload], *, folder: str = "", portable: bool = False
+) -> tuple[Placed, ...]:
+    """Add files to the workspace as one manifest; return where each of them is now.
+
+    A name that is taken gets a number (``report_1.csv``), unless the content is the same.  What
+    some system could not check out is refused where it has to be ``portable``, and else noted.
+
+    Raises:
+        CovaltError: for a folder, a name or a size that cannot be stored; nothing was added.
+    """
+    beside = writer.chat.files(writer.chat.head()) if portable else None
+    with Folder.opened(writer.chat.workspace) as root:
+        store = writer.chat.store
+        plan = place(root, files, folder, writer.chat.config, store.object_format, beside=beside)
+        writer.save_edits()
+        fresh = (
+            (path, EXECUTABLE if file.executable else FILE, file.content)
+            for path, file in plan.fresh.items()
+        )
+        writer.folder.put(root, fresh)
+    names = ", ".join(file.path for file in plan.placed)
+    writer.commit_files("user_upload", names, upload=plan.record())
+    return plan.placed

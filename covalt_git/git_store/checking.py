@@ -1,0 +1,70 @@
+"""Whether a tree or a commit is one that ``git fsck --strict`` has nothing to say about.
+
+What we write is; what others bring may be anything that hashes to its id.  The rules are those of
+git's ``fsck.c`` (2.39), its warnings among them, except for names, which
+:mod:`covalt_git.paths` judges more strictly.
+"""
+
+from __future__ import annotations
+
+import re
+
+from covalt_git.git_store.objects import EXECUTABLE, FILE, FOLDER, LINK
+
+SUBMODULE = 0o160000
+"""The mode under which a tree names a commit of another repository."""
+
+_MODES = {b"%o" % mode for mode in (FILE, EXECUTABLE, LINK, FOLDER, SUBMODULE)}
+_PERSON = rb"(?!<)[^<>\n]* <[^<>\n]*> (?P<%b>0|[1-9][0-9]{0,18}) [+-][0-9]{4}\n"
+_COMMIT = re.compile(
+    rb"tree (?P<tree>[0-9a-f]+)\n(?P<parents>(?:parent [0-9a-f]+\n)*)"
+    rb"author "
+    + _PERSON % b"written"
+    + rb"committer "
+    + _PERSON % b"committed"
+    + rb"(?P<others>(?:[^\n\0]+\n)*)(?:\n[^\0]*)?"
+)
+_LATEST = (1 << 63) - 1
+
+
+def why_bad_tree(content: bytes, id_length: int) -> str:
+    """Return what is wrong with a tree's content, or nothing."""
+    at, last, names = 0, b"", set()
+    while at < len(content):
+        mode, _, rest = content[at : at + 7].partition(b" ")
+        if not rest and b" " not in content[at : at + 7]:
+            return "an entry of it has no mode"
+        if mode not in _MODES:
+            return f"an entry of it has the mode {mode.decode('ascii', 'replace')}"
+        end = content.find(b"\0", at)
+        name = content[at + len(mode) + 1 : end]
+        oid = content[end + 1 : end + 1 + id_length]
+        if end < 0 or len(oid) != id_length:
+            return "it is cut off"
+        if not name or b"/" in name:
+            return "an entry of it has no name of its own"
+        if not any(oid):
+            return "an entry of it names no object"
+        if name in names:
+            return "it has a name twice"
+        place = name + b"/" if mode == b"40000" else name
+        if place <= last:
+            return "it is not sorted"
+        names.add(name)
+        at, last = end + 1 + id_length, place
+    return ""
+
+
+def why_bad_commit(content: bytes, id_length: int) -> str:
+    """Return what is wrong with a commit's content, or nothing."""
+    found = _COMMIT.fullmatch(content)
+    if found is None:
+        return "its header is not as git writes it"
+    ids = [found["tree"], *found["parents"].replace(b"parent ", b"").split()]
+    if any(len(oid) != 2 * id_length for oid in ids):
+        return "it names objects of another format"
+    if max(int(found["written"]), int(found["committed"])) > _LATEST:
+        return "its time is beyond all calendars"
+    if re.search(rb"^(?:author|committer) ", found["others"], re.MULTILINE):
+        return "it has several authors"
+    return ""

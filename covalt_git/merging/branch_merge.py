@@ -1,0 +1,196 @@
+"""Merging a branch into the active one: what goes together is joined, what does not is decided.
+
+A conflict that nobody decided stops the merge before anything is changed.  Else it is one manifest
+with two parents; the folder and the branch come to it through the journal, together or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from covalt_git.conversations import commit_names
+from covalt_git.errors import CovaltError
+from covalt_git.merging.merge_bases import merge_base
+from covalt_git.merging.merge_conflicts import Choices, Deciding
+from covalt_git.merging.tree_merge import TreeMerge
+from covalt_git.models.commit_record import (
+    CommitRecord,
+    MergeConflict,
+    MergeRecord,
+    WorkspaceNotes,
+)
+from covalt_git.names import new_id
+from covalt_git.workspaces import commits, materialize, snapshot, tree_notes
+from covalt_git.workspaces.materialize import FolderState
+from covalt_git.workspaces.writing import same
+
+if TYPE_CHECKING:
+    from covalt_git.models.chats import FileChange
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.writing import Writer
+
+MergeStatus = Literal["already_merged", "fast_forward", "merged", "conflicts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """What came of a merge, or would.
+
+    ``manifest_id`` is where the active branch is afterwards, None where the manifest is not made;
+    with ``conflicts`` that nobody decided it has the status ``conflicts``, and nothing has changed.
+    """
+
+    status: MergeStatus
+    branch: str
+    into: str
+    base_id: str | None
+    manifest_id: str | None
+    changes: tuple[FileChange, ...] = ()
+    conflicts: tuple[MergeConflict, ...] = ()
+    notes: WorkspaceNotes = field(default_factory=WorkspaceNotes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Two histories and where they parted; ``ours`` is the folder as it is, saved or not."""
+
+    branch: str
+    head: str | None
+    ours: FolderState
+    seen: snapshot.Snapshot
+    theirs: str
+    base: str | None
+    fast_forward: bool
+
+    @property
+    def status(self) -> MergeStatus:
+        """What there is to do."""
+        if self.theirs == self.base:
+            return "already_merged"
+        return "fast_forward" if self.fast_forward and self.head == self.base else "merged"
+
+
+def merge(
+    writer: Writer,
+    branch: str,
+    choices: Choices | None = None,
+    *,
+    message: str = "",
+    fast_forward: bool = True,
+) -> Merge:
+    """Merge a branch, or another commit, into the active branch; uncommitted edits are committed first.
+
+    Where the active branch has nothing of its own it only moves on, unless ``fast_forward`` is false.
+
+    Raises:
+        UnknownNameError: naming the nearest branch, or conflict, where there is none of that name;
+            AmbiguousNameError.
+        NotMergeableError: when a conflict cannot be decided as it was chosen.
+        InTheWayError: when something that is in no state stands where a file goes.
+        UnsafeTreeError: when the branch holds what must not come into a folder.
+    """
+    chat = writer.chat
+    branch, theirs = _theirs(chat, branch)
+    head = writer.save_edits()
+    base = None if head is None else merge_base(chat.store, head, theirs)
+    state = chat.state(head)
+    fast = fast_forward or head is None
+    sides = _Sides(branch, head, state, writer.look(), theirs, base, fast)
+    done = Merge(sides.status, branch, chat.active_branch(), base, head)
+    if done.status == "already_merged":
+        return done
+    new = theirs
+    if done.status == "merged":
+        after, done = _joined(chat, sides, done, choices or Choices())
+        if done.status == "conflicts":
+            return done
+        record = CommitRecord(
+            id=new_id(),
+            at=commits.now(),
+            by=writer.by,
+            merge=MergeRecord(
+                branch=branch, manifest_id=theirs, base_id=base, conflicts=done.conflicts
+            ),
+            workspace=done.notes,
+        )
+        assert head is not None  # else it only moves on
+        subject = message or f"{branch} into {done.into}"
+        new = writer.make("merge", record, after.tree, (head, theirs), subject=subject)
+    ref = chat.store.head()
+    changes = writer.switch(
+        materialize.Journal(old=head, new=new, head=ref, moves=True, before=head)
+    )
+    return replace(done, manifest_id=new, changes=tuple(changes))
+
+
+def preview(
+    chat: ChatStore, branch: str, choices: Choices | None = None, *, fast_forward: bool = True
+) -> Merge:
+    """Return what :func:`merge` would do now; nothing is stored, and nobody is waited for.
+
+    Raises:
+        UnknownNameError: and what else :func:`merge` raises of what was asked.
+    """
+    branch, theirs = _theirs(chat, branch)
+    head = chat.head()
+    base = None if head is None else merge_base(chat.store, head, theirs)
+    with chat.looking() as seen:
+        is_saved = same(seen, chat.state(head))
+        ours = FolderState(seen.tree, seen.notes.empty_folders)
+        sides = _Sides(branch, head, ours, seen, theirs, base, fast_forward and is_saved)
+        done = Merge(sides.status, branch, chat.active_branch(), base, head)
+        if done.status == "already_merged":
+            return done
+        if done.status == "fast_forward":
+            after, new = chat.state(theirs), theirs
+        else:
+            after, done = _joined(chat, sides, done, choices or Choices())
+            new = None
+        materialize.check_way(chat.store, ours, after, seen.left_in_place, folder=chat.workspace)
+        changes = () if done.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
+        return replace(done, manifest_id=new, changes=tuple(changes))
+
+
+def _theirs(chat: ChatStore, name: str) -> tuple[str, str]:
+    """Return what a merge calls the branch or the commit that is merged, and its commit."""
+    if name not in {branch.name for branch in chat.branches()}:
+        theirs = commit_names.resolve(chat, name)
+        return theirs[: commit_names.SHOWN_DIGITS], theirs
+    at = chat.branch(name).manifest_id
+    if at is None:
+        raise CovaltError(
+            f"nothing has happened on the branch {name!r} yet",
+            hint=f"covalt-git chat branch {chat.id} lists the others",
+        )
+    return name, at
+
+
+def _joined(
+    chat: ChatStore, sides: _Sides, done: Merge, choices: Choices
+) -> tuple[FolderState, Merge]:
+    """Return what both sides make together, and the merge with what it says of it."""
+    store = chat.store
+    base, theirs = chat.state(sides.base), chat.state(sides.theirs)
+    trees = TreeMerge(store, lambda path, text: snapshot.why_not_stored(path, text, chat.config))
+    with store.together():
+        merged = trees.merge(base.tree, sides.ours.tree, theirs.tree)
+        taken = (*sides.seen.left_in_place, *sides.ours.empty_folders, *theirs.empty_folders)
+        deciding = Deciding(chat, sides.branch, choices, merged, taken)
+        tree, conflicts = deciding.decide()
+    empty = _three_ways(
+        set(base.empty_folders), set(sides.ours.empty_folders), set(theirs.empty_folders)
+    )
+    after = FolderState(tree, tree_notes.still_empty(store, tree, empty))
+    undecided = any(conflict.decision is None for conflict in conflicts)
+    return after, replace(
+        done,
+        status="conflicts" if undecided else done.status,
+        conflicts=conflicts,
+        notes=tree_notes.notes(store, sides.seen.notes, sides.ours.tree, after),
+    )
+
+
+def _three_ways(base: set[str], ours: set[str], theirs: set[str]) -> set[str]:
+    """Return what is left of a set that both sides have changed."""
+    return (ours & theirs) | (ours - base) | (theirs - base)

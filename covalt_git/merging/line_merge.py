@@ -1,0 +1,218 @@
+r"""Merging texts by lines: the only module that knows merge3.
+
+A line ends where git says it does, behind ``\n``, so that ``\r\n`` and a missing last newline come
+through byte for byte.  Changes that touch are a conflict, as they are to git.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+from bisect import bisect_left
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from merge3 import Merge3
+
+from covalt_git.git_store import is_binary_content
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+Block = tuple[int, int, int]
+"""Lines that are the same in two texts: where they begin in either, and how many there are."""
+
+_MARKS = ("<" * 7, ">" * 7)
+
+_MOST_EDITS = 500
+"""Up to so many inserted and deleted lines the shortest edit is looked for; it takes their square."""
+
+_MOST_COMPARED = 2_000
+"""Lines of either text up to which difflib is asked then, which may take their square, too."""
+
+
+def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+    """Return the text with the changes of both sides; None where they are in conflict."""
+    merged: list[bytes] = []
+    for region in _merge3(base, ours, theirs).merge_groups():
+        if region[0] == "conflict":
+            return None
+        merged += region[1]
+    return b"".join(merged)
+
+
+def union(base: bytes, ours: bytes, theirs: bytes) -> bytes:
+    """Return the text with the changes of both sides; where they are in conflict, both, ours first."""
+    return _merged(base, ours, theirs, lambda mine, other: (mine, other))
+
+
+def marked(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> bytes:
+    """Return the text with the changes of both sides, where they are in conflict as git shows it.
+
+    ``names`` stand behind the marks, ours first.
+    """
+    begin, end = ([f"{mark} {name}\n".encode()] for mark, name in zip(_MARKS, names, strict=True))
+    return _merged(
+        base, ours, theirs, lambda mine, other: (begin, mine, [b"=======\n"], other, end)
+    )
+
+
+def _merged(
+    base: bytes,
+    ours: bytes,
+    theirs: bytes,
+    both: Callable[[Sequence[bytes], Sequence[bytes]], Iterable[Sequence[bytes]]],
+) -> bytes:
+    """Return the text with the changes of both sides; ``both`` says what stands for a conflict."""
+    texts = _merge3(base, ours, theirs)
+    merged: list[bytes] = []
+    for region in texts.reprocess_merge_regions(texts.merge_regions()):
+        match region:
+            case ("unchanged", start, end):
+                merged += texts.base[start:end]
+            case ("a" | "same", start, end):
+                merged += texts.a[start:end]
+            case ("b", start, end):
+                merged += texts.b[start:end]
+            case (_, _, _, start, end, their_start, their_end):
+                for part in both(texts.a[start:end], texts.b[their_start:their_end]):
+                    _append(merged, part)
+    return b"".join(merged)
+
+
+def is_text(*contents: bytes) -> bool:
+    """Tell whether git would call none of the contents binary."""
+    return not any(is_binary_content(content) for content in contents)
+
+
+def _append(merged: list[bytes], more: Sequence[bytes]) -> None:
+    """Add lines behind others, the last of which may lack its newline."""
+    if merged and more and not merged[-1].endswith(b"\n"):
+        merged[-1] += b"\r\n" if more[0].endswith(b"\r\n") else b"\n"
+    merged += more
+
+
+def _merge3(base: bytes, ours: bytes, theirs: bytes) -> Merge3[bytes]:
+    return Merge3(_lines(base), _lines(ours), _lines(theirs), sequence_matcher=_Matcher)
+
+
+def _lines(text: bytes) -> list[bytes]:
+    return io.BytesIO(text).readlines()
+
+
+class _Matcher:
+    """What two texts have in common, found as merge3 asks for it: with difflib's interface.
+
+    difflib's own way leaves out lines that are frequent in a long text, and then finds nothing in one
+    that has no others, such as a table of few values; the shortest edit, which git looks for, too,
+    has no such blind spot and takes as long as there are changes.  Where there are too many, and too
+    many lines for difflib as well, the lines that are there only once in either text are compared.
+    """
+
+    def __init__(
+        self,
+        isjunk: Callable[[bytes], bool] | None = None,
+        a: Sequence[bytes] = (),
+        b: Sequence[bytes] = (),
+        autojunk: bool = True,  # noqa: FBT001, FBT002 - difflib's signature
+    ) -> None:
+        del isjunk, autojunk
+        self._a = a
+        self._b = b
+
+    def get_matching_blocks(self) -> list[Block]:
+        """Return the blocks in order, and at the end one of no lines."""
+        a, b = self._a, self._b
+        most = min(len(a), len(b))
+        start = next((at for at in range(most) if a[at] != b[at]), most)
+        most -= start
+        end = next((at for at in range(most) if a[-1 - at] != b[-1 - at]), most)
+        middle = a[start : len(a) - end], b[start : len(b) - end]
+        found: Sequence[Block] | None = _shortest_edit(*middle)
+        if found is None:
+            if max(map(len, middle)) > _MOST_COMPARED:
+                found = _unique_lines(*middle)
+            else:
+                found = difflib.SequenceMatcher(None, *middle).get_matching_blocks()
+        blocks = [(0, 0, start), *((start + i, start + j, count) for i, j, count in found)]
+        blocks.append((len(a) - end, len(b) - end, end))
+        return [*_joined(blocks), (len(a), len(b), 0)]
+
+
+def _joined(blocks: Iterable[Block]) -> list[Block]:
+    """Return blocks without the empty ones, those that touch as one."""
+    joined: list[Block] = []
+    for i, j, count in blocks:
+        if joined and (i, j) == (joined[-1][0] + joined[-1][2], joined[-1][1] + joined[-1][2]):
+            joined[-1] = (*joined[-1][:2], joined[-1][2] + count)
+        elif count:
+            joined.append((i, j, count))
+    return joined
+
+
+def _unique_lines(a: Sequence[bytes], b: Sequence[bytes]) -> list[Block]:
+    """Return the most lines in one order that are once in either text, each as a block."""
+    in_a, in_b = Counter(a), Counter(b)
+    places = {line: at for at, line in enumerate(b) if in_b[line] == 1}
+    pairs = [(at, places[line]) for at, line in enumerate(a) if in_a[line] == 1 and line in places]
+    ends: list[int] = []  # of the longest rows so far, by their length, the smallest place in b
+    last: list[int] = []
+    before: list[int] = []
+    for number, (_, place) in enumerate(pairs):
+        length = bisect_left(ends, place)
+        before.append(last[length - 1] if length else -1)
+        ends[length : length + 1] = [place]
+        last[length : length + 1] = [number]
+    blocks = []
+    at = last[-1] if last else -1
+    while at >= 0:
+        blocks.append((*pairs[at], 1))
+        at = before[at]
+    return blocks[::-1]
+
+
+def _shortest_edit(a: Sequence[bytes], b: Sequence[bytes]) -> list[Block] | None:
+    """Return the blocks that the shortest edit of ``a`` to ``b`` leaves; None where it is too long.
+
+    Myers, "An O(ND) Difference Algorithm and Its Variations" (1986), section 4: ``furthest[k]`` is
+    how far into ``a`` the best path of so many edits comes on the diagonal ``k``, where the place in
+    ``a`` minus the one in ``b`` is ``k``.
+    """
+    furthest = {1: 0}
+    steps: list[dict[int, int]] = []
+    for edits in range(min(len(a) + len(b), _MOST_EDITS) + 1):
+        reached: dict[int, int] = {}
+        for k in range(-edits, edits + 1, 2):
+            at = _entered(furthest, k, edits)
+            while at < len(a) and at - k < len(b) and a[at] == b[at - k]:
+                at += 1
+            reached[k] = at
+            if at >= len(a) and at - k >= len(b):
+                return _way_back(steps, k, at)
+        steps.append(reached)
+        furthest = reached
+    return None
+
+
+def _is_entered_from_above(furthest: dict[int, int], k: int, edits: int) -> bool:
+    """Tell whether the best path enters a diagonal by an inserted line, not by a deleted one."""
+    return k == -edits or (k != edits and furthest[k - 1] < furthest[k + 1])
+
+
+def _entered(furthest: dict[int, int], k: int, edits: int) -> int:
+    """Return where in ``a`` the best path enters a diagonal."""
+    from_above = _is_entered_from_above(furthest, k, edits)
+    return furthest[k + 1] if from_above else furthest[k - 1] + 1
+
+
+def _way_back(steps: list[dict[int, int]], k: int, at: int) -> list[Block]:
+    """Return the diagonal parts, from the start on, of the path that ended at ``at`` on ``k``."""
+    blocks: list[Block] = []
+    for edits in range(len(steps), 0, -1):
+        furthest = steps[edits - 1]
+        entered = _entered(furthest, k, edits)
+        blocks.append((entered, entered - k, at - entered))
+        k += 1 if _is_entered_from_above(furthest, k, edits) else -1
+        at = furthest[k]
+    blocks.append((0, 0, at))
+    return blocks[::-1]

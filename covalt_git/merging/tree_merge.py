@@ -1,0 +1,144 @@
+"""Merging trees three ways: what only one side changed is taken, what both did is a clash to decide.
+
+A name is two things that are merged each by itself, a file and a folder of that name; where both are
+left, they clash.  So a file that became a folder, or a folder that became a file, needs no rule of
+its own.  Trees are compared by their ids, and only those are read that differ on both sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git.git_store import EXECUTABLE, FILE, FOLDER, LINK, GitStore, TreeEntry
+from covalt_git.merging import line_merge
+from covalt_git.workspaces.trees import EMPTY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from covalt_git.models.commit_record import ConflictKind
+
+_REGULAR = (FILE, EXECUTABLE)
+
+Entry = TreeEntry | None
+"""What stands under a name in one of the trees, if anything does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """A path that both sides changed, each in its own way."""
+
+    path: str
+    kind: ConflictKind
+    base: Entry
+    ours: Entry
+    theirs: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTree:
+    """A tree (None: no file), with our side wherever there is a clash."""
+
+    tree: str | None
+    clashes: tuple[Clash, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TreeMerge:
+    """A merge of the trees of one store.
+
+    ``refused`` tells why no file of that path and content can be stored, or nothing; what the lines
+    of both sides make together is stored only where it can be.
+    """
+
+    store: GitStore
+    refused: Callable[[str, bytes], str]
+
+    def merge(
+        self, base: str | None, ours: str | None, theirs: str | None, *, below: str = ""
+    ) -> MergedTree:
+        """Merge three trees; ``below`` is the path of their folder with a ``/`` behind it."""
+        if theirs in (ours, base):
+            return MergedTree(ours)
+        if base == ours:
+            return MergedTree(theirs)
+        before, mine, other = (self._entries(tree) for tree in (base, ours, theirs))
+        entries: list[TreeEntry] = []
+        clashes: list[Clash] = []
+        for name in sorted(before.keys() | mine.keys() | other.keys()):
+            path = below + name.decode("utf-8", "surrogateescape")
+            entry, found = self._entry(path, before.get(name), mine.get(name), other.get(name))
+            entries += [entry] if entry else []
+            clashes += found
+        tree = self.store.write_tree(entries) if entries else None
+        return MergedTree(tree, tuple(clashes))
+
+    def _entry(
+        self, path: str, base: Entry, ours: Entry, theirs: Entry
+    ) -> tuple[Entry, tuple[Clash, ...]]:
+        """Merge what stands under one name."""
+        sides = (base, ours, theirs)
+        folder = self.merge(*(_folder(side) for side in sides), below=f"{path}/")
+        file, clash = self._file(path, *(None if _folder(side) else side for side in sides))
+        there_is_a_folder = folder.tree is not None or folder.clashes
+        if there_is_a_folder and (file or clash):
+            return ours, (Clash(path, "file_folder", base, ours, theirs),)
+        if clash:
+            return file, (clash,)
+        if folder.tree is None:
+            return file, folder.clashes
+        name = next(side.name for side in sides if side)
+        return TreeEntry(name, FOLDER, folder.tree), folder.clashes
+
+    def _file(
+        self, path: str, base: Entry, ours: Entry, theirs: Entry
+    ) -> tuple[Entry, Clash | None]:
+        """Merge the files, or links, of one path."""
+        if theirs in (ours, base):
+            return ours, None
+        if base == ours:
+            return theirs, None
+        if ours is None or theirs is None:
+            return ours, Clash(path, "modify_delete", base, ours, theirs)
+        if ours.mode not in _REGULAR or theirs.mode not in _REGULAR:
+            kind: ConflictKind = "link" if ours.mode == theirs.mode == LINK else "type"
+            return ours, Clash(path, kind, base, ours, theirs)
+        known = base if base is not None and base.mode in _REGULAR else None
+        oid, why = self._content(path, known, ours, theirs)
+        if oid is None:
+            return ours, Clash(path, why, base, ours, theirs)
+        return TreeEntry(ours.name, _mode(known, ours, theirs), oid), None
+
+    def _content(
+        self, path: str, base: Entry, ours: TreeEntry, theirs: TreeEntry
+    ) -> tuple[str | None, ConflictKind]:
+        """Return the blob that two files make together; None, and of what kind the conflict is."""
+        if ours.oid == theirs.oid or (base and base.oid == theirs.oid):
+            return ours.oid, "text"
+        if base and base.oid == ours.oid:
+            return theirs.oid, "text"
+        before = self.store.read_blob(base.oid) if base else b""
+        mine, other = (self.store.read_blob(side.oid) for side in (ours, theirs))
+        if not line_merge.is_text(before, mine, other):
+            return None, "binary" if base else "add_add"
+        merged = line_merge.merge(before, mine, other)
+        if merged is None or self.refused(path, merged):
+            return None, "text" if base else "add_add"
+        return self.store.write_blob(merged), "text"
+
+    def _entries(self, tree: str | None) -> dict[bytes, TreeEntry]:
+        return {} if tree is None else {entry.name: entry for entry in self.store.read_tree(tree)}
+
+
+def _folder(side: Entry) -> str | None:
+    """Return the tree of a folder; one without a file, which only others make, is none."""
+    is_folder = side is not None and side.mode == FOLDER and side.oid not in EMPTY
+    return side.oid if side is not None and is_folder else None
+
+
+def _mode(base: Entry, ours: TreeEntry, theirs: TreeEntry) -> int:
+    """Return the mode that one side changed; of a file that both have made, executable if one is."""
+    if base is None:
+        return max(ours.mode, theirs.mode)
+    return theirs.mode if base.mode == ours.mode else ours.mode

@@ -1,0 +1,91 @@
+"""Exporting a chat: one file with its branches, its records and what it is, a bundle of git's.
+
+Stock git reads it: ``git bundle verify``, ``git clone FILE``.  The same refs give the same bytes.
+Calls that wait, approvals and deleted branches stay here, and so do edits that no manifest holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from covalt_git.errors import CovaltError
+from covalt_git.git_store import write_bundle
+from covalt_git.system import atomic_write
+from covalt_git.workspaces import records, used_records
+from covalt_git.workspaces.chats import ABOUT, HEADS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from covalt_git.workspaces.chats import ChatStore
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export holds; ``size`` is in bytes."""
+
+    branches: tuple[str, ...]
+    objects: int
+    size: int
+
+
+def export(
+    chat: ChatStore,
+    file: IO[bytes],
+    *,
+    branch: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Exported:
+    """Write a chat to a file that is open, all of it or one branch.
+
+    Raises:
+        UnknownNameError: naming the nearest branch.
+        CovaltError: when there is nothing yet to export.
+    """
+    wanted = chat.branches() if branch is None else [chat.branch(branch)]
+    heads = {one.name: one.manifest_id for one in wanted if one.manifest_id is not None}
+    if not heads:
+        raise CovaltError(
+            f"chat {chat.id!r} has no manifest to export",
+            hint=f"make the first: covalt-git chat upload {chat.id} FILE",
+        )
+    refs = {HEADS + name: oid for name, oid in heads.items()}
+    active = heads.get(chat.active_branch() if branch is None else branch)
+    if active is not None:
+        refs["HEAD"] = active
+    about = chat.store.read_ref(ABOUT)
+    if about is not None:
+        refs[ABOUT] = about
+    start = file.tell()
+    with chat.store.scratch():  # what belongs to these branches, made for this file
+        kept = _records(chat, list(heads.values()))
+        if kept is not None:
+            refs[records.REF] = kept
+        objects = write_bundle(chat.store, refs, file, progress)
+    return Exported(tuple(heads), objects, file.tell() - start)
+
+
+def export_to(
+    chat: ChatStore,
+    path: Path,
+    *,
+    branch: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Exported:
+    """Write a chat to a new file at ``path``, which is there whole or not at all.
+
+    Raises:
+        CovaltError: when there is a file already, or none can be made; and as :func:`export`.
+    """
+    with atomic_write.create(path) as file:
+        return export(chat, file, branch=branch, progress=progress)
+
+
+def _records(chat: ChatStore, heads: list[str]) -> str | None:
+    """Return a commit of the records that some branches lead to."""
+    store = chat.store
+    held = used_records.entries(store, store.read_ref(records.REF))
+    found = used_records.used(store, held, used_records.messages(store, heads))
+    return used_records.write(store, found, max(store.read_commit(oid).time for oid in heads))

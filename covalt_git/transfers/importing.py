@@ -1,0 +1,304 @@
+"""Importing a chat: from a bundle, of ours or of stock git's, or from a git repository.
+
+What comes in is kept apart until all of it has been looked at (:mod:`.admission`), and only what its
+branches lead to is stored.  The chat appears whole or not at all; a failed import leaves nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from covalt_git.errors import CovaltError
+from covalt_git.git_store import BrokenStoreError, GitStore, read_bundle_header
+from covalt_git.git_store.incoming_packs import PackLimits
+from covalt_git.models.commit_record import PathNote
+from covalt_git.names import BadNameError, check_branch
+from covalt_git.transfers.admission import admit
+from covalt_git.workspaces import chat_folders, commits, records, used_records
+from covalt_git.workspaces.chats import ABOUT, HEADS, AboutChat, read_stored, write_about
+from covalt_git.workspaces.foreign_commits import ForeignCommits, lookalikes
+from covalt_git.workspaces.snapshot import why_not_stored
+from covalt_git.workspaces.trees import changed_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from covalt_git.git_store.pkt_lines import Stream
+    from covalt_git.workspaces.chats import Chats
+    from covalt_git.workspaces.writing import Writer
+
+MOST_PACK_BYTES = 16 << 30
+MOST_OBJECTS = 2_000_000
+_MOST_OTHER_BYTES = 64 << 20
+_MOST_INFLATED = 16 << 30
+_LONGEST_TITLE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A chat that came in.
+
+    Attributes:
+        chat_id: the id it has here.
+        was: the id it had, None where it was no chat.
+        branches: their names.
+        commits: how many states there are.
+        unportable: the paths that some system cannot check out.
+        left_out: the refs that are nothing to a chat, such as tags.
+    """
+
+    chat_id: str
+    was: str | None
+    branches: tuple[str, ...]
+    commits: int
+    unportable: tuple[PathNote, ...]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What is to come in: its hash, its refs, the ref that it is on, and a pack with the objects."""
+
+    object_format: str
+    refs: dict[str, str]
+    active: str | None
+    pack: Stream
+
+
+def import_path(
+    chats: Chats, path: Path, *, chat_id: str | None = None, title: str | None = None
+) -> Imported:
+    """Import a bundle or a git repository at ``path`` as a new chat, which has no folder yet.
+
+    It keeps its id if that is free here, unless another is given.
+
+    Raises:
+        CovaltError: naming what is wrong with it, or what of it must not come in; nothing is left.
+    """
+    if path.is_dir():
+        return _import_repository(chats, path, chat_id, title)
+    try:
+        with path.open("rb") as file:
+            return import_bundle(chats, file, chat_id=chat_id, title=title)
+    except OSError as error:
+        reason = (error.strerror or "no reason given").lower()
+        raise CovaltError(f"{str(path)!r} cannot be imported: {reason}") from None
+
+
+def import_bundle(
+    chats: Chats, file: IO[bytes], *, chat_id: str | None = None, title: str | None = None
+) -> Imported:
+    """Import a bundle from a file that is open, as :func:`import_path` does.
+
+    Raises:
+        BadBundleError: when it is none, or holds only a part of a history.
+        BadPackError: when the pack in it is damaged, or holds what is too large.
+        NotAdmittedError: naming the paths and commits that must not come in.
+    """
+    header = read_bundle_header(file)
+    source = _Source(header.object_format, header.refs, None, file)
+    return _bring_in(chats, source, chat_id, title)
+
+
+def _import_repository(
+    chats: Chats, path: Path, chat_id: str | None, title: str | None
+) -> Imported:
+    git_folder = path / ".git" if (path / ".git").exists() else path
+    if git_folder.is_file():
+        raise CovaltError(
+            f"{str(path)!r} is a linked working tree, or a submodule",
+            hint=f"import its repository: git -C {path} rev-parse --git-common-dir",
+        )
+    if (git_folder / "shallow").exists():
+        raise CovaltError(
+            f"{str(path)!r} is a shallow clone: it has only a part of its history",
+            hint=f"git -C {path} fetch --unshallow",
+        )
+    with GitStore(git_folder) as store:
+        refs = store.refs(HEADS) | store.refs("refs/tags/")
+        for ref in (ABOUT, records.REF):
+            oid = store.read_ref(ref)
+            if oid is not None:
+                refs[ref] = oid
+        active = None
+        with contextlib.suppress(BrokenStoreError):  # HEAD may be at a commit, on no branch
+            active = store.head()
+        objects = store.reachable(oid for ref, oid in refs.items() if _is_taken(ref))
+        pack = _Parts(store.pack_of(sorted(objects)))
+        source = _Source(store.object_format, refs, active, pack)
+        return _bring_in(chats, source, chat_id, title)
+
+
+def _bring_in(chats: Chats, source: _Source, chat_id: str | None, title: str | None) -> Imported:
+    heads = _heads(source)
+    if chat_id is not None:
+        chat_folders.check_free(chats.folder, chat_id)
+    try:
+        with chat_folders.making(chats.folder) as made:
+            return _Import(chats, source, heads, made).carry_out(chat_id, title)
+    except OSError as error:
+        reason = (error.strerror or "no reason given").lower()
+        raise CovaltError(f"the import cannot be stored: {reason}") from None
+
+
+@dataclass(slots=True)
+class _Import:
+    """An import in a folder of its own."""
+
+    chats: Chats
+    source: _Source
+    heads: dict[str, str]
+    made: Path
+
+    def carry_out(self, chat_id: str | None, title: str | None) -> Imported:
+        """Look at everything, store it, and give the chat its place."""
+        durable = self.chats.config.durability == "full"
+        object_format = self.source.object_format
+        with GitStore.create(
+            self.made / "store.git", object_format=object_format, durable=durable
+        ) as store:
+            with store.incoming(self.made, self._limits()) as pack:
+                pack.receive(self.source.pack)
+                with store.beside(pack):
+                    admitted = admit(store, self.heads.values(), config=self.chats.config)
+                    about, kept = self._beside_branches(store)
+                    wanted = store.reachable(self.heads.values()) | set(kept.values())
+                store.adopt(pack, (oid for oid in pack.in_order() if oid in wanted))
+            store.flush()
+            ForeignCommits(store).add(lookalikes(store, admitted.commits))
+            self._write_refs(store, kept)
+            known = None if about is None else about.id
+            about = about or AboutChat(id="", created_at=commits.now())
+            about = about if title is None else about.model_copy(update={"title": title})
+            final = chat_folders.place(
+                self.chats.folder,
+                self.made,
+                chat_id,
+                preferred=known,
+                durable=durable,
+                name=lambda name: write_about(store, about.model_copy(update={"id": name})),
+            )
+        return Imported(
+            chat_id=final,
+            was=known,
+            branches=tuple(sorted(self.heads)),
+            commits=len(admitted.commits),
+            unportable=admitted.unportable,
+            left_out=tuple(ref for ref in sorted(self.source.refs) if not _is_taken(ref)),
+        )
+
+    def _limits(self) -> PackLimits:
+        return PackLimits(
+            pack=MOST_PACK_BYTES,
+            objects=MOST_OBJECTS,
+            blob=self.chats.config.max_file_mb << 20,
+            other=_MOST_OTHER_BYTES,
+            together=_MOST_INFLATED,
+        )
+
+    def _beside_branches(self, store: GitStore) -> tuple[AboutChat | None, dict[str, str]]:
+        """Return what a chat has besides its branches: what it is, and its records."""
+        try:
+            return self._about(store), self._records(store)
+        except BrokenStoreError:
+            raise CovaltError(
+                "what the chat says of itself, or its records, is not all there, or is damaged",
+                hint=f"leave them out: git bundle create FILE --branches, without {ABOUT}",
+            ) from None
+
+    def _about(self, store: GitStore) -> AboutChat | None:
+        """Return what the chat was where it comes from; a repository of git's was none."""
+        oid = self.source.refs.get(ABOUT)
+        if oid is None:
+            return None
+        about = read_stored(store, oid, AboutChat)
+        # An agent of that name here is another one.
+        title = about.title[:_LONGEST_TITLE]
+        return about.model_copy(update={"title": title, "made_by": None})
+
+    def _records(self, store: GitStore) -> dict[str, str]:
+        """Return the records that belong to what comes in, each checked against its name."""
+        held = used_records.entries(store, self.source.refs.get(records.REF))
+        return used_records.used(store, held, used_records.messages(store, self.heads.values()))
+
+    def _write_refs(self, store: GitStore, kept: dict[str, str]) -> None:
+        newest = max(store.read_commit(oid).time for oid in self.heads.values())
+        tip = used_records.write(store, kept, newest)
+        if tip is not None:
+            store.swap_ref(records.REF, None, tip)
+        for name, oid in self.heads.items():
+            store.swap_ref(HEADS + name, None, oid)
+        store.set_head(HEADS + self._active())
+
+    def _active(self) -> str:
+        """Return the branch that the folder will be on."""
+        name = (self.source.active or "").removeprefix(HEADS)
+        if name in self.heads:
+            return name
+        at = self.source.refs.get("HEAD")
+        alike = [name for name, oid in sorted(self.heads.items()) if oid == at] or sorted(
+            self.heads
+        )
+        return "main" if "main" in alike else alike[0]
+
+
+def left_out(writer: Writer) -> tuple[PathNote, ...]:
+    """Return the files of the active branch that states made here will not hold, such as ignored ones.
+
+    They stay in the history and in the folder.
+    """
+    chat = writer.chat
+    head = chat.state(chat.head())
+    seen = writer.look()
+    found = []
+    for path in changed_paths(chat.store, head.tree, seen.tree):
+        reason = why_not_stored(path, b"", chat.config)
+        if reason:
+            found.append(PathNote(path=path, reason=reason))
+    return tuple(found)
+
+
+def _heads(source: _Source) -> dict[str, str]:
+    """Return the branches that come in.
+
+    Raises:
+        CovaltError: when there is none, or one whose name no branch of a chat can have.
+    """
+    heads = {
+        ref.removeprefix(HEADS): oid for ref, oid in source.refs.items() if ref.startswith(HEADS)
+    }
+    if not heads and "HEAD" in source.refs:
+        heads = {"main": source.refs["HEAD"]}
+    if not heads:
+        raise CovaltError(
+            "it holds no branch", hint="git bundle create FILE --all, or commit first"
+        )
+    for name in heads:
+        try:
+            check_branch(name)
+        except BadNameError as error:
+            raise CovaltError(error.message, hint=f"git branch -m {name} NAME") from None
+    return heads
+
+
+def _is_taken(ref: str) -> bool:
+    return ref.startswith(HEADS) or ref in {"HEAD", ABOUT, records.REF}
+
+
+@dataclass(slots=True)
+class _Parts:
+    """Parts that come one by one, to be read as a stream."""
+
+    parts: Iterator[bytes]
+    _rest: bytes = b""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return at most ``size`` bytes, none at the end."""
+        if not self._rest:
+            self._rest = next(self.parts, b"")
+        end = len(self._rest) if size < 0 else size
+        part, self._rest = self._rest[:end], self._rest[end:]
+        return part

@@ -1,0 +1,152 @@
+"""Names of commits: each means the same commit, or is the same error, wherever it is written."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covalt_git.conversations import messages
+from covalt_git.conversations.commit_names import resolve
+from covalt_git.errors import CovaltError
+from covalt_git.gateway import workspace_tools
+from covalt_git.models.commit_record import MessageRecord
+from covalt_git.operations.context import Context
+from covalt_git.workspaces.chats import ChatStore
+from covalt_git.workspaces.writing import writing
+from tests.api_client import Api
+from tests.calls.conftest import World, world
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Face = Callable[[str], str]
+
+__all__ = ["world"]
+
+
+def said(chat: ChatStore, **words: Any) -> str:
+    with writing(chat) as writer:
+        place = messages.add(writer, MessageRecord(role="user", **words))
+    assert place.message_id is not None
+    return place.message_id
+
+
+@pytest.fixture
+def names(world: World) -> dict[str, str]:
+    """Return what each name means, or the code of its error, in a chat of four messages and three calls."""
+    (world.workspace / "a.txt").write_text("1")
+    with world.project().chats.open("c1") as chat:
+        first = said(chat, text="one")
+        call = world.call_for(first, "add").call
+        second = said(chat, ref="app-77")
+        own = str(chat.head())
+        other = world.call_for(second, "add", text="two").call
+        third = said(chat, ref="idea")
+        at_third = str(chat.head())
+        at_call, at_other = str(call.post_manifest_id), str(other.post_manifest_id)
+        with writing(chat) as writer:
+            writer.create_branch("idea", at_call)
+            writer.create_branch(at_other[:6], at_call)
+        said(chat, ref="1234")
+        last = world.call("add", text="three").call
+        head = str(chat.head())
+        parts = [at_call[:7], own[:8], at_third[:12], head[:10], call.id[-8:], other.id[-12:]]
+        part_of = [at_call, own, at_third, head, at_call, at_other]
+    return {
+        **dict(zip(parts, part_of, strict=True)),
+        "HEAD": head,
+        "main": head,
+        "idea": at_call,
+        at_other[:6]: at_call,
+        head: head,
+        own: own,
+        first: at_call,
+        second: at_other,
+        third: at_third,
+        call.id: at_call,
+        other.id: at_other,
+        last.id: head,
+        "app-77": at_other,
+        "message:app-77": at_other,
+        "message:idea": at_third,
+        f"message:{first}": at_call,
+        "1234": str(resolve(chat, "main~")),
+        "main~1": str(resolve(chat, "HEAD~")),
+        "HEAD~0": head,
+        "app-77~1": own,
+        "message:app-77~": own,
+        "main~999": "unknown_manifest",
+        "nothing": "unknown_manifest",
+        "message:nothing": "unknown_manifest",
+        "message:main": "unknown_manifest",
+        "": "unknown_manifest",
+        "../x": "unknown_manifest",
+        "f" * 40: "unknown_manifest",
+        "abc": "unknown_manifest",
+        "add": "unknown_manifest",
+    }
+
+
+def meaning(face: Face, name: str) -> str:
+    try:
+        return face(name)
+    except CovaltError as error:
+        return error.code
+
+
+def test_each_name_means_the_same_to_every_face(world: World, names: dict[str, str]) -> None:
+    project = world.project()
+    asked = Api.of(world.root)
+
+    with project.chats.open("c1") as chat, project.index() as index:
+
+        def api(name: str) -> str:
+            answer: Any = asked.ask("get_workspace_manifest", chat_id="c1", manifest=name).json
+            return str(answer.get("error") or answer["id"])
+
+        def tool(name: str) -> str:
+            with Context.of(project) as context:
+                log = workspace_tools.log(context, "c1", {"manifest": name}).value
+            return str(log["manifests"][0]["id"])
+
+        faces: dict[str, Face] = {
+            "resolver": lambda name: resolve(chat, name),
+            "index": lambda name: index.resolve(chat, name),
+            "API": api,
+            "MCP": tool,
+        }
+        found = {face: {name: meaning(one, name) for name in names} for face, one in faces.items()}
+
+    assert len(names) >= 30
+    assert found == dict.fromkeys(faces, names)
+
+
+@pytest.mark.parametrize(
+    "name", ["main~1", "app-77", "message:idea", "idea", "nothing", "message:main"]
+)
+def test_each_command_takes_the_same_names(world: World, names: dict[str, str], name: str) -> None:
+    wanted = names[name]
+    runs = {
+        "log": world.cli("chat", "log", "c1", name, "--json"),
+        "diff": world.cli("chat", "diff", "c1", name, "HEAD", "--json"),
+        "branch": world.cli("chat", "branch", "new", "c1", "new", "--from", name, "--json"),
+        "fork": world.cli("chat", "fork", "c1", "--at", name, "--id", "c9", "--json"),
+        "merge": world.cli("chat", "merge", "c1", name, "--dry-run", "--json"),
+        "restore": world.cli("chat", "restore", "c1", name, "--json"),
+    }
+    if wanted == "unknown_manifest":
+        assert {run.returncode for run in runs.values()} == {1}
+        assert {json.loads(run.stderr)["error"] for run in runs.values()} == {wanted}
+        return
+
+    assert {face: run.stderr for face, run in runs.items() if run.returncode} == {}
+    assert json.loads(runs["log"].stdout)["manifests"][0]["id"] == wanted
+    assert json.loads(runs["branch"].stdout)["manifest_id"] == wanted
+    assert json.loads(runs["merge"].stdout)["status"] == "already_merged"
+    with world.project().chats.open("c9") as fork:
+        assert fork.head() == wanted
+    restored = world.log()[-1].record.restore
+    assert restored is not None
+    assert restored.manifest_id == wanted

@@ -1,0 +1,629 @@
+"""The conversation: messages are commits, and going back in it is a branch that loses nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covalt_git.conversations import conversation, messages
+from covalt_git.conversations.commit_names import resolve
+from covalt_git.conversations.conversation import (
+    Conversation,
+    MessageElsewhereError,
+    MessageExistsError,
+)
+from covalt_git.conversations.messages import BadMessageError
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.models.commit_record import MessageRecord
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.names import BadNameError, new_id
+from covalt_git.workspaces import commits
+from covalt_git.workspaces.branches import BranchExistsError
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import (
+    branch_off,
+    call_record,
+    checkout,
+    fsck,
+    git,
+    layout_of,
+    open_chats,
+    pending_call,
+    put,
+    run_git,
+    save,
+    scratch,
+    upload,
+)
+
+if TYPE_CHECKING:
+    from covalt_git.conversations.conversation import Message
+    from covalt_git.conversations.messages import Place
+    from covalt_git.workspaces.chats import ChatStore
+
+
+def say(chat: ChatStore, text: str | None, role: str = "user", **where: Any) -> str:
+    """Add a message and return its id."""
+    ref = where.pop("ref", None)
+    with writing(chat) as writer:
+        place = messages.add(writer, MessageRecord(role=role, text=text, ref=ref), **where)
+    assert place.message_id is not None
+    return place.message_id
+
+
+def work(chat: ChatStore, message_id: str | None, path: str, content: bytes, **ended: Any) -> str:
+    """Make a call for a message that writes one file; return its manifest."""
+    with writing(chat) as writer:
+        call = pending_call(chat, base=writer.save_edits(), message_id=message_id)
+        writer.put_call(call)
+        put(chat.workspace, {path: ("file", content)})
+        return writer.finish_call(call, call_record(**ended), seen=writer.look())
+
+
+def retry(chat: ChatStore, message: str | None = None, **how: Any) -> Place:
+    with writing(chat) as writer:
+        return messages.retry(writer, message, **how)
+
+
+def edit(chat: ChatStore, message: str, text: str, **how: Any) -> Place:
+    with writing(chat) as writer:
+        return messages.edit(writer, message, text=text, **how)
+
+
+def switch(chat: ChatStore, message: str) -> Place:
+    with writing(chat) as writer:
+        return messages.switch(writer, message)
+
+
+def go_on(chat: ChatStore, message: str | None = None, **how: Any) -> Place:
+    with writing(chat) as writer:
+        return messages.continue_from(writer, message, **how)
+
+
+def find(chat: ChatStore, text: str) -> Message:
+    return Conversation.of(chat).find(text)
+
+
+def told(chat: ChatStore) -> list[tuple[str | None, int, int]]:
+    """Return the messages in order: their texts, and which of how many siblings they are."""
+    found = Conversation.of(chat).messages.values()
+    return [(one.text, one.number, one.siblings) for one in found]
+
+
+def texts(chat: ChatStore) -> dict[str, bytes]:
+    """Return the files of the folder."""
+    return {path: content for path, (_, content) in layout_of(chat.workspace).items()}
+
+
+# Adding
+
+
+def test_a_message_is_a_commit_that_git_shows(chat: ChatStore) -> None:
+    upload(chat, "a.txt", b"1")
+    message_id = say(chat, "Make a page,\nplease", ref="msg_1")
+    store = chat.folder / "store.git"
+
+    assert git(
+        store, "log", "-1", "--format=%s|%(trailers:key=Covalt-Source-Ref,valueonly)"
+    ).strip() == (f"message: user: Make a page, please|{message_id}")
+    assert git(store, "rev-parse", "main^{tree}") == git(store, "rev-parse", "main~1^{tree}")
+    assert chat.about().active_leaf_message_id == message_id
+    assert fsck(chat) == ""
+
+
+def test_edits_are_saved_before_a_message_is_added(chat: ChatStore) -> None:
+    put(chat.workspace, {"mine": ("file", b"typed"), "empty": ("folder", b"")})
+    say(chat, "hello")
+    above = [manifest.source for manifest in chat.log(chat.head())]
+
+    assert above == ["message", "edit"]
+    assert chat.files(chat.head()).keys() == {"mine"}
+    assert chat.state(chat.head()).empty_folders == ("empty",)
+
+
+def test_a_messages_manifest_is_the_last_of_its_calls(chat: ChatStore) -> None:
+    first = say(chat, "one")
+    work(chat, first, "a", b"1")
+    last = work(chat, first, "a", b"2")
+    work(chat, None, "a", b"of no message")
+
+    assert find(chat, first).manifest_id == last
+    assert resolve(chat, first) == last
+
+
+def test_a_call_that_failed_is_linked_to_its_message_with_what_it_changed(chat: ChatStore) -> None:
+    first = say(chat, "one")
+    failed = work(chat, first, "half", b"written", status="error")
+
+    assert find(chat, first).manifest_id == failed
+    assert chat.files(failed).keys() == {"half"}
+
+
+def test_without_calls_it_is_what_people_added_right_after_the_message(chat: ChatStore) -> None:
+    first = say(chat, "look at this")
+    upload(chat, "table.csv", b"1;2")
+    added = chat.head()
+    say(chat, "I see", "assistant")
+
+    assert find(chat, first).manifest_id == added
+
+
+def test_a_message_has_nothing_that_another_branch_added_after_it(chat: ChatStore) -> None:
+    put(chat.workspace, {"f": ("file", b"asked with")})
+    question = say(chat, "q")
+    say(chat, "a", role="assistant")
+    retry(chat)
+    put(chat.workspace, {"f": ("file", b"for the retry")})
+    say(chat, "again", role="assistant")
+    on_retry = chat.files(find(chat, question).manifest_id)
+    checkout(chat, "main")
+    on_main = chat.files(find(chat, question).manifest_id)
+
+    assert texts(chat) == {"f": b"asked with"}
+    assert on_main == chat.files(chat.head())
+    assert on_retry != on_main
+
+
+def test_a_message_at_which_a_branch_stands_has_what_that_branch_has(chat: ChatStore) -> None:
+    put(chat.workspace, {"f": ("file", b"asked with")})
+    question = say(chat, "q")
+    branch_off(chat, "there")
+    put(chat.workspace, {"f": ("file", b"later")})
+    save(chat)
+    checkout(chat, "main")
+
+    assert texts(chat) == {"f": b"asked with"}
+    assert find(chat, question).manifest_id == chat.head()
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        pytest.param({"role": "user"}, BadMessageError, id="neither-text-nor-id"),
+        pytest.param({"role": "The User", "text": "x"}, BadNameError, id="role"),
+        pytest.param({"role": "user", "ref": "a b"}, BadMessageError, id="space-in-id"),
+        pytest.param({"role": "user", "ref": ""}, BadMessageError, id="empty-id"),
+        pytest.param({"role": "user", "text": "\udc80"}, BadMessageError, id="no-characters"),
+    ],
+)
+def test_a_message_that_cannot_be_is_refused_and_nothing_is_made(
+    chat: ChatStore, words: dict[str, str], error: type[CovaltError]
+) -> None:
+    with writing(chat) as writer, pytest.raises(error) as caught:
+        messages.add(writer, MessageRecord(**words))
+
+    assert caught.value.hint
+    assert chat.head() is None
+
+
+@pytest.mark.parametrize("role", ["user", "assistant", "system", "tool", "developer"])
+def test_roles_are_any_word(chat: ChatStore, role: str) -> None:
+    assert find(chat, say(chat, "x", role)).role == role
+
+
+def test_an_empty_text_is_a_text(chat: ChatStore) -> None:
+    assert find(chat, say(chat, "")).text == ""
+
+
+def test_the_applications_id_names_one_message(chat: ChatStore) -> None:
+    first = say(chat, None, ref="msg_1")
+
+    assert find(chat, "msg_1").id == first
+    for taken in ("msg_1", first):
+        with pytest.raises(MessageExistsError):
+            say(chat, None, ref=taken)
+
+
+def test_a_message_is_named_by_its_id_its_end_or_its_manifests(chat: ChatStore) -> None:
+    first = say(chat, "one")
+    made = chat.head()
+    last = work(chat, first, "a", b"1")
+
+    for name in (first, first[-8:], made, str(made)[:10], last, last[:10]):
+        assert find(chat, str(name)).id == first
+    with pytest.raises(UnknownNameError, match="no message 'msg_2'") as caught:
+        find(chat, "msg_2")
+    assert "covalt-git chat message list c1" in caught.value.hint
+
+
+def test_a_long_text_is_whole_again(chat: ChatStore) -> None:
+    text = "ü\n" * 20_000
+
+    assert find(chat, say(chat, text)).text == text
+
+
+def test_a_message_after_one_that_others_follow_is_on_a_new_branch(chat: ChatStore) -> None:
+    first = say(chat, "one")
+    say(chat, "two")
+    say(chat, "two again", parent=first)
+
+    assert chat.active_branch() == "continue-1"
+    assert told(chat) == [("one", 1, 1), ("two", 1, 2), ("two again", 2, 2)]
+
+
+def test_messages_of_one_millisecond_keep_their_order(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "now", lambda: "2026-11-23T12:00:00.000Z")
+    first = say(chat, "one")
+    words = [f"two, {number}" for number in range(8)]
+    for text in words:
+        say(chat, text, parent=first)
+
+    assert [text for text, *_ in told(chat)] == ["one", *words]
+
+
+def test_a_message_after_the_last_one_of_another_branch_goes_there(chat: ChatStore) -> None:
+    first = say(chat, "one")
+    branch_off(chat, "idea")
+    work(chat, None, "a", b"idea")
+    second = say(chat, "two")
+    checkout(chat, "main")
+    say(chat, "three", parent=second)
+
+    assert chat.active_branch() == "idea"
+    assert texts(chat) == {"a": b"idea"}
+    assert [find(chat, one).active for one in (first, second)] == [True, True]
+
+
+def test_a_message_may_begin_a_named_branch(chat: ChatStore) -> None:
+    say(chat, "one", branch="talk")
+
+    assert [branch.name for branch in chat.branches()] == ["talk"]
+    with pytest.raises(BranchExistsError):
+        say(chat, "two", branch="talk")
+
+
+# Retrying
+
+
+def test_a_retry_goes_back_to_where_the_message_began(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"0")})
+    question = say(chat, "make it 1")
+    answer = say(chat, "done", "assistant")
+    work(chat, answer, "a", b"1")
+    place = retry(chat)
+
+    assert (place.branch, place.message_id) == ("retry-1", question)
+    assert [change.path for change in place.changes] == ["a"]
+    assert texts(chat) == {"a": b"0"}
+    say(chat, "really done", "assistant")
+    assert told(chat) == [("make it 1", 1, 1), ("done", 1, 2), ("really done", 2, 2)]
+
+
+def test_a_retry_keeps_what_was_added_before_the_answer(chat: ChatStore) -> None:
+    say(chat, "look at this")
+    upload(chat, "table.csv", b"1;2")
+    say(chat, "I see", "assistant")
+    work(chat, None, "b", b"1")
+    retry(chat)
+
+    assert texts(chat) == {"table.csv": b"1;2"}
+
+
+def test_edits_are_saved_on_the_branch_that_is_left(chat: ChatStore) -> None:
+    answer = say(chat, "done", "assistant")
+    put(chat.workspace, {"mine": ("file", b"typed")})
+    retry(chat, answer)
+
+    assert texts(chat) == {}
+    assert chat.files(chat.branch("main").manifest_id).keys() == {"mine"}
+
+
+def test_the_first_message_is_retried_on_a_branch_with_nothing_on_it(chat: ChatStore) -> None:
+    first = say(chat, "one")
+    work(chat, first, "a", b"1")
+    place = retry(chat, first)
+
+    assert (place.branch, place.manifest_id, place.message_id) == ("retry-1", None, None)
+    assert texts(chat) == {}
+    assert chat.active_branch() == "retry-1"
+    second = say(chat, "one again")
+    assert told(chat) == [("one", 1, 2), ("one again", 2, 2)]
+    work(chat, second, "b", b"2")
+    checkout(chat, "main")
+    assert texts(chat) == {"a": b"1"}
+    checkout(chat, "retry-1")
+    assert texts(chat) == {"b": b"2"}
+    assert fsck(chat) == ""
+
+
+def test_a_message_is_retried_in_a_chat_without_files(chat: ChatStore) -> None:
+    say(chat, "one")
+    say(chat, "two", "assistant")
+    place = retry(chat)
+
+    assert place.changes == ()
+    assert chat.head() == place.manifest_id
+    assert find(chat, str(place.message_id)).text == "one"
+
+
+def test_retries_are_numbered_unless_named(chat: ChatStore) -> None:
+    say(chat, "one")
+    answer = say(chat, "two", "assistant")
+    names = [retry(chat, answer).branch, retry(chat, answer).branch]
+    names.append(retry(chat, answer, branch="blue").branch)
+
+    assert names == ["retry-1", "retry-2", "blue"]
+    with pytest.raises(BranchExistsError):
+        retry(chat, answer, branch="blue")
+
+
+def test_there_is_nothing_to_retry_before_the_first_message(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+
+    with pytest.raises(CovaltError, match="the branch 'main' has no message yet") as caught:
+        retry(chat)
+    assert caught.value.hint == "covalt-git chat message add c1 TEXT"
+
+
+def test_a_call_waits_on_a_branch_with_nothing_on_it(chat: ChatStore) -> None:
+    first = say(chat, "one")
+    retry(chat, first)
+    with writing(chat) as writer:
+        writer.put_call(pending_call(chat, status="pending", execution_id=new_id()))
+        # Its approval is written only after this, and its process dies here.
+        writer.checkout("main")
+    with writing(chat):
+        pass
+
+    (ended,) = chat.log(chat.branch("retry-1").manifest_id)
+    assert ended.record.call is not None
+    assert str(ended.record.call.error).startswith("interrupted: ")
+    assert chat.active_branch() == "main"
+
+
+# Editing
+
+
+def test_an_edit_is_a_sibling_with_the_files_that_were_there(chat: ChatStore) -> None:
+    put(chat.workspace, {"before": ("file", b"0"), "empty": ("folder", b"")})
+    first = say(chat, "look at this")
+    upload(chat, "table.csv", b"1;2")
+    answer = say(chat, "I see", "assistant")
+    work(chat, answer, "made", b"1")
+    place = edit(chat, first, "look closer")
+
+    assert place.branch == "edit-1"
+    assert layout_of(chat.workspace) == {
+        "before": ("file", b"0"),
+        "table.csv": ("file", b"1;2"),
+        "empty": ("folder", b""),
+    }
+    edited = find(chat, str(place.message_id))
+    assert (edited.role, edited.text, edited.number, edited.siblings) == (
+        "user",
+        "look closer",
+        2,
+        2,
+    )
+    parents = [chat.manifest(find(chat, one).own_manifest_id).parents for one in (first, edited.id)]
+    assert parents[0] == parents[1]
+    assert fsck(chat) == ""
+
+
+def test_an_edit_leaves_out_what_the_calls_of_the_message_did(chat: ChatStore) -> None:
+    first = say(chat, "go")
+    upload(chat, "table.csv", b"1;2")
+    work(chat, first, "made", b"1")
+    put(chat.workspace, {"later": ("file", b"typed")})
+    edit(chat, first, "go on")
+
+    assert texts(chat) == {"table.csv": b"1;2"}
+    assert chat.files(chat.branch("main").manifest_id).keys() == {"table.csv", "made", "later"}
+
+
+def test_the_first_message_is_edited_with_its_files(chat: ChatStore) -> None:
+    first = say(chat, "one")
+    upload(chat, "a", b"1")
+    edit(chat, first, "uno", role="system", branch="italian")
+
+    assert chat.active_branch() == "italian"
+    assert texts(chat) == {"a": b"1"}
+    assert told(chat) == [("one", 1, 2), ("uno", 2, 2)]
+
+
+def test_an_edit_that_cannot_be_leaves_the_chat_where_it_is(chat: ChatStore) -> None:
+    first = say(chat, "one", ref="m1")
+
+    with pytest.raises(MessageExistsError):
+        edit(chat, first, "uno", ref="m1")
+    with pytest.raises(UnknownNameError):
+        edit(chat, "m2", "uno")
+    assert [branch.name for branch in chat.branches()] == ["main"]
+
+
+# Switching
+
+
+def test_a_switch_goes_to_the_branch_with_most_messages_below(chat: ChatStore) -> None:
+    say(chat, "one")
+    two = say(chat, "two", "assistant")
+    say(chat, "three")
+    say(chat, "four", "assistant")
+    work(chat, None, "deep", b"1")
+    say(chat, "tres", parent=two, branch="short")
+    retry(chat, two)
+    say(chat, "another two", "assistant")
+    place = switch(chat, two)
+
+    assert place.branch == "main"
+    assert texts(chat) == {"deep": b"1"}
+    assert find(chat, str(place.message_id)).text == "four"
+
+
+def test_of_branches_with_as_many_messages_the_newest_is_switched_to(chat: ChatStore) -> None:
+    one = say(chat, "one")
+    for name in ("a", "c", "b"):
+        say(chat, name, parent=one, branch=name)
+    checkout(chat, "a")
+
+    assert switch(chat, one).branch == "b"
+    assert switch(chat, one).branch == "b"
+
+
+def test_a_switch_saves_edits_and_brings_them_back(chat: ChatStore) -> None:
+    one = say(chat, "one")
+    two = edit(chat, one, "uno").message_id
+    put(chat.workspace, {"mine": ("file", b"typed")})
+    switch(chat, one)
+
+    assert texts(chat) == {}
+    switch(chat, str(two))
+    assert texts(chat) == {"mine": b"typed"}
+
+
+def test_a_message_that_was_only_merged_is_gone_on_from(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    branch_off(chat, "idea")
+    said = say(chat, "one")
+    checkout(chat, "main")
+    upload(chat, "b", b"1")
+    store = chat.folder / "store.git"
+    tree = git(store, "rev-parse", "main^{tree}").strip()
+    merge = git(store, "commit-tree", tree, "-p", "main", "-p", "idea", given=b"m").strip()
+    git(store, "update-ref", "refs/heads/main", merge)
+    git(store, "branch", "-D", "idea")
+
+    with pytest.raises(CovaltError, match="no branch goes through the message") as caught:
+        switch(chat, said)
+    assert caught.value.hint == f"covalt-git chat message continue c1 {said}"
+    assert go_on(chat, said).branch == "continue-1"
+
+
+# Going on
+
+
+def test_going_on_from_a_message_is_from_the_last_of_its_calls(chat: ChatStore) -> None:
+    one = say(chat, "one")
+    last = work(chat, one, "a", b"1")
+    say(chat, "two")
+    work(chat, None, "a", b"2")
+    place = go_on(chat, one)
+
+    assert (place.branch, place.manifest_id) == ("continue-1", last)
+    assert texts(chat) == {"a": b"1"}
+
+
+def test_going_on_from_the_last_message_stays_on_its_branch(chat: ChatStore) -> None:
+    one = say(chat, "one")
+    work(chat, one, "a", b"1")
+    put(chat.workspace, {"mine": ("file", b"typed")})
+    place = go_on(chat)
+
+    assert (place.branch, place.changes) == ("main", ())
+    assert texts(chat) == {"a": b"1", "mine": b"typed"}
+    assert go_on(chat, one, branch="aside").branch == "aside"
+
+
+def test_going_on_from_the_last_message_of_another_branch_goes_there(chat: ChatStore) -> None:
+    one = say(chat, "one")
+    two = edit(chat, one, "uno").message_id
+    checkout(chat, "main")
+
+    assert go_on(chat, two).branch == "edit-1"
+
+
+# Reading
+
+
+def test_calls_of_a_message_on_several_branches_have_a_manifest_each(chat: ChatStore) -> None:
+    one = say(chat, "one")
+    branch_off(chat, "idea")
+    there = work(chat, one, "a", b"there")
+    checkout(chat, "main")
+    here = work(chat, one, "a", b"here")
+
+    assert find(chat, one).manifest_id == here
+    checkout(chat, "idea")
+    assert find(chat, one).manifest_id == there
+    retry(chat, one)
+    assert find(chat, one).manifest_id == here  # the newest
+
+
+def test_a_commit_in_our_clothes_without_a_message_is_none(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    store = chat.folder / "store.git"
+    text = git(store, "log", "-1", "--format=%B").replace("user_upload", "message")
+    fake = git(store, "commit-tree", "main^{tree}", "-p", "main", given=text.encode()).strip()
+    git(store, "update-ref", "refs/heads/main", fake)
+
+    assert chat.manifest(fake).source == "message"
+    assert Conversation.of(chat).messages == {}
+
+
+def test_a_message_that_git_copied_is_there_twice_and_named_once(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    one = say(chat, "one")
+    store = chat.folder / "store.git"
+    text = git(store, "log", "-1", "--format=%B").encode()
+    copy = git(store, "commit-tree", "main^{tree}", "-p", "main~1", given=text).strip()
+    git(store, "update-ref", "refs/heads/copy", copy)
+
+    assert len(Conversation.of(chat).messages) == 2
+    assert find(chat, one).active
+    checkout(chat, "copy")
+    assert find(chat, one).own_manifest_id == copy
+
+
+def test_a_conversation_of_a_sha256_store_is_the_same() -> None:
+    with scratch() as folder:
+        config = WorkspaceConfig(durability="fast", object_format="sha256")
+        with open_chats(folder, config).new("c1") as chat:
+            one = say(chat, "one")
+            work(chat, one, "a", b"1")
+            retry(chat, one)
+            say(chat, "uno")
+
+            assert told(chat) == [("one", 1, 2), ("uno", 2, 2)]
+            assert fsck(chat) == ""
+
+
+# Calls
+
+
+def test_a_call_names_a_message_above_it_in_any_of_its_names(chat: ChatStore) -> None:
+    one = say(chat, "one", ref="m1")
+    say(chat, "two")
+
+    assert {conversation.of_call(chat, name) for name in (one, "m1", one[-6:])} == {one}
+
+
+def test_a_call_for_a_message_of_another_branch_is_refused(chat: ChatStore) -> None:
+    say(chat, "one")
+    two = say(chat, "two")
+    retry(chat, two)
+
+    with pytest.raises(MessageElsewhereError) as caught:
+        conversation.of_call(chat, two)
+    assert caught.value.hint == f"covalt-git chat message switch c1 {two}"
+
+
+def test_a_chat_without_messages_takes_the_applications_ids(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+
+    assert conversation.of_call(chat, "m7") == "m7"
+    say(chat, "one")
+    with pytest.raises(UnknownNameError, match="no message 'm7'"):
+        conversation.of_call(chat, "m7")
+
+
+# Every message of every branch
+
+
+def test_git_tells_the_story_of_a_conversation(chat: ChatStore) -> None:
+    one = say(chat, "one")
+    work(chat, one, "a", b"1")
+    edit(chat, one, "uno")
+    say(chat, "two", "assistant")
+    save(chat)
+    shown = git(chat.folder / "store.git", "log", "--all", "--format=%s", "--topo-order")
+
+    assert sorted(shown.splitlines()) == [
+        "message: assistant: two",
+        "message: user: one",
+        "message: user: uno",
+        "tool_run: app-builder:write_file",
+    ]
+    assert run_git(chat.folder / "store.git", "fsck", "--strict").returncode == 0

@@ -1,0 +1,386 @@
+"""Git's objects and refs: what we write is what git writes, and a ref moves only from where it was."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.git_store import (
+    EXECUTABLE,
+    FILE,
+    FOLDER,
+    LINK,
+    BrokenStoreError,
+    CommitObject,
+    GitStore,
+    TreeEntry,
+    blob_id,
+    create_work_repository,
+    encode_raw_tree,
+    is_binary_content,
+    is_object_id,
+    with_other_ids,
+)
+from tests.workspaces.stores import git, scratch
+
+FORMATS = pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+MAIN = "refs/heads/main"
+
+
+def commit_of(tree: str, *parents: str, message: str = "m\n") -> CommitObject:
+    return CommitObject(tree, parents, "A <a@b.c>", "C <c@d.e>", 1_700_000_000, message)
+
+
+def a_commit(store: GitStore, message: str = "m\n") -> str:
+    return store.write_commit(commit_of(store.write_tree([]), message=message))
+
+
+@FORMATS
+@settings(deadline=None, max_examples=25)
+@given(content=st.binary(max_size=2000))
+def test_blob_is_the_one_that_git_writes(object_format: str, content: bytes) -> None:
+    with (
+        scratch() as folder,
+        GitStore.create(folder / "s.git", object_format=object_format, durable=False) as store,
+    ):
+        oid = store.write_blob(content)
+
+        assert oid == git(store.path, "hash-object", "--stdin", given=content).strip()
+        assert oid == blob_id(content, object_format)
+        assert git(store.path, "cat-file", "-s", oid).strip() == str(len(content))
+        assert store.read_blob(oid) == content
+        assert is_object_id(oid)
+
+
+@FORMATS
+def test_tree_is_the_one_that_git_writes(tmp_path: Path, object_format: str) -> None:
+    with GitStore.create(tmp_path / "s.git", object_format=object_format) as store:
+        blob, below = store.write_blob(b"x"), store.write_tree([])
+        entries = [
+            TreeEntry(b"foo.bar", FILE, blob),
+            TreeEntry(b"foo", FOLDER, below),
+            TreeEntry(b"foo-bar", EXECUTABLE, blob),
+            TreeEntry(b"foo0", LINK, blob),
+            TreeEntry("ü".encode(), FILE, blob),
+            TreeEntry(b'"q" \\', FILE, blob),
+        ]
+        oid = store.write_tree(entries)
+        kinds = {FOLDER: "tree"}
+        given_lines = "".join(
+            f"{entry.mode:06o} {kinds.get(entry.mode, 'blob')} {entry.oid}\t{entry.name.decode()}\0"
+            for entry in entries
+        )
+
+        assert oid == git(store.path, "mktree", "-z", given=given_lines.encode()).strip()
+        assert sorted(store.read_tree(oid), key=lambda one: one.name) == sorted(
+            entries, key=lambda one: one.name
+        )
+        assert [entry.name for entry in store.read_tree(oid)][:4] == [
+            b'"q" \\',
+            b"foo-bar",
+            b"foo.bar",
+            b"foo",
+        ]
+
+
+@FORMATS
+def test_commit_is_the_one_that_git_writes(tmp_path: Path, object_format: str) -> None:
+    with GitStore.create(tmp_path / "s.git", object_format=object_format) as store:
+        tree = store.write_tree([])
+        first = store.write_commit(commit_of(tree, message="first\n"))
+        other = store.write_commit(commit_of(tree, message="other\n"))
+        merge = commit_of(tree, first, other, message="ü\n\nbody\n")
+        oid = store.write_commit(merge)
+
+        assert store.read_commit(oid) == merge
+        assert git(store.path, "log", "-1", "--format=%P %s", oid) == f"{first} {other} ü\n"
+        assert git(store.path, "log", "-1", "--format=%an|%ae|%cn|%ce|%at|%T|%s", first) == (
+            f"A|a@b.c|C|c@d.e|1700000000|{tree}|first\n"
+        )
+
+
+def test_object_names_never_stand_for_half_an_object(tmp_path: Path) -> None:
+    with GitStore.create(tmp_path / "s.git") as store:
+        oid = store.write_blob(b"content" * 1000)
+        path = store.path / "objects" / oid[:2] / oid[2:]
+
+        assert [one.name for one in path.parent.iterdir()] == [oid[2:]]
+        assert path.stat().st_mode & 0o777 == 0o444
+
+
+def test_discarded_object_is_gone_and_a_missing_one_is_no_error(tmp_path: Path) -> None:
+    with GitStore.create(tmp_path / "s.git") as store:
+        oid = store.write_blob(b"x")
+        store.discard(oid)
+        store.discard(oid)
+
+        with pytest.raises(BrokenStoreError, match=f"lacks the object {oid}"):
+            store.read_blob(oid)
+        assert store.write_blob(b"x") == oid
+        assert store.read_blob(oid) == b"x"
+
+
+def test_object_of_another_kind_is_not_read_as_this_one(tmp_path: Path) -> None:
+    with GitStore.create(tmp_path / "s.git") as store:
+        blob, commit = store.write_blob(b"x"), a_commit(store)
+
+        with pytest.raises(BrokenStoreError, match="is no tree"):
+            store.read_tree(blob)
+        with pytest.raises(BrokenStoreError, match="is no commit"):
+            store.read_commit(blob)
+        with pytest.raises(BrokenStoreError, match="is no blob"):
+            store.read_blob(commit)
+
+
+@pytest.mark.parametrize("oid", ["", "x", "0" * 39, "0" * 40, "g" * 40, "../../../etc/passwd"])
+def test_id_of_nothing_is_told_in_plain_words(tmp_path: Path, oid: str) -> None:
+    with GitStore.create(tmp_path / "s.git") as store, pytest.raises(BrokenStoreError):
+        store.read_blob(oid)
+
+
+def test_folder_that_is_no_store_is_told_in_plain_words(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(BrokenStoreError, match="is not a git store"):
+            GitStore(path)
+
+
+# Refs
+
+
+@FORMATS
+def test_ref_moves_only_from_where_it_was(tmp_path: Path, object_format: str) -> None:
+    with GitStore.create(tmp_path / "s.git", object_format=object_format) as store:
+        one, two, three = (a_commit(store, message) for message in ("1\n", "2\n", "3\n"))
+
+        assert not store.swap_ref(MAIN, one, two)
+        assert store.read_ref(MAIN) is None
+        assert store.swap_ref(MAIN, None, one)
+        assert not store.swap_ref(MAIN, None, two)
+        assert not store.swap_ref(MAIN, three, two)
+        assert store.read_ref(MAIN) == one
+        assert store.swap_ref(MAIN, one, two)
+        assert not store.swap_ref(MAIN, one, None)
+        assert git(store.path, "rev-parse", MAIN).strip() == two
+        assert store.swap_ref(MAIN, two, None)
+        assert not store.swap_ref(MAIN, None, None)
+        assert store.refs("refs/heads/") == {}
+
+
+def test_packed_ref_moves_and_goes_like_a_loose_one(tmp_path: Path) -> None:
+    with GitStore.create(tmp_path / "s.git") as store:
+        one, two = a_commit(store, "1\n"), a_commit(store, "2\n")
+        for ref in (MAIN, "refs/heads/a/b", "refs/covalt/x"):
+            store.swap_ref(ref, None, one)
+        assert store.read_ref(MAIN) == one
+        git(store.path, "pack-refs", "--all", "--prune")
+
+        assert store.refs("refs/heads/") == {"refs/heads/a/b": one, MAIN: one}
+        assert not store.swap_ref(MAIN, None, two)
+        assert not store.swap_ref(MAIN, two, one)
+        assert store.swap_ref(MAIN, one, two)
+        assert store.swap_ref("refs/heads/a/b", one, None)
+        assert store.refs("refs/heads/") == {MAIN: two}
+        assert git(store.path, "for-each-ref", "--format=%(refname)").split() == [
+            "refs/covalt/x",
+            MAIN,
+        ]
+
+
+def test_ref_that_somebody_is_moving_is_not_moved(tmp_path: Path) -> None:
+    with GitStore.create(tmp_path / "s.git") as store:
+        one, two = a_commit(store, "1\n"), a_commit(store, "2\n")
+        store.swap_ref(MAIN, None, one)
+        (store.path / f"{MAIN}.lock").write_bytes(b"")
+
+        assert not store.swap_ref(MAIN, one, two)
+        assert store.read_ref(MAIN) == one
+        store.clear_stale_locks()
+        assert store.swap_ref(MAIN, one, two)
+
+
+def test_head_is_always_a_branch(tmp_path: Path) -> None:
+    with GitStore.create(tmp_path / "s.git") as store:
+        assert store.head() == MAIN
+        store.set_head("refs/heads/idea/two")
+
+        assert store.head() == "refs/heads/idea/two"
+        assert git(store.path, "symbolic-ref", "HEAD") == "refs/heads/idea/two\n"
+
+
+def count_up(path: Path, steps: int) -> int:
+    """Add so many commits to main, each on what it finds there; return how often it was refused."""
+    refused = 0
+    with GitStore(path, durable=False) as store:
+        tree = store.write_tree([])
+        for step in range(steps):
+            while True:
+                before = store.read_ref(MAIN)
+                parents = () if before is None else (before,)
+                message = f"{os.getpid()} {step} {before}\n"
+                after = store.write_commit(commit_of(tree, *parents, message=message))
+                if store.swap_ref(MAIN, before, after):
+                    break
+                refused += 1
+    return refused
+
+
+def test_compare_and_swap_of_four_processes_without_any_lock_loses_nothing() -> None:
+    with scratch() as folder:
+        path = folder / "s.git"
+        GitStore.create(path, durable=False).close()
+        with multiprocessing.get_context("spawn").Pool(4) as pool:
+            pool.starmap(count_up, [(path, 25)] * 4)
+        subjects = git(path, "log", "--format=%s", "main").splitlines()
+
+        assert len(subjects) == 100
+        assert len({" ".join(subject.split(" ")[:2]) for subject in subjects}) == 100
+        assert list(path.rglob("*.lock")) == []
+
+
+# What git does with it
+
+
+def test_store_runs_no_hook_and_no_filter(tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    with GitStore.create(tmp_path / "s.git") as store:
+        hooks = store.path / "hooks"
+        hooks.mkdir(exist_ok=True)
+        for name in ("reference-transaction", "post-update", "update", "pre-receive"):
+            (hooks / name).write_text(f"#!/bin/sh\ntouch {canary}\n")
+            (hooks / name).chmod(0o755)
+        one, two = a_commit(store, "1\n"), a_commit(store, "2\n")
+        store.swap_ref(MAIN, None, one)
+        store.swap_ref(MAIN, one, two)
+        store.set_head("refs/heads/idea")
+        git(store.path, "update-ref", "refs/heads/by-git", one)
+
+    assert not canary.exists()
+
+
+def test_push_of_a_tree_that_git_calls_hostile_is_refused(tmp_path: Path) -> None:
+    with GitStore.create(tmp_path / "s.git") as store:
+        store.swap_ref(MAIN, None, a_commit(store))
+    work = tmp_path / "work"
+    work.mkdir()
+    create_work_repository(work)
+    blob = git(work, "hash-object", "-w", "--stdin", given=b"x").strip()
+    below = git(work, "mktree", given=f"100644 blob {blob}\tconfig\n".encode()).strip()
+    tree = git(work, "mktree", given=f"040000 tree {below}\t.git\n".encode()).strip()
+    commit = git(work, "commit-tree", "-m", "evil", tree).strip()
+    pushed = subprocess.run(
+        ["git", "-C", str(work), "push", str(tmp_path / "s.git"), f"{commit}:refs/heads/evil"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert pushed.returncode != 0
+    assert "hasDotgit" in pushed.stderr
+
+
+def test_work_repository_is_on_an_unborn_main(tmp_path: Path) -> None:
+    create_work_repository(tmp_path)
+
+    assert git(tmp_path, "symbolic-ref", "HEAD") == "refs/heads/main\n"
+    assert git(tmp_path, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(None, (FILE, b"a\n"), id="added"),
+        pytest.param((FILE, b"a\n"), None, id="deleted"),
+        pytest.param((FILE, b"a\nb\nc\n"), (FILE, b"a\nB\nc\n"), id="modified"),
+        pytest.param((FILE, b"a"), (EXECUTABLE, b"a"), id="mode"),
+        pytest.param((EXECUTABLE, b"a\n"), (FILE, b" file mode \n"), id="mode-and-content"),
+        pytest.param((FILE, b"a\n"), (LINK, b"a"), id="file-to-link"),
+        pytest.param((LINK, b"a"), (LINK, b"b"), id="link"),
+        pytest.param((FILE, b"a\r\n"), (FILE, b"a\n"), id="line-ends"),
+        pytest.param((FILE, b"a"), (FILE, b"a\n"), id="last-line"),
+        pytest.param(None, (FILE, b""), id="empty"),
+    ],
+)
+def test_patch_is_one_that_git_applies(
+    tmp_path: Path, old: tuple[int, bytes] | None, new: tuple[int, bytes] | None
+) -> None:
+    create_work_repository(tmp_path)
+    with GitStore(tmp_path / ".git") as store:
+        before, after = (
+            None if side is None else (side[0], store.write_blob(side[1])) for side in (old, new)
+        )
+        patch = store.patch("d/ä b", before, after)
+    if before is not None:
+        git(tmp_path, "update-index", "--add", "--cacheinfo", f"{before[0]:o},{before[1]},d/ä b")
+    git(tmp_path, "apply", "--cached", "--whitespace=nowarn", given=patch)
+    staged = git(tmp_path, "ls-files", "--stage").split()[:2]
+
+    assert staged == ([] if after is None else [f"{after[0]:o}", after[1]])
+
+
+def test_patch_of_what_is_not_text_says_so(tmp_path: Path) -> None:
+    with GitStore.create(tmp_path / "s.git") as store:
+        blob = store.write_blob(b"\x89PNG\0\0")
+        patch = store.patch("a.png", None, (FILE, blob))
+
+    assert b"Binary files /dev/null and b/a.png differ" in patch
+    assert is_binary_content(b"\x89PNG\0\0")
+    assert not is_binary_content("ü\r\n".encode())
+
+
+def test_patch_of_a_damaged_file_names_it(tmp_path: Path) -> None:
+    with GitStore.create(tmp_path / "s.git") as store:
+        missing = "1" * 40
+        with pytest.raises(BrokenStoreError, match=missing):
+            store.patch("a", None, (FILE, missing))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_id"),
+    [
+        ("0" * 40, True),
+        ("f" * 64, True),
+        ("0" * 41, False),
+        ("F" * 40, False),
+        ("", False),
+        ("main", False),
+    ],
+)
+def test_object_ids_are_told_from_other_texts(text: str, *, is_id: bool) -> None:
+    assert is_object_id(text) is is_id
+
+
+TREE_NAMES = st.sampled_from([b"a", b"b", b"100644 a", b"x100644 a", b"d", b"40000 d", b"d.e"])
+TREE_ENTRIES = st.dictionaries(
+    TREE_NAMES,
+    st.tuples(
+        st.sampled_from([FILE, EXECUTABLE, FOLDER]),
+        st.sampled_from([b"1" * 20, b"2" * 20]),
+        st.sampled_from([b"1" * 20, b"2" * 20, b"3" * 20]),
+    ),
+)
+
+
+@given(entries=TREE_ENTRIES)
+def test_tree_in_which_ids_are_replaced_is_the_one_that_is_spelled_anew(
+    entries: dict[bytes, tuple[int, bytes, bytes]],
+) -> None:
+    before = encode_raw_tree((name, mode, old) for name, (mode, old, _) in entries.items())
+    after = encode_raw_tree((name, mode, new) for name, (mode, _, new) in entries.items())
+    changes = [(name, mode, old, new) for name, (mode, old, new) in entries.items() if old != new]
+    found = with_other_ids(before, changes)
+
+    assert found in {after, None}
+    if not any(b" " in name for name in entries):
+        assert found == after
+
+
+def test_id_of_an_entry_that_another_one_ends_in_is_not_replaced() -> None:
+    entries = [(b"100644 a", FILE, b"1" * 20), (b"a", FILE, b"1" * 20)]
+
+    assert with_other_ids(encode_raw_tree(entries), [(b"a", FILE, b"1" * 20, b"2" * 20)]) is None
