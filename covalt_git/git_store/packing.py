@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.git_store.deltas import delta
-from covalt_git.git_store.freeing import Freeing
 from covalt_git.git_store.gathering import MANY
 from covalt_git.git_store.objects import (
     DamagedObjectError,
@@ -239,16 +238,12 @@ class _Packing:
             return
         new = self.writer.finish(durable=True)  # even where the old ones were not: they are by now
         self.objects.flush_names()  # the folder of packs may be new, too
-        with Freeing() as freeing:
-            for pack in self.replaced:
-                if pack.name != new:
-                    for suffix in (".pack", ".idx"):
-                        freeing.hold(pack.file(suffix))
-                    remove_pack(pack)
-            for path in self.loose:
-                freeing.hold(str(path))
-                path.unlink(missing_ok=True)
-            self.objects.flush_names()  # what was never flushed would come back without content
+        for pack in self.replaced:
+            if pack.name != new:
+                remove_pack(pack)
+        for path in self.loose:
+            path.unlink(missing_ok=True)
+        self.objects.flush_names()  # what was never flushed would come back without content
         self.objects.refresh()
 
     def _follow_commits(self, waiting: Objects) -> None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.git_store import GitStore
-    from covalt_git.git_store.freeing import Freeing
 
 _OTHERS_WERE_FASTER = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT}
 
@@ -47,15 +46,13 @@ class Made:
 class Arriving:
     """The files and links that come into a folder; ``staging`` is a folder of their own.
 
-    ``freeing`` holds what they replace; ``left`` are the paths where something else is, which was left
-    as it is.
+    ``left`` are the paths where something else is, which was left as it is.
     """
 
     store: GitStore
     root: Folder
     staging: Path
     durable: bool
-    freeing: Freeing
     left: list[str] = field(default_factory=list)
 
     def bring(self, files: Sequence[Arrival]) -> set[str]:
@@ -132,7 +129,6 @@ class Arriving:
             there = None if folder is None else folder.state(name, self.store.object_format)
             as_it_was = there is not None and there == trees.state_of(was)
             if folder is not None and (as_it_was or folder.is_free(name)):
-                self.freeing.hold(name, folder=folder.handle)
                 # Somebody may remove the folder at this moment, or make one of the name.
                 with contextlib.suppress(FileNotFoundError, IsADirectoryError):
                     os.rename(made.aside, name, dst_dir_fd=folder.handle)

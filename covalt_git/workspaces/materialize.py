@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import EXECUTABLE, FILE, LINK
-from covalt_git.git_store.freeing import Freeing
 from covalt_git.models.base import StrictModel
 from covalt_git.paths import check_path, typed
 from covalt_git.system.atomic_write import fsync
@@ -94,7 +93,6 @@ def switch(
     *,
     staging: Path,
     durable: bool,
-    freeing: Freeing,
     differences: list[Difference] | None = None,
     announce: Callable[[], None] = nothing_to_announce,
     others: Iterable[str] = (),
@@ -103,7 +101,7 @@ def switch(
 
     ``differences`` is what :func:`check_way` returned, if it was asked.  All that is to come was made
     in ``staging``, and is durable with ``others``, when ``announce`` is called; only then anything
-    changes.  ``freeing`` holds what has no name any more then.
+    changes.
     """
     folder.mkdir(exist_ok=True)
     if differences is None:
@@ -112,7 +110,7 @@ def switch(
     leaving = {path: was for path, was, now in differences if now is None}
     stays = _folders_above(path for path, _, _ in coming)
     with Folder.opened(folder) as root:
-        arriving = Arriving(store, root, staging, durable, freeing)
+        arriving = Arriving(store, root, staging, durable)
         made = arriving.make_aside(coming, leaving, others=others)
         announce()
         changed = _leave(arriving, leaving, but=stays)
@@ -131,8 +129,7 @@ def switch(
 
 def fill(store: GitStore, folder: Path, state: FolderState, *, staging: Path) -> None:
     """Make a folder that is not there, and bring it to a state; nothing of it is durable."""
-    with Freeing() as freeing:
-        switch(store, folder, FolderState(), state, staging=staging, durable=False, freeing=freeing)
+    switch(store, folder, FolderState(), state, staging=staging, durable=False)
 
 
 def _leave(
@@ -146,7 +143,6 @@ def _leave(
     for path, was in leaving.items():
         there = root.state(path, arriving.store.object_format)
         if there == trees.state_of(was):
-            arriving.freeing.hold(path, folder=root.handle)
             root.remove(path, but=but)
             changed.add(root.nearest(path))
         elif there is not None:

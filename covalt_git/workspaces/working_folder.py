@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import BrokenStoreError
-from covalt_git.git_store.freeing import Freeing
 from covalt_git.names import new_id
 from covalt_git.paths import typed
 from covalt_git.system.atomic_write import fsync
@@ -142,24 +141,20 @@ class WorkingFolder:
         """
         store = self.chat.store
         old, new = self.chat.state(journal.old), self.chat.state(journal.new)
-        with Freeing() as freeing:
-            with store.new_head(journal.head) as head:
-                try:
-                    done = self._bring(old, new, way, freeing, announce, others=(head.lock,))
-                    self._move_branch(journal)
-                except (BrokenStoreError, MovedError):
-                    if self.journal.exists():
-                        self._take_back(journal, old, new)
-                    raise
-                freeing.hold(head.path)
-                head.put()
-            freeing.hold(str(self.journal))
-            self._forget(done.folders, str(store.path))
+        with store.new_head(journal.head) as head:
+            try:
+                done = self._bring(old, new, way, announce, others=(head.lock,))
+                self._move_branch(journal)
+            except (BrokenStoreError, MovedError):
+                if self.journal.exists():
+                    self._take_back(journal, old, new)
+                raise
+            head.put()
+        self._forget(done.folders, str(store.path))
         return done.differences
 
     def _take_back(self, journal: materialize.Journal, old: FolderState, new: FolderState) -> None:
-        with Freeing() as freeing:
-            folders = self._bring(new, old, None, freeing).folders
+        folders = self._bring(new, old, None).folders
         if journal.old is None:
             # An empty folder would be taken for a person's work; none is made again.
             with contextlib.suppress(OSError):
@@ -191,7 +186,6 @@ class WorkingFolder:
         old: FolderState,
         new: FolderState,
         way: list[trees.Difference] | None,
-        freeing: Freeing,
         announce: Callable[[], None] = materialize.nothing_to_announce,
         others: Iterable[str] = (),
     ) -> materialize.Switched:
@@ -202,7 +196,6 @@ class WorkingFolder:
             new,
             staging=self.staging(),
             durable=self.chat.store.durable,
-            freeing=freeing,
             differences=way,
             announce=announce,
             others=others,

@@ -10,7 +10,6 @@ import pytest
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import BrokenStoreError, TreeEntry
-from covalt_git.git_store.freeing import Freeing
 from covalt_git.workspaces.arriving import Arriving
 from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.writing import writing
@@ -233,8 +232,8 @@ def test_a_folder_that_somebody_makes_while_it_is_being_made_is_not_replaced(
     staging.mkdir(exist_ok=True)
     entry = TreeEntry(b"o", 0o120000, half.files(half.branch("idea").manifest_id)["n/o"].oid)
     files = [("n/o", None, entry)]
-    with Folder.opened(half.workspace) as root, Freeing() as freeing:
-        arriving = Arriving(half.store, root, staging, durable=True, freeing=freeing)
+    with Folder.opened(half.workspace) as root:
+        arriving = Arriving(half.store, root, staging, durable=True)
         (made,) = arriving.make_aside(files)
         put(half.workspace, {"n/mine": ("file", b"mine")})
 
@@ -252,8 +251,8 @@ def test_a_folder_that_goes_while_one_for_it_is_being_made_is_made_again(half: C
     staging.mkdir(exist_ok=True)
     (half.workspace / "n").mkdir()
     entry = TreeEntry(b"p", 0o120000, half.files(half.branch("idea").manifest_id)["n/o"].oid)
-    with Folder.opened(half.workspace) as root, Freeing() as freeing:
-        arriving = Arriving(half.store, root, staging, durable=True, freeing=freeing)
+    with Folder.opened(half.workspace) as root:
+        arriving = Arriving(half.store, root, staging, durable=True)
         made = arriving.make_aside([("n/o/p", None, entry)])
         (half.workspace / "n").rmdir()
         arriving.place(made)
