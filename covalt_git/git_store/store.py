@@ -36,6 +36,7 @@ from covalt_git.git_store.incoming_packs import IncomingPack, PackLimits
 from covalt_git.git_store.linking import link_objects
 from covalt_git.git_store.new_store import CONFIGS, make_store
 from covalt_git.git_store.object_folder import ObjectFolder
+from covalt_git.git_store.object_reader import ObjectStore
 from covalt_git.git_store.objects import (
     ID_LENGTHS,
     KINDS,
@@ -107,6 +108,7 @@ class GitStore:
     made_as: str | None = None
     _objects: ObjectFolder = field(init=False, repr=False)
     _opened: Repo | None = field(init=False, repr=False, default=None)
+    _disk: ObjectStore | None = field(init=False, repr=False, default=None)
     _at: str = field(init=False, repr=False)
     _old_log: OldLog = field(init=False, repr=False)
 
@@ -139,6 +141,13 @@ class GitStore:
                 ) from None
         return self._opened
 
+    @property
+    def objects(self) -> ObjectStore:
+        """The objects that are on the disk, as dulwich reads them."""
+        if self._disk is None:
+            self._disk = ObjectStore(f"{self._at}/objects", self.object_format)
+        return self._disk
+
     @classmethod
     def create(cls, path: Path, *, object_format: str = "sha1", durable: bool = True) -> Self:
         """Make an empty bare repository at ``path``: see :func:`make_store`."""
@@ -153,6 +162,8 @@ class GitStore:
         self._objects.close()
         if self._opened is not None:
             self._opened.close()
+        if self._disk is not None:
+            self._disk.close()
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,190 @@
+"""Packs that are sent: stock git unpacks them, whatever the objects are stored in."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from covalt_git.git_store import BrokenStoreError
+from covalt_git.git_store.object_reader import ObjectReader, ObjectStore
+from covalt_git.git_store.pack_stream import pack_stream
+from tests.workspaces.stores import git, run_git
+
+MAIN = "refs/heads/main"
+FORMATS = ("sha1", "sha256")
+
+HOW_PACKED = {
+    "offset-deltas": ("--delta-base-offset",),
+    "id-deltas": (),
+    "long-chains": ("--delta-base-offset", "--depth=200", "--window=250"),
+    "without": ("--window=0",),
+    "stored": ("--compression=0",),
+}
+
+
+@pytest.fixture(scope="module", params=FORMATS)
+def history(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository of stock git: one file of many lines that changes 80 times, and some others."""
+    path = tmp_path_factory.mktemp("history") / "repository"
+    init(path, request.param)
+    chance = random.Random(5)
+    lines = [b"%d\n" % chance.randrange(1 << 60) for _ in range(300)]
+    parts = []
+    for number in range(80):
+        lines[chance.randrange(300)] = b"changed %d\n" % number
+        content = b"".join(lines)
+        parts.append(
+            b"commit %s\ncommitter A <a@example.com> %d +0000\ndata 2\nc\n"
+            b"M 100644 inline a/b/lines\ndata %d\n%s\nM 100755 inline run%d\ndata 0\n\n"
+            % (MAIN.encode(), 1_700_000_000 + number, len(content), content, number % 7)
+        )
+    git(path, "fast-import", "--quiet", given=b"".join(parts))
+    return path
+
+
+def init(path: Path, object_format: str) -> None:
+    options = ("--quiet", "--bare", "-b", "main", f"--object-format={object_format}")
+    git(path.parent, "init", *options, str(path))
+
+
+def format_of(path: Path) -> str:
+    return git(path, "rev-parse", "--show-object-format").strip()
+
+
+def packed(history: Path, revisions: str, *options: str) -> bytes:
+    arguments = ("pack-objects", "--stdout", "--revs", "-q", *options)
+    done = run_git(history, *arguments, given=revisions.encode())
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def objects_of(path: Path) -> set[str]:
+    listed = git(path, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
+    return set(listed.split())
+
+
+def copy_of(history: Path, path: Path, *packs: bytes) -> Path:
+    """Make a repository of some packs, thin ones among them."""
+    init(path, format_of(history))
+    for pack in packs:
+        git(path, "index-pack", "--stdin", "--fix-thin", given=pack)
+    return path
+
+
+def sent(path: Path, ids: list[str]) -> bytes:
+    with closing(ObjectStore(path / "objects", format_of(path))) as objects:
+        return b"".join(pack_stream(objects, ids))
+
+
+def unpacked(pack: bytes, history: Path, path: Path) -> set[str]:
+    init(path, format_of(history))
+    git(path, "index-pack", "--stdin", given=pack)
+    return objects_of(path)
+
+
+@pytest.mark.parametrize("options", HOW_PACKED.values(), ids=HOW_PACKED.keys())
+@pytest.mark.parametrize("part", [1, 2, 40])
+def test_sent_packs_are_unpacked_by_git(
+    history: Path, tmp_path: Path, options: tuple[str, ...], part: int
+) -> None:
+    store = copy_of(history, tmp_path / "store.git", packed(history, "main\n", *options))
+    loose = git(store, "hash-object", "-w", "--stdin", given=b"loose, not in the pack").strip()
+    wanted = [loose, *sorted(objects_of(history))[::part]]
+
+    assert unpacked(sent(store, wanted), history, tmp_path / "other.git") == set(wanted)
+
+
+def test_deltas_are_sent_as_they_are(history: Path, tmp_path: Path) -> None:
+    pack = packed(history, "main\n", "--delta-base-offset")
+    store = copy_of(history, tmp_path / "store.git", pack)
+
+    assert len(sent(store, sorted(objects_of(history)))) == len(pack)
+
+
+def test_deltas_of_several_packs_and_of_completed_thin_packs_are_sent(
+    history: Path, tmp_path: Path
+) -> None:
+    thin = packed(history, "main\n^main~40\n", "--thin")
+    store = copy_of(history, tmp_path / "store.git", packed(history, "main~40\n"), thin)
+    everything = sorted(objects_of(history))
+    pack = sent(store, everything)
+
+    assert unpacked(pack, history, tmp_path / "other.git") == set(everything)
+    assert len(pack) < 2 * len(packed(history, "main\n"))
+    new = git(history, "rev-list", "--objects", "--no-object-names", "main", "^main~40").split()
+    pack = sent(store, new)
+    assert unpacked(pack, history, tmp_path / "new.git") == set(new)
+    assert len(pack) < 2 * len(thin)
+
+
+def test_objects_of_alternates_are_sent(history: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store.git"
+    init(store, format_of(history))
+    (store / "objects/info/alternates").write_text(f"{history}/objects\n")
+    wanted = sorted(objects_of(history))
+
+    assert unpacked(sent(store, wanted), history, tmp_path / "other.git") == set(wanted)
+
+
+def test_missing_and_damaged_objects_are_reported(history: Path, tmp_path: Path) -> None:
+    pack = packed(history, "main\n", "--window=0", "--compression=0")
+    store = copy_of(history, tmp_path / "store.git", pack)
+    wanted = sorted(objects_of(history))
+    missing = "1" * len(wanted[0])
+    with pytest.raises(BrokenStoreError, match=f"lacks the object {missing}"):
+        sent(store, [*wanted, missing])
+    (file,) = store.glob("objects/pack/*.pack")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.chmod(0o600)
+    file.write_bytes(content)
+    with pytest.raises(BrokenStoreError, match="is damaged"):
+        sent(store, wanted)
+
+
+def test_the_index_of_a_sent_pack_is_gits(history: Path, tmp_path: Path) -> None:
+    store = copy_of(history, tmp_path / "store.git", packed(history, "main\n"))
+    rows: list[tuple[bytes, int, int]] = []
+    with closing(ObjectStore(store / "objects", format_of(store))) as objects:
+        pack = b"".join(pack_stream(objects, sorted(objects_of(history)), index=rows))
+    other = copy_of(history, tmp_path / "other.git", pack)
+    (index,) = other.glob("objects/pack/*.idx")
+    listed = git(
+        other, "show-index", f"--object-format={format_of(other)}", given=index.read_bytes()
+    )
+
+    assert {(oid.hex(), str(at), f"({check:08x})") for oid, at, check in rows} == {
+        (oid, at, check) for at, oid, check in map(str.split, listed.splitlines())
+    }
+
+
+@pytest.mark.parametrize("options", HOW_PACKED.values(), ids=HOW_PACKED.keys())
+def test_objects_are_read_as_git_reads_them(
+    history: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    store = copy_of(history, tmp_path / "store.git", packed(history, "main\n", *options))
+    with closing(ObjectStore(store / "objects", format_of(store))) as objects:
+        reader = ObjectReader(objects)
+        for oid in sorted(objects_of(history)):
+            kind, content = reader.read_object(oid)
+            assert content == run_git(history, "cat-file", kind.decode(), oid).stdout
+            if kind == b"blob":
+                assert reader.blob_size(oid) == len(content)
+
+
+def test_an_object_under_the_name_of_another_is_damaged(history: Path, tmp_path: Path) -> None:
+    store = copy_of(history, tmp_path / "store.git")
+    one, other = (
+        git(store, "hash-object", "-w", "--stdin", given=content).strip()
+        for content in (b"one", b"other")
+    )
+    paths = [store / "objects" / oid[:2] / oid[2:] for oid in (one, other)]
+    paths[0].replace(paths[1])
+    with closing(ObjectStore(store / "objects", format_of(store))) as objects:
+        reader = ObjectReader(objects)
+        for oid, message in ((one, "lacks the object"), (other, "it is another one")):
+            with pytest.raises(BrokenStoreError, match=message):
+                reader.read_blob(oid)
