@@ -45,7 +45,6 @@ from covalt_git.runtime.python_tool import Job, run
 from covalt_git.toolsets.new_project import create_project
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
-from covalt_git.workspaces import watches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -243,14 +242,6 @@ def cold_walls(bench: Bench, rounds: int) -> Iterator[Pair]:
     return walls(bench, rounds, warm=False)
 
 
-def watched(bench: Bench, rounds: int) -> Iterator[Pair]:
-    watches.begin(trusted_s=3600)
-    try:
-        yield from recorded(bench, rounds)
-    finally:
-        watches.end()
-
-
 def recorded(bench: Bench, rounds: int) -> Iterator[Pair]:
     chance = random.Random(1)
     project = Project.open(bench.root)
@@ -277,8 +268,7 @@ ROWS = (
     Row("isolated call, tool imported", "python -c 'import pydantic'", 1 / 15, 60, isolated),
     Row("walls, warm", "level process", 5, 100, warm_walls, is_difference=True),
     Row("walls, cold", "level process", 25, 40, cold_walls, is_difference=True),
-    Row("recorded call, 1,000 files, server", "isolated call", 3, 40, watched),
-    Row("recorded call, 1,000 files, command", "isolated call", 3, 40, recorded),
+    Row("recorded call, 1,000 files", "isolated call", 3, 40, recorded),
 )
 
 

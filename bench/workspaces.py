@@ -34,7 +34,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces import watches
 from covalt_git.workspaces.chats import Chats, ChatStore
 from covalt_git.workspaces.writing import writing
 
@@ -202,23 +201,9 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 @contextlib.contextmanager
-def watching(*, watched: bool) -> Iterator[None]:
-    """Believe the kernel's queue meanwhile, however long ago everything was looked at."""
-    if watched:
-        watches.begin(trusted_s=3600)
-    try:
-        yield
-    finally:
-        watches.end()
-
-
-@contextlib.contextmanager
-def pair(
-    count: int, *, memory: bool = False, watched: bool = False
-) -> Iterator[tuple[Path, ChatStore]]:
+def pair(count: int, *, memory: bool = False) -> Iterator[tuple[Path, ChatStore]]:
     """Yield a git working tree and a chat of the same files, both saved."""
     with (
-        watching(watched=watched),
         place(memory=memory) as folder,
         chats_in(folder).new("c1") as chat,
     ):
@@ -254,42 +239,32 @@ def edit(folders: Iterable[Path], numbers: Iterable[int], chance: random.Random)
 # Snapshots
 
 
-def nothing_changed(count: int, rounds: int, *, watched: bool = False) -> Iterator[Round]:
-    with pair(count, watched=watched) as (work, chat):
+def nothing_changed(count: int, rounds: int) -> Iterator[Round]:
+    with pair(count) as (work, chat):
         for _ in range(rounds):
             gits = seconds(lambda: save_with_git(work))
             with writing(chat) as writer:
                 yield gits, seconds(writer.look)
 
 
-@row("snapshot, nothing changed: 1k files", 2.2, 2.7, rounds=31)
+@row("snapshot, nothing changed: 200 files", 8, 17, rounds=51)
+def nothing_of_200(rounds: int) -> Iterator[Round]:
+    return nothing_changed(200, rounds)
+
+
+@row("snapshot, nothing changed: 1k files", 2.2, 3.0, rounds=31)
 def nothing_of_1k(rounds: int) -> Iterator[Round]:
     return nothing_changed(1_000, rounds)
 
 
-@row("snapshot, nothing changed: 10k files", 1.4, 1.7, rounds=21)
+@row("snapshot, nothing changed: 10k files", 1.2, 1.6, rounds=21)
 def nothing_of_10k(rounds: int) -> Iterator[Round]:
     return nothing_changed(10_000, rounds)
 
 
-@row("snapshot, nothing changed: 100k files", 1.2, 1.5, rounds=7, large=True)
+@row("snapshot, nothing changed: 100k files", 0.9, 1.5, rounds=7, large=True)
 def nothing_of_100k(rounds: int) -> Iterator[Round]:
     return nothing_changed(100_000, rounds)
-
-
-@row("watched, nothing changed: 1k files", 50, 400, rounds=31)
-def watched_nothing_of_1k(rounds: int) -> Iterator[Round]:
-    return nothing_changed(1_000, rounds, watched=True)
-
-
-@row("watched, nothing changed: 10k files", 50, 400, rounds=21)
-def watched_nothing_of_10k(rounds: int) -> Iterator[Round]:
-    return nothing_changed(10_000, rounds, watched=True)
-
-
-@row("watched, nothing changed: 100k files", 50, 400, rounds=7, large=True)
-def watched_nothing_of_100k(rounds: int) -> Iterator[Round]:
-    return nothing_changed(100_000, rounds, watched=True)
 
 
 FRESH = """
@@ -324,35 +299,33 @@ def fresh_of_100k(rounds: int) -> Iterator[Round]:
     return nothing_changed_fresh(100_000, rounds)
 
 
-def some_changed(
-    count: int, changed: int, rounds: int, *, watched: bool = False
-) -> Iterator[Round]:
+def some_changed(count: int, changed: int, rounds: int) -> Iterator[Round]:
     chance = random.Random(changed)
-    with pair(count, watched=watched) as (work, chat):
+    with pair(count) as (work, chat):
         for _ in range(rounds):
             edit((work, chat.workspace), chance.sample(range(count), changed), chance)
             time.sleep(0.05)
             yield seconds(lambda: save_with_git(work)), seconds(lambda: save(chat))
 
 
-@row("snapshot, 1 file of 10k", 1.4, 1.9, rounds=31, flushes=True)
+@row("snapshot, 1 file of 200", 2.0, 2.5, rounds=51, flushes=True)
+def one_of_200(rounds: int) -> Iterator[Round]:
+    return some_changed(200, 1, rounds)
+
+
+@row("snapshot, 1 file of 1k", 1.6, 2.1, rounds=31, flushes=True)
+def one_of_1k(rounds: int) -> Iterator[Round]:
+    return some_changed(1_000, 1, rounds)
+
+
+@row("snapshot, 1 file of 10k", 1.1, 1.4, rounds=31, flushes=True)
 def one_of_10k(rounds: int) -> Iterator[Round]:
     return some_changed(10_000, 1, rounds)
 
 
-@row("snapshot, 100 files of 10k", 1.9, 2.5, rounds=21, flushes=True)
+@row("snapshot, 100 files of 10k", 1.4, 1.8, rounds=21, flushes=True)
 def hundred_of_10k(rounds: int) -> Iterator[Round]:
     return some_changed(10_000, 100, rounds)
-
-
-@row("watched, 1 file of 10k", 20, 27, rounds=31, flushes=True)
-def watched_one_of_10k(rounds: int) -> Iterator[Round]:
-    return some_changed(10_000, 1, rounds, watched=True)
-
-
-@row("watched, 100 files of 10k", 4.5, 6, rounds=21, flushes=True)
-def watched_hundred_of_10k(rounds: int) -> Iterator[Round]:
-    return some_changed(10_000, 100, rounds, watched=True)
 
 
 def first_snapshot(make: Callable[[Path], None], rounds: int, *, memory: bool) -> Iterator[Round]:
@@ -387,9 +360,9 @@ def first_of_large(rounds: int) -> Iterator[Round]:
     return first_snapshot(make_large_files, rounds, memory=False)
 
 
-row("first snapshot of 10k small files, tmpfs, zlib", 3.3, 4.2, rounds=7)(first_of_10k)
+row("first snapshot of 10k small files, tmpfs, zlib", 1.7, 2.2, rounds=7)(first_of_10k)
 row("first snapshot of 10k small files, tmpfs, isal", 4, 5.5, rounds=7)(first_of_10k)
-row("first snapshot of 20 files of 20 MiB, zlib", 1.7, 2.1, rounds=3)(first_of_large)
+row("first snapshot of 20 files of 20 MiB, zlib", 0.9, 1.1, rounds=3)(first_of_large)
 row("first snapshot of 20 files of 20 MiB, isal", 5, 6.5, rounds=3)(first_of_large)
 
 
@@ -415,9 +388,10 @@ def bring_back(chat: ChatStore) -> None:
         pass
 
 
-def switch(rounds: int, *, watched: bool) -> Iterator[Round]:
+@row("switch branches that differ in 10 of 10k files", 0.5, 0.65, rounds=21, flushes=True)
+def switch(rounds: int) -> Iterator[Round]:
     chance = random.Random(10)
-    with pair(10_000, watched=watched) as (work, chat):
+    with pair(10_000) as (work, chat):
         git(work, "checkout", "--quiet", "-b", "idea")
         with writing(chat) as writer:
             writer.create_branch("idea", chat.head())
@@ -437,16 +411,6 @@ def switch(rounds: int, *, watched: bool) -> Iterator[Round]:
             name, ours = (("first", "main"), ("idea", "idea"))[turn % 2]
             gits = seconds(lambda name=name: git(work, "checkout", "--quiet", name))
             yield gits, seconds(lambda ours=ours: go(ours))
-
-
-@row("switch branches that differ in 10 of 10k files", 0.75, 1.2, rounds=21, flushes=True)
-def switch_by_scan(rounds: int) -> Iterator[Round]:
-    return switch(rounds, watched=False)
-
-
-@row("watched, switch branches that differ in 10 of 10k files", 3.5, 6, rounds=21, flushes=True)
-def switch_by_watch(rounds: int) -> Iterator[Round]:
-    return switch(rounds, watched=True)
 
 
 # Branches, history, chats

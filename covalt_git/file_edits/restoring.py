@@ -58,9 +58,7 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
     if new == now:
         return Restored(branch, head, (), made=False)
     seen = writer.look()
-    way = materialize.check_way(
-        chat.store, now, new, seen.left_in_place, folder=chat.workspace, known=seen.root
-    )
+    way = materialize.check_way(chat.store, now, new, seen.left_in_place, folder=chat.workspace)
     record = CommitRecord(
         id=new_id(),
         at=commits.now(),

@@ -14,7 +14,6 @@ from mcp.server.stdio import stdio_server
 from covalt_git.gateway.mcp_server import Faces
 from covalt_git.runtime import python_tool
 from covalt_git.text.log_format import escape_logs
-from covalt_git.workspaces import watches
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -43,9 +42,7 @@ async def _serve(gateway: Gateway) -> None:
         async with stdio_server() as (read, write):
             # Only now, as what is started from here on has neither our input nor our output.
             python_tool.prepare(Path(sys.executable))
-            watches.begin()
             await server.run(read, write, server.create_initialization_options())
-        watches.end()
         group.cancel_scope.cancel()
 
 

@@ -22,7 +22,6 @@ from covalt_git.serving.router import router, with_access_log
 from covalt_git.serving.server_registry import announced
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
-from covalt_git.workspaces import watches
 from covalt_server.app import create_app, create_git_app
 from covalt_server.security import Guard
 
@@ -105,12 +104,10 @@ def serve(
             lambda: on_ready(serving),
         )
         project.chats.finish_left()
-        watches.begin()
         try:
             server.run([listener.socket])
         finally:
             RUNNING.cancel_all()
-            watches.end()
 
 
 def faces(

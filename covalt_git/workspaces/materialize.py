@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.git_store import GitStore, TreeEntry
-    from covalt_git.workspaces.stat_cache import KnownFolder
     from covalt_git.workspaces.trees import Difference
 
 
@@ -160,17 +159,16 @@ def check_way(
     left_in_place: Iterable[str],
     *,
     folder: Path,
-    known: KnownFolder | None = None,
 ) -> list[Difference]:
     """Make sure that a switch of ``folder`` can be made, before anything is changed.
 
-    Return what differs.  ``known`` is what the folder was seen to be, if it was.
+    Return what differs.
 
     Raises:
         InTheWayError: when something that is in no state stands where the switch writes.
         UnsafeTreeError: when the new state holds what a snapshot would never store.
     """
-    found = _sorted_differences(store, old, new, known)
+    found = _sorted_differences(store, old, new)
     files = [(path, now) for path, _, now in found if now is not None]
     for path, now in files:
         _check_safe(store, path, now)
@@ -226,10 +224,8 @@ def _check_safe(store: GitStore, path: str, entry: TreeEntry) -> None:
         )
 
 
-def _sorted_differences(
-    store: GitStore, old: FolderState, new: FolderState, known: KnownFolder | None = None
-) -> list[Difference]:
-    found = trees.differences(store, old.tree, new.tree, known=known)
+def _sorted_differences(store: GitStore, old: FolderState, new: FolderState) -> list[Difference]:
+    found = trees.differences(store, old.tree, new.tree)
     return sorted(found, key=operator.itemgetter(0))
 
 

@@ -11,17 +11,15 @@ import contextlib
 import operator
 import os
 import stat
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import FILE, FOLDER, LINK, BrokenStoreError, GitStore
+from covalt_git.git_store import FILE, FOLDER, LINK, BrokenStoreError, GitStore, TreeEntry
 from covalt_git.models.commit_record import PathNote, WorkspaceNotes
 from covalt_git.names import matches_text
 from covalt_git.paths import (
     GOOD,
-    MAX_ELEMENT_BYTES,
     MAX_PATH_BYTES,
     check_element,
     check_path,
@@ -31,19 +29,13 @@ from covalt_git.paths import (
 from covalt_git.workspaces import set_id, trees
 from covalt_git.workspaces.folders import Folder, TooLargeError, mode_of, read_entry
 from covalt_git.workspaces.git_files import why_git_refuses
-from covalt_git.workspaces.preload import preload
-from covalt_git.workspaces.spelling import encoded, spell_again
 from covalt_git.workspaces.stat_cache import NOTHING_KNOWN, Anchor, KnownFolder, StatCache
-from covalt_git.workspaces.watches import watch_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from covalt_git.models.project_config import WorkspaceConfig
-    from covalt_git.workspaces.preload import Preload, Read, Taken
     from covalt_git.workspaces.stat_cache import Clock, Mark, Note, Seen
-    from covalt_git.workspaces.watches import Watch
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_DEPTH = 100
@@ -52,7 +44,6 @@ _DENSE = (
     1 << 16,
     32,
 )  # files are not sparse that are as small, or use one part in so many of their length
-_READS_AT_ONCE = 16  # files: for what the helper reads meanwhile its pipe has room
 _SURELY_SHORT = MAX_PATH_BYTES // 4 - 1  # letters, of which none has more bytes
 _NAME = operator.attrgetter("name")
 _EMPTY, _HOLLOW, _IGNORED = "empty", "hollow", "ignored"
@@ -145,49 +136,21 @@ class Snapshot:
 def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
     """Store the folder at ``path`` and return its snapshot; objects are durable after a flush.
 
-    What has not changed since it was last read is not read again (see :mod:`.stat_cache`), and what
-    is watched is not even looked at (see :mod:`.watches`).
+    A file that has not changed since it was last read is not read again (see :mod:`.stat_cache`).
     """
     cache = StatCache.beside(path, config, store.object_format)
-    with watch_of(path, cache.settings) as watch:
-        branch = _active_branch(store)
-        head = None if branch is None else branch.manifest
-        # Whoever removes the file doubts what is known of the folder.
-        told = watch if watch is not None and os.path.exists(cache.file) else None  # noqa: PTH110
-        names = None if told is None else told.since()
-        at_head = None if told is None else told.root_at(head)
-        if at_head is not None and names == {}:
-            return _snapshot_of(at_head, at_head)
-        start = time.monotonic()
-        known, clock = cache.recall()
-        if told is not None and names is not None:
-            known, names = told.root, told.since()  # all that was done before the clock was read
-        stored = tree = _tree_of(store, head) if at_head is None else at_head.tree
-        if known is not None and known.tree != tree and _is_held(store, known.anchor):
-            stored = known.tree  # as after a switch, from a branch that still has it
-        with (
-            Folder.opened(path) as folder,
-            store.together() as forget,
-            preload(path, store.object_format) as ahead,
-        ):
-            if ahead and names is None and known is not None and known.tree == stored:
-                ahead.ask_known(known, None if watch is None else watch.folders())
-            walk = _Walk(store, config, clock, watch, names, ahead)
-            root = walk.folder(folder.handle, (), known or NOTHING_KNOWN, stored)
-            if watch is not None and names is not None and watch.doubts:
-                forget()  # the trees that were seen so far may never be those of a manifest
-                if ahead:
-                    ahead.forget()
-                names, walk = None, _Walk(store, config, clock, watch, None, ahead)
-                root = walk.folder(folder.handle, (), known or NOTHING_KNOWN, stored)
-        if branch is not None and root.tree is not None and root.tree == tree:
-            root.anchor = branch
-        if not store.in_scratch:
-            # What the watch told is not worth a file: the next process reads it once more.
-            cache.remember(root, in_file=names is None)
-        if watch is not None and (root is known or not store.in_scratch):
-            took = time.monotonic() - start if names is None else None
-            watch.saw(root, everything_in=took)
+    branch = _active_branch(store)
+    known, clock = cache.recall()
+    stored = tree = _tree_of(store, None if branch is None else branch.manifest)
+    if known is not None and known.tree != tree and _is_held(store, known.anchor):
+        stored = known.tree  # as after a switch, from a branch that still has it
+    with Folder.opened(path) as folder, store.together():
+        walk = _Walk(store, config, clock)
+        root = walk.folder(folder.handle, (), known or NOTHING_KNOWN, stored)
+    if branch is not None and root.tree is not None and root.tree == tree:
+        root.anchor = branch
+    if not store.in_scratch:
+        cache.remember(root)
     return _snapshot_of(root, known)
 
 
@@ -289,10 +252,8 @@ class _Look:
     folders: dict[str, KnownFolder] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
-    linked: set[str] = field(default_factory=set)
     fresh: list[tuple[str | None, str | None]] = field(default_factory=list)
     where: str = ""
-    spelled: bytes | None = None
     _branch: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
@@ -304,18 +265,14 @@ class _Look:
         """Whether all that is known hangs on the branch."""
         return self.known.tree is not None and self.known.tree == self.head
 
-    def changed_files(self, names: Iterable[str] | None) -> dict[str, bool]:
+    def changed_files(self) -> dict[str, bool]:
         """Return the known files that are not what they were, or whose content may be gone.
 
-        Only those among ``names`` are looked at; None says all.  With each is told whether it surely
-        is a file still.
+        The value is whether the entry certainly is still a regular file.
         """
         files, handle = self.known.files, self.handle
         changed = {}
-        some = (
-            [(name, files[name]) for name in names if name in files] if names is not None else None
-        )
-        for name, seen in files.items() if some is None else some:
+        for name, seen in files.items():
             try:
                 now = os.lstat(name, dir_fd=handle)
             except OSError:
@@ -330,8 +287,6 @@ class _Look:
                 seen[5],
             ):
                 changed[name] = stat.S_ISREG(now.st_mode)
-            if now.st_nlink != 1:
-                self.linked.add(name)
         if not self.is_sure:
             branch, store = self.on_branch(), self.store
             for name, seen in files.items():
@@ -374,17 +329,6 @@ class _Look:
             (was is None) == (now is None) for was, now in self.fresh
         )
 
-    def doubtful_folders(self) -> list[str]:
-        """Return the known folders in this one of which not all hangs on the branch."""
-        if self.is_sure:
-            return []
-        branch, folders = self.on_branch(), self.known.folders
-        return [
-            name
-            for name, folder in folders.items()
-            if folder.tree is not None and folder.tree != branch.get(name)
-        ]
-
     def note(self, kind: str, name: str, reason: str = "") -> None:
         """Add a note on one name."""
         self.notes.append((kind, name, reason))
@@ -405,8 +349,7 @@ class _Look:
         if self.files is known.files and found == as_known and not self.fresh:
             return known
         noted = bool(notes) or any(folder.noted for folder in self.folders.values())
-        spelled = self.spelled
-        return KnownFolder(mark, tree, self.files, self.folders, others, odd, notes, noted, spelled)
+        return KnownFolder(mark, tree, self.files, self.folders, others, odd, notes, noted)
 
 
 def _holds_empty(folder: KnownFolder) -> bool:
@@ -415,86 +358,42 @@ def _holds_empty(folder: KnownFolder) -> bool:
 
 @dataclass(slots=True)
 class _Walk:
-    """One look at a folder and all that is in it, or at the names in it that may have changed.
-
-    ``since`` has those names, by the path of their folder; None says all.  ``ahead`` knows some of what
-    there is to be found; ``read`` counts the files that were read.
-    """
+    """One scan of a folder and all that is in it."""
 
     store: GitStore
     config: WorkspaceConfig
     clock: Clock
-    watch: Watch | None
-    since: dict[str, set[str]] | None
-    ahead: Preload | None
-    read: int = 0
-    _way: dict[str, set[str]] = field(init=False)
-    _asked: set[tuple[str, ...]] = field(default_factory=set)
-    _has_asked: bool = False
-    _next: dict[int, tuple[_Look, list[os.DirEntry[str]], int]] = field(default_factory=dict)
     _ignored_files: tuple[str, ...] = field(init=False)
     _linked: dict[tuple[int, int, int, int], bytes] = field(default_factory=dict)
     _holes: int = 0
 
     def __post_init__(self) -> None:
-        """Find the folders in which some name may have changed, or in a folder of which.
-
-        ``_way`` has their names, by the path of the folder that they are in.
-        """
+        """Find the patterns that can match a file."""
         self._ignored_files = tuple(one for one in self.config.ignore if not one.endswith("/"))
-        if self.ahead is not None:
-            self.ahead.take = self.take
-        self._way = {}
-        for touched in self.since or ():
-            path = touched
-            while path:
-                path, _, name = path.rpartition("/")
-                on_the_way = self._way.setdefault(path, set())
-                if name in on_the_way:
-                    break
-                on_the_way.add(name)
 
     def folder(
-        self,
-        handle: int,
-        path: tuple[str, ...],
-        known: KnownFolder,
-        head: str | None,
-        *,
-        as_a_whole: bool = False,
+        self, handle: int, path: tuple[str, ...], known: KnownFolder, head: str | None
     ) -> KnownFolder:
-        """Store the folder behind ``handle`` and return it; its tree is None where nothing was.
-
-        Unless ``as_a_whole``, only names that may have changed are looked at.
-        """
+        """Store the folder behind ``handle`` and return it; its tree is None where nothing was."""
         status = os.fstat(handle)
         if known.mark[2] != status.st_dev:
             known = NOTHING_KNOWN
         look = _Look(handle, path, known, head, self.store)
-        where = look.where
-        if as_a_whole or self.since is None or known.mark[1] != status.st_ino:
-            if self.watch is not None:
-                self.watch.enter(where, handle, status)
-                status = os.fstat(handle)  # what was done until now made no event
-            self.everything(look, (status.st_ctime_ns, status.st_ino, status.st_dev))
-        else:
-            self.touched(look, self.since.get(where, set()))
-        if self.watch is not None:
-            self.watch.link(where, look.linked)
+        mark = (status.st_ctime_ns, status.st_ino, status.st_dev)
+        self.everything(look, mark)
         look.compare()
-        if look.is_all_as_known((status.st_ctime_ns, status.st_ino, status.st_dev)):
+        if look.is_all_as_known(mark):
             return known
         tree, odd = self.tree(look)
         if tree is None and path and not any(map(_holds_empty, look.folders.values())):
             look.note(_HOLLOW if look.folders or look.others else _EMPTY, "")
         trusted = self.clock.trusted(status.st_ctime_ns, status.st_dev)
-        mark = (trusted, status.st_ino, status.st_dev)
-        return look.result(mark, tree, odd=odd)
+        return look.result((trusted, status.st_ino, status.st_dev), tree, odd=odd)
 
     def everything(self, look: _Look, mark: Mark) -> None:
         """Look at every name of a folder."""
         known = look.known
-        changed = look.changed_files(None)
+        changed = look.changed_files()
         if known.mark == mark:  # then it has the same names
             if not changed:
                 look.files = known.files
@@ -509,144 +408,12 @@ class _Walk:
             for name in known.others:
                 self.entry(look, name)
             return
-        found = _listed(look.handle)
-        taken = {} if self.ahead is None else self.taken(self.ahead, look)
-        if self.ahead is not None and self.ahead.reads_more(self.read):
-            self.ask_new(self.ahead, look, [one for one in found if one.name not in taken])
-        depth = len(look.path) + 1
-        for number, one in enumerate(found, 1):
-            name, is_file = one.name, one.is_file(follow_symlinks=False)
-            self._next[depth] = (look, found, number)
+        for one in _listed(look.handle):
+            name = one.name
             if name in known.files and name not in changed:
                 look.files[name] = known.files[name]
-            elif name in taken and is_file:
-                look.files[name], links = taken.pop(name)
-                self.read += 1
-                if links != 1:
-                    look.linked.add(name)
             else:
-                self.entry(look, name, is_file=is_file)
-
-    def taken(self, ahead: Preload, look: _Look) -> dict[str, Taken]:
-        """Return the files of a folder that the helper has read, once it has those that it is at.
-
-        Of one that is asked for in parts, since it has many, more may come while it is walked.
-        """
-        taken = ahead.taken(look.where)
-        if look.path not in self._asked and (taken or ahead.is_reading(look.where)):
-            self.ask_next(ahead, len(look.path) - 1)
-            ahead.await_taken(look.where)
-        return taken
-
-    def ask_next(self, ahead: Preload, depth: int) -> None:
-        """Have the folder read ahead that is next at a depth: the helper is done with this one.
-
-        While what it has read is looked at here, it would have nothing to do.
-        """
-        look, found, number = self._next.pop(depth, (None, [], 0))
-        if look is None or number == len(found) or self.watch is not None:
-            return
-        following = found[number]
-        name = following.name
-        if name in look.known.folders or not following.is_dir(follow_symlinks=False):
-            return
-        if not self.may_ask(look.path, name):
-            return
-        try:
-            handle = os.open(name, _DIRECTORY, dir_fd=look.handle)
-        except OSError:
-            return
-        try:
-            inside = _Look(handle, (*look.path, name), NOTHING_KNOWN, None, self.store)
-            self.ask_new(ahead, inside, _listed(handle))
-        finally:
-            os.close(handle)
-
-    def ask_rest(self, ahead: Preload) -> None:
-        """Have what is left of a folder on the way read ahead: many files were read, and none by it."""
-        for depth in sorted(self._next, reverse=True):
-            look, found, number = self._next[depth]
-            if not self._has_asked:
-                self.ask_new(ahead, look, found[number:])
-
-    def may_ask(self, path: tuple[str, ...], name: str) -> bool:
-        """Tell whether files of a folder in one at ``path`` may be stored before it is looked at."""
-        return (
-            is_plain(name)
-            and len(path) < _MAX_DEPTH
-            and sum(map(len, path)) + len(path) <= _SURELY_SHORT - 2 * (MAX_ELEMENT_BYTES + 1)
-            and not _is_ignored(self.config.ignore, (*path, name), folder=True)
-        )
-
-    def ask_new(self, ahead: Preload, look: _Look, found: list[os.DirEntry[str]]) -> None:
-        """Have the last of what is new among what was found in a folder read ahead, once."""
-        path, known = look.path, look.known
-        if path in self._asked:
-            return
-        self._asked.add(path)
-        folders, files = [], []
-        for one in found:
-            if one.name in known.files or one.name in known.folders:
-                continue
-            if one.is_file(follow_symlinks=False):
-                files.append(one.name)
-            elif self.may_ask(path, one.name):
-                folders.append(one.name)
-        if self.watch is not None and self.watch.folders() is not None:
-            folders = []  # what is done in them before they are watched no event would tell
-        self._has_asked = ahead.ask_new(look.where, folders, files) or self._has_asked
-
-    def take(self, path: str, read: dict[str, Read]) -> dict[str, Taken]:
-        """Store the files of a folder that were read ahead; return those that can be stored."""
-        elements, patterns = tuple(path.split("/")) if path else (), self._ignored_files
-        taken, blobs = {}, []
-        for name, (
-            changed,
-            modified,
-            inode,
-            size,
-            mode,
-            oid,
-            device,
-            links,
-            stream,
-        ) in read.items():
-            if mode & set_id.BITS:
-                continue  # the walk clears them
-            if is_plain(name) and not (
-                patterns and _is_ignored(patterns, (*elements, name), folder=False)
-            ):
-                blobs.append((oid.hex(), size, stream))
-                trusted = self.clock.trusted(changed, device)
-                taken[name] = (trusted, modified, inode, size, mode, oid), links
-        self.store.write_deflated_blobs(blobs)
-        return taken
-
-    def touched(self, look: _Look, names: set[str]) -> None:
-        """Look at some names of a folder, and on to those in the folders in it."""
-        known = look.known
-        changed = look.changed_files(names)
-        new = names - known.files.keys()
-        inside = self._way.get(look.where, set()).union(look.doubtful_folders())
-        unseen = known.folders.keys() & inside.union(names)
-        look.folders = known.folders.copy()
-        for name in unseen:
-            del look.folders[name]
-        look.files = known.files
-        if changed or new:
-            look.files = known.files.copy()
-            for name in changed:
-                del look.files[name]
-            for name in sorted(new.union(changed)):
-                self.entry(look, name, is_file=changed.get(name, False))
-            if look.files == known.files:
-                look.files = known.files
-        for name in sorted(unseen - names):
-            self.entry(look, name, is_known_folder=True, as_a_whole=False)
-        look.others += [name for name in known.others if name not in names]
-        look.notes += [
-            note for note in known.notes if note[1] in look.others and note[1] not in names
-        ]
+                self.entry(look, name, is_file=one.is_file(follow_symlinks=False))
 
     def tree(self, look: _Look) -> tuple[str | None, bool]:
         """Store the tree of a folder; return it, and whether any of its names is unportable."""
@@ -656,11 +423,17 @@ class _Walk:
         if odd or not same_names:
             odd = self.note_unportable(look)
         if as_known and (tree is None or look.is_sure or self.store.has(tree)):
-            look.spelled = look.known.spelled
             return tree, odd
-        known = look.known if same_names else NOTHING_KNOWN
-        look.spelled = spell_again(known, look.files, look.folders)
-        return (self.store.write_raw_tree(look.spelled) if look.spelled else None), odd
+        entries = [
+            TreeEntry(_encoded(name), mode_of(seen[4]), seen[5].hex())
+            for name, seen in look.files.items()
+        ]
+        entries += [
+            TreeEntry(_encoded(name), FOLDER, folder.tree)
+            for name, folder in look.folders.items()
+            if folder.tree is not None
+        ]
+        return (self.store.write_tree(entries) if entries else None), odd
 
     def entry(
         self,
@@ -669,13 +442,12 @@ class _Walk:
         *,
         is_file: bool = False,
         is_known_folder: bool = False,
-        as_a_whole: bool = True,
     ) -> None:
         """Store one entry of a folder, or note why it cannot be; ``is_file`` if that is known."""
         path = (*look.path, name)
         try:
             if is_known_folder:
-                self.subfolder(look, name, path, as_a_whole=as_a_whole)
+                self.subfolder(look, name, path)
                 return
             status = None
             if not is_file:
@@ -692,14 +464,14 @@ class _Walk:
             if verdict.kind == "refused":
                 raise _NotStorableError(verdict.reason)
             if len(look.where) + len(name) > _SURELY_SHORT and (
-                len(encoded("/".join(path))) > MAX_PATH_BYTES
+                len(_encoded("/".join(path))) > MAX_PATH_BYTES
             ):
                 raise _NotStorableError("its path is too long")
             if is_folder:
                 reason = "" if plain else why_git_refuses(name, FOLDER, b"")
                 if reason:
                     raise _NotStorableError(reason)
-                self.subfolder(look, name, path, as_a_whole=as_a_whole)
+                self.subfolder(look, name, path)
             else:
                 look.files[name] = self.file(look, name, status, plain=plain)
         except _GoneError:
@@ -713,36 +485,23 @@ class _Walk:
         look.others.append(name)
         set_id.clear(look.handle, name)
 
-    def subfolder(self, look: _Look, name: str, path: tuple[str, ...], *, as_a_whole: bool) -> None:
+    def subfolder(self, look: _Look, name: str, path: tuple[str, ...]) -> None:
         if len(path) > _MAX_DEPTH:
             raise _NotStorableError(f"it lies deeper than {_MAX_DEPTH} folders")
         known = look.known.folders.get(name, NOTHING_KNOWN)
-        if self.ahead is not None and self.ahead.is_as_known(where := "/".join(path), known):
-            look.folders[name] = known
-            if self.watch is not None:
-                self.watch.link(where, set())
-            return
         with _READING:
             handle = os.open(name, _DIRECTORY, dir_fd=look.handle)
         try:
-            look.folders[name] = self.folder(
-                handle, path, known, look.head_of(name), as_a_whole=as_a_whole
-            )
+            look.folders[name] = self.folder(handle, path, known, look.head_of(name))
         finally:
             os.close(handle)
 
     def file(self, look: _Look, name: str, status: os.stat_result | None, *, plain: bool) -> Seen:
-        self.read += 1
-        if self.ahead is not None and self.read % _READS_AT_ONCE == 0:
-            self.ahead.listen()  # what is stored now is not left for when the helper has nothing to do
-            if not self._has_asked and self.ahead.reads_more(self.read):
-                self.ask_rest(self.ahead)
         if status is None:
             with _READING:
                 status = os.lstat(name, dir_fd=look.handle)
         content_id = (status.st_ino, status.st_ctime_ns, status.st_mtime_ns, status.st_size)
         if status.st_nlink != 1 and plain and (oid := self._linked.get(content_id)) is not None:
-            look.linked.add(name)
             return self.seen(status, oid)
         self.check_sparse(status)
         try:
@@ -763,7 +522,6 @@ class _Walk:
             raise _NotStorableError(reason)
         oid = bytes.fromhex(self.store.write_blob(content))
         if status.st_nlink != 1:
-            look.linked.add(name)
             # Its other names are not read: many of a large file would take as long as many large files.
             self._linked[content_id] = oid
         return self.seen(status, oid)
@@ -803,6 +561,10 @@ class _Walk:
         for name, reason in found:
             look.note(_UNPORTABLE, name, reason)
         return bool(found)
+
+
+def _encoded(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
 
 
 def _listed(handle: int) -> list[os.DirEntry[str]]:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import marshal
 import os
 import struct
 import threading
@@ -98,8 +97,7 @@ class KnownFolder:
     ``others`` are the names of which nothing is stored; they are looked at every time.  ``odd``
     says that some name is to be noted as unportable.  The ``notes`` on its names are not kept in the
     file, but found again; ``noted`` says that there are some, on it or on what is in it.
-    ``spelled`` is the content of the tree, where this process has made it.  ``anchor`` is told later:
-    the last manifest that was made of this tree, or found to be of it.
+    ``anchor`` is set later: the last manifest that was made of this tree, or found to be of it.
     """
 
     mark: Mark
@@ -110,18 +108,9 @@ class KnownFolder:
     odd: bool
     notes: tuple[Note, ...] = ()
     noted: bool = False
-    spelled: bytes | None = None
     anchor: Anchor | None = None
     _count: int | None = None
     _size: int | None = None
-    _told: bytes | None = None
-
-    def below(self, path: str) -> KnownFolder | None:
-        """Return the folder at a path in this one, itself at the empty one; None where none is."""
-        folder: KnownFolder | None = self
-        for name in path.split("/") if path else ():
-            folder = None if folder is None else folder.folders.get(name)
-        return folder
 
     def all_notes(self, path: str = "") -> Iterator[tuple[str, str, str]]:
         """Yield the notes on all that is in it: what kind, path, reason."""
@@ -131,18 +120,6 @@ class KnownFolder:
             yield kind, f"{path}{name}" if name else path[:-1], reason
         for name, folder in self.folders.items():
             yield from folder.all_notes(f"{path}{name}/")
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether there is nothing in it but files that are stored."""
-        others = self.folders or self.others or self.notes or self.odd
-        return not others and self.tree is not None
-
-    def told(self) -> bytes:
-        """Return its mark and its files for another process, as :mod:`marshal` spells them."""
-        if self._told is None:
-            self._told = marshal.dumps((self.mark, self.files))
-        return self._told
 
     def changed_paths(self, before: KnownFolder, path: str = "") -> Iterator[str]:
         """Yield the paths of files that are in only one of two states of a folder, or differ."""
@@ -237,17 +214,16 @@ class StatCache:
             self._keep(root, root, size)
         return root, clock
 
-    def remember(self, root: KnownFolder, *, in_file: bool) -> None:
-        """Keep what was seen, for this process and ``in_file`` for the next; only the chat's writer may."""
+    def remember(self, root: KnownFolder) -> None:
+        """Keep the result of a scan for this process and the next; only the chat's writer may."""
         key = (self.file, self.settings)
         with _lock:
             before = _remembered.get(key)
-        if before is not None and before.root is root and (before.saved is root or not in_file):
+        if before is not None and before.root is root and before.saved is root:
             return
         saved, size = (None, 0) if before is None else (before.saved, before.file_size)
-        if in_file:
-            with contextlib.suppress(OSError):  # without it the next process reads the folder
-                saved, size = self._save(root, saved, size)
+        with contextlib.suppress(OSError):  # without it the next process reads the folder
+            saved, size = self._save(root, saved, size)
         self._keep(root, saved, size)
 
     def _keep(self, root: KnownFolder, saved: KnownFolder | None, size: int) -> None:

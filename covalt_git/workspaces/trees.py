@@ -10,8 +10,6 @@ from covalt_git.models.chats import FileChange, FileState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from covalt_git.workspaces.stat_cache import KnownFolder
-
 Difference = tuple[str, TreeEntry | None, TreeEntry | None]
 """A path, and what each of two trees has there: a file or link, or nothing."""
 
@@ -68,23 +66,16 @@ def differences(
     old: str | None,
     new: str | None,
     prefix: str = "",
-    *,
-    known: KnownFolder | None = None,
 ) -> Iterator[Difference]:
-    """Yield every file that differs between two trees, in no order: its path and entry in each.
-
-    ``known`` is a folder that is ``old``, if there is one at hand: it may spare reading that.
-    """
+    """Yield every file that differs between two trees, in no order: its path and entry in each."""
     if old == new:
         return
-    spelled = known.spelled if known is not None and known.tree == old else None
-    for raw, was, now in store.tree_differences(old, new, spelled=spelled):
+    for raw, was, now in store.tree_differences(old, new):
         name = raw.decode("utf-8", "surrogateescape")
         was_folder = was.oid if was is not None and was.mode == FOLDER else None
         now_folder = now.oid if now is not None and now.mode == FOLDER else None
         if was_folder or now_folder:
-            below = None if known is None else known.folders.get(name)
-            yield from differences(store, was_folder, now_folder, f"{prefix}{name}/", known=below)
+            yield from differences(store, was_folder, now_folder, f"{prefix}{name}/")
         was_file = None if was_folder else was
         now_file = None if now_folder else now
         if was_file != now_file:

@@ -42,7 +42,6 @@ from covalt_git.workspaces.chats import (
     state_of,
     write_stored,
 )
-from covalt_git.workspaces.foreseen import foresee
 from covalt_git.workspaces.locking import held
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.recovery import recover
@@ -315,12 +314,8 @@ class Writer:
             new,
             seen.left_in_place,
             folder=self.chat.workspace,
-            known=seen.root,
         )
-        changed = self.folder.switch(journal, way)
-        if seen.root is not None and journal.new is not None:
-            foresee(self.chat, seen.root, way, new.tree, anchor=Anchor(journal.head, journal.new))
-        return changed
+        return self.folder.switch(journal, way)
 
     def put_back(self, seen: snapshot.Snapshot) -> None:
         """Bring the folder, which is as it was seen, back to the branch's manifest.

@@ -13,7 +13,6 @@ NAMES = (
     "laws",
     "random_trees",
     "repository_trees",
-    "watched_looks",
     "many_writers",
     "killed_writers",
     "power_cuts",

@@ -6,21 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.workspaces import watches
 from tests.workspaces.stores import open_chats, scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.workspaces.chats import Chats, ChatStore
-
-
-@pytest.fixture
-def watching() -> Iterator[None]:
-    """Watch the workspaces that are looked at, and believe the watch for as long as a test takes."""
-    watches.begin(trusted_s=1000)
-    yield
-    watches.end()
 
 
 @pytest.fixture
