@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.system import file_lock
-from covalt_git.workspaces import materialize
 from covalt_git.workspaces.chats import ChatStore
 from covalt_git.workspaces.locking import ChatGoneError
-from covalt_git.workspaces.materialize import FolderState
+from covalt_git.workspaces.switching import write_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,13 +56,10 @@ def copied(chat: ChatStore, base: str | None) -> Iterator[Copy]:
         UnsafeTreeError: when the manifest holds what must not come into a folder.
     """
     state = chat.state(base)
-    materialize.check_way(chat.store, FolderState(), state, (), folder=chat.workspace)
     try:
         with _folder(chat.folder) as folder:
-            (folder / "staging").mkdir()
             copy = Copy(chat.id, folder, chat.config, chat, base)
-            materialize.fill(chat.store, copy.workspace, state, staging=folder / "staging")
-            copy.workspace.mkdir(exist_ok=True)
+            write_folder(chat.store, state, copy.workspace)
             yield copy
     except FileNotFoundError:
         if chat.folder.exists():

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.runtime.jobs import Outcome
     from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.materialize import FolderState
     from covalt_git.workspaces.snapshot import Snapshot
+    from covalt_git.workspaces.trees import FolderState
     from covalt_git.workspaces.writing import Writer
 
 

@@ -26,9 +26,9 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values.difference import Difference, differences
 from covalt_git.models.calls import PendingCall
 from covalt_git.names import new_id
-from covalt_git.workspaces import branches, commits, materialize
+from covalt_git.workspaces import branches, commits
 from covalt_git.workspaces.chats import HEADS, ChatStore
-from covalt_git.workspaces.materialize import FolderState
+from covalt_git.workspaces.switching import write_folder
 from covalt_git.workspaces.writing import Writer
 
 if TYPE_CHECKING:
@@ -217,12 +217,10 @@ def _elsewhere(writer: Writer, base: str | None) -> Iterator[_Elsewhere]:
     for left in chat.folder.glob(f"{_FOLDER}*"):
         shutil.rmtree(left, ignore_errors=True)  # by a process that died while it held the lock
     state = chat.state(base)
-    materialize.check_way(chat.store, FolderState(), state, (), folder=chat.workspace)
     scratch = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=chat.folder))
     try:
         there = _Elsewhere(chat.id, scratch, chat.config, chat, branches.free_name(chat, "replay"))
-        (scratch / "staging").mkdir()
-        materialize.fill(chat.store, there.workspace, state, staging=scratch / "staging")
+        write_folder(chat.store, state, there.workspace)
         if base is not None:  # else the call itself makes the branch's first manifest
             writer.create_branch(there.on, base)
         yield there

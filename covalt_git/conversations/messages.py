@@ -22,7 +22,7 @@ from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.names import check_id, new_id
 from covalt_git.workspaces import branches, commits
 from covalt_git.workspaces.chats import HEADS, MovedError
-from covalt_git.workspaces.materialize import Journal
+from covalt_git.workspaces.switching import Journal
 
 if TYPE_CHECKING:
     from covalt_git.models.chats import FileChange

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import UnknownNameError
 from covalt_git.models.commit_record import CommitRecord, RestoreRecord
 from covalt_git.names import new_id
-from covalt_git.workspaces import branches, commits, materialize, tree_edits, tree_notes
+from covalt_git.workspaces import branches, commits, tree_edits, tree_notes
 from covalt_git.workspaces.chats import HEADS
+from covalt_git.workspaces.switching import Journal
+from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.materialize import FolderState
     from covalt_git.workspaces.writing import Writer
 
 _SHORT = 12
@@ -53,12 +54,11 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
         edits = {path: tree_edits.find(chat.store, then.tree, path) for path in wanted}
         tree = tree_edits.edited(chat.store, now.tree, edits)
     empty = _empty_folders(chat, tree, now, then, wanted)
-    new = materialize.FolderState(tree, empty)
+    new = FolderState(tree, empty)
     branch = chat.active_branch()
     if new == now:
         return Restored(branch, head, (), made=False)
     seen = writer.look()
-    way = materialize.check_way(chat.store, now, new, seen.left_in_place, folder=chat.workspace)
     record = CommitRecord(
         id=new_id(),
         at=commits.now(),
@@ -75,9 +75,8 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
         () if head is None else (head,),
         subject=f"{some}{more} of {manifest_id[:_SHORT]}",
     )
-    changes = writer.folder.switch(
-        materialize.Journal(old=head, new=oid, head=HEADS + branch, moves=True, before=head), way
-    )
+    journal = Journal(old=head, new=oid, head=HEADS + branch, moves=True, before=head)
+    changes = writer.switch(journal)
     return Restored(branch, oid, tuple(changes))
 
 
@@ -106,7 +105,7 @@ def keep_files(writer: Writer, manifest_id: str, *, branch: str | None = None) -
         (manifest_id,),
         subject=f"the conversation of {manifest_id[:_SHORT]}, with the files kept",
     )
-    journal = materialize.Journal(old=head, new=oid, head=HEADS + name, moves=True)
+    journal = Journal(old=head, new=oid, head=HEADS + name, moves=True)
     return Restored(name, oid, tuple(writer.switch(journal)))
 
 

@@ -21,8 +21,8 @@ from covalt_git.models.commit_record import (
     WorkspaceNotes,
 )
 from covalt_git.names import new_id
-from covalt_git.workspaces import commits, materialize, snapshot, tree_notes
-from covalt_git.workspaces.materialize import FolderState
+from covalt_git.workspaces import commits, snapshot, switching, tree_notes
+from covalt_git.workspaces.trees import FolderState
 from covalt_git.workspaces.writing import same
 
 if TYPE_CHECKING:
@@ -118,9 +118,7 @@ def merge(
         subject = message or f"{branch} into {done.into}"
         new = writer.make("merge", record, after.tree, (head, theirs), subject=subject)
     ref = chat.store.head()
-    changes = writer.switch(
-        materialize.Journal(old=head, new=new, head=ref, moves=True, before=head)
-    )
+    changes = writer.switch(switching.Journal(old=head, new=new, head=ref, moves=True, before=head))
     return replace(done, manifest_id=new, changes=tuple(changes))
 
 
@@ -147,7 +145,7 @@ def preview(
         else:
             after, done = _joined(chat, sides, done, choices or Choices())
             new = None
-        materialize.check_way(chat.store, ours, after, seen.left_in_place, folder=chat.workspace)
+        switching.Switch(chat.store, chat.workspace, ours, after).check(seen.left_in_place)
         changes = () if done.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
         return replace(done, manifest_id=new, changes=tuple(changes))
 

@@ -16,8 +16,8 @@ from covalt_git.models.base import StrictModel
 from covalt_git.models.commit_record import CommitRecord, ConflictKind, MergeSide
 from covalt_git.names import new_id
 from covalt_git.paths import typed
-from covalt_git.workspaces import commits, materialize, tree_edits, tree_notes
-from covalt_git.workspaces.materialize import FolderState
+from covalt_git.workspaces import commits, switching, tree_edits, tree_notes
+from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,7 +121,7 @@ def resolve(writer: Writer, path: str, choice: Choice) -> list[FileChange]:
     assert head is not None  # a merge has made it
     oid = writer.make("edit", record, tree, (head,), subject=subject)
     ref = chat.store.head()
-    return writer.switch(materialize.Journal(old=head, new=oid, head=ref, moves=True, before=head))
+    return writer.switch(switching.Journal(old=head, new=oid, head=ref, moves=True, before=head))
 
 
 def _chosen(

@@ -112,6 +112,14 @@ def fsync_many(paths: Sequence[str]) -> None:
         fsync(path)
 
 
+def fsync_tree(folder: Path | str) -> None:
+    """Wait until a folder with everything in it, in one file system, is on the disk."""
+    found = [str(folder)]
+    for top, folders, files in os.walk(folder):
+        found += [f"{top}/{name}" for name in (*folders, *files)]
+    fsync_many([path for path in found if not Path(path).is_symlink()])
+
+
 def fsync_file_system(handle: int) -> bool:
     """Wait until all of an open file's file system is on the disk; return False where that is impossible.
 

@@ -25,8 +25,8 @@ from covalt_git.transfers.admission import admit
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.chats import ABOUT, DELETED, HEADS, MovedError
 from covalt_git.workspaces.foreign_commits import lookalikes
-from covalt_git.workspaces.materialize import Journal
 from covalt_git.workspaces.records import REF as RECORDS
+from covalt_git.workspaces.switching import Journal
 from covalt_git.workspaces.writing import writing
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.errors import CovaltError
 from covalt_git.names import check_id, id_key, is_id, new_id
-from covalt_git.system.atomic_write import fsync
-from covalt_git.workspaces.syncing import sync_many
+from covalt_git.system.atomic_write import fsync, fsync_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -152,7 +151,7 @@ def make(
             os.mkdir(made, _PRIVATE)  # noqa: PTH102 - new chats are to be there at once
             fill(made, chat_id)
             if durable:
-                sync_many(made, above=above)
+                fsync_tree(made)
             os.rename(made, f"{chats}/{chat_id}")  # noqa: PTH104
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)

@@ -37,9 +37,9 @@ from covalt_git.names import is_id
 from covalt_git.workspaces import chat_folders, commits, running_call, trees
 from covalt_git.workspaces.foreign_commits import ForeignCommits
 from covalt_git.workspaces.locking import was_left
-from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.records import Records
 from covalt_git.workspaces.snapshot import Snapshot, take
+from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator

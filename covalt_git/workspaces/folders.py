@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from covalt_git.git_store import EXECUTABLE, FILE, LINK, blob_id
 from covalt_git.models.chats import FileState
+from covalt_git.system.atomic_write import FEW, fsync_file_system
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Collection, Container, Iterator
     from pathlib import Path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -33,7 +34,7 @@ _CHANGED = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}
 
 
 @contextlib.contextmanager
-def _unless_changed() -> Iterator[None]:
+def unless_changed() -> Iterator[None]:
     """Leave it at that where, on the way, a folder is gone or something else is in its place."""
     try:
         yield
@@ -170,7 +171,7 @@ class Folder:
 
         Those of ``but`` stay.  Somebody else may have been faster, and made a folder of the name.
         """
-        with _unless_changed(), self.parent_of(path) as (parent, name):
+        with unless_changed(), self.parent_of(path) as (parent, name):
             os.unlink(name, dir_fd=parent)
         self.remove_empty(path.rpartition("/")[0], but=but)
 
@@ -191,12 +192,21 @@ class Folder:
                 raise
             path = path.rpartition("/")[0]
 
+    def fsync(self, paths: Collection[str]) -> None:
+        """Fsync the folders at ``paths``; skip those that do not exist."""
+        if len(paths) > FEW and fsync_file_system(self.handle):
+            return
+        for path in sorted(paths):
+            with self.inside(path) as folder:
+                if folder is not None:
+                    os.fsync(folder.handle)
+
     def make(self, path: str) -> bool:
         """Make the folder at ``path`` and those above it; return whether it is there then.
 
         Somebody else may have put something in the place of one of them.
         """
-        with _unless_changed(), self.parent_of(f"{path}/.", create=True):
+        with unless_changed(), self.parent_of(f"{path}/.", create=True):
             return True
         return False
 

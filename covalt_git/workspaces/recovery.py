@@ -37,7 +37,7 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
         writer.folder.clear_staging()
     else:
         chat.store.refresh()
-    writer.folder.finish_interrupted_switch()
+    writer.folder.roll_forward()
     for call in chat.calls():
         if _is_committed(chat, call) or _is_without_branch(chat, call):
             writer.drop_call(call.id)

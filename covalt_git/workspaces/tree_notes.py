@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from covalt_git.git_store import GitStore
-    from covalt_git.workspaces.materialize import FolderState
+    from covalt_git.workspaces.trees import FolderState
 
 
 def notes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.git_store import FOLDER, GitStore, TreeEntry
@@ -9,6 +10,15 @@ from covalt_git.models.chats import FileChange, FileState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class FolderState:
+    """Content of a working folder; a tree of None is the empty one."""
+
+    tree: str | None = None
+    empty_folders: tuple[str, ...] = ()
+
 
 Difference = tuple[str, TreeEntry | None, TreeEntry | None]
 """A path, and what each of two trees has there: a file or link, or nothing."""

@@ -26,7 +26,6 @@ from covalt_git.workspaces import (
     branches,
     chat_folders,
     commits,
-    materialize,
     running_call,
     snapshot,
     trees,
@@ -43,10 +42,10 @@ from covalt_git.workspaces.chats import (
     write_stored,
 )
 from covalt_git.workspaces.locking import held
-from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.recovery import recover
 from covalt_git.workspaces.stat_cache import Anchor
-from covalt_git.workspaces.working_folder import WorkingFolder
+from covalt_git.workspaces.switching import Journal, WorkingFolder
+from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
     import threading
@@ -295,10 +294,10 @@ class Writer:
         head = self.save_edits()
         if target.active:
             return []
-        journal = materialize.Journal(old=head, new=target.manifest_id, head=HEADS + name)
+        journal = Journal(old=head, new=target.manifest_id, head=HEADS + name)
         return self.switch(journal)
 
-    def switch(self, journal: materialize.Journal) -> list[FileChange]:
+    def switch(self, journal: Journal) -> list[FileChange]:
         """Make a switch from the active branch, whose edits are saved; return what changed.
 
         Raises:
@@ -306,16 +305,8 @@ class Writer:
             UnsafeTreeError: when the new state holds what must not come into a folder.
             MovedError: when the branch was to move, and a push came first; nothing has changed.
         """
-        old, new = self.chat.state(journal.old), self.chat.state(journal.new)
         seen = self._seen or self.look()  # when its edits were saved
-        way = materialize.check_way(
-            self.chat.store,
-            old,
-            new,
-            seen.left_in_place,
-            folder=self.chat.workspace,
-        )
-        return self.folder.switch(journal, way)
+        return self.folder.switch(journal, seen.left_in_place)
 
     def put_back(self, seen: snapshot.Snapshot) -> None:
         """Bring the folder, which is as it was seen, back to the branch's manifest.
@@ -327,7 +318,7 @@ class Writer:
         record = CommitRecord(id=new_id(), at=commits.now(), by=self.by, workspace=seen.notes)
         parents = () if head is None else (head,)
         left = self.make("edit", record, seen.tree, parents, subject="put back")
-        self.folder.switch(materialize.Journal(old=left, new=head, head=self.chat.store.head()))
+        self.folder.switch(Journal(old=left, new=head, head=self.chat.store.head()))
 
     def commit_files(
         self, source: Source, subject: str, *, upload: tuple[UploadedFile, ...] = ()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.workspaces.materialize import Journal, write_journal
+from covalt_git.workspaces.switching import Journal
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import open_chats, pending_call
 
@@ -67,7 +67,7 @@ def test_status_tells_an_interrupted_switch_from_edits(
     with open_chats(root / "data").open("c1") as chat:
         old, new = (chat.branch(name).manifest_id for name in ("main", "idea"))
     journal = Journal(old=old, new=new, head="refs/heads/idea")
-    write_journal(workspace.with_name("switch.json"), journal)
+    workspace.with_name("switch.json").write_text(journal.model_dump_json(), encoding="utf-8")
     (workspace / "a.txt").write_text("new", encoding="utf-8")
     shown = cli("chat", "status", "c1")[1]
 

@@ -16,7 +16,7 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import BadNameError
 from covalt_git.paths import typed
 from covalt_git.workspaces.branches import BranchExistsError
-from covalt_git.workspaces.materialize import InTheWayError, UnsafeTreeError
+from covalt_git.workspaces.switching import InTheWayError, UnsafeTreeError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     Layout,

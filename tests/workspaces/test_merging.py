@@ -15,7 +15,7 @@ from covalt_git.merging.merge_conflicts import Choices
 from covalt_git.merging.tree_merge import TreeMerge
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.chats import MovedError
-from covalt_git.workspaces.materialize import InTheWayError, Journal
+from covalt_git.workspaces.switching import InTheWayError, Journal
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.workspaces.merges import (

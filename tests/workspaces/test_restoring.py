@@ -15,7 +15,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.file_edits import restoring
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.workspaces.branches import BranchExistsError
-from covalt_git.workspaces.materialize import InTheWayError
+from covalt_git.workspaces.switching import InTheWayError
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.workspaces.stores import (

@@ -10,8 +10,10 @@ import pytest
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import BrokenStoreError, TreeEntry
-from covalt_git.workspaces.arriving import Arriving
 from covalt_git.workspaces.folders import Folder
+from covalt_git.workspaces.switching import Switch, WorkingFolder
+from covalt_git.workspaces.tree_edits import edited
+from covalt_git.workspaces.trees import FolderState
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     Layout,
@@ -225,40 +227,35 @@ def test_half_written_journal_is_no_switch(chat: ChatStore) -> None:
     assert list((chat.folder / "staging").iterdir()) == []
 
 
-def test_a_folder_that_somebody_makes_while_it_is_being_made_is_not_replaced(
-    half: ChatStore,
-) -> None:
-    staging = half.folder / "staging"
-    staging.mkdir(exist_ok=True)
-    entry = TreeEntry(b"o", 0o120000, half.files(half.branch("idea").manifest_id)["n/o"].oid)
-    files = [("n/o", None, entry)]
-    with Folder.opened(half.workspace) as root:
-        arriving = Arriving(half.store, root, staging, durable=True)
-        (made,) = arriving.make_aside(files)
-        put(half.workspace, {"n/mine": ("file", b"mine")})
+def staged_switch(chat: ChatStore, path: str) -> Switch:
+    """Stage a switch that brings one link into the workspace."""
+    oid = chat.files(chat.branch("idea").manifest_id)["n/o"].oid
+    tree = edited(chat.store, None, {path: TreeEntry(b"", 0o120000, oid)})
+    switch = Switch(chat.store, chat.workspace, FolderState(), FolderState(tree))
+    switch.stage(WorkingFolder(chat).staging())
+    return switch
 
-        assert arriving.place([made]) == {"", "n"}
+
+def test_a_folder_that_somebody_makes_while_it_is_staged_is_not_replaced(half: ChatStore) -> None:
+    switch = staged_switch(half, "n/o")
+    put(half.workspace, {"n/mine": ("file", b"mine")})
+
+    assert switch.place() == {"n"}
     assert layout_of(half.workspace) == {
         **OLD,
         "n/mine": ("file", b"mine"),
         "n/o": ("link", b"../a"),
     }
-    assert list(staging.iterdir()) == []
+    assert not any(path.is_symlink() for path in switch.staged.values())
 
 
-def test_a_folder_that_goes_while_one_for_it_is_being_made_is_made_again(half: ChatStore) -> None:
-    staging = half.folder / "staging"
-    staging.mkdir(exist_ok=True)
+def test_a_folder_that_goes_while_a_file_for_it_is_staged_is_made_again(half: ChatStore) -> None:
     (half.workspace / "n").mkdir()
-    entry = TreeEntry(b"p", 0o120000, half.files(half.branch("idea").manifest_id)["n/o"].oid)
-    with Folder.opened(half.workspace) as root:
-        arriving = Arriving(half.store, root, staging, durable=True)
-        made = arriving.make_aside([("n/o/p", None, entry)])
-        (half.workspace / "n").rmdir()
-        arriving.place(made)
+    switch = staged_switch(half, "n/o/p")
+    (half.workspace / "n").rmdir()
 
+    assert switch.place() == {"", "n", "n/o"}
     assert layout_of(half.workspace)["n/o/p"] == ("link", b"../a")
-    assert list(staging.iterdir()) == []
 
 
 @pytest.mark.parametrize("path", ["d/stays", "d/goes"])

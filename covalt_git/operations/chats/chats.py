@@ -26,7 +26,8 @@ from covalt_git.operations.registry import (
 from covalt_git.operations.results import Change, DamagedChat, Notes, PathNote
 from covalt_git.text.media_types import BYTES
 from covalt_git.transfers import exporting, forking, importing
-from covalt_git.workspaces import collecting, deleting, unsaved
+from covalt_git.workspaces import collecting, deleting
+from covalt_git.workspaces.switching import WorkingFolder
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
@@ -437,9 +438,10 @@ def _chat_row(context: Context, row: JsonObject) -> ChatRow:
 
 
 def _status(context: Context, chat: ChatStore) -> ChatStatus:
-    begun = unsaved.begun_switch(chat)
+    folder = WorkingFolder(chat)
+    begun = folder.announced()
     with chat.looking() as seen:
-        changes = unsaved.changes(chat, seen.tree, begun)
+        changes = folder.edits(seen.tree, begun)
         return ChatStatus(
             changes=changes,
             ignored=seen.ignored,

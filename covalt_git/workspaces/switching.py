@@ -1,0 +1,431 @@
+"""Switches of a chat's working folder from the files of one commit to those of another.
+
+Each step of a switch is on the disk before the next begins:
+
+1. every arriving file, and the journal, is written into ``staging/``;
+2. the journal is renamed to ``switch.json``, which announces the switch;
+3. each path that is still as in the old commit is replaced or removed; a path that is not holds a
+   user's edit, and stays;
+4. the branch moves, if the switch brings it to a new commit, and then HEAD;
+5. ``switch.json`` is removed.
+
+If a process dies after step 2, the next holder of the chat's lock repeats the switch
+(:meth:`WorkingFolder.roll_forward`).  Paths that were placed before are left as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import os
+import shutil
+import stat
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from covalt_git.errors import CovaltError
+from covalt_git.git_store import EXECUTABLE, FILE, FOLDER, LINK, BrokenStoreError
+from covalt_git.models.base import StrictModel
+from covalt_git.names import new_id
+from covalt_git.paths import check_path, typed
+from covalt_git.system.atomic_write import fsync, fsync_many, fsync_tree
+from covalt_git.workspaces import trees
+from covalt_git.workspaces.chats import HEADS, MovedError
+from covalt_git.workspaces.folders import Folder, create, unless_changed
+from covalt_git.workspaces.snapshot import link_stays_inside
+from covalt_git.workspaces.stat_cache import doubt
+from covalt_git.workspaces.trees import FolderState
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
+
+    from covalt_git.git_store import GitStore, TreeEntry
+    from covalt_git.models.chats import FileChange
+    from covalt_git.workspaces.chats import ChatStore
+
+_STAGING = "staging"
+_JOURNAL = "switch.json"
+
+
+class InTheWayError(CovaltError):
+    """A path that no commit holds is where a file of the switch goes."""
+
+    code = "in_the_way"
+    http_status = 409
+
+
+class UnsafeTreeError(CovaltError):
+    """A commit that was made by git alone holds a path that must not be written into a folder."""
+
+    code = "unsafe_tree"
+
+
+class Journal(StrictModel):
+    """An announced switch: the commits it goes from and to, and the ref that HEAD names afterwards.
+
+    If it ``moves`` that branch, the branch goes from the commit ``before`` (None: it is new) to ``new``.
+    """
+
+    v: int = 1
+    old: str | None
+    new: str | None
+    head: str
+    moves: bool = False
+    before: str | None = None
+
+    @property
+    def branch(self) -> str:
+        """The name of the branch that HEAD goes to."""
+        return self.head.removeprefix(HEADS)
+
+
+@dataclass(slots=True)
+class Switch:
+    """The paths to change in ``folder`` to bring it from one state to another.
+
+    Attributes:
+        staged: the arriving files, written elsewhere, by their path in the folder.
+        edited: the paths that hold a user's edit, which :meth:`place` left as they are.
+    """
+
+    store: GitStore
+    folder: Path
+    old: FolderState
+    new: FolderState
+    differences: list[trees.Difference] = field(init=False)
+    staged: dict[str, Path] = field(default_factory=dict)
+    edited: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Compare the two trees."""
+        found = trees.differences(self.store, self.old.tree, self.new.tree)
+        self.differences = sorted(found, key=operator.itemgetter(0))
+
+    def check(self, left_in_place: Iterable[str] = ()) -> None:
+        """Check that the switch is possible, before anything is changed.
+
+        Args:
+            left_in_place: the paths in the folder that no commit holds.
+
+        Raises:
+            InTheWayError: when one of these paths is where the switch writes.
+            UnsafeTreeError: when the new state holds a path that a scan never stores.
+        """
+        arriving = {path: now for path, _, now in self.differences if now is not None}
+        for path, now in arriving.items():
+            self._check_safe(path, now)
+        blocking = set(left_in_place)
+        folders = set(self.new.empty_folders) - set(self.old.empty_folders)
+        for path in sorted(arriving.keys() | folders) if blocking else ():
+            in_the_way = blocking & {path, *_folders_above(path)}
+            if path in arriving:
+                in_the_way |= {other for other in blocking if other.startswith(f"{path}/")}
+            for other in sorted(in_the_way):
+                raise InTheWayError(
+                    f"{other!r} is in the way of {path!r}",
+                    hint="move it out of the workspace, for example: "
+                    f"mv {typed(self.folder / other)} /tmp/",
+                )
+
+    def _check_safe(self, path: str, entry: TreeEntry) -> None:
+        verdict = check_path(path)
+        reason = verdict.reason if verdict.kind == "refused" else ""
+        if entry.mode not in {FILE, EXECUTABLE, LINK}:
+            reason = "it is neither a file nor a link"
+        elif entry.mode == LINK and not link_stays_inside(
+            self.store.read_blob(entry.oid), depth=path.count("/")
+        ):
+            reason = "it is a link that may lead outside"
+        if reason:
+            raise UnsafeTreeError(
+                f"{path!r} of that state cannot be brought into the folder: {reason}",
+                hint="remove it with git from the branch, or check out another",
+            )
+
+    def stage(self, staging: Path) -> None:
+        """Write every arriving file into the folder ``staging``; nothing is fsynced."""
+        for path, _, now in self.differences:
+            if now is not None:
+                self.staged[path] = stage(staging, now.mode, self.store.read_blob(now.oid))
+
+    def place(self) -> set[str]:
+        """Change each path that is still as in the old state; return the folders whose names changed.
+
+        The names are not fsynced.
+        """
+        changed: set[str] = set()
+        stay = set[str]().union(*map(_folders_above, self.staged))
+        with Folder.opened(self.folder) as root:
+            for path, was, now in self.differences:
+                if now is None:
+                    changed |= self._remove(root, path, was, stay)
+            for path in sorted(set(self.old.empty_folders) - set(self.new.empty_folders)):
+                root.remove_empty(path, but=stay)
+                changed.add(root.nearest(path))
+            for path, was, now in self.differences:
+                if now is not None:
+                    changed |= self._put(root, path, was, now)
+            for path in self.new.empty_folders:
+                if root.is_free(path):
+                    changed |= {"", path, *_folders_above(path)}
+                    if not root.make(path):
+                        self.edited.append(path)
+        return changed
+
+    def _remove(
+        self, root: Folder, path: str, was: TreeEntry | None, stay: Collection[str]
+    ) -> set[str]:
+        """Remove a file, and the folders above it that are then empty, but those that ``stay``."""
+        found = root.state(path, self.store.object_format)
+        if found == trees.state_of(was):
+            root.remove(path, but=stay)
+            return {root.nearest(path)}
+        if found is None:  # its folder may be left, if a process died between the two
+            root.remove_empty(path.rpartition("/")[0], but=stay)
+        else:
+            self.edited.append(path)
+        return set()
+
+    def _put(self, root: Folder, path: str, was: TreeEntry | None, now: TreeEntry) -> set[str]:
+        """Rename a staged file to its path, unless a user's edit is there."""
+        file = self.staged[path]
+        found = root.state(path, self.store.object_format)
+        if root.is_free(path) if found is None else found == trees.state_of(was):
+            # A user may remove a folder above, or create another in its place, at this instant.
+            with unless_changed():
+                return root.move_in(file, path)
+        file.unlink()
+        if found != trees.state_of(now):
+            self.edited.append(path)
+        return set()
+
+
+def write_folder(store: GitStore, state: FolderState, folder: Path) -> None:
+    """Create ``folder`` with the files of a state; nothing is fsynced.
+
+    Raises:
+        UnsafeTreeError: when the state holds a path that a scan never stores.
+    """
+    Switch(store, folder, FolderState(), state).check()
+    folder.mkdir()
+    with Folder.opened(folder) as root:
+        _write_tree(store, root, state.tree)
+        for path in state.empty_folders:
+            root.make(path)
+
+
+def _write_tree(store: GitStore, folder: Folder, tree: str | None) -> None:
+    for entry in () if tree is None else store.read_tree(tree):
+        name = entry.name.decode()
+        if entry.mode != FOLDER:
+            create(name, entry.mode, store.read_blob(entry.oid), parent=folder.handle)
+            continue
+        os.mkdir(name, dir_fd=folder.handle)
+        with folder.inside(name) as below:
+            assert below is not None
+            _write_tree(store, below, entry.oid)
+
+
+def stage(staging: Path, mode: int, content: bytes) -> Path:
+    """Write a file or link under a new name into ``staging``, and return its path."""
+    path = staging / new_id()
+    create(str(path), mode, content)
+    return path
+
+
+def _folders_above(path: str) -> set[str]:
+    return {path[:at] for at, letter in enumerate(path) if letter == "/"}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingFolder:
+    """The folder in which tools and users work; only the holder of the chat's lock switches it."""
+
+    chat: ChatStore
+
+    @property
+    def journal(self) -> Path:
+        """The file that announces a switch."""
+        return self.chat.folder / _JOURNAL
+
+    def staging(self) -> Path:
+        """Return the folder in which arriving files are written, and create it if it is missing."""
+        folder = self.chat.folder / _STAGING
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def clear_staging(self) -> None:
+        """Remove the files of a killed process."""
+        for path in self.staging().iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+    def exists(self) -> bool:
+        """Return whether the workspace exists.
+
+        Raises:
+            CovaltError: when another kind of file is in its place.
+        """
+        try:
+            mode = self.chat.workspace.lstat().st_mode
+        except FileNotFoundError:
+            return False
+        if not stat.S_ISDIR(mode):
+            raise CovaltError(
+                f"{self.chat.workspace} is no folder",
+                hint=f"move it away, and the next command makes it again: "
+                f"mv {typed(self.chat.workspace)} /tmp/",
+            )
+        return True
+
+    def remove_stand_in(self) -> None:
+        """Remove a file or link that a tool put in the place of the workspace."""
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISDIR(self.chat.workspace.lstat().st_mode):
+                self.chat.workspace.unlink()
+
+    def restore_if_missing(self) -> None:
+        """Write the files of the active branch if there is no workspace, as after a clone."""
+        if not self.exists():
+            self._write(self.chat.state(self.chat.head()))
+
+    def _write(self, state: FolderState) -> None:
+        """Create the workspace, with all its files at once: an empty one would be a user's edit."""
+        durable, folder = self.chat.store.durable, self.staging() / new_id()
+        write_folder(self.chat.store, state, folder)
+        if durable:
+            fsync_tree(folder)
+        folder.rename(self.chat.workspace)
+        if durable:
+            fsync(self.chat.folder)
+
+    def put(self, root: Folder, files: Iterable[tuple[str, int, bytes]]) -> None:
+        """Write files, each by its path, git's mode and content; ``root`` is the open workspace.
+
+        Every file is written completely or not at all.  Folders above it are created.
+        """
+        staging = self.staging()
+        staged = [(path, stage(staging, mode, content)) for path, mode, content in files]
+        self._fsync(file for _, file in staged)
+        changed = set[str]().union(*(root.move_in(file, path) for path, file in staged))
+        if self.chat.store.durable:
+            root.fsync(changed)
+
+    def remove(self, root: Folder, path: str) -> None:
+        """Remove a file, and the folders above it that are then empty."""
+        root.remove(path)
+        if self.chat.store.durable:
+            root.fsync({root.nearest(path)})
+
+    def switch(self, journal: Journal, left_in_place: Iterable[str] = ()) -> list[FileChange]:
+        """Switch the folder, the branch and HEAD, and return the changes of the folder.
+
+        ``left_in_place`` are the paths in the folder that no commit holds.
+
+        Raises:
+            InTheWayError: when one of these paths is where the switch writes; nothing has changed.
+            UnsafeTreeError: when the new commit holds a path that a scan never stores; likewise.
+            BrokenStoreError: when the store is damaged; a switch that was announced is undone.
+            MovedError: when a push moved the branch before; likewise.
+        """
+        store = self.chat.store
+        old, new = self.chat.state(journal.old), self.chat.state(journal.new)
+        switch = Switch(store, self.chat.workspace, old, new)
+        try:
+            switch.check(left_in_place)
+            if not self.exists():
+                self._write(new)
+            self._carry_out(switch, journal)
+            if not self._move_branch(journal):
+                raise MovedError(f"the branch {journal.branch!r} has moved", hint="try again")
+            store.set_head(journal.head)
+        except (BrokenStoreError, MovedError):
+            if self.journal.exists():
+                self._undo(Switch(store, self.chat.workspace, new, old), journal)
+            raise
+        self._remove_journal()
+        return trees.as_changes(switch.differences)
+
+    def _carry_out(self, switch: Switch, announced: Journal | None = None) -> None:
+        """Stage the files, announce the switch and place the files."""
+        staging = self.staging()
+        switch.stage(staging)
+        files = list(switch.staged.values())
+        if announced is not None:
+            files.append(staging / _JOURNAL)
+            files[-1].write_text(announced.model_dump_json(), encoding="utf-8")
+        self._fsync(files)
+        if announced is not None:
+            files[-1].replace(self.journal)
+            self._fsync([self.chat.folder])
+        changed = switch.place()
+        if self.chat.store.durable:
+            with Folder.opened(self.chat.workspace) as root:
+                root.fsync(changed)
+        if switch.edited:
+            doubt(self.chat.workspace)  # it shows what differs from the last scan
+
+    def _move_branch(self, journal: Journal) -> bool:
+        store = self.chat.store
+        if not journal.moves or store.read_ref(journal.head) == journal.new:
+            return True
+        return store.swap_ref(journal.head, journal.before, journal.new)
+
+    def _undo(self, back: Switch, journal: Journal) -> None:
+        if self.exists():
+            self._carry_out(back)
+            if journal.old is None:  # an empty folder would be a user's edit
+                with contextlib.suppress(OSError):
+                    self.chat.workspace.rmdir()
+        self._remove_journal()
+
+    def _remove_journal(self) -> None:
+        self.journal.unlink()
+        self._fsync([self.chat.folder])
+
+    def _fsync(self, paths: Iterable[Path]) -> None:
+        """Fsync files and folders if the chat is durable; a link is a part of its folder."""
+        if self.chat.store.durable:
+            fsync_many([str(path) for path in paths if not path.is_symlink()])
+
+    def announced(self) -> Journal | None:
+        """Return the journal of a switch that was announced and has not ended, if there is one.
+
+        Raises:
+            CovaltError: when ``switch.json`` is not a journal.
+        """
+        try:
+            return Journal.model_validate_json(self.journal.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError:
+            raise CovaltError(
+                f"{self.journal} is not a journal of ours",
+                hint=f"look at it, then remove it: rm {self.journal}",
+            ) from None
+
+    def roll_forward(self) -> None:
+        """Complete the switch that a killed process announced, if there is one."""
+        journal = self.announced()
+        if journal is not None:
+            self.switch(journal)
+
+    def edits(self, scanned: str | None, announced: Journal | None) -> list[FileChange]:
+        """Return how the folder, scanned as a tree, differs from the commit it is at.
+
+        During a switch that was ``announced`` it is compared with the commit the switch goes to.  A
+        path that is still as in the old commit is no edit then.
+        """
+        if announced is None:
+            return self.chat.tree_changes(self.chat.state(self.chat.head()).tree, scanned)
+        old = self.chat.state(announced.old).tree
+        return [
+            change
+            for change in self.chat.tree_changes(self.chat.state(announced.new).tree, scanned)
+            if change.new != trees.find(self.chat.store, old, change.path)
+        ]
