@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from covalt_git.index.index import Index
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.workspaces.chats import Chats, ChatStore, OneChat
-    from covalt_git.workspaces.locking import Place
     from covalt_git.workspaces.writing import Writer
 
 _OPENED = FileCache()
@@ -87,19 +86,19 @@ class Project:
         return ToolQueries.of_project(self.root, self.config.workspace, self.told)
 
     def writing(
-        self, chat: ChatStore, waiting: Callable[[Place], None] | None = None
+        self, chat: ChatStore, waiting: Callable[[str], None] | None = None
     ) -> AbstractContextManager[Writer]:
-        """Hold a chat's lock, after all who came before; ``waiting`` is told the place in the queue."""
+        """Hold a chat's lock; ``waiting`` is called with each holder that it waits for."""
         from covalt_git.workspaces.writing import PATIENCE_S, writing  # noqa: PLC0415 - as above
 
         return writing(chat, by=self.principal.id, timeout_s=PATIENCE_S, waiting=waiting)
 
     def engine(
-        self, waiting: Callable[[Place], None] | None = None, follower: Follower | None = None
+        self, waiting: Callable[[str], None] | None = None, follower: Follower | None = None
     ) -> Engine:
         """Return the engine that makes calls.
 
-        ``waiting`` is told its place in a busy chat's queue; ``follower`` what a call does, and may cancel it.
+        ``waiting`` is called with each holder of a busy chat; ``follower`` is told what a call does, and may cancel it.
         """
         from covalt_git.calls.background import Follower  # noqa: PLC0415
         from covalt_git.calls.engine import Engine  # noqa: PLC0415 - see above
@@ -107,7 +106,7 @@ class Project:
         return Engine(self.root, self.config, self.principal, waiting, follower or Follower())
 
     def approvals(
-        self, waiting: Callable[[Place], None] | None = None, follower: Follower | None = None
+        self, waiting: Callable[[str], None] | None = None, follower: Follower | None = None
     ) -> Approvals:
         """Return what settles approvals; both as of :meth:`engine`."""
         from covalt_git.calls.approvals import Approvals  # noqa: PLC0415 - see above

@@ -44,7 +44,7 @@ from covalt_git.runtime import sandbox
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import waiting_call
-from covalt_git.workspaces.locking import CancelledError, ChatBusyError
+from covalt_git.workspaces.lock import CancelledError, ChatBusyError
 from covalt_git.workspaces.writing import PATIENCE_S, Writer, same, writing
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import Limits
     from covalt_git.runtime.jobs import Outcome
     from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.locking import Place
     from covalt_git.workspaces.snapshot import Snapshot
 
 
@@ -85,14 +84,14 @@ class Request:
 class Engine:
     """Makes calls for one principal.
 
-    ``waiting`` is told its place in a busy chat's queue; ``follower`` what a call does, and may cancel it.
+    ``waiting`` is called with each holder of a busy chat; ``follower`` is told what a call does, and may cancel it.
     Python runs at ``level``, or at the strongest that this machine has.
     """
 
     root: Path
     config: ProjectConfig
     principal: Principal
-    waiting: Callable[[Place], None] | None = None
+    waiting: Callable[[str], None] | None = None
     follower: Follower = field(default_factory=Follower, compare=False)
     level: SandboxLevel | None = None
 

@@ -24,7 +24,7 @@ from covalt_git.models.tool_lock import locked_tool
 from covalt_git.runtime.jobs import Outcome
 from covalt_git.system.file_cache import signature
 from covalt_git.toolsets.toolset import read_toolset
-from covalt_git.workspaces.locking import CancelledError
+from covalt_git.workspaces.lock import CancelledError
 
 if TYPE_CHECKING:
     import threading

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from covalt_git.calls.outcomes import CallOutcome
-    from covalt_git.workspaces.locking import Place
 
 _logger = logging.getLogger(__name__)
 _UNDER_WAY: ContextVar[Observed | None] = ContextVar("call", default=None)
@@ -106,15 +105,15 @@ def step(name: str, call_id: str | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def waiting(told: Callable[[Place], None] | None) -> Iterator[Callable[[Place], None]]:
-    """Yield what hears of each place in a chat's queue, and passes it on; take the time of the wait."""
+def waiting(told: Callable[[str], None] | None) -> Iterator[Callable[[str], None]]:
+    """Yield a callback for the holders of a busy chat; pass them on, and take the time of the wait."""
     began: list[float] = []
 
-    def waits(place: Place) -> None:
+    def waits(holder: str) -> None:
         if not began:
             began.append(time.monotonic())
         if told is not None:
-            told(place)
+            told(holder)
 
     try:
         yield waits

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from covalt_git.index.index import Index
     from covalt_git.operations.registry import Operation, RequestT, ResultT
     from covalt_git.project import Project
-    from covalt_git.workspaces.locking import Place
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 chat_argument = click.argument("chat_id", metavar="CHAT")
@@ -74,12 +73,9 @@ def ask(operation: Operation[RequestT, ResultT], **fields: object) -> ResultT:
     return operation(context(), **fields)
 
 
-def waiting(place: Place) -> None:
-    """Say that a chat is busy, and how many others wait for it."""
-    others = {0: "", 1: ", and one other waits"}.get(
-        place.before, f", and {place.before} others wait"
-    )
-    output.say(f"waiting for the chat: {place.holder} is writing{others}", err=True, dim=True)
+def waiting(holder: str) -> None:
+    """Print which process a command waits for."""
+    output.say(f"waiting for the chat: {holder} is writing", err=True, dim=True)
 
 
 def _report(step: str) -> None:

@@ -21,7 +21,7 @@ from covalt_git.system import file_lock
 from covalt_git.text import display
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import waiting_call
-from covalt_git.workspaces.locking import ChatBusyError
+from covalt_git.workspaces.lock import ChatBusyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

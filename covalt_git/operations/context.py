@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from covalt_git.models.commit_record import WorkspaceNotes
     from covalt_git.project import Project
     from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.locking import Place
     from covalt_git.workspaces.writing import Writer
 
 _LOG = logging.getLogger(__name__)
@@ -47,7 +46,7 @@ class Context:
         open_project: Returns the project for the principal that makes the request; called once, when an
             operation needs more than the folder.
         progress: Called by long work with how much of how much is done.
-        waiting: Called with the place in a busy chat's queue, each time it changes.
+        waiting: Called with the holder of a busy chat's lock, each time it changes.
         follower: Receives the events of calls, answers elicitation requests and may cancel a call.
         report_notes: Called after each write, also a failed one, with what the files of the workspace
             cannot express and no earlier commit recorded.
@@ -60,7 +59,7 @@ class Context:
         open_project: Callable[[], Project],
         *,
         progress: Callable[[int, int], None] = ignore_progress,
-        waiting: Callable[[Place], None] | None = None,
+        waiting: Callable[[str], None] | None = None,
         follower: Follower | None = None,
         report_notes: Callable[[WorkspaceNotes], None] | None = None,
         report: Callable[[str], None] = _LOG.info,

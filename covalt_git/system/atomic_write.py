@@ -100,16 +100,20 @@ def fsync_data(handle: int) -> None:
 
 
 def fsync_many(paths: Sequence[str]) -> None:
-    """Wait until files and the names in folders, all of one file system, are on the disk."""
+    """Wait until files and the names in folders, all of one file system, are on the disk.
+
+    Links are skipped: a link is a part of its folder.
+    """
     if len(paths) > FEW:
-        handle = os.open(paths[0], os.O_RDONLY)
+        handle = os.open(Path(paths[0]).parent, os.O_RDONLY)
         try:
             if fsync_file_system(handle):
                 return
         finally:
             os.close(handle)
     for path in paths:
-        fsync(path)
+        if not Path(path).is_symlink():
+            fsync(path)
 
 
 def fsync_tree(folder: Path | str) -> None:
@@ -117,7 +121,7 @@ def fsync_tree(folder: Path | str) -> None:
     found = [str(folder)]
     for top, folders, files in os.walk(folder):
         found += [f"{top}/{name}" for name in (*folders, *files)]
-    fsync_many([path for path in found if not Path(path).is_symlink()])
+    fsync_many(found)
 
 
 def fsync_file_system(handle: int) -> bool:

@@ -36,7 +36,7 @@ from covalt_git.models.commit_record import CommitRecord, WorkspaceNotes
 from covalt_git.names import is_id
 from covalt_git.workspaces import chat_folders, commits, running_call, trees
 from covalt_git.workspaces.foreign_commits import ForeignCommits
-from covalt_git.workspaces.locking import was_left
+from covalt_git.workspaces.lock import is_abandoned
 from covalt_git.workspaces.records import Records
 from covalt_git.workspaces.snapshot import Snapshot, take
 from covalt_git.workspaces.trees import FolderState
@@ -500,8 +500,8 @@ class Chats:
             UnknownNameError: naming the nearest one.
         """
         chat = self.as_left(chat_id)
-        noted = running_call.is_noted(chat.store.path)
-        if chat.store.has_old_log() or was_left(chat.folder, noted=noted):
+        has_call = running_call.is_noted(chat.store.path)
+        if chat.store.has_old_log() or is_abandoned(chat.folder, has_call=has_call):
             from covalt_git.workspaces.writing import finish_left  # noqa: PLC0415 - it builds on this
 
             finish_left(chat)

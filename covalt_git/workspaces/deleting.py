@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from covalt_git.git_store import BrokenStoreError
 from covalt_git.workspaces import chat_folders
-from covalt_git.workspaces.locking import held
+from covalt_git.workspaces.lock import held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from covalt_git.workspaces.chats import Chats
-    from covalt_git.workspaces.locking import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def delete(
     chat_id: str,
     *,
     timeout_s: float = 5,
-    waiting: Callable[[Place], None] | None = None,
+    waiting: Callable[[str], None] | None = None,
 ) -> Loss:
     """Delete a chat, even one whose store is damaged; return what went with it.
 

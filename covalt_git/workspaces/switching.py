@@ -389,9 +389,9 @@ class WorkingFolder:
         self._fsync([self.chat.folder])
 
     def _fsync(self, paths: Iterable[Path]) -> None:
-        """Fsync files and folders if the chat is durable; a link is a part of its folder."""
+        """Fsync files and folders if the chat is durable."""
         if self.chat.store.durable:
-            fsync_many([str(path) for path in paths if not path.is_symlink()])
+            fsync_many([str(path) for path in paths])
 
     def announced(self) -> Journal | None:
         """Return the journal of a switch that was announced and has not ended, if there is one.

@@ -41,7 +41,7 @@ from covalt_git.workspaces.chats import (
     state_of,
     write_stored,
 )
-from covalt_git.workspaces.locking import held
+from covalt_git.workspaces.lock import held
 from covalt_git.workspaces.recovery import recover
 from covalt_git.workspaces.stat_cache import Anchor
 from covalt_git.workspaces.switching import Journal, WorkingFolder
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import FileChange
-    from covalt_git.workspaces.locking import Place
 
 PACKING_S = 0.02
 """How long a writer packs up what many have stored; flushing that comes on top, so it is short."""
@@ -75,10 +74,10 @@ def writing(
     *,
     by: str = PERSON,
     timeout_s: float = 30,
-    waiting: Callable[[Place], None] | None = None,
+    waiting: Callable[[str], None] | None = None,
     cancel: threading.Event | None = None,
 ) -> Iterator[Writer]:
-    """Hold the chat's lock and yield its writer; ``waiting`` is told the place in the queue.
+    """Hold the chat's lock and yield its writer; ``waiting`` is called with each holder before.
 
     Raises:
         ChatBusyError: when the lock is not free after ``timeout_s`` seconds.

@@ -21,6 +21,7 @@ from covalt_git.calls.engine import Request
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.project import Project
+from covalt_git.system import file_lock
 from covalt_git.toolsets.new_project import create_project
 from tests import command
 
@@ -182,6 +183,14 @@ class World:
         """Return the index's rows of all approvals by their ids."""
         shown = self.cli("approval", "list", "--all", "--json")
         return {row["execution_id"]: row for row in json.loads(shown.stdout)["approvals"]}
+
+    def has_next_writer(self) -> bool:
+        """Return whether a writer waits for the chat."""
+        try:
+            with file_lock.held(self.workspace.with_name("lock.next"), wait=False):
+                return False
+        except BlockingIOError:
+            return True
 
     def until(self, holds: Callable[[], bool]) -> bool:
         """Wait until something holds, for as long as a slow machine may take."""

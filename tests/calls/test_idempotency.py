@@ -68,8 +68,7 @@ def test_a_call_repeated_while_it_runs_waits_for_its_end(world: World, key: str)
     assert world.until((world.workspace / "held").exists)
     with ThreadPoolExecutor() as pool:
         second = pool.submit(world.call, "wait", call_id=key)
-        queue = world.workspace.parent / "queue"
-        assert world.until(lambda: any(one.name.isdigit() for one in queue.glob("*")))
+        assert world.until(world.has_next_writer)
         first.terminate()
         first.communicate()
         outcome = second.result()

@@ -11,7 +11,7 @@ import pytest
 from covalt_git.calls.background import RUNNING, Follower, NotRunningError, Started
 from covalt_git.runtime import environments, sandbox
 from covalt_git.runtime.environments import CannotInstallError
-from covalt_git.workspaces.locking import CancelledError
+from covalt_git.workspaces.lock import CancelledError
 from tests.calls.conftest import code
 
 if TYPE_CHECKING:

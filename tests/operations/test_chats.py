@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from covalt_git.workspaces.locking import held
+from covalt_git.workspaces.lock import held
 from tests.api_client import NO_NOTES
 from tests.operations_client import Operations, uploads
 from tests.workspaces.stores import git, loose, run_git

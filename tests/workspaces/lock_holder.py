@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from covalt_git.workspaces.locking import held
+from covalt_git.workspaces.lock import held
 
 if __name__ == "__main__":
     with held(Path(sys.argv[1]), "c1", timeout_s=float(sys.argv[2]), waiting=None):

@@ -14,7 +14,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.transfers.forking import fork
 from covalt_git.workspaces import chat_folders
 from covalt_git.workspaces.deleting import Loss, delete, loss
-from covalt_git.workspaces.locking import ChatBusyError, ChatGoneError
+from covalt_git.workspaces.lock import ChatBusyError, ChatGoneError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import branch_off, pending_call, upload
 

@@ -53,7 +53,7 @@ def pushed(chats: Chats, chat: ChatStore, tmp_path: Path) -> tuple[str, str]:
 def test_a_push_that_was_killed_has_not_happened_or_it_has(
     chats: Chats, chat: ChatStore, pushed: tuple[str, str], name: str
 ) -> None:
-    left = sorted({"lock", *(path.name for path in chat.folder.iterdir())})
+    left = sorted({"lock", "lock.next", *(path.name for path in chat.folder.iterdir())})
     before = json.loads(json.dumps(seen(chat))) | {"left": left}
     old, new = pushed
     command = (f"refs/heads/{name}", "-" if name == "new" else old, new)

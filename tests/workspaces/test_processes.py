@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.git_store import BrokenStoreError
-from covalt_git.workspaces.locking import ChatBusyError, Place
+from covalt_git.workspaces.lock import ChatBusyError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import branch_off, git, layout_of, run_git, tree_of, upload
 
@@ -117,7 +117,7 @@ def test_nothing_acknowledged_is_lost_however_often_the_writer_is_killed(
 
 
 def test_chat_that_stays_busy_names_who_is_writing(chats: Chats, chat: ChatStore) -> None:
-    told: list[Place] = []
+    told: list[str] = []
     with busy(chats, 0, "hold") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
@@ -128,7 +128,7 @@ def test_chat_that_stays_busy_names_who_is_writing(chats: Chats, chat: ChatStore
         ):
             pytest.fail("two hold the lock")
         assert len(told) == 1
-        assert told[0].holder.startswith(f"process {process.pid} (busy_writer.py) since ")
+        assert told[0].startswith(f"process {process.pid} (busy_writer.py) since ")
         assert caught.value.hint
         process.communicate(input="")
     assert upload(chat, "a", b"1") == "a"

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.project import Project
     from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.locking import Place
 
-    Waiting = Callable[[Place], None]
+    Waiting = Callable[[str], None]
     Make = Callable[[ChatStore, Waiting, Follower], CallOutcome]
 
 _ENDS = {
@@ -93,7 +92,7 @@ def stream(context: Context, request: StreamCall) -> Events:
     """Call a tool and follow it by server-sent events, each with its ``id`` and JSON as ``data``.
 
     - ``ToolCallQueued`` at once: ``call_id``, ``chat_id``, ``tool_id``, ``at``; and again with
-      ``holder``, who writes to the chat now, and ``position``, 1 for the next, when those change
+      each ``holder`` of the chat that it waits for; ``position`` is null
     - ``Installing`` while what the toolset's Python needs is installed: ``message``
     - ``ToolCallStarted`` when it begins to run: ``call_id``, ``at``
     - ``ToolCallProgress`` as the tool tells it: ``done``, ``total`` or null, ``message``
@@ -249,9 +248,8 @@ def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[Ques
     about = {"call_id": call.call_id, "chat_id": call.chat_id, "tool_id": call.tool_id}
     made.add_event("ToolCallQueued", **about, at=commits.now(), holder=None, position=None)
 
-    def waits(place: Place) -> None:
-        where = {"holder": place.holder, "position": place.before + 1}
-        made.add_event("ToolCallQueued", **about, at=commits.now(), **where)
+    def waits(holder: str) -> None:
+        made.add_event("ToolCallQueued", **about, at=commits.now(), holder=holder, position=None)
 
     try:
         respondent = Respondent(kinds, made.ask)

@@ -134,7 +134,7 @@ class GitServed:
         """Return every file of a chat but those that tell only who was there last."""
         folder = self.chat_folder(chat_id)
         found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
-        return {path for path in found if path not in {"lock", "queue", "stat.cache"}}
+        return {path for path in found if path not in {"lock", "lock.next", "stat.cache"}}
 
     def fsck(self, chat_id: str = "c1") -> str:
         """Return what stock git has to say of a store, but that a branch has no commit yet."""

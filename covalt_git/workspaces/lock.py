@@ -1,0 +1,191 @@
+"""Exclusive lock of a chat, for threads and processes, that names its holder.
+
+A writer takes ``lock.next``, then ``lock``, and then releases ``lock.next``, all by ``flock(2)``.  So
+a writer that has just released ``lock`` cannot overtake the one that waits for it.  The kernel
+releases the locks of a process that ends.
+
+The first line of ``lock`` names the holder, and is empty after a holder released it without an error.
+The second line is then a mark of this boot and this file.  Without that mark the next holder assumes
+an unclean end: after a power cut, and in a copy of the chat's folder.  The lines are written over
+the old ones, which needs no space on a full disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covalt_git.errors import CovaltError
+from covalt_git.system import file_lock
+from covalt_git.system.boot import boot_id
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterator
+
+_NEXT_POLL_S = 0.004
+_POLL_S = 0.0005
+_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
+
+
+class CancelledError(CovaltError):
+    """An operation was cancelled before it began, so that there is nothing to record."""
+
+    code = "cancelled"
+    exit_code = 130
+    http_status = 409
+
+
+class ChatBusyError(CovaltError):
+    """Another writer holds the chat's lock and did not release it in time."""
+
+    code = "chat_busy"
+    http_status = 409
+
+
+class ChatGoneError(CovaltError):
+    """The chat was deleted while a writer waited for it."""
+
+    code = "unknown_chat"
+    http_status = 404
+
+    def __init__(self, chat_id: str) -> None:
+        super().__init__(
+            f"chat {chat_id!r} was deleted meanwhile", hint="list them with `covalt-git chat list`"
+        )
+
+
+@contextlib.contextmanager
+def held(
+    folder: Path,
+    chat_id: str,
+    *,
+    timeout_s: float,
+    waiting: Callable[[str], None] | None,
+    cancel: threading.Event | None = None,
+) -> Iterator[bool]:
+    """Hold the lock of the chat in ``folder``; ``waiting`` is called with each holder it waits for.
+
+    Yields whether the last holder may have left work unfinished.
+
+    Raises:
+        ChatBusyError: when the lock is not free after ``timeout_s`` seconds; it names the holder.
+        CancelledError: when ``cancel`` is set before the lock is free.
+        ChatGoneError: when the chat was deleted, or replaced by another with its id.
+    """
+    path = folder / "lock"
+    with contextlib.ExitStack() as stack:
+        try:
+            lock = stack.enter_context(_opened(path))
+            following = stack.enter_context(contextlib.ExitStack())
+            next_lock = following.enter_context(_opened(folder / "lock.next"))
+        except FileNotFoundError:
+            raise ChatGoneError(chat_id) from None
+        wait = _Wait(path, lock, chat_id, time.monotonic() + timeout_s, waiting, cancel)
+        wait.acquire(next_lock, _NEXT_POLL_S)
+        wait.acquire(lock, _POLL_S)
+        following.close()
+        wait.check_exists()
+        clean = ["", _mark(lock)]
+        unclean = _lines(lock)[:2] != clean or clean[1] == ""
+        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        _write(lock, [f"process {os.getpid()} ({_command()}) since {since}"])
+        yield unclean
+        _write(lock, clean)
+
+
+def is_abandoned(folder: Path, *, has_call: bool) -> bool:
+    """Return whether a holder ended without releasing the lock, and may have left work unfinished.
+
+    After a power cut the lock may not show it: ``has_call`` is whether the chat says that a call runs.
+    """
+    with contextlib.suppress(FileNotFoundError), _opened(folder / "lock", os.O_RDONLY) as lock:
+        is_left = has_call or _lines(lock)[0] != ""
+        return is_left and file_lock.acquire(lock, shared=True, wait=False)
+    return False
+
+
+@dataclass(slots=True)
+class _Wait:
+    """Wait for a chat's lock until a time of the monotonic clock."""
+
+    path: Path
+    lock: int
+    chat_id: str
+    until: float
+    waiting: Callable[[str], None] | None
+    cancel: threading.Event | None
+    reported: str = ""
+
+    def acquire(self, handle: int, poll_s: float) -> None:
+        """Acquire one of the two files."""
+        while not file_lock.acquire(handle, wait=False):
+            self.check_exists()
+            holder = _lines(self.lock)[0]
+            if self.cancel is not None and self.cancel.is_set():
+                raise CancelledError("it was cancelled before it began")
+            if time.monotonic() >= self.until:
+                raise _busy(self.chat_id, holder)
+            if self.waiting is not None and holder not in {"", self.reported}:
+                self.reported = holder
+                self.waiting(holder)
+            time.sleep(poll_s)
+
+    def check_exists(self) -> None:
+        """Check that the open lock is still the chat's."""
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(self.lock), self.path.stat()):
+                return
+        raise ChatGoneError(self.chat_id)
+
+
+def _busy(chat_id: str, holder: str) -> ChatBusyError:
+    process, _, since = (holder or "another process").partition(" since ")
+    number = re.match(r"process ([0-9]+)", holder)
+    return ChatBusyError(
+        f"chat {chat_id!r} is busy: {process} is writing" + (f" since {since}" if since else ""),
+        hint="try again when it has finished"
+        + (f"; see what it does: ps -fp {number[1]}" if number else ""),
+    )
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[int]:
+    handle = os.open(path, flags | os.O_CLOEXEC, 0o644)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _mark(handle: int) -> str:
+    boot, status = boot_id(), os.fstat(handle)
+    return f"{boot} {status.st_dev}:{status.st_ino}" if boot else ""
+
+
+def _lines(handle: int) -> list[str]:
+    return os.pread(handle, 512, 0).decode("utf-8", "replace").split("\n")
+
+
+def _write(handle: int, lines: list[str]) -> None:
+    """Write the first lines; if that fails, empty the file, which is no clean end either."""
+    with contextlib.suppress(OSError):
+        try:
+            os.pwrite(handle, "".join(f"{line}\n" for line in lines).encode(), 0)
+        except OSError:
+            os.ftruncate(handle, 0)
+
+
+def _command() -> str:
+    """Return this program's name and the subcommand, none of which can be a secret."""
+    path, *arguments = (sys.argv or ["python"])[:3]
+    program = Path(path or "python").name
+    program = "covalt-git" if program == "__main__.py" else program
+    return " ".join([program, *itertools.takewhile(_WORD.fullmatch, arguments)])

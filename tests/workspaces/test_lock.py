@@ -1,0 +1,278 @@
+"""The lock of a chat between real processes: all writes are kept, and the next writer is not overtaken."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.system import file_lock
+from covalt_git.workspaces.lock import CancelledError, ChatBusyError, ChatGoneError, held
+from tests.workspaces.stores import fsck, git
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.workspaces.chats import Chats, ChatStore
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@contextlib.contextmanager
+def process(name: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run one of the test programs beside this file."""
+    started = subprocess.Popen(
+        [sys.executable, "-m", f"tests.workspaces.{name}", *arguments],
+        cwd=REPOSITORY,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def printed(started: subprocess.Popen[str]) -> str:
+    assert started.stdout is not None
+    return started.stdout.readline().strip()
+
+
+@contextlib.contextmanager
+def lock(folder: Path, *, timeout_s: float = 0.0) -> Iterator[list[str]]:
+    """Hold a lock; yield the holders that were reported before."""
+    holders: list[str] = []
+    with held(folder, "c1", timeout_s=timeout_s, waiting=holders.append):
+        yield holders
+
+
+def wait_for_next(folder: Path) -> None:
+    """Return once a writer waits for the lock, and none can overtake it."""
+    while True:
+        try:
+            with file_lock.held(folder / "lock.next", wait=False):
+                pass
+        except BlockingIOError:
+            return
+
+
+def test_writes_of_six_processes_are_all_kept(chats: Chats, chat: ChatStore) -> None:
+    with contextlib.ExitStack() as stack:
+        with lock(chat.folder):  # so that all have started before the first begins
+            writers = [
+                stack.enter_context(process("fair_writer", str(chats.folder.parent), "30"))
+                for _ in range(6)
+            ]
+            assert {printed(writer) for writer in writers} == {"waiting"}
+        outputs = [writer.communicate(timeout=120) for writer in writers]
+
+    assert [problems for _, problems in outputs] == [""] * 6
+    written = {oid for output, _ in outputs for oid in output.split()}
+    store = chat.folder / "store.git"
+    history = git(store, "rev-list", "--first-parent", "--reverse", "main").split()
+    assert set(history) == written
+    assert len(history) == 180
+    assert fsck(chat) == ""
+
+
+def test_threads_of_a_process_exclude_each_other(tmp_path: Path) -> None:
+    holders = 0
+
+    def hold() -> None:
+        nonlocal holders
+        for _ in range(20):
+            with lock(tmp_path, timeout_s=60):
+                holders += 1
+                assert holders == 1
+                holders -= 1
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(hold) for _ in range(8)]:
+            done.result()
+
+
+def test_a_writer_that_comes_again_does_not_overtake_the_next(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        with lock(tmp_path):
+            waiting = stack.enter_context(process("lock_holder", str(tmp_path), "60"))
+            wait_for_next(tmp_path)
+            os.kill(waiting.pid, signal.SIGSTOP)
+        # The lock is free, but it is the other's turn.
+        with pytest.raises(ChatBusyError, match="another process is writing"), lock(tmp_path):
+            pytest.fail("overtaken")
+        os.kill(waiting.pid, signal.SIGCONT)
+        assert printed(waiting) == "held"
+
+
+def test_each_holder_is_reported_once(tmp_path: Path) -> None:
+    holders: list[str] = []
+
+    def take() -> None:
+        with held(tmp_path, "c1", timeout_s=60, waiting=holders.append):
+            pass
+
+    with contextlib.ExitStack() as stack:
+        with lock(tmp_path):
+            first = stack.enter_context(process("lock_holder", str(tmp_path), "60"))
+            wait_for_next(tmp_path)
+            taking = threading.Thread(target=take)
+            taking.start()
+            while not holders:
+                pass
+        assert printed(first) == "held"
+        while len(holders) < 2:
+            pass
+        first.kill()
+        taking.join()
+
+    assert len(holders) == 2
+    assert holders[0].startswith(f"process {os.getpid()} ")
+    assert holders[1].startswith(f"process {first.pid} ")
+
+
+def test_a_writer_that_is_cancelled_lets_the_next_one_wait(tmp_path: Path) -> None:
+    cancel = threading.Event()
+    with lock(tmp_path):
+        with (
+            pytest.raises(CancelledError),
+            held(tmp_path, "c1", timeout_s=60, waiting=lambda _: cancel.set(), cancel=cancel),
+        ):
+            pytest.fail("taken twice")
+        with file_lock.held(tmp_path / "lock.next", wait=False):
+            pass
+
+
+def test_a_process_that_dies_while_it_waits_blocks_nobody(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        with lock(tmp_path):
+            waiting = stack.enter_context(process("lock_holder", str(tmp_path), "60"))
+            wait_for_next(tmp_path)
+            waiting.kill()
+            waiting.wait()
+        with lock(tmp_path):
+            pass
+
+
+def test_who_waits_too_long_is_told_who_writes_what_and_since_when(tmp_path: Path) -> None:
+    with process("lock_holder", str(tmp_path), "0") as holder:
+        assert printed(holder) == "held"
+
+        with pytest.raises(ChatBusyError) as caught, lock(tmp_path, timeout_s=0.02):
+            pytest.fail("two hold the lock")
+
+    who = rf"chat 'c1' is busy: process {holder.pid} \(lock_holder.py\) is writing since "
+    assert re.fullmatch(who + r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", caught.value.message)
+    assert caught.value.hint.endswith(f"ps -fp {holder.pid}")
+
+
+def test_what_is_told_of_a_command_is_never_an_argument_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = {
+        "covalt-git chat upload": ["/bin/covalt-git", "chat", "upload", "secret.txt"],
+        "covalt-git call": ["/x/covalt_git/__main__.py", "call", "c1", "a:b", "k=hunter2"],
+        "covalt-git": ["covalt-git", "-C", "/home/ann/secret", "call"],
+    }
+    for told, arguments in commands.items():
+        monkeypatch.setattr(sys, "argv", arguments)
+        with lock(tmp_path):
+            assert f"({told})" in (tmp_path / "lock").read_text()
+
+
+def ends_unclean(folder: Path) -> bool:
+    with held(folder, "c1", timeout_s=0, waiting=None) as unclean:
+        return unclean
+
+
+def test_only_an_end_without_an_error_in_this_boot_is_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "c1").mkdir()
+    folder = tmp_path / "c1"
+    assert [ends_unclean(folder), ends_unclean(folder)] == [True, False]
+
+    with contextlib.suppress(InterruptedError), lock(folder):
+        raise InterruptedError
+    assert [ends_unclean(folder), ends_unclean(folder)] == [True, False]
+
+    shutil.copytree(folder, tmp_path / "copy")
+    assert [ends_unclean(tmp_path / "copy"), ends_unclean(folder)] == [True, False]
+
+    (folder / "lock").write_bytes(b"")  # as a power cut may leave it
+    assert [ends_unclean(folder), ends_unclean(folder)] == [True, False]
+
+    monkeypatch.setattr("covalt_git.workspaces.lock.boot_id", lambda: "another boot")
+    assert [ends_unclean(folder), ends_unclean(folder)] == [True, False]
+    monkeypatch.setattr("covalt_git.workspaces.lock.boot_id", lambda: "")
+    assert [ends_unclean(folder), ends_unclean(folder)] == [True, True]
+
+
+def test_an_end_is_not_clean_when_the_holder_could_not_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    assert [ends_unclean(tmp_path), ends_unclean(tmp_path)] == [True, False]
+    with monkeypatch.context() as full:
+        full.setattr("os.pwrite", refuse)
+        assert not ends_unclean(tmp_path)
+    assert ends_unclean(tmp_path)
+
+
+def test_the_first_line_of_a_free_lock_is_empty(tmp_path: Path) -> None:
+    with lock(tmp_path) as holders:
+        assert holders == []
+    assert (tmp_path / "lock").read_text().splitlines()[0] == ""
+
+
+def test_a_lock_held_by_another_program_is_waited_for(tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("a") as theirs:
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+
+        with pytest.raises(ChatBusyError, match="another process"), lock(tmp_path):
+            pytest.fail("two hold the lock")
+    with lock(tmp_path):
+        pass
+
+
+def test_a_chat_that_is_deleted_meanwhile_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "c1").mkdir()
+    folder = tmp_path / "c1"
+    gone: list[ChatGoneError] = []
+
+    def wait() -> None:
+        with (
+            pytest.raises(ChatGoneError, match="'c1' was deleted meanwhile") as caught,
+            lock(folder, timeout_s=60),
+        ):
+            pytest.fail("wrote to a chat that is gone")
+        gone.append(caught.value)
+
+    with lock(folder):
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        wait_for_next(folder)
+        (tmp_path / "c1").rename(tmp_path / "gone")
+        (tmp_path / "c1").mkdir()
+    waiting.join()
+
+    assert len(gone) == 1
+    (tmp_path / "c1").rmdir()
+    with pytest.raises(ChatGoneError), lock(folder):
+        pytest.fail("there is no such chat")
