@@ -34,11 +34,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces.chats import Chats, ChatStore
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from covalt_git.workspaces.chats import ChatStore
 
 ROOT = Path(__file__).resolve().parents[1]
 MEMORY = Path("/dev/shm")  # where it is missing, these rows run on the disk like the others

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine
     from covalt_git.index.index import Index
     from covalt_git.models.project_config import ProjectConfig
-    from covalt_git.workspaces.chats import Chats, ChatStore, OneChat
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.registry import Chats, OneChat
     from covalt_git.workspaces.writing import Writer
 
 _OPENED = FileCache()
@@ -64,7 +65,7 @@ class Project:
     @property
     def chats(self) -> Chats:
         """The chats of the principal."""
-        from covalt_git.workspaces.chats import Chats  # noqa: PLC0415 - tools are listed without chats
+        from covalt_git.workspaces.registry import Chats  # noqa: PLC0415 - tools are listed without chats
 
         maker = None if self.principal.id == PERSON else self.principal.id
         folder = self.root / "data" / "chats"

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.calls import Approval, PendingCall
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.registry import Chats
     from covalt_git.workspaces.writing import Writer
 
 

@@ -27,7 +27,7 @@ from covalt_git.problems import codes
 
 if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine
-    from covalt_git.workspaces.chats import Chats
+    from covalt_git.workspaces.registry import Chats
 
 _PLACE = re.compile(r"1:([0-9]+): (.*)", re.DOTALL)
 _SPACE = re.compile(r"[ \t\r]*")

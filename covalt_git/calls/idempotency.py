@@ -14,7 +14,8 @@ from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.index import Index
 from covalt_git.json_values.difference import same
 from covalt_git.names import ToolId
-from covalt_git.workspaces.chats import DELETED, Chats
+from covalt_git.workspaces.chats import DELETED
+from covalt_git.workspaces.registry import Chats
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from covalt_git.gateway.meta_tools import Mode
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
-    from covalt_git.workspaces.chats import OneChat
+    from covalt_git.workspaces.registry import OneChat
 
 
 class NoSuchToolError(CovaltError):

@@ -21,7 +21,8 @@ from covalt_git.index.history import (
 from covalt_git.index.synced_index import SyncedIndex, row_id, row_values
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import RenderPlan, ToolCall
-from covalt_git.workspaces.chats import HEADS, Chats
+from covalt_git.workspaces.chats import HEADS
+from covalt_git.workspaces.registry import Chats
 
 if TYPE_CHECKING:
     import sqlite3

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from covalt_git.models.calls import ToolCall
     from covalt_git.models.chats import WorkspaceManifest
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.registry import Chats
 
 Damaged = tuple[str, BrokenStoreError]
 

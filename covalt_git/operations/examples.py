@@ -18,7 +18,7 @@ from covalt_git.names import matches
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.runtime import python_tool
-from covalt_git.workspaces.chats import Chats
+from covalt_git.workspaces.registry import Chats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

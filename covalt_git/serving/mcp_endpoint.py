@@ -27,7 +27,7 @@ from covalt_git.gateway.service import Gateway
 from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.manifests.project_root import NotAProjectError
 from covalt_git.serving.error_answer import send_error
-from covalt_git.workspaces.chats import OneChat
+from covalt_git.workspaces.registry import OneChat
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping

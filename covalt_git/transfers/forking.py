@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import GitStore
 from covalt_git.models.chats import Origin
-from covalt_git.workspaces import chat_folders, commits, foreign_commits, records
+from covalt_git.workspaces import commits, foreign_commits, records
 from covalt_git.workspaces.chats import HEADS, AboutChat, write_about
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.registry import Chats
     from covalt_git.workspaces.writing import Writer
 
 
@@ -41,7 +42,7 @@ def fork(
     """
     source = writer.chat
     if chat_id is not None:
-        chat_folders.check_free(chats.folder, chat_id)  # before anything is saved
+        chats.check_free(chat_id)  # before anything is saved
     if at is None:
         head, active = writer.save_edits(), source.store.head()
         refs = source.store.refs(HEADS)
@@ -59,7 +60,7 @@ def fork(
         forked_from=Origin(chat_id=source.id, manifest_id=head),
     )
     try:
-        with chat_folders.making(chats.folder) as made:
+        with chats.creating() as made:
             chat_id = _make(source, chats, made, refs, active, about, chat_id)
     except OSError as error:
         raise CovaltError(f"the fork cannot be made: {error.strerror}: {error.filename}") from None
@@ -83,10 +84,8 @@ def _make(
         for ref, oid in refs.items():
             store.swap_ref(ref, None, oid)
         store.set_head(active)
-        return chat_folders.place(
-            chats.folder,
+        return chats.place(
             made,
             wanted,
-            durable=durable,
             name=lambda final: write_about(store, about.model_copy(update={"id": final})),
         )

@@ -16,7 +16,7 @@ from covalt_git.git_store.incoming_packs import PackLimits
 from covalt_git.models.commit_record import PathNote
 from covalt_git.names import BadNameError, check_branch
 from covalt_git.transfers.admission import admit
-from covalt_git.workspaces import chat_folders, commits, records, used_records
+from covalt_git.workspaces import commits, records, used_records
 from covalt_git.workspaces.chats import ABOUT, HEADS, AboutChat, read_stored, write_about
 from covalt_git.workspaces.foreign_commits import ForeignCommits, lookalikes
 from covalt_git.workspaces.snapshot import why_not_stored
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.git_store.pkt_lines import Stream
-    from covalt_git.workspaces.chats import Chats
+    from covalt_git.workspaces.registry import Chats
     from covalt_git.workspaces.writing import Writer
 
 MOST_PACK_BYTES = 16 << 30
@@ -135,9 +135,9 @@ def _import_repository(
 def _bring_in(chats: Chats, source: _Source, chat_id: str | None, title: str | None) -> Imported:
     heads = _heads(source)
     if chat_id is not None:
-        chat_folders.check_free(chats.folder, chat_id)
+        chats.check_free(chat_id)
     try:
-        with chat_folders.making(chats.folder) as made:
+        with chats.creating() as made:
             return _Import(chats, source, heads, made).carry_out(chat_id, title)
     except OSError as error:
         reason = (error.strerror or "no reason given").lower()
@@ -173,12 +173,10 @@ class _Import:
             known = None if about is None else about.id
             about = about or AboutChat(id="", created_at=commits.now())
             about = about if title is None else about.model_copy(update={"title": title})
-            final = chat_folders.place(
-                self.chats.folder,
+            final = self.chats.place(
                 self.made,
                 chat_id,
                 preferred=known,
-                durable=durable,
                 name=lambda name: write_about(store, about.model_copy(update={"id": name})),
             )
         return Imported(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from pydantic import ValidationError
 
-from covalt_git.errors import CovaltError, StaleError, UnknownNameError
+from covalt_git.errors import StaleError, UnknownNameError
 from covalt_git.git_store import BrokenStoreError, GitStore, make_store
 from covalt_git.json_values import canonical_json
 from covalt_git.models.base import StrictModel
@@ -33,10 +33,8 @@ from covalt_git.models.chats import (
     WorkspaceManifest,
 )
 from covalt_git.models.commit_record import CommitRecord, WorkspaceNotes
-from covalt_git.names import is_id
-from covalt_git.workspaces import chat_folders, commits, running_call, trees
+from covalt_git.workspaces import commits, running_call, trees
 from covalt_git.workspaces.foreign_commits import ForeignCommits
-from covalt_git.workspaces.lock import is_abandoned
 from covalt_git.workspaces.records import Records
 from covalt_git.workspaces.snapshot import Snapshot, take
 from covalt_git.workspaces.trees import FolderState
@@ -452,7 +450,7 @@ def write_about(store: GitStore, about: AboutChat) -> None:
         raise MovedError("somebody else writes what the chat is", hint="try again")
 
 
-def _make_chat(folder: str, about: AboutChat, object_format: str) -> None:
+def make_chat(folder: str, about: AboutChat, object_format: str) -> None:
     """Make what is in the folder of a new chat: an empty workspace, and a store that says what it is."""
     os.mkdir(f"{folder}/workspace")  # noqa: PTH102 - new chats are to be there at once
     make_store(f"{folder}/store.git", object_format, objects=[(b"blob", _said(about), ABOUT)])
@@ -460,111 +458,3 @@ def _make_chat(folder: str, about: AboutChat, object_format: str) -> None:
 
 def _said(about: AboutChat) -> bytes:
     return _stored(about, f"chat: {about.id}").encode()
-
-
-@dataclass(frozen=True, slots=True)
-class OneChat:
-    """A chat, and no later one under its id: that was made at another moment."""
-
-    id: str
-    created_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class Chats:
-    """The chats of a project, each a folder of ``data/chats``.
-
-    Of others there are none: with ``only``, than that one; with an agent's ``maker``, than those that it
-    made.  Who made a chat stands in the chat itself, from its first moment on, so that it is true of a chat
-    for as long as there is one, whatever becomes of the agent's token.
-    """
-
-    folder: Path
-    config: WorkspaceConfig
-    maker: str | None = None
-    only: OneChat | None = None
-
-    def ids(self) -> list[str]:
-        """Return the ids of the chats, sorted."""
-        return [one for one in chat_folders.ids(self.folder) if self._has(one)]
-
-    def has(self, chat_id: str) -> bool:
-        """Tell whether there is a chat of that id."""
-        there = is_id(chat_id) and (self.folder / chat_id / "store.git").is_dir()
-        return there and self._has(chat_id)
-
-    def open(self, chat_id: str) -> ChatStore:
-        """Open a chat, once what a process left that ended over it is finished.
-
-        Raises:
-            UnknownNameError: naming the nearest one.
-        """
-        chat = self.as_left(chat_id)
-        has_call = running_call.is_noted(chat.store.path)
-        if chat.store.has_old_log() or is_abandoned(chat.folder, has_call=has_call):
-            from covalt_git.workspaces.writing import finish_left  # noqa: PLC0415 - it builds on this
-
-            finish_left(chat)
-        return chat
-
-    def as_left(self, chat_id: str) -> ChatStore:
-        """Open a chat as it is, writing nothing.
-
-        Raises:
-            UnknownNameError: naming the nearest one.
-        """
-        return ChatStore(chat_id, self.path(chat_id), self.config)
-
-    def finish_left(self) -> None:
-        """Finish what processes left that ended over any of the chats, as at a start."""
-        for chat_id in self.ids():
-            # It may be damaged, or deleted meanwhile.
-            with contextlib.suppress(CovaltError), self.open(chat_id):
-                pass
-
-    def path(self, chat_id: str) -> Path:
-        """Return the folder of a chat.
-
-        Raises:
-            UnknownNameError: naming the nearest one.
-        """
-        if not self.has(chat_id):
-            raise UnknownNameError("chat", chat_id, self.ids(), list_with="covalt-git chat list")
-        return self.folder / chat_id
-
-    def new(self, chat_id: str | None = None, *, title: str = "") -> ChatStore:
-        """Make a chat and open it: ``c1``, ``c2``, ... unless named.  It appears whole or not at all.
-
-        Raises:
-            ChatExistsError: when there is one of that id, or of one that differs in ``-`` and ``_``.
-            BadNameError: when the id is not one.
-        """
-        durable = self.config.durability == "full"
-
-        def fill(folder: str, final: str) -> None:
-            about = AboutChat(id=final, title=title, created_at=commits.now(), made_by=self.maker)
-            _make_chat(folder, about, self.config.object_format)
-
-        try:
-            chat_id = chat_folders.make(self.folder, chat_id, durable=durable, fill=fill)
-        except OSError as error:
-            raise CovaltError(
-                f"the chat cannot be made: {error.strerror}: {error.filename}"
-            ) from None
-        made_as = self.config.object_format
-        return ChatStore(chat_id, self.folder / chat_id, self.config, made_as=made_as)
-
-    def _has(self, chat_id: str) -> bool:
-        """Tell whether a chat that is in the folder is one of these."""
-        if self.maker is None and self.only is None:
-            return True
-        if self.only is not None and chat_id != self.only.id:
-            return False
-        try:
-            with ChatStore(chat_id, self.folder / chat_id, self.config) as chat:
-                card = chat.card()
-        except (CovaltError, OSError):  # it does not say that it is one
-            return False
-        if self.only is not None:
-            return card.created_at == self.only.created_at
-        return card.made_by == self.maker

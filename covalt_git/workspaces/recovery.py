@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import stat
 from typing import TYPE_CHECKING
 
 from covalt_git.models.calls import CallError
@@ -10,6 +12,8 @@ from covalt_git.workspaces import commits, renaming
 from covalt_git.workspaces.chats import DELETED, HEADS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from covalt_git.models.calls import Approval, PendingCall
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.writing import Writer
@@ -32,6 +36,7 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
     """
     chat = writer.chat
     if unclean:
+        _make_private(chat.folder)
         chat.store.catch_up(aside=DELETED)
         renaming.finish(chat.store)
         writer.folder.clear_staging()
@@ -51,6 +56,14 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
     if unclean:
         _expire_left(writer)
     writer.folder.restore_if_missing()
+
+
+def _make_private(folder: Path) -> None:
+    """Close a chat's folder to other users, for whom version 0.1 left it open."""
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if mode & 0o077:
+        with contextlib.suppress(PermissionError):  # it belongs to another user of the project
+            folder.chmod(mode & ~0o077)
 
 
 def _expire_left(writer: Writer) -> None:

@@ -24,7 +24,6 @@ from covalt_git.models.commit_record import (
 from covalt_git.names import PERSON, new_id
 from covalt_git.workspaces import (
     branches,
-    chat_folders,
     commits,
     running_call,
     snapshot,
@@ -85,7 +84,6 @@ def writing(
     """
     kept = held(chat.folder, chat.id, timeout_s=timeout_s, waiting=waiting, cancel=cancel)
     with kept as unclean:
-        chat_folders.make_private(chat.folder)
         writer = Writer(chat, by)
         recover(writer, unclean=unclean)
         yield writer

@@ -11,7 +11,7 @@ from covalt_git.calls.tool_examples import ExampleRun, run_example
 from covalt_git.grants.grants import grant_network
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.toolset import read_toolset
-from covalt_git.workspaces.chats import Chats
+from covalt_git.workspaces.registry import Chats
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,8 +17,9 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.toolsets.new_project import create_project
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chats import Chats, ChatStore
+from covalt_git.workspaces.chats import ChatStore
 from covalt_git.workspaces.recovery import recover
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import Writer, writing
 
 if TYPE_CHECKING:

@@ -31,7 +31,6 @@ from covalt_git.transfers import pushing
 from covalt_git.transfers.exporting import export_to
 from covalt_git.transfers.importing import import_path
 from covalt_git.workspaces import commits, foreign_commits
-from covalt_git.workspaces.deleting import delete
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World, make_world
 from tests.index.rows import dump
@@ -277,7 +276,7 @@ def test_a_chat_that_comes_back_under_its_id_is_not_believed(world: World, tmp_p
         Conversation.of(chat)
         index.sync()
         export_to(chat, tmp_path / "bundle")
-    delete(world.project().chats, "c1")
+    world.project().chats.delete("c1")
     import_path(world.project().chats, tmp_path / "bundle")
     with world.project().index() as index:
         index.sync()

@@ -23,7 +23,6 @@ from covalt_git import timestamps
 from covalt_git.credentials.agent_tokens import AgentTokens
 from covalt_git.project import Project
 from covalt_git.serving import mcp_endpoint
-from covalt_git.workspaces.deleting import delete
 from covalt_server.app import create_app
 from tests.mcp_client import (
     CONFIG,
@@ -614,7 +613,7 @@ def test_a_token_of_one_chat_opens_no_other(
         assert (await refused(client.read_resource(uri))).code == -32602
 
     talk_over_http(port, read, version=version, token=token)
-    delete(Project.open(root).chats, chat_id)
+    Project.open(root).chats.delete(chat_id)
     Project.open(root).chats.new(chat_id).store.close()
     assert text(write()).startswith("unknown_chat")  # a new chat of the same name
 

@@ -17,7 +17,7 @@ from tests.stress.stores import chats_in, check_sound, reachable, scratch
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.workspaces.chats import Chats
+    from covalt_git.workspaces.registry import Chats
     from tests.stress.figures import Proof
 
 PROMISE = "Whoever commits waits for a turn, gets it, and loses nothing."

@@ -11,7 +11,8 @@ from tests.workspaces.stores import open_chats, scratch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.registry import Chats
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from covalt_git.models.commit_record import CallRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chats import Chats
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 
 if TYPE_CHECKING:

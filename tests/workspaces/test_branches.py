@@ -36,7 +36,8 @@ from tests.workspaces.stores import (
 )
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.registry import Chats
 
 
 def objects_of(chat: ChatStore) -> set[str]:

@@ -16,8 +16,8 @@ from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import BadNameError, new_id
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chat_folders import ChatExistsError
-from covalt_git.workspaces.chats import ABOUT, OneChat, write_stored
+from covalt_git.workspaces.chats import ABOUT, write_stored
+from covalt_git.workspaces.registry import ChatExistsError, OneChat
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     branch_off,
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.registry import Chats
 
 
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])

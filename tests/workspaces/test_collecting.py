@@ -33,8 +33,9 @@ from tests.workspaces.stores import (
 )
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.collecting import Collected
+    from covalt_git.workspaces.registry import Chats
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LARGE = os.urandom(300_000)

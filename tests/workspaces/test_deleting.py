@@ -12,14 +12,14 @@ import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.transfers.forking import fork
-from covalt_git.workspaces import chat_folders
-from covalt_git.workspaces.deleting import Loss, delete, loss
 from covalt_git.workspaces.lock import ChatBusyError, ChatGoneError
+from covalt_git.workspaces.registry import Loss
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import branch_off, pending_call, upload
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.registry import Chats
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -33,9 +33,9 @@ def test_everything_of_a_chat_goes_and_is_told_before(chat: ChatStore, chats: Ch
         (chat.workspace / "node_modules").mkdir()
         (chat.workspace / "node_modules/link").symlink_to("/etc")
 
-        assert (loss(chats, "c1").manifests, loss(chats, "c1").branches) == (2, 2)
+        assert (chats.loss("c1").manifests, chats.loss("c1").branches) == (2, 2)
 
-    gone = delete(chats, "c1")
+    gone = chats.delete("c1")
 
     assert (gone.manifests, gone.branches, gone.waiting) == (2, 2, 1)
     assert gone.size > 10_000
@@ -43,21 +43,21 @@ def test_everything_of_a_chat_goes_and_is_told_before(chat: ChatStore, chats: Ch
     with pytest.raises(UnknownNameError):
         chats.open("c1")
     with pytest.raises(UnknownNameError):
-        delete(chats, "c1")
+        chats.delete("c1")
 
 
 def test_what_a_fork_has_too_is_not_freed(chat: ChatStore, chats: Chats) -> None:
     upload(chat, "a.txt", bytes(range(256)) * 4000)
-    before = loss(chats, "c1").size
+    before = chats.loss("c1").size
     with writing(chat) as writer:
         fork(writer, chats).store.close()
 
-    assert before - loss(chats, "c1").size > 1000
+    assert before - chats.loss("c1").size > 1000
 
 
 def test_a_chat_that_somebody_writes_to_is_not_deleted(chat: ChatStore, chats: Chats) -> None:
     with writing(chat), pytest.raises(ChatBusyError, match="is writing since"):
-        delete(chats, "c1", timeout_s=0)
+        chats.delete("c1", timeout_s=0)
 
     assert chats.ids() == ["c1"]
     upload(chat, "a.txt", b"a")
@@ -68,7 +68,7 @@ def test_a_damaged_chat_can_be_deleted(chat: ChatStore, chats: Chats) -> None:
     (chat.folder / "store.git/HEAD").write_text("nonsense")
     (chat.folder / "store.git/refs/heads/main").write_text("")
 
-    gone = delete(chats, "c1")
+    gone = chats.delete("c1")
 
     assert gone == Loss(None, None, None, gone.size)
     assert chats.ids() == []
@@ -81,7 +81,7 @@ def test_folders_that_a_tool_closed_are_removed_too(chat: ChatStore, chats: Chat
     closed.chmod(0)
     closed.parent.chmod(0o500)
 
-    delete(chats, "c1")
+    chats.delete("c1")
 
     assert list(chats.folder.iterdir()) == []
 
@@ -89,7 +89,7 @@ def test_folders_that_a_tool_closed_are_removed_too(chat: ChatStore, chats: Chat
 def test_a_chat_that_is_open_elsewhere_is_gone_for_its_writer(
     chat: ChatStore, chats: Chats
 ) -> None:
-    delete(chats, "c1")
+    chats.delete("c1")
     with pytest.raises(ChatGoneError):
         upload(chat, "a.txt", b"a")
     with chats.new("c1") as again:
@@ -101,7 +101,6 @@ KILLED = """
 import os, shutil, signal, sys
 from pathlib import Path
 from tests.workspaces.stores import open_chats
-from covalt_git.workspaces.deleting import delete
 left = int(sys.argv[2])
 def kill(event, arguments):
     global left
@@ -110,7 +109,7 @@ def kill(event, arguments):
         if left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
 sys.addaudithook(kill)
-delete(open_chats(Path(sys.argv[1])), "c1")
+open_chats(Path(sys.argv[1])).delete("c1")
 """
 
 
@@ -138,7 +137,7 @@ def test_what_this_process_could_not_remove_goes_with_its_next_chat(
     chats.new("c1").store.close()
     with monkeypatch.context() as failing:
         failing.setattr("shutil.rmtree", lambda *_, **__: None)
-        delete(chats, "c1")
+        chats.delete("c1")
     assert chats.ids() == []
     assert len(list(chats.folder.iterdir())) == 1
 
@@ -165,7 +164,7 @@ def test_what_is_left_of_a_chat_that_could_not_be_made_goes_with_the_next(
 
 
 def test_a_chat_in_the_making_is_left_alone_while_its_maker_lives(chats: Chats) -> None:
-    with chat_folders.making(chats.folder) as made:
+    with chats.creating() as made:
         (made / "file").write_text("on its way")
         chats.new("c1").store.close()
         assert (made / "file").exists()

@@ -30,7 +30,8 @@ from tests.workspaces.stores import (
 )
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.registry import Chats
 
 
 def edit(chat: ChatStore, path: str, content: bytes, before: bytes | None) -> str:

@@ -13,9 +13,8 @@ from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.names import BadNameError, new_id
 from covalt_git.transfers.forking import fork
 from covalt_git.workspaces import collecting, commits
-from covalt_git.workspaces.chat_folders import ChatExistsError
 from covalt_git.workspaces.chats import ABOUT
-from covalt_git.workspaces.deleting import delete
+from covalt_git.workspaces.registry import ChatExistsError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     branch_off,
@@ -32,7 +31,8 @@ from tests.workspaces.stores import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.registry import Chats
 
 LONG = "a long text, which is a record of its own " * 1000
 
@@ -153,13 +153,13 @@ def test_whatever_becomes_of_one_is_nothing_to_the_other(full: ChatStore, chats:
         collect(full)
         assert fsck(other) == fsck(full) == ""
         before = layout_of(full.workspace)
-    delete(chats, "c2")
+    chats.delete("c2")
 
     collect(full)
     assert fsck(full) == ""
     assert layout_of(full.workspace) == before
     with forked(full, chats) as third:
-        delete(chats, "c1")
+        chats.delete("c1")
         collect(third)
         save(third)
         assert fsck(third) == ""

@@ -21,8 +21,7 @@ from covalt_git.transfers.admission import NotAdmittedError
 from covalt_git.transfers.exporting import export, export_to
 from covalt_git.transfers.importing import Imported, import_bundle, import_path, left_out
 from covalt_git.workspaces import commits, records
-from covalt_git.workspaces.chat_folders import ChatExistsError
-from covalt_git.workspaces.deleting import delete
+from covalt_git.workspaces.registry import ChatExistsError
 from covalt_git.workspaces.writing import writing
 from tests.killing import killed_at
 from tests.workspaces.stores import (
@@ -41,7 +40,8 @@ from tests.workspaces.stores import (
 from tests.workspaces.test_admission import put_blob, put_commit, put_object, put_tree
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.registry import Chats
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LONG = "a long text, a record of its own " * 1000
@@ -450,7 +450,7 @@ def test_what_says_nothing_of_a_chat_is_refused(bundle: Path, chats: Chats, tmp_
 
 
 def test_a_killed_import_leaves_a_whole_chat_or_none(bundle: Path, chats: Chats) -> None:
-    delete(chats, "c1")
+    chats.delete("c1")
     ends = set()
     for steps in [*range(1, 90, 7), 1000]:
         killed_at(steps, lambda: import_path(chats, bundle))
@@ -461,10 +461,10 @@ def test_a_killed_import_leaves_a_whole_chat_or_none(bundle: Path, chats: Chats)
                 save(chat)
                 checkout(chat, "main")
                 assert fsck(chat) == ""
-            delete(chats, chat_id)
+            chats.delete(chat_id)
         chats.new("probe").store.close()
         assert [path.name for path in chats.folder.iterdir()] == ["probe"]
-        delete(chats, "probe")
+        chats.delete("probe")
     assert ends == {0, 1}
 
 

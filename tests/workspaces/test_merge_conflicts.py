@@ -26,7 +26,8 @@ from tests.workspaces.stores import Layout, checkout, git, open_chats, put, save
 
 if TYPE_CHECKING:
     from covalt_git.merging.merge_conflicts import Rest
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.registry import Chats
 
 BOTH = Choices(rest="both")
 SEED: Layout = {"seed": ("file", b"")}

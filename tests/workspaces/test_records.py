@@ -29,7 +29,8 @@ from tests.workspaces.stores import (
 
 if TYPE_CHECKING:
     from covalt_git.models.commit_record import CallRecord
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.registry import Chats
 
 BIG = "x" * LARGE
 

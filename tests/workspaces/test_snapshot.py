@@ -39,7 +39,8 @@ from tests.workspaces.stores import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.registry import Chats
 
 NAMES = st.one_of(
     st.sampled_from([".env", ".gitignore", ".gitattributes", "ü", "日本語", "-rf", "a b", "x.py"]),

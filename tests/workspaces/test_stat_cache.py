@@ -39,7 +39,8 @@ from tests.workspaces.stores import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.registry import Chats
     from covalt_git.workspaces.snapshot import Snapshot
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -26,7 +26,7 @@ from covalt_git.operations.registry import (
 from covalt_git.operations.results import Change, DamagedChat, Notes, PathNote
 from covalt_git.text.media_types import BYTES
 from covalt_git.transfers import exporting, forking, importing
-from covalt_git.workspaces import collecting, deleting
+from covalt_git.workspaces import collecting
 from covalt_git.workspaces.switching import WorkingFolder
 
 if TYPE_CHECKING:
@@ -419,8 +419,8 @@ def delete_chat(context: Context, request: DeleteChat) -> ChatDeleted:
     """Delete a chat with its history and its folder, for good."""
     chats, chat_id = context.project.chats, request.chat_id
     if request.dry_run:
-        return ChatDeleted.of(deleting.loss(chats, chat_id), chat_id=chat_id)
-    gone = deleting.delete(chats, chat_id, timeout_s=_BUSY_S, waiting=context.waiting)
+        return ChatDeleted.of(chats.loss(chat_id), chat_id=chat_id)
+    gone = chats.delete(chat_id, timeout_s=_BUSY_S, waiting=context.waiting)
     context.index().sync_chats()
     return ChatDeleted.of(gone, chat_id=chat_id)
 

@@ -1,0 +1,316 @@
+"""Registry of a project's chats, which creates, lists, opens and deletes them.
+
+A chat is a folder of ``data/chats``.  It appears, and disappears, as a whole by one rename::
+
+    data/chats/.new-<uuid7>/    a chat that is being created; its creator holds the folder's lock
+    data/chats/.gone-<uuid7>/   a chat that is being deleted
+
+Each creation first removes such folders of killed processes.  Only the owner may enter a chat's
+folder, since a tool decides on the modes of the files in its workspace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.git_store import BrokenStoreError
+from covalt_git.names import check_id, id_key, is_id, new_id
+from covalt_git.system import file_lock
+from covalt_git.system.atomic_write import fsync, fsync_tree
+from covalt_git.system.remove_tree import remove_tree
+from covalt_git.workspaces import commits, running_call
+from covalt_git.workspaces.chats import AboutChat, ChatStore, make_chat
+from covalt_git.workspaces.lock import held, is_abandoned
+from covalt_git.workspaces.writing import finish_left
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from covalt_git.models.project_config import WorkspaceConfig
+
+_NEW = ".new-"
+_GONE = ".gone-"
+
+
+class ChatExistsError(CovaltError):
+    """A chat with that id already exists."""
+
+    code = "chat_exists"
+    http_status = 409
+
+
+@dataclass(frozen=True, slots=True)
+class OneChat:
+    """A chat, and no later one with its id, which has another time of creation."""
+
+    id: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What is deleted with a chat; ``size`` is in bytes, without the files that forks share.
+
+    ``manifests``, ``branches`` and ``waiting`` calls are None if the store cannot be read.
+    """
+
+    manifests: int | None
+    branches: int | None
+    waiting: int | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chats:
+    """The chats of a project, each a folder of ``data/chats``.
+
+    With ``only``, no other chat exists for the caller; with an agent's ``maker``, no chat that it did
+    not create.  A chat's store names its creator for as long as the chat exists, whatever becomes of
+    the agent's token.
+    """
+
+    folder: Path
+    config: WorkspaceConfig
+    maker: str | None = None
+    only: OneChat | None = None
+
+    def ids(self) -> list[str]:
+        """Return the ids of the chats, sorted."""
+        return [name for name in sorted(self._names()) if self.has(name)]
+
+    def has(self, chat_id: str) -> bool:
+        """Return whether there is a chat with that id."""
+        return is_id(chat_id) and _is_chat(self.folder / chat_id) and self._is_visible(chat_id)
+
+    def path(self, chat_id: str) -> Path:
+        """Return the folder of a chat.
+
+        Raises:
+            UnknownNameError: naming the nearest one.
+        """
+        if not self.has(chat_id):
+            raise UnknownNameError("chat", chat_id, self.ids(), list_with="covalt-git chat list")
+        return self.folder / chat_id
+
+    def open(self, chat_id: str) -> ChatStore:
+        """Open a chat, after completing what a killed process left in it.
+
+        Raises:
+            UnknownNameError: naming the nearest one.
+        """
+        chat = self.as_left(chat_id)
+        has_call = running_call.is_noted(chat.store.path)
+        if chat.store.has_old_log() or is_abandoned(chat.folder, has_call=has_call):
+            finish_left(chat)
+        return chat
+
+    def as_left(self, chat_id: str) -> ChatStore:
+        """Open a chat as it is, and write nothing.
+
+        Raises:
+            UnknownNameError: naming the nearest one.
+        """
+        return ChatStore(chat_id, self.path(chat_id), self.config)
+
+    def finish_left(self) -> None:
+        """Complete what killed processes left in any of the chats, as when a server starts."""
+        for chat_id in self.ids():
+            # It may be damaged, or deleted at this time.
+            with contextlib.suppress(CovaltError), self.open(chat_id):
+                pass
+
+    def new(self, chat_id: str | None = None, *, title: str = "") -> ChatStore:
+        """Create a chat and open it; its id is ``c1``, ``c2``, ... unless ``chat_id`` is passed.
+
+        Raises:
+            ChatExistsError: when the id, or one that differs in ``-`` and ``_`` only, exists.
+            BadNameError: when the id is not valid.
+        """
+        object_format = self.config.object_format
+
+        def fill(folder: Path, final: str) -> None:
+            about = AboutChat(id=final, title=title, created_at=commits.now(), made_by=self.maker)
+            make_chat(str(folder), about, object_format)
+
+        try:
+            if chat_id is not None:
+                check_id(chat_id, "chat")
+            with self.creating() as folder:
+                final = self.place(folder, chat_id, name=lambda final: fill(folder, final))
+        except OSError as error:
+            raise CovaltError(
+                f"the chat cannot be made: {error.strerror}: {error.filename}"
+            ) from None
+        return ChatStore(final, self.folder / final, self.config, made_as=object_format)
+
+    def check_free(self, chat_id: str) -> None:
+        """Check that a chat with that id can be created.
+
+        Raises:
+            ChatExistsError: when the id, or one that differs in ``-`` and ``_`` only, exists.
+            BadNameError: when the id is not valid.
+        """
+        check_id(chat_id, "chat")
+        alike = [name for name in self._names() if id_key(name) == id_key(chat_id) and is_id(name)]
+        for known in alike:
+            if _is_chat(self.folder / known):
+                raise ChatExistsError(
+                    f"there is a chat {known!r}", hint=f"covalt-git chat show {known}"
+                )
+        if chat_id in alike:
+            raise ChatExistsError(
+                f"something else is in the place of {chat_id!r}",
+                hint=f"choose another id, or move {self.folder / chat_id} away",
+            )
+
+    @contextlib.contextmanager
+    def creating(self) -> Iterator[Path]:
+        """Yield an empty folder to create a chat in; it is removed unless :meth:`place` moves it."""
+        with contextlib.ExitStack() as stack:
+            with self._locked():
+                for name in self._names():
+                    left = self.folder / name
+                    if name.startswith(_GONE) or (name.startswith(_NEW) and not _is_locked(left)):
+                        remove_tree(left)
+                folder = self.folder / f"{_NEW}{new_id()}"
+                folder.mkdir(0o700)
+                stack.enter_context(file_lock.held(folder))  # for as long as its creator lives
+            stack.callback(remove_tree, folder)
+            yield folder
+
+    def place(
+        self,
+        folder: Path,
+        wanted: str | None,
+        *,
+        preferred: str | None = None,
+        name: Callable[[str], None],
+    ) -> str:
+        """Rename a created chat into its place, and return its id.
+
+        That is ``wanted``, or else ``preferred`` if it is free, or the next of ``c1``, ``c2``, ...  The
+        function ``name`` is called with the id before, to write it into the chat.
+
+        Raises:
+            ChatExistsError: when the id ``wanted`` exists.
+            BadNameError: when it is not valid.
+        """
+        with self._locked():
+            if wanted is not None:
+                self.check_free(wanted)
+            chat_id = wanted or self._free_id(preferred)
+            name(chat_id)
+            if self._durable:
+                fsync_tree(folder)
+            folder.rename(self.folder / chat_id)
+            self._fsync()
+        return chat_id
+
+    def loss(self, chat_id: str) -> Loss:
+        """Return what would be deleted with a chat.
+
+        Raises:
+            UnknownNameError: naming the nearest chat.
+        """
+        size = _unshared_size(self.path(chat_id))
+        try:
+            with self.open(chat_id) as chat:
+                born = [branch for branch in chat.branches() if branch.manifest_id is not None]
+                return Loss(len(chat.reachable()), len(born), len(chat.calls()), size)
+        except BrokenStoreError:
+            return Loss(None, None, None, size)
+
+    def delete(
+        self,
+        chat_id: str,
+        *,
+        timeout_s: float = 5,
+        waiting: Callable[[str], None] | None = None,
+    ) -> Loss:
+        """Delete a chat, also one whose store is damaged; return what was deleted with it.
+
+        Raises:
+            UnknownNameError: naming the nearest chat.
+            ChatBusyError: when a process writes to it, such as a call that runs.
+        """
+        folder = self.path(chat_id)
+        with held(folder, chat_id, timeout_s=timeout_s, waiting=waiting):
+            loss = self.loss(chat_id)
+            gone = self.folder / f"{_GONE}{new_id()}"
+            with self._locked():
+                folder.rename(gone)
+                self._fsync()
+            remove_tree(gone)
+        return loss
+
+    @property
+    def _durable(self) -> bool:
+        return self.config.durability == "full"
+
+    def _fsync(self) -> None:
+        if self._durable:
+            fsync(self.folder)
+
+    def _locked(self) -> contextlib.AbstractContextManager[int]:
+        """Lock the folder of all chats: ids that differ in ``-`` and ``_`` only are one id."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return file_lock.held(self.folder)
+
+    def _names(self) -> list[str]:
+        try:
+            return [path.name for path in self.folder.iterdir()]
+        except FileNotFoundError:
+            return []
+
+    def _free_id(self, preferred: str | None) -> str:
+        if preferred is not None and is_id(preferred):
+            with contextlib.suppress(ChatExistsError):
+                self.check_free(preferred)
+                return preferred
+        taken = set(self._names())
+        numbered = (f"c{number}" for number in itertools.count(1))
+        return next(name for name in numbered if name not in taken)
+
+    def _is_visible(self, chat_id: str) -> bool:
+        """Return whether a chat in the folder is one of these."""
+        if self.maker is None and self.only is None:
+            return True
+        if self.only is not None and chat_id != self.only.id:
+            return False
+        try:
+            with ChatStore(chat_id, self.folder / chat_id, self.config) as chat:
+                card = chat.card()
+        except (CovaltError, OSError):  # the store does not show that it is one
+            return False
+        if self.only is not None:
+            return card.created_at == self.only.created_at
+        return card.made_by == self.maker
+
+
+def _is_chat(folder: Path) -> bool:
+    return (folder / "store.git").is_dir()
+
+
+def _is_locked(folder: Path) -> bool:
+    try:
+        with file_lock.held(folder, wait=False):
+            return False
+    except OSError:
+        return True
+
+
+def _unshared_size(folder: Path) -> int:
+    """Return the bytes of the files that have no other hard link."""
+    size = 0
+    for top, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                status = os.lstat(f"{top}/{name}")
+                size += status.st_size if status.st_nlink == 1 else 0
+    return size
