@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import UnknownNameError
 from covalt_git.models.commit_record import CommitRecord, RestoreRecord
 from covalt_git.names import new_id
-from covalt_git.workspaces import branches, commits, tree_edits, tree_notes
+from covalt_git.workspaces import branches, commits, tree_notes, trees
 from covalt_git.workspaces.chats import HEADS
 from covalt_git.workspaces.switching import Journal
 from covalt_git.workspaces.trees import FolderState
@@ -51,8 +51,8 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
     wanted = _wanted(chat, paths, now, then, manifest_id)
     tree = then.tree
     if wanted:
-        edits = {path: tree_edits.find(chat.store, then.tree, path) for path in wanted}
-        tree = tree_edits.edited(chat.store, now.tree, edits)
+        edits = {path: trees.find_entry(chat.store, then.tree, path) for path in wanted}
+        tree = trees.edited(chat.store, now.tree, edits)
     empty = _empty_folders(chat, tree, now, then, wanted)
     new = FolderState(tree, empty)
     branch = chat.active_branch()
@@ -135,7 +135,7 @@ def _has(chat: ChatStore, state: FolderState, path: str) -> bool:
     """Tell whether there is a file or a folder at a path."""
     if any(folder == path or folder.startswith(f"{path}/") for folder in state.empty_folders):
         return True
-    return tree_edits.find(chat.store, state.tree, path) is not None
+    return trees.find_entry(chat.store, state.tree, path) is not None
 
 
 def _empty_folders(

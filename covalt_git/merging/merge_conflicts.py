@@ -19,7 +19,7 @@ from covalt_git.git_store import FILE, FOLDER, LINK, TreeEntry
 from covalt_git.merging import line_merge
 from covalt_git.models.commit_record import ConflictKind, MergeConflict, MergeDecision, MergeSide
 from covalt_git.paths import MAX_ELEMENT_BYTES, collisions
-from covalt_git.workspaces import tree_edits
+from covalt_git.workspaces import trees
 from covalt_git.workspaces.snapshot import check_storable, why_not_stored
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from covalt_git.merging.resolving import Waiting
     from covalt_git.merging.tree_merge import Clash, Entry, MergedTree
     from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.tree_edits import Edits
+    from covalt_git.workspaces.trees import Edits
 
 SAVED = re.compile(r"\.(?:theirs|deleted-in)-")
 """What is in the name of every version that was saved beside its path."""
@@ -101,7 +101,7 @@ class Deciding:
                 dry = f"covalt-git chat merge {self.chat.id} {self.branch} --dry-run"
                 raise UnknownNameError("conflict", path, paths, list_with=dry)
         conflicts = tuple(self._decided(clash) for clash in self.merged.clashes)
-        return tree_edits.edited(self.chat.store, self.merged.tree, self.edits), conflicts
+        return trees.edited(self.chat.store, self.merged.tree, self.edits), conflicts
 
     def _decided(self, clash: Clash) -> MergeConflict:
         path, ours, theirs = clash.path, clash.ours, clash.theirs
@@ -146,7 +146,7 @@ class Deciding:
         """Return the path beside ``path`` that ends so, with a number where that is taken."""
         folder, slash, name = path.rpartition("/")
         above = folder + slash
-        there = {*tree_edits.names(self.chat.store, self.merged.tree, folder)}
+        there = {*trees.names(self.chat.store, self.merged.tree, folder)}
         other = (*self.edits, *self.taken, *(clash.path for clash in self.merged.clashes))
         there |= {one[len(above) :].split("/")[0] for one in other if one.startswith(above)}
         for saved in _names(name, ending):

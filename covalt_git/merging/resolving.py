@@ -16,7 +16,7 @@ from covalt_git.models.base import StrictModel
 from covalt_git.models.commit_record import CommitRecord, ConflictKind, MergeSide
 from covalt_git.names import new_id
 from covalt_git.paths import typed
-from covalt_git.workspaces import commits, switching, tree_edits, tree_notes
+from covalt_git.workspaces import commits, switching, tree_notes, trees
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from covalt_git.merging.merge_conflicts import Choice
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.tree_edits import Edits
+    from covalt_git.workspaces.trees import Edits
     from covalt_git.workspaces.writing import Writer
 
 
@@ -108,7 +108,7 @@ def resolve(writer: Writer, path: str, choice: Choice) -> list[FileChange]:
     edits: Edits = {conflict.saved_as: None}
     if choice.decision != "ours":
         edits[conflict.path] = _chosen(chat, state.tree, conflict, choice)
-    tree = tree_edits.edited(chat.store, state.tree, edits)
+    tree = trees.edited(chat.store, state.tree, edits)
     empty = tree_notes.still_empty(chat.store, tree, state.empty_folders)
     after = FolderState(tree, empty)
     record = CommitRecord(
@@ -129,14 +129,14 @@ def _chosen(
 ) -> TreeEntry | None:
     """Return what is to stand at the path of a conflict; None for nothing."""
     path = conflict.path
-    ours, theirs = (tree_edits.find(chat.store, tree, one) for one in (path, conflict.saved_as))
+    ours, theirs = (trees.find_entry(chat.store, tree, one) for one in (path, conflict.saved_as))
     match choice.decision:
         case "theirs":
             return None if conflict.deleted == "theirs" else theirs
         case "content":
             return merge_conflicts.written(chat, path, choice.content, ours, theirs)
         case "union":
-            known = tree_edits.find(chat.store, chat.state(conflict.base_id).tree, path)
+            known = trees.find_entry(chat.store, chat.state(conflict.base_id).tree, path)
             return merge_conflicts.united(
                 chat, path, known, ours, None if conflict.deleted else theirs
             )

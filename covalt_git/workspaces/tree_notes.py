@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from covalt_git.git_store import FOLDER
 from covalt_git.models.commit_record import PathNote, WorkspaceNotes
 from covalt_git.paths import check_element, collisions
-from covalt_git.workspaces import tree_edits, trees
+from covalt_git.workspaces import trees
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -47,12 +47,12 @@ def still_empty(store: GitStore, tree: str | None, folders: Iterable[str]) -> tu
 
 
 def _has_room(store: GitStore, tree: str | None, path: str) -> bool:
-    *above, itself = (tree_edits.find(store, tree, way) for way in _ways(path))
+    *above, itself = (trees.find_entry(store, tree, way) for way in _ways(path))
     return itself is None and all(one is None or one.mode == FOLDER for one in above)
 
 
 def _unportable(store: GitStore, tree: str | None, folder: str) -> Iterator[PathNote]:
-    names = sorted(tree_edits.names(store, tree, folder))
+    names = sorted(trees.names(store, tree, folder))
     for name in names:
         verdict = check_element(name)
         if verdict.kind == "unportable":

@@ -1,4 +1,7 @@
-"""Reading trees: every file of one, one file of one, and what differs between two."""
+"""Trees of a workspace: reading, comparing and editing them without reading equal or untouched parts.
+
+Paths use ``/``.  None stands for the empty tree.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,7 @@ from covalt_git.git_store import FOLDER, GitStore, TreeEntry
 from covalt_git.models.chats import FileChange, FileState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-
-@dataclass(frozen=True, slots=True)
-class FolderState:
-    """Content of a working folder; a tree of None is the empty one."""
-
-    tree: str | None = None
-    empty_folders: tuple[str, ...] = ()
-
-
-Difference = tuple[str, TreeEntry | None, TreeEntry | None]
-"""A path, and what each of two trees has there: a file or link, or nothing."""
+    from collections.abc import Iterable, Iterator, Mapping
 
 EMPTY = frozenset(
     {
@@ -31,38 +22,67 @@ EMPTY = frozenset(
 )
 """Git's empty tree in either hash; everywhere else in this package None stands for it."""
 
+Difference = tuple[str, TreeEntry | None, TreeEntry | None]
+"""A path, and its file or link in each of two trees, or None."""
+
+Edits = dict[str, TreeEntry | None]
+"""The file, link or folder for each path, whatever its entry is named, or None to remove it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderState:
+    """Content of a working folder."""
+
+    tree: str | None = None
+    empty_folders: tuple[str, ...] = ()
+
+
+def state_of(entry: TreeEntry | None) -> FileState | None:
+    """Return the state of a file or link."""
+    return None if entry is None else FileState(mode=entry.mode, oid=entry.oid)
+
 
 def files(store: GitStore, tree: str | None) -> dict[str, FileState]:
-    """Return every file of a tree by its path, in order; None is the empty tree."""
+    """Return every file of a tree by its path, in git's order."""
     return dict(_walk(store, tree, ""))
 
 
 def files_in(store: GitStore, tree: str | None) -> Iterator[str]:
-    """Yield the path of every file of a tree, in git's order, reading no more than is asked for."""
+    """Yield the path of every file of a tree, in git's order; subtrees are read when they are due."""
     return (path for path, _ in _walk(store, tree, ""))
 
 
 def find(store: GitStore, tree: str | None, path: str) -> FileState | None:
-    """Return one file of a tree, or None where there is none at that path."""
-    *folders, name = path.split("/")
-    for folder in folders:
-        entry = _entries(store, tree).get(folder)
-        if entry is None or entry.mode != FOLDER:
+    """Return the file or link at a path, or None."""
+    entry = find_entry(store, tree, path)
+    return None if entry is None or entry.mode == FOLDER else state_of(entry)
+
+
+def find_entry(store: GitStore, tree: str | None, path: str) -> TreeEntry | None:
+    """Return the file, link or folder at a path, or None; the empty path is the tree itself."""
+    found = None if tree is None else TreeEntry(b"", FOLDER, tree)
+    for name in _raw(path).split(b"/") if path else ():
+        if found is None or found.mode != FOLDER:
             return None
-        tree = entry.oid
-    entry = _entries(store, tree).get(name)
-    if entry is None or entry.mode == FOLDER:
-        return None
-    return FileState(mode=entry.mode, oid=entry.oid)
+        found = next((entry for entry in store.read_tree(found.oid) if entry.name == name), None)
+    return found
+
+
+def names(store: GitStore, tree: str | None, folder: str) -> list[str]:
+    """Return the names in a folder; the empty path is the tree itself."""
+    found = find_entry(store, tree, folder)
+    if found is None or found.mode != FOLDER:
+        return []
+    return [_text(entry.name) for entry in store.read_tree(found.oid)]
 
 
 def changes(store: GitStore, old: str | None, new: str | None) -> list[FileChange]:
-    """Return the paths that differ between two trees, sorted; equal subtrees are never read."""
+    """Return the paths that differ between two trees, sorted."""
     return as_changes(sorted(differences(store, old, new)))
 
 
 def as_changes(found: Iterable[Difference]) -> list[FileChange]:
-    """Return differences as people see them."""
+    """Return differences in the form that users get."""
     return [FileChange(path=path, old=state_of(was), new=state_of(now)) for path, was, now in found]
 
 
@@ -72,40 +92,66 @@ def changed_paths(store: GitStore, old: str | None, new: str | None) -> list[str
 
 
 def differences(
-    store: GitStore,
-    old: str | None,
-    new: str | None,
-    prefix: str = "",
+    store: GitStore, old: str | None, new: str | None, prefix: str = ""
 ) -> Iterator[Difference]:
-    """Yield every file that differs between two trees, in no order: its path and entry in each."""
+    """Yield every file that differs between two trees, in no order; equal subtrees are not read."""
     if old == new:
         return
     for raw, was, now in store.tree_differences(old, new):
-        name = raw.decode("utf-8", "surrogateescape")
+        path = prefix + _text(raw)
         was_folder = was.oid if was is not None and was.mode == FOLDER else None
         now_folder = now.oid if now is not None and now.mode == FOLDER else None
         if was_folder or now_folder:
-            yield from differences(store, was_folder, now_folder, f"{prefix}{name}/")
-        was_file = None if was_folder else was
-        now_file = None if now_folder else now
+            yield from differences(store, was_folder, now_folder, f"{path}/")
+        was_file, now_file = None if was_folder else was, None if now_folder else now
         if was_file != now_file:
-            yield prefix + name, was_file, now_file
+            yield path, was_file, now_file
 
 
-def _entries(store: GitStore, tree: str | None) -> dict[str, TreeEntry]:
-    if tree is None:
-        return {}
-    return {entry.name.decode("utf-8", "surrogateescape"): entry for entry in store.read_tree(tree)}
+def edited(store: GitStore, tree: str | None, edits: Mapping[str, TreeEntry | None]) -> str | None:
+    """Write a tree with each of ``edits`` made, and return its id.
+
+    A folder that has no file afterwards is removed.  A file is removed where a path needs a folder.
+    """
+    if not edits:
+        return tree
+    entries = {} if tree is None else {entry.name: entry for entry in store.read_tree(tree)}
+    below: dict[bytes, Edits] = {}
+    for path, entry in edits.items():
+        name, _, rest = path.partition("/")
+        if rest:
+            below.setdefault(_raw(name), {})[rest] = entry
+        else:
+            _put(entries, _raw(name), entry)
+    for raw, further in below.items():
+        there = entries.get(raw)
+        folder = there.oid if there is not None and there.mode == FOLDER else None
+        subtree = edited(store, folder, further)
+        if subtree is not None:
+            _put(entries, raw, TreeEntry(raw, FOLDER, subtree))
+        elif folder is not None:
+            _put(entries, raw, None)
+    return store.write_tree(entries.values()) if entries else None
+
+
+def _put(entries: dict[bytes, TreeEntry], name: bytes, entry: TreeEntry | None) -> None:
+    entries.pop(name, None)
+    if entry is not None:
+        entries[name] = entry._replace(name=name)
 
 
 def _walk(store: GitStore, tree: str | None, prefix: str) -> Iterator[tuple[str, FileState]]:
-    for name, entry in _entries(store, tree).items():
+    for entry in () if tree is None else store.read_tree(tree):
+        path = prefix + _text(entry.name)
         if entry.mode == FOLDER:
-            yield from _walk(store, entry.oid, f"{prefix}{name}/")
+            yield from _walk(store, entry.oid, f"{path}/")
         else:
-            yield prefix + name, FileState(mode=entry.mode, oid=entry.oid)
+            yield path, FileState(mode=entry.mode, oid=entry.oid)
 
 
-def state_of(entry: TreeEntry | None) -> FileState | None:
-    """Return the state of a file or link that a tree has; None of nothing."""
-    return None if entry is None else FileState(mode=entry.mode, oid=entry.oid)
+def _raw(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")

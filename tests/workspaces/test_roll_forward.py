@@ -12,8 +12,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.git_store import BrokenStoreError, TreeEntry
 from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.switching import Switch, WorkingFolder
-from covalt_git.workspaces.tree_edits import edited
-from covalt_git.workspaces.trees import FolderState
+from covalt_git.workspaces.trees import FolderState, edited
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     Layout,
