@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import write_bundle
 from covalt_git.system import atomic_write
-from covalt_git.workspaces import records, used_records
+from covalt_git.workspaces import records
 from covalt_git.workspaces.chats import ABOUT, HEADS
 
 if TYPE_CHECKING:
@@ -86,6 +86,6 @@ def export_to(
 def _records(chat: ChatStore, heads: list[str]) -> str | None:
     """Return a commit of the records that some branches lead to."""
     store = chat.store
-    held = used_records.entries(store, store.read_ref(records.REF))
-    found = used_records.used(store, held, used_records.messages(store, heads))
-    return used_records.write(store, found, max(store.read_commit(oid).time for oid in heads))
+    held = records.entries(store, store.read_ref(records.REF))
+    found = records.used(store, held, records.messages(store, heads))
+    return records.write(store, found, max(store.read_commit(oid).time for oid in heads))

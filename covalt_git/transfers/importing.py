@@ -16,7 +16,7 @@ from covalt_git.git_store.incoming_packs import PackLimits
 from covalt_git.models.commit_record import PathNote
 from covalt_git.names import BadNameError, check_branch
 from covalt_git.transfers.admission import admit
-from covalt_git.workspaces import commits, records, used_records
+from covalt_git.workspaces import commits, records
 from covalt_git.workspaces.chats import ABOUT, HEADS, AboutChat, read_stored, write_about
 from covalt_git.workspaces.foreign_commits import ForeignCommits, lookalikes
 from covalt_git.workspaces.snapshot import why_not_stored
@@ -219,12 +219,12 @@ class _Import:
 
     def _records(self, store: GitStore) -> dict[str, str]:
         """Return the records that belong to what comes in, each checked against its name."""
-        held = used_records.entries(store, self.source.refs.get(records.REF))
-        return used_records.used(store, held, used_records.messages(store, self.heads.values()))
+        held = records.entries(store, self.source.refs.get(records.REF))
+        return records.used(store, held, records.messages(store, self.heads.values()))
 
     def _write_refs(self, store: GitStore, kept: dict[str, str]) -> None:
         newest = max(store.read_commit(oid).time for oid in self.heads.values())
-        tip = used_records.write(store, kept, newest)
+        tip = records.write(store, kept, newest)
         if tip is not None:
             store.swap_ref(records.REF, None, tip)
         for name, oid in self.heads.items():

@@ -13,7 +13,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covalt_git.workspaces import records, used_records
+from covalt_git.workspaces import records
 from covalt_git.workspaces.chats import DELETED
 
 if TYPE_CHECKING:
@@ -97,13 +97,13 @@ def _drop_records(chat: ChatStore) -> int:
     """Let the records be only those that commits, calls and approvals lead to; return how many go."""
     store = chat.store
     tip = store.read_ref(records.REF)
-    held = used_records.entries(store, tip)
+    held = records.entries(store, tip)
     tips = [oid for oid in _tips(chat) if oid != tip and store.read_object(oid)[0] == b"commit"]
     stored = [call.model_dump_json() for call in chat.calls()]
     stored += [approval.model_dump_json() for approval in chat.approvals()]
-    texts = [*used_records.messages(store, tips), *stored]
-    used = used_records.used(store, held, texts)
+    texts = [*records.messages(store, tips), *stored]
+    used = records.used(store, held, texts)
     if len(used) == len(held):
         return 0
-    store.swap_ref(records.REF, tip, used_records.write(store, used, int(time.time())))
+    store.swap_ref(records.REF, tip, records.write(store, used, int(time.time())))
     return len(held) - len(used)

@@ -1,16 +1,21 @@
-"""Large parts of commit records, kept beside the commits in the tree of ``refs/covalt/records``.
+"""Large fields of commit records, stored in the tree of ``refs/covalt/records``.
 
-A field whose canonical JSON is longer than 16 KiB stands in the record as ``{"ref": "sha256:<hex>",
-"size": n}``; the bytes are the file ``<first two digits>/<hex>`` of that tree.  A small value which
-happens to look like such a reference is kept there too, so a reference is never mistaken.  They are
-fetched with ``git fetch <store> 'refs/covalt/*:refs/covalt/*'``.  In a clone without them history
-stays readable: the field shows the reference, or says that its bytes are not here.
+A field whose canonical JSON is longer than 16 KiB is ``{"ref": "sha256:<hex>", "size": n}`` in the
+record; its bytes are the file ``<first two digits>/<hex>`` of that tree.  A small value that looks
+like such a reference is stored there too, so that no value is mistaken for one.  The ref is fetched
+with ``git fetch <store> 'refs/covalt/*:refs/covalt/*'``.  In a clone without it history is readable:
+the field shows the reference, or that its bytes are missing.
+
+A fork, a deleted branch or a failed write can leave records that no commit needs.  To find the
+:func:`used` ones, commits are searched for any text that looks like a reference, and so is each
+record that is found: a large render plan may refer to another.
 """
 
 from __future__ import annotations
 
 import hashlib
-import time
+import re
+import time as clock
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,20 +23,33 @@ from covalt_git.errors import CovaltError
 from covalt_git.git_store import FILE, FOLDER, CommitObject, GitStore, TreeEntry
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import CallError, FileReference, RenderPlan
+from covalt_git.workspaces import trees
+from covalt_git.workspaces.commits import COMMITTER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from covalt_git.json_values import JsonObject
 
 REF = "refs/covalt/records"
 LARGE = 16 * 1024
 _CONTAINERS = ("call", "message")
+_REFERENCE = re.compile(r"sha256:([0-9a-f]{64})")
+_FOLDER = re.compile(rb"[0-9a-f]{2}")
+_DIGEST = re.compile(rb"[0-9a-f]{64}")
 
 
 class MissingRecordError(CovaltError):
-    """Bytes that a record refers to are not in the store."""
+    """The store does not hold the bytes of a reference."""
 
     code = "missing_record"
     http_status = 404
+
+
+class AlteredRecordError(CovaltError):
+    """The bytes of a record do not match its name."""
+
+    code = "altered_record"
 
 
 @dataclass(slots=True)
@@ -42,7 +60,7 @@ class Records:
     _new: dict[str, str] = field(default_factory=dict)
 
     def keep(self, content: bytes) -> FileReference:
-        """Keep ``content`` and return the reference to it; it is reachable after :meth:`save`."""
+        """Store ``content`` and return the reference to it; it is reachable after :meth:`save`."""
         digest = hashlib.sha256(content).hexdigest()
         self._new[digest] = self.store.write_blob(content)
         return FileReference(ref=f"sha256:{digest}", size=len(content))
@@ -64,36 +82,18 @@ class Records:
         return content
 
     def save(self) -> None:
-        """Put everything kept since the last time into the tree, and move the ref to it."""
-        if not self._new:
-            return
-        before = self.store.read_ref(REF)
-        root = {} if before is None else self._tree(self.store.read_commit(before).tree)
+        """Write the fields stored since the last call into the tree, and move the ref to it."""
         fresh = {digest: oid for digest, oid in self._new.items() if self._find(digest) is None}
         self._new.clear()
         if not fresh:
             return
-        for start in {digest[:2] for digest in fresh}:
-            held = root.get(start)
-            below = self._tree(held.oid) if held else {}
-            for digest, oid in fresh.items():
-                if digest.startswith(start):
-                    below[digest] = TreeEntry(digest.encode(), FILE, oid)
-            tree = self.store.write_tree(below.values())
-            root[start] = TreeEntry(start.encode(), FOLDER, tree)
-        commit = CommitObject(
-            tree=self.store.write_tree(root.values()),
-            parents=() if before is None else (before,),
-            author="covalt-git <covalt-git@covalt.invalid>",
-            committer="covalt-git <covalt-git@covalt.invalid>",
-            time=int(time.time()),
-            message="records: large fields of this chat's commits, by sha256\n",
-        )
-        if not self.store.swap_ref(REF, before, self.store.write_commit(commit)):
+        before = self.store.read_ref(REF)
+        after = _write_commit(self.store, fresh, int(clock.time()), before=before)
+        if not self.store.swap_ref(REF, before, after):
             raise CovaltError("somebody else wrote this chat's records", hint="try again")
 
     def spelled(self, record: JsonObject) -> bytes:
-        """Return the record as canonical JSON, its large fields kept here and referred to."""
+        """Return the record as canonical JSON, its large fields stored here and referred to."""
         line = canonical_json.dumps(record)
         # Then no field is large; and what looks like a reference has these letters.
         if len(line) <= LARGE and b'"ref":' not in line:
@@ -109,9 +109,9 @@ class Records:
         return small | self._shrink_fields(rest)
 
     def expand(self, record: Any) -> JsonObject:
-        """Return the record whole again, as far as this store holds its parts.
+        """Return the record with its large fields, as far as this store holds them.
 
-        Anything may stand in a record that somebody altered; what is no object stays as it is.
+        An altered record may hold any value; one that is no object stays as it is.
         """
         if not isinstance(record, dict):
             return {}
@@ -149,12 +149,82 @@ class Records:
         head = self.store.read_ref(REF)
         if head is None:
             return None
-        below = self._tree(self.store.read_commit(head).tree).get(digest[:2])
-        entry = self._tree(below.oid).get(digest) if below else None
-        return entry.oid if entry else None
+        found = trees.find(self.store, self.store.read_commit(head).tree, _path(digest))
+        return None if found is None else found.oid
 
-    def _tree(self, oid: str) -> dict[str, TreeEntry]:
-        return {entry.name.decode(): entry for entry in self.store.read_tree(oid)}
+
+def entries(store: GitStore, tip: str | None) -> dict[str, str]:
+    """Return the blob ids of the records of the commit ``tip``, by their sha256."""
+    found = {}
+    for folder in store.read_tree(store.read_commit(tip).tree) if tip is not None else ():
+        if folder.mode == FOLDER and _FOLDER.fullmatch(folder.name):
+            for entry in store.read_tree(folder.oid):
+                if entry.mode == FILE and _DIGEST.fullmatch(entry.name):
+                    found[entry.name.decode()] = entry.oid
+    return found
+
+
+def used(store: GitStore, stored: dict[str, str], texts: Iterable[str]) -> dict[str, str]:
+    """Return those of the records ``stored`` that the texts, such as commit messages, need.
+
+    Raises:
+        AlteredRecordError: when the bytes of one of them do not match its name.
+    """
+    found: dict[str, str] = {}
+    waiting = [digest for text in texts for digest in _references(text)]
+    while waiting:
+        digest = waiting.pop()
+        if digest in stored and digest not in found:
+            content = store.read_blob(stored[digest])
+            if hashlib.sha256(content).hexdigest() != digest:
+                raise AlteredRecordError(f"the record sha256:{digest} was altered")
+            found[digest] = stored[digest]
+            waiting += _references(content.decode("utf-8", "replace"))
+    return found
+
+
+def write(store: GitStore, records: dict[str, str], time: int) -> str | None:
+    """Store a commit of these records alone, dated ``time``; return its id, or None without any."""
+    return _write_commit(store, records, time) if records else None
+
+
+def messages(store: GitStore, tips: Iterable[str]) -> Iterator[str]:
+    """Yield the messages of all commits that ``tips`` reach."""
+    met = set()
+    waiting = list(tips)
+    while waiting:
+        oid = waiting.pop()
+        if oid not in met:
+            met.add(oid)
+            commit = store.read_commit(oid)
+            yield commit.message
+            waiting.extend(commit.parents)
+
+
+def _write_commit(
+    store: GitStore, records: dict[str, str], time: int, *, before: str | None = None
+) -> str:
+    """Store a commit of these records and of those of the commit ``before``; return its id."""
+    tree = None if before is None else store.read_commit(before).tree
+    edits = {_path(digest): TreeEntry(b"", FILE, oid) for digest, oid in records.items()}
+    return store.write_commit(
+        CommitObject(
+            tree=str(trees.edited(store, tree, edits)),
+            parents=() if before is None else (before,),
+            author=COMMITTER,
+            committer=COMMITTER,
+            time=time,
+            message="records: large fields of this chat's commits, by sha256\n",
+        )
+    )
+
+
+def _path(digest: str) -> str:
+    return f"{digest[:2]}/{digest}"
+
+
+def _references(text: str) -> list[str]:
+    return _REFERENCE.findall(text)
 
 
 def _looks_like_reference(value: Any) -> bool:
