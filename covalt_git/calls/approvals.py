@@ -21,7 +21,6 @@ from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import finished_call
-from covalt_git.workspaces.recovery import unfinished
 from covalt_git.workspaces.writing import some
 
 if TYPE_CHECKING:
@@ -168,7 +167,7 @@ class Approvals:
             decided = _decided(approval, "denied", self.engine.principal)
             if not writer.put_approval(decided, before=approval):
                 raise AlreadySettledError("somebody else settled it just now")
-            record = unfinished(call, "denied", f"{self.engine.principal.id} denied it")
+            record = commits.unfinished(call, "denied", f"{self.engine.principal.id} denied it")
             done = finished_call(chat.manifest(writer.finish_call(call, record)))
             assert done is not None
             return CallOutcome(done, error=record.error)

@@ -1,11 +1,14 @@
-"""Branches of a chat: which names are free, and renaming, deleting and getting back a branch.
+"""Branches of a chat: available names, renaming, deletion and restoration.
 
-A call that waits for a person is bound to its branch, which is what the person was shown.  So a
-branch keeps its name while a call waits on it, and is deleted with one only by force: the call then
-ends as an error, ``cancelled``, in the history that goes.
+A call that requires approval is bound to its branch, which the reviewer was shown.  So a branch keeps
+its name while a call is pending on it, and is deleted with one only by force: the call then ends as an
+error, ``cancelled``, in the history that is deleted.
 
-What only a deleted branch had stays reachable at ``refs/covalt/deleted/<uuid7>/<name>``, the id
-telling when, so that nobody's work hangs on one command.
+Commits that only a deleted branch had stay reachable at ``refs/covalt/deleted/<uuid7>/<name>``, whose
+id has the time.
+
+A rename changes two refs and maybe HEAD, which cannot change at once.  It is written down first, at
+``refs/covalt/rename``; each later step can be repeated, and the last removes the note.
 """
 
 from __future__ import annotations
@@ -16,19 +19,27 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.models.base import StrictModel
 from covalt_git.names import check_branch, new_id
-from covalt_git.workspaces import commits, renaming
-from covalt_git.workspaces.chats import DELETED, HEADS, MovedError
-from covalt_git.workspaces.recovery import unfinished
+from covalt_git.workspaces import commits
+from covalt_git.workspaces.chats import (
+    DELETED,
+    HEADS,
+    MovedError,
+    read_stored,
+    write_stored,
+)
 
 if TYPE_CHECKING:
+    from covalt_git.git_store import GitStore
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import Branch
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.writing import Writer
 
+RENAME = "refs/covalt/rename"
+
 
 class BranchExistsError(CovaltError):
-    """There is a branch of that name."""
+    """A branch with that name already exists."""
 
     code = "branch_exists"
     http_status = 409
@@ -63,6 +74,15 @@ class DeletedBranch(StrictModel):
     manifests: int
 
 
+class Rename(StrictModel):
+    """A rename that was decided: the commit that the branch is at, None before its first."""
+
+    v: int = 1
+    old: str
+    new: str
+    at: str | None = None
+
+
 def check_free(chat: ChatStore, name: str) -> None:
     """Make sure that a branch of that name can be made.
 
@@ -91,19 +111,61 @@ def free_name(chat: ChatStore, purpose: str) -> str:
 
 
 def rename(writer: Writer, old: str, new: str) -> Branch:
-    """Give a branch another name; the folder stays on it, if it was.
+    """Rename a branch; HEAD follows it.
 
     Raises:
         UnknownNameError: naming the nearest branch.
-        CallWaitsError: when a call waits on it.
-        BranchExistsError: when the name is taken.
+        CallWaitsError: when a call is pending on it.
+        BranchExistsError: when the new name exists.
+        MovedError: when a push came first; the branch has its old name.
     """
     chat = writer.chat
-    branch = chat.branch(old)
+    at = chat.branch(old).manifest_id
     _check_nothing_waits(chat, old, verb="renamed")
     check_free(chat, new)
-    renaming.rename(chat.store, renaming.Rename(old=old, new=new, at=branch.manifest_id))
+    decide_rename(chat.store, Rename(old=old, new=new, at=at))
     return chat.branch(new)
+
+
+def decide_rename(store: GitStore, rename: Rename) -> None:
+    """Write a rename down and finish it; a process killed before that has not begun it.
+
+    Raises:
+        MovedError: when a push came first; the branch has its old name.
+    """
+    note = write_stored(store, rename, f"rename: {rename.old} {rename.new}")
+    if not store.swap_ref(RENAME, None, note):
+        raise MovedError("somebody else renames a branch", hint="try again")
+    finish_rename(store)
+    if store.read_ref(HEADS + rename.old) is not None:
+        raise MovedError(f"the branch {rename.old!r} has moved", hint="try again")
+
+
+def finish_rename(store: GitStore) -> None:
+    """Complete the rename that was written down, if there is one.
+
+    If a push has moved the branch or taken the name since, nothing is renamed.
+    """
+    note = store.read_ref(RENAME)
+    if note is None:
+        return
+    rename = read_stored(store, note, Rename)
+    old, new = HEADS + rename.old, HEADS + rename.new
+    if rename.at is None or _has_both(store, old, new, rename.at):
+        if store.head() == old:
+            store.set_head(new)
+        if rename.at is not None:
+            store.swap_ref(old, rename.at, None)
+    if store.swap_ref(RENAME, note, None):
+        store.discard(note)
+
+
+def _has_both(store: GitStore, old: str, new: str, at: str) -> bool:
+    """Add the new name of a branch, and return whether it has both."""
+    if store.read_ref(old) not in {at, None}:
+        store.swap_ref(new, at, None)
+        return False
+    return store.read_ref(new) == at or store.swap_ref(new, None, at)
 
 
 def delete(writer: Writer, name: str, *, force: bool = False) -> DeletedBranch:
@@ -193,4 +255,4 @@ def _cancel(writer: Writer, call: PendingCall) -> None:
         ended = {"state": "expired", "decided_by": writer.by, "decided_at": commits.now()}
         writer.put_approval(approval.model_copy(update=ended), before=approval)
     message = f"the branch {call.branch!r} that it waited on was deleted"
-    writer.finish_call(call, unfinished(call, "cancelled", message))
+    writer.finish_call(call, commits.unfinished(call, "cancelled", message))

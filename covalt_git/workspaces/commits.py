@@ -28,12 +28,13 @@ from pydantic import ValidationError
 from covalt_git import timestamps
 from covalt_git.git_store import CommitObject
 from covalt_git.json_values import canonical_json
-from covalt_git.models.calls import RenderPlan
+from covalt_git.models.calls import CallError, RenderPlan
 from covalt_git.models.chats import WorkspaceManifest
-from covalt_git.models.commit_record import CommitRecord, Source
+from covalt_git.models.commit_record import CallRecord, CommitRecord, Source
 from covalt_git.text import display
 
 if TYPE_CHECKING:
+    from covalt_git.models.calls import PendingCall
     from covalt_git.workspaces.records import Records
 
 COMMITTER = "covalt-git <covalt-git@covalt.invalid>"
@@ -157,3 +158,17 @@ def _parse(message: str, records: Records) -> tuple[Any, CommitRecord | None, di
     except (canonical_json.NotJsonError, ValidationError):
         return None, None, {}
     return source, record, trailers
+
+
+def unfinished(call: PendingCall, code: str, message: str) -> CallRecord:
+    """Return the record of a call that ended before its tool did."""
+    return CallRecord(
+        tool_id=call.tool_id,
+        args=call.args,
+        status="error",
+        error=CallError(code=code, message=message),
+        started_at=call.started_at,
+        finished_at=now(),
+        toolset=call.toolset,
+        execution_id=call.execution_id,
+    )

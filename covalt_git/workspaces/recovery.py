@@ -6,9 +6,7 @@ import contextlib
 import stat
 from typing import TYPE_CHECKING
 
-from covalt_git.models.calls import CallError
-from covalt_git.models.commit_record import CallRecord
-from covalt_git.workspaces import commits, renaming
+from covalt_git.workspaces import branches, commits
 from covalt_git.workspaces.chats import DELETED, HEADS
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
     if unclean:
         _make_private(chat.folder)
         chat.store.catch_up(aside=DELETED)
-        renaming.finish(chat.store)
+        branches.finish_rename(chat.store)
         writer.folder.clear_staging()
     else:
         chat.store.refresh()
@@ -50,7 +48,7 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
             writer.folder.remove_stand_in()
             seen = writer.look() if chat.active_branch() == call.branch else None
             message = "the process that ran it ended before the tool did"
-            writer.finish_call(call, unfinished(call, "interrupted", message), seen=seen)
+            writer.finish_call(call, commits.unfinished(call, "interrupted", message), seen=seen)
         elif call.execution_id is not None:
             _settle(writer, call, chat.approval(call.execution_id))
     if unclean:
@@ -75,20 +73,6 @@ def _expire_left(writer: Writer) -> None:
             writer.put_approval(_expired(approval), before=approval)
 
 
-def unfinished(call: PendingCall, code: str, message: str, *, hint: str = "") -> CallRecord:
-    """Return the record of a call that never came to its end."""
-    return CallRecord(
-        tool_id=call.tool_id,
-        args=call.args,
-        status="error",
-        error=CallError(code=code, message=message, hint=hint),
-        started_at=call.started_at,
-        finished_at=commits.now(),
-        toolset=call.toolset,
-        execution_id=call.execution_id,
-    )
-
-
 def _settle(writer: Writer, call: PendingCall, approval: Approval | None) -> None:
     """Record a waiting call whose approval can no longer come."""
     if approval is not None and approval.state == "pending":
@@ -98,7 +82,7 @@ def _settle(writer: Writer, call: PendingCall, approval: Approval | None) -> Non
         approval = _expired(approval)
     state = "lost" if approval is None else approval.state
     code, message = _ENDINGS.get(state, _ENDINGS["lost"])
-    writer.finish_call(call, unfinished(call, code, message))
+    writer.finish_call(call, commits.unfinished(call, code, message))
 
 
 def _expired(approval: Approval) -> Approval:

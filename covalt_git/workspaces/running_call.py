@@ -1,15 +1,15 @@
-"""The call that runs in a chat: one file beside the refs, written before the call acts.
+"""Note of the call that runs in a chat: a file of the store, written before the tool runs.
 
-A chat has one writer, so that one call runs in it; and of each the note is on the disk before anything
-of it happens.  A file that is written over costs one flush, where a ref and the object that it leads to
-would cost nine.  Its first line is the SHA-256 of the call and, after a space, the call in canonical
-JSON; one that is empty, or is not what its digest says, as after a power cut, notes no call.
+A chat has one writer, so that it has one running call, and the note of it is on the disk before the
+tool changes anything.  To write over one file costs one fsync; a ref and its object would cost several.
+The first line is the SHA-256 of the call and, after a space, the call in canonical JSON.  A line that
+is empty, or that does not match its digest, as after a power cut, notes no call.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import os
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -28,73 +28,60 @@ _LARGE = 1 << 16
 
 
 def put(store: Path, call: PendingCall, *, durable: bool) -> None:
-    """Write down that a call runs; only whoever holds the chat's lock may, as with :func:`forget`."""
+    """Write the note of a call; only the holder of the chat's lock may, as with :func:`forget`."""
     line = canonical_json.dumps(call.model_dump(mode="json", exclude_none=True))
     path = store / NAME
-    is_new = False
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        handle, is_new = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644), True
-    with os.fdopen(handle, "wb", buffering=0) as file:
-        unwritten = memoryview(b"%s %s\n" % (_digest(line), line))
-        while unwritten:
-            unwritten = unwritten[file.write(unwritten) :]
+    is_new = not path.exists()
+    with path.open("xb" if is_new else "r+b") as file:
+        file.write(b"%s %s\n" % (_digest(line), line))
+        file.flush()
         if durable:
-            fsync_data(handle)
+            fsync_data(file.fileno())
     if is_new and durable:
         fsync(store)
 
 
 def forget(store: Path, call_id: str) -> None:
-    """Note no call any more, if that one is noted.
+    """Erase the note, if it is of that call.
 
-    It may be there again after a power cut: whoever finds it then finds its commit, too.
+    A power cut may bring it back; the next holder of the lock then finds the commit of the call, too.
     """
-    noted = _noted(store)
-    if noted is None or noted.get("id") != call_id:
+    call = _read(store)
+    if call is None or call.get("id") != call_id:
         return
-    handle = os.open(store / NAME, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(handle, b"\n")
-        if os.fstat(handle).st_size > _LARGE:
-            os.ftruncate(handle, 0)
-    finally:
-        os.close(handle)
+    path = store / NAME
+    with path.open("r+b") as file:
+        file.write(b"\n")
+        if path.stat().st_size > _LARGE:
+            file.truncate(0)
 
 
 def is_noted(store: Path) -> bool:
-    """Tell whether there is a note, without reading it."""
-    try:
-        with open(f"{store}/{NAME}", "rb", buffering=0) as file:  # noqa: PTH123 - as below
-            return file.read(1) not in {b"", b"\n"}
-    except OSError:
-        return False
+    """Return whether there is a note, without reading it all."""
+    with contextlib.suppress(OSError), (store / NAME).open("rb") as file:
+        return file.read(1) not in {b"", b"\n"}
+    return False
 
 
 def read(store: Path) -> PendingCall | None:
-    """Return the call that runs, or ran when its process ended."""
-    noted = _noted(store)
+    """Return the call that runs, or that ran when its process ended."""
+    call = _read(store)
     try:
-        return None if noted is None else PendingCall.model_validate(noted)
-    except ValidationError:  # by another version of ours
+        return None if call is None else PendingCall.model_validate(call)
+    except ValidationError:  # another version wrote it
         return None
 
 
-def _noted(store: Path) -> JsonObject | None:
-    path = f"{store}/{NAME}"
-    if not os.access(path, os.F_OK):  # as mostly, and quicker told than by an error
-        return None
+def _read(store: Path) -> JsonObject | None:
     try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - Path's takes twice as long
-            content = file.readall()
+        content = (store / NAME).read_bytes()
     except FileNotFoundError:
         return None
     digest, _, line = content.partition(b"\n")[0].partition(b" ")
     if digest != _digest(line):
         return None
-    noted: JsonObject = canonical_json.loads(line)  # it was written whole, and so it is JSON
-    return noted
+    call: JsonObject = canonical_json.loads(line)  # the digest shows that it is complete
+    return call
 
 
 def _digest(line: bytes) -> bytes:

@@ -28,8 +28,8 @@ from covalt_git.models.tool_lock import ToolLock
 from covalt_git.problems.explain import titles
 from covalt_git.toolsets.update_lock import _Note
 from covalt_git.workspaces import recovery
+from covalt_git.workspaces.branches import Rename
 from covalt_git.workspaces.chats import AboutChat
-from covalt_git.workspaces.renaming import Rename
 from covalt_git.workspaces.switching import Journal
 from covalt_server.api import errors
 from covalt_server.api.openapi import document

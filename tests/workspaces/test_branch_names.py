@@ -10,15 +10,15 @@ from covalt_git.conversations.commit_names import resolve
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.calls import Approval
 from covalt_git.names import BadNameError, new_id
-from covalt_git.workspaces import branches, renaming
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.branches import (
     ActiveBranchError,
     BranchExistsError,
     CallWaitsError,
     OnlyThereError,
+    Rename,
 )
 from covalt_git.workspaces.chats import MovedError, finished_call, write_stored
-from covalt_git.workspaces.renaming import Rename
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     DIGEST,
@@ -170,7 +170,7 @@ def test_a_rename_is_finished_wherever_its_process_died(
     store = three.store
     with dying(three):
         note = write_stored(store, Rename(old=name, new="new", at=at), "rename")
-        assert store.swap_ref(renaming.REF, None, note)
+        assert store.swap_ref(branches.RENAME, None, note)
         if steps >= STEPS.index("named"):
             assert store.swap_ref("refs/heads/new", None, at)
         if steps >= STEPS.index("moved") and active:
@@ -183,14 +183,14 @@ def test_a_rename_is_finished_wherever_its_process_died(
     assert three.branch("new").manifest_id == at
     assert three.branch("new").active is active
     assert name not in names(three)
-    assert store.read_ref(renaming.REF) is None
+    assert store.read_ref(branches.RENAME) is None
     assert fsck(three) == ""
 
 
 def test_a_rename_that_a_push_overtook_is_not_made(three: ChatStore) -> None:
     idea, main = three.branch("idea").manifest_id, three.branch("main").manifest_id
     with writing(three), pytest.raises(MovedError):
-        renaming.rename(three.store, Rename(old="idea", new="new", at=main))
+        branches.decide_rename(three.store, Rename(old="idea", new="new", at=main))
 
     assert three.branch("idea").manifest_id == idea
     assert names(three) == ["idea", "main", "same"]
