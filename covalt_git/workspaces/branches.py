@@ -67,7 +67,7 @@ class OnlyThereError(CovaltError):
 
 
 class DeletedBranch(StrictModel):
-    """A branch that was deleted; ``manifests`` counts those that no branch has any more."""
+    """A deleted branch; ``manifests`` is the number of commits that no other branch has."""
 
     name: str
     manifest_id: str
@@ -84,11 +84,11 @@ class Rename(StrictModel):
 
 
 def check_free(chat: ChatStore, name: str) -> None:
-    """Make sure that a branch of that name can be made.
+    """Check that a branch with that name can be created.
 
     Raises:
-        BadNameError: when no branch can have it.
-        BranchExistsError: when one has it, or one that git cannot have beside it.
+        BadNameError: when the name is not valid.
+        BranchExistsError: when it exists, or a branch whose name is a folder of this one or the reverse.
     """
     check_branch(name)
     names = [*chat.store.rivals(HEADS, name), *chat.unborn_branches()]
@@ -135,7 +135,7 @@ def decide_rename(store: GitStore, rename: Rename) -> None:
     """
     note = write_stored(store, rename, f"rename: {rename.old} {rename.new}")
     if not store.swap_ref(RENAME, None, note):
-        raise MovedError("somebody else renames a branch", hint="try again")
+        raise MovedError("another process renames a branch", hint="try again")
     finish_rename(store)
     if store.read_ref(HEADS + rename.old) is not None:
         raise MovedError(f"the branch {rename.old!r} has moved", hint="try again")
@@ -169,13 +169,13 @@ def _has_both(store: GitStore, old: str, new: str, at: str) -> bool:
 
 
 def delete(writer: Writer, name: str, *, force: bool = False) -> DeletedBranch:
-    """Delete a branch; by ``force`` also one whose work no other has, or on which a call waits.
+    """Delete a branch; with ``force`` also one with commits of its own, or with a pending call.
 
     Raises:
         UnknownNameError: naming the nearest branch.
         ActiveBranchError: when the folder is on it.
-        CallWaitsError: when a call waits on it.
-        OnlyThereError: when it has manifests that no other branch has.
+        CallWaitsError: when a call is pending on it.
+        OnlyThereError: when it has commits that no other branch has.
     """
     chat = writer.chat
     if chat.branch(name).active:
@@ -201,7 +201,7 @@ def delete(writer: Writer, name: str, *, force: bool = False) -> DeletedBranch:
 
 
 def deleted(chat: ChatStore) -> list[DeletedBranch]:
-    """Return the deleted branches whose work no branch has, the last one first."""
+    """Return the deleted branches with commits that no branch has, the last one first."""
     had = chat.reachable()
     refs = reversed(chat.store.refs(DELETED).items())
     return [
@@ -248,7 +248,7 @@ def _check_nothing_waits(chat: ChatStore, name: str, *, verb: str) -> None:
 
 
 def _cancel(writer: Writer, call: PendingCall) -> None:
-    """End a call that waits on a branch which is about to go."""
+    """End a call that is pending on a branch which will be deleted."""
     chat = writer.chat
     approval = None if call.execution_id is None else chat.approval(call.execution_id)
     if approval is not None and approval.state == "pending":

@@ -35,7 +35,7 @@ from covalt_git.models.chats import (
 from covalt_git.models.commit_record import CommitRecord, WorkspaceNotes
 from covalt_git.workspaces import commits, running_call, trees
 from covalt_git.workspaces.foreign_commits import ForeignCommits
-from covalt_git.workspaces.records import Records
+from covalt_git.workspaces.records import COMMITTER, Records
 from covalt_git.workspaces.snapshot import Snapshot, take
 from covalt_git.workspaces.trees import FolderState
 
@@ -432,7 +432,7 @@ def write_stored(store: GitStore, value: StrictModel, subject: str) -> str:
     text, about = _stored(value, subject), None
     with contextlib.suppress(BrokenStoreError):
         about = store.read_ref(ABOUT)
-    return store.write_note(text, of=about, author=commits.COMMITTER, time=int(time.time()))
+    return store.write_note(text, of=about, author=COMMITTER, time=int(time.time()))
 
 
 def _stored(value: StrictModel, subject: str) -> str:

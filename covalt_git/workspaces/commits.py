@@ -32,12 +32,12 @@ from covalt_git.models.calls import CallError, RenderPlan
 from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.commit_record import CallRecord, CommitRecord, Source
 from covalt_git.text import display
+from covalt_git.workspaces.records import COMMITTER
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import PendingCall
     from covalt_git.workspaces.records import Records
 
-COMMITTER = "covalt-git <covalt-git@covalt.invalid>"
 _SOURCES: tuple[str, ...] = get_args(Source)
 _SOURCE_TRAILER = "Covalt-Source: "
 _MAX_SUBJECT = 100

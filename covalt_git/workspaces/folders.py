@@ -1,7 +1,7 @@
-"""A folder reached by directory handles, so that no link can lead a read or a write elsewhere.
+"""Folder that is accessed by directory handles, so that no link leads a read or a write elsewhere.
 
-Every path is walked element by element from an open handle with ``O_NOFOLLOW``; a link that a tool
-puts in the way makes the walk fail, it is never followed.
+Each path is opened element by element from an open handle with ``O_NOFOLLOW``.  A link that a tool
+puts in the way is never followed: the access fails.
 """
 
 from __future__ import annotations
@@ -26,16 +26,13 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
-
-_NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
-
-
 _CHANGED = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}
+_NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST}
 
 
 @contextlib.contextmanager
 def unless_changed() -> Iterator[None]:
-    """Leave it at that where, on the way, a folder is gone or something else is in its place."""
+    """Ignore the error that a folder of the path is gone, or was replaced by another kind of file."""
     try:
         yield
     except OSError as error:
@@ -44,7 +41,7 @@ def unless_changed() -> Iterator[None]:
 
 
 class TooLargeError(Exception):
-    """A file has more bytes than were to be read."""
+    """A file has more bytes than the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +85,9 @@ class Folder:
                 os.close(handle)
 
     def state(self, path: str, object_format: str, *, size: int | None = None) -> FileState | None:
-        """Return what stands at ``path`` as git would name it; None where no file or link does.
+        """Return git's mode and id of the file or link at ``path``, or None.
 
-        A file of another ``size`` is not read, and None.
+        With ``size``, a file of another size is not read, and None is returned.
         """
         try:
             with self.parent_of(path) as (parent, name):
@@ -106,7 +103,7 @@ class Folder:
         return FileState(mode=mode_of(status.st_mode), oid=blob_id(content, object_format))
 
     def is_free(self, path: str) -> bool:
-        """Tell whether nothing stands at ``path``, nor a file or link where a folder above it goes."""
+        """Return whether ``path`` does not exist, and no file or link is in the place of a folder above."""
         try:
             with self.parent_of(path) as (parent, name):
                 os.lstat(name, dir_fd=parent)
@@ -117,7 +114,7 @@ class Folder:
         return False
 
     def is_folder(self, path: str) -> bool:
-        """Tell whether a folder stands at ``path``."""
+        """Return whether there is a folder at ``path``."""
         try:
             with self.parent_of(f"{path}/."):
                 return True
@@ -135,51 +132,34 @@ class Folder:
                 return
             yield Folder(handle)
 
-    def missing_above(self, path: str, leaving: Container[str] = ()) -> str:
-        """Return the first of the folders above ``path`` in whose place nothing stands, or nothing.
+    def move_in(self, file: Path, path: str) -> set[str]:
+        """Rename a file to ``path``, and create the folders above it.
 
-        Where something is ``leaving``, nothing will stand.
+        Return the folders that have new names.
         """
-        for at, letter in enumerate(path):
-            if letter == "/" and (path[:at] in leaving or self.is_free(path[:at])):
-                return path[:at]
-        return ""
-
-    def move_in(self, made: Path, path: str) -> set[str]:
-        """Put what was made elsewhere at ``path``, making the folders above it.
-
-        Return the folders in which there are new names.
-        """
-        missing = self.missing_above(path)
+        nearest = self.nearest(path)
         with self.parent_of(path, create=True) as (parent, name):
-            os.rename(made, name, dst_dir_fd=parent)
-        changed = {above := path.rpartition("/")[0]}
-        while missing and len(above) >= len(missing):
-            above = above.rpartition("/")[0]
-            changed.add(above)
-        return changed
+            os.rename(file, name, dst_dir_fd=parent)
+        return {above for above in ("", *folders_above(path)) if len(above) >= len(nearest)}
 
     def nearest(self, path: str) -> str:
-        """Return the deepest folder above ``path`` that is there."""
+        """Return the deepest folder above ``path`` that exists."""
         above = path.rpartition("/")[0]
         while above and not self.is_folder(above):
             above = above.rpartition("/")[0]
         return above
 
     def remove(self, path: str, *, but: Container[str] = ()) -> None:
-        """Remove the file or link at ``path``, then the folders above it that are empty now.
+        """Remove the file or link at ``path``, then the folders above it that are empty, except ``but``.
 
-        Those of ``but`` stay.  Somebody else may have been faster, and made a folder of the name.
+        A path that is gone, or that was replaced by a folder, is left as it is.
         """
         with unless_changed(), self.parent_of(path) as (parent, name):
             os.unlink(name, dir_fd=parent)
         self.remove_empty(path.rpartition("/")[0], but=but)
 
     def remove_empty(self, path: str, *, but: Container[str] = ()) -> None:
-        """Remove the folder at ``path`` and those above it, as far as they are there and empty.
-
-        Those of ``but`` stay, and what is above them.
-        """
+        """Remove the folder at ``path`` and those above it, up to one that is not empty or in ``but``."""
         while path and path not in but:
             try:
                 with self.parent_of(path) as (parent, name):
@@ -187,7 +167,7 @@ class Folder:
             except FileNotFoundError:
                 pass
             except OSError as error:
-                if error.errno in _NOT_EMPTY:
+                if error.errno in _NOT_EMPTY | _CHANGED:
                     return
                 raise
             path = path.rpartition("/")[0]
@@ -202,17 +182,22 @@ class Folder:
                     os.fsync(folder.handle)
 
     def make(self, path: str) -> bool:
-        """Make the folder at ``path`` and those above it; return whether it is there then.
+        """Create the folder at ``path`` and those above it; return whether it exists then.
 
-        Somebody else may have put something in the place of one of them.
+        It does not if another kind of file is in the place of one of them.
         """
         with unless_changed(), self.parent_of(f"{path}/.", create=True):
             return True
         return False
 
 
+def folders_above(path: str) -> set[str]:
+    """Return the folders above a path, without the root."""
+    return {path[:at] for at, letter in enumerate(path) if letter == "/"}
+
+
 def create(name: str, mode: int, content: bytes, *, parent: int | None = None) -> None:
-    """Make a file or link where nothing stands; ``name`` is a path, or a name in ``parent``."""
+    """Create a file or link; ``name`` is a path, or a name in ``parent``, that does not exist."""
     if mode == LINK:
         os.symlink(os.fsdecode(content), name, dir_fd=parent)
         return

@@ -24,7 +24,6 @@ from covalt_git.git_store import FILE, FOLDER, CommitObject, GitStore, TreeEntry
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import CallError, FileReference, RenderPlan
 from covalt_git.workspaces import trees
-from covalt_git.workspaces.commits import COMMITTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
 REF = "refs/covalt/records"
 LARGE = 16 * 1024
+COMMITTER = "covalt-git <covalt-git@covalt.invalid>"
 _CONTAINERS = ("call", "message")
 _REFERENCE = re.compile(r"sha256:([0-9a-f]{64})")
 _FOLDER = re.compile(rb"[0-9a-f]{2}")
@@ -90,7 +90,7 @@ class Records:
         before = self.store.read_ref(REF)
         after = _write_commit(self.store, fresh, int(clock.time()), before=before)
         if not self.store.swap_ref(REF, before, after):
-            raise CovaltError("somebody else wrote this chat's records", hint="try again")
+            raise CovaltError("another process wrote this chat's records", hint="try again")
 
     def spelled(self, record: JsonObject) -> bytes:
         """Return the record as canonical JSON, its large fields stored here and referred to."""
@@ -142,7 +142,7 @@ class Records:
         try:
             content = self.content(reference)
         except MissingRecordError as error:
-            return _stand_in(name, reference, error)
+            return _placeholder(name, reference, error)
         return canonical_json.loads(content)
 
     def _find(self, digest: str) -> str | None:
@@ -231,7 +231,7 @@ def _looks_like_reference(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() == {"ref", "size"}
 
 
-def _stand_in(name: str, reference: FileReference, error: MissingRecordError) -> Any:
+def _placeholder(name: str, reference: FileReference, error: MissingRecordError) -> Any:
     """Return what the field of that name shows while its bytes are not in this store."""
     missing = f"{error.message}: {reference.size} bytes"
     match name:

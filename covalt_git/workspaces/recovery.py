@@ -1,4 +1,4 @@
-"""Finishing what a process that died had begun, before anything else happens in a chat."""
+"""Recovery of a chat: completion of what a killed process left, before the next writer begins."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _ENDINGS = {
 
 
 def recover(writer: Writer, *, unclean: bool = True) -> None:
-    """Bring a chat to where it can go on: locks, branches, folder, calls, approvals, in that order.
+    """Recover the locks, branches, folder, calls and approvals of a chat, in that order.
 
-    A call that was running is recorded as an error, with what it had changed; a waiting one whose
-    approval can no longer come is recorded, too.  Locks, files, renames, approvals of no call and what
-    a power cut took along are looked for where the last writer's end was ``unclean``.  Only whoever
-    holds the chat's lock may.
+    A call that was running is recorded as an error, with what it had changed.  A pending call whose
+    approval was decided or has expired is recorded, too.  Stale locks, temporary files, renames and
+    approvals without a call can exist only if the last writer's end was ``unclean``.  Only the
+    holder of the chat's lock may call this.
     """
     chat = writer.chat
     if unclean:
@@ -45,7 +45,7 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
         if _is_committed(chat, call) or _is_without_branch(chat, call):
             writer.drop_call(call.id)
         elif call.status == "running":
-            writer.folder.remove_stand_in()
+            writer.folder.remove_non_folder()
             seen = writer.look() if chat.active_branch() == call.branch else None
             message = "the process that ran it ended before the tool did"
             writer.finish_call(call, commits.unfinished(call, "interrupted", message), seen=seen)
@@ -65,16 +65,16 @@ def _make_private(folder: Path) -> None:
 
 
 def _expire_left(writer: Writer) -> None:
-    """Let no approval wait whose call is gone."""
+    """Expire the pending approvals whose call is gone."""
     pending = [approval for approval in writer.chat.approvals() if approval.state == "pending"]
-    asked = {call.execution_id for call in writer.chat.calls()} if pending else set()
+    awaited = {call.execution_id for call in writer.chat.calls()} if pending else set()
     for approval in pending:
-        if approval.execution_id not in asked:
+        if approval.execution_id not in awaited:
             writer.put_approval(_expired(approval), before=approval)
 
 
 def _settle(writer: Writer, call: PendingCall, approval: Approval | None) -> None:
-    """Record a waiting call whose approval can no longer come."""
+    """Record a pending call whose approval was decided or has expired."""
     if approval is not None and approval.state == "pending":
         if approval.expires_at > commits.now():
             return
@@ -90,7 +90,7 @@ def _expired(approval: Approval) -> Approval:
 
 
 def _is_without_branch(chat: ChatStore, call: PendingCall) -> bool:
-    """Tell whether a running call's branch is gone: it had ended, or nobody could have removed that."""
+    """Return whether a running call's branch is gone: only the branch of an ended call can be removed."""
     gone = chat.store.read_ref(HEADS + call.branch) is None
     return call.status == "running" and call.base is not None and gone
 

@@ -33,7 +33,7 @@ from covalt_git.paths import check_path, typed
 from covalt_git.system.atomic_write import fsync, fsync_many, fsync_tree
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.chats import HEADS, MovedError
-from covalt_git.workspaces.folders import Folder, create, unless_changed
+from covalt_git.workspaces.folders import Folder, create, folders_above, unless_changed
 from covalt_git.workspaces.snapshot import link_stays_inside
 from covalt_git.workspaces.stat_cache import doubt
 from covalt_git.workspaces.trees import FolderState
@@ -120,7 +120,7 @@ class Switch:
         blocking = set(left_in_place)
         folders = set(self.new.empty_folders) - set(self.old.empty_folders)
         for path in sorted(arriving.keys() | folders) if blocking else ():
-            in_the_way = blocking & {path, *_folders_above(path)}
+            in_the_way = blocking & {path, *folders_above(path)}
             if path in arriving:
                 in_the_way |= {other for other in blocking if other.startswith(f"{path}/")}
             for other in sorted(in_the_way):
@@ -157,7 +157,7 @@ class Switch:
         The names are not fsynced.
         """
         changed: set[str] = set()
-        stay = set[str]().union(*map(_folders_above, self.staged))
+        stay = set[str]().union(*map(folders_above, self.staged))
         with Folder.opened(self.folder) as root:
             for path, was, now in self.differences:
                 if now is None:
@@ -170,7 +170,7 @@ class Switch:
                     changed |= self._put(root, path, was, now)
             for path in self.new.empty_folders:
                 if root.is_free(path):
-                    changed |= {"", path, *_folders_above(path)}
+                    changed |= {"", path, *folders_above(path)}
                     if not root.make(path):
                         self.edited.append(path)
         return changed
@@ -236,10 +236,6 @@ def stage(staging: Path, mode: int, content: bytes) -> Path:
     return path
 
 
-def _folders_above(path: str) -> set[str]:
-    return {path[:at] for at, letter in enumerate(path) if letter == "/"}
-
-
 @dataclass(frozen=True, slots=True)
 class WorkingFolder:
     """The folder in which tools and users work; only the holder of the chat's lock switches it."""
@@ -283,7 +279,7 @@ class WorkingFolder:
             )
         return True
 
-    def remove_stand_in(self) -> None:
+    def remove_non_folder(self) -> None:
         """Remove a file or link that a tool put in the place of the workspace."""
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISDIR(self.chat.workspace.lstat().st_mode):
@@ -405,8 +401,8 @@ class WorkingFolder:
             return None
         except ValidationError:
             raise CovaltError(
-                f"{self.journal} is not a journal of ours",
-                hint=f"look at it, then remove it: rm {self.journal}",
+                f"{self.journal} is not a switch journal",
+                hint=f"inspect it, then remove it: rm {self.journal}",
             ) from None
 
     def roll_forward(self) -> None:

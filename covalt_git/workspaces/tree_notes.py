@@ -1,4 +1,4 @@
-"""What a record says of a workspace that was made of trees, as a snapshot of its folder would."""
+"""Workspace notes of a commit that is made from trees, equal to those of a scan of its files."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
 
 def notes(
-    store: GitStore, seen: WorkspaceNotes, before: str | None, after: FolderState
+    store: GitStore, scanned: WorkspaceNotes, before: str | None, after: FolderState
 ) -> WorkspaceNotes:
-    """Return the notes of a folder that was ``seen`` at the tree ``before`` and comes to ``after``.
+    """Return the notes of a folder that was ``scanned`` at the tree ``before`` and goes to ``after``.
 
-    What could not be stored stays in place.  Names are judged only where some came or went.
+    Files that could not be stored stay in place.  Names are checked only in folders with changes.
     """
     changed = {
         above
         for path in trees.changed_paths(store, before, after.tree)
         for above in ("", *_ways(path.rpartition("/")[0]))
     }
-    kept = [note for note in seen.unportable if note.path.rpartition("/")[0] not in changed]
+    same = [note for note in scanned.unportable if note.path.rpartition("/")[0] not in changed]
     fresh = [note for folder in changed for note in _unportable(store, after.tree, folder)]
     return WorkspaceNotes(
         empty_folders=after.empty_folders,
-        not_stored=seen.not_stored,
-        unportable=tuple(sorted([*kept, *fresh], key=lambda note: note.path)),
+        not_stored=scanned.not_stored,
+        unportable=tuple(sorted([*same, *fresh], key=lambda note: note.path)),
     )
 
 
 def still_empty(store: GitStore, tree: str | None, folders: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the folders that can stand, with nothing in them, beside the files of a tree."""
+    """Return those of the folders that stay empty with the files of a tree."""
     wanted = set(folders)
     above = {way for path in wanted for way in _ways(path) if way != path}
     return tuple(path for path in sorted(wanted - above) if _has_room(store, tree, path))
@@ -67,5 +67,5 @@ def _note(folder: str, name: str, reason: str) -> PathNote:
 
 
 def _ways(path: str) -> Iterator[str]:
-    """Yield the folders on the way to a path, and the path."""
+    """Yield the folders above a path, and the path."""
     return itertools.accumulate(path.split("/"), lambda above, name: f"{above}/{name}")

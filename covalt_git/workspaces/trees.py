@@ -1,6 +1,6 @@
 """Trees of a workspace: reading, comparing and editing them without reading equal or untouched parts.
 
-Paths use ``/``.  None stands for the empty tree.
+Paths use ``/``.  The empty tree is None.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EMPTY = frozenset(
         "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
     }
 )
-"""Git's empty tree in either hash; everywhere else in this package None stands for it."""
+"""Git's empty tree in either hash, which everywhere else in this package is None."""
 
 Difference = tuple[str, TreeEntry | None, TreeEntry | None]
 """A path, and its file or link in each of two trees, or None."""

@@ -203,7 +203,7 @@ def test_journal_that_is_not_ours_is_named_and_nothing_is_touched(chat: ChatStor
     upload(chat, "a", b"1")
     (chat.folder / "switch.json").write_text('{"v": 1, "from": "x"}')
 
-    with pytest.raises(CovaltError, match="is not a journal of ours") as caught:
+    with pytest.raises(CovaltError, match="is not a switch journal") as caught:
         save(chat)
     assert f"rm {chat.folder / 'switch.json'}" in caught.value.hint
     assert layout_of(chat.workspace) == {"a": ("file", b"1")}
