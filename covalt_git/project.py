@@ -5,7 +5,7 @@ What makes calls is loaded when it is asked for: most commands only look, and ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from covalt_git.access import Principal
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine
     from covalt_git.index.index import Index
     from covalt_git.models.project_config import ProjectConfig
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chats import ChatMemory, ChatStore
     from covalt_git.workspaces.registry import Chats, OneChat
     from covalt_git.workspaces.writing import Writer
 
@@ -45,6 +45,8 @@ class Project:
     """The one chat that there is for the principal; else a person has all, and an agent its own."""
     told: Callable[[int, int], None] = ignore_progress
     """Hears how far the index is when it reads toolsets: how many it has, and how many there are."""
+    chat_memories: dict[str, ChatMemory] = field(default_factory=dict, compare=False, repr=False)
+    """What the process remembers of chats, by their ids."""
 
     @classmethod
     def open(cls, start: Path, *, role: str | None = None) -> Self:
@@ -69,7 +71,7 @@ class Project:
 
         maker = None if self.principal.id == PERSON else self.principal.id
         folder = self.root / "data" / "chats"
-        return Chats(folder, self.config.workspace, maker, self.only_chat)
+        return Chats(folder, self.config.workspace, maker, self.only_chat, self.chat_memories)
 
     @property
     def catalog(self) -> Catalog:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chats import ChatStore
 
 _FEWEST_DIGITS = 4
-_MOST_STEPS = 1 << 16
-_STEPS: dict[tuple[str, bool], _Step] = {}
 
 
 class MessageExistsError(CovaltError):
@@ -326,23 +324,15 @@ def of_call(chat: ChatStore, text: str) -> str:
 
 
 def _step(chat: ChatStore, oid: str) -> _Step:
-    """Return what the conversation needs of a manifest; what was read of an object stays true."""
-    key = (oid, oid in chat.foreign)
-    found = _STEPS.get(key)
-    if found is None:
-        manifest = chat.manifest(oid)
-        source, message_id = manifest.source, manifest.message_id
-        if source == "message" and manifest.record.message is None:
-            source = "push"  # somebody's own commit in our clothes
-        if source == "message":
-            message_id = manifest.record.id
-        if len(_STEPS) == _MOST_STEPS:
-            _STEPS.clear()
-        made = manifest.created_at, manifest.record.id
-        found = _STEPS[key] = _Step(manifest.parent_id, source, message_id, made)
-    if found.parent is not None:
-        chat.foreign.cover((found.parent,))
-    return found
+    """Return the part of a manifest that the conversation needs."""
+    manifest = chat.manifest(oid)
+    source, message_id = manifest.source, manifest.message_id
+    if source == "message" and manifest.record.message is None:
+        source = "push"  # a commit of git's with the trailers of a message
+    if source == "message":
+        message_id = manifest.record.id
+    made = manifest.created_at, manifest.record.id
+    return _Step(manifest.parent_id, source, message_id, made)
 
 
 def _ref(chat: ChatStore, oid: str) -> str | None:

@@ -1,19 +1,12 @@
-"""Git's objects and refs in a bare store, on dulwich's plumbing: the only package that knows dulwich.
+"""Git objects, packs and refs of bare stores: the only package that imports dulwich.
 
-It owns reading and durable writing of blobs, trees, commits, notes and refs, and nothing of what
-they mean to a chat.  Objects, packs and their indexes are written to a temporary name, flushed, by
-themselves or in a log, and renamed, so that a name never stands for half of one; refs move by
-compare-and-swap only.  Deltas,
-trees and patches are dulwich's; finding, reading and packing objects is ours, where dulwich takes
-three to ten times as long.  Formats: git's ``gitformat-loose(5)``, ``gitformat-pack(5)``,
-``git-commit-tree(1)``.
+It reads and durably writes blobs, trees, commits and refs, and knows nothing of what they mean to a
+chat.  dulwich parses objects, packs, refs and the protocol; the order of writes and fsyncs is ours.
 """
 
 from covalt_git.git_store.bundles import SIGNATURES as BUNDLE_SIGNATURES
 from covalt_git.git_store.bundles import BadBundleError, read_bundle_header, write_bundle
 from covalt_git.git_store.checking import SUBMODULE
-from covalt_git.git_store.compression import ISAL_FOLDER
-from covalt_git.git_store.new_store import make_store
 from covalt_git.git_store.objects import (
     EXECUTABLE,
     FILE,
@@ -23,24 +16,21 @@ from covalt_git.git_store.objects import (
     CommitObject,
     TreeEntry,
     blob_id,
-    encode_raw_tree,
     is_object_id,
     object_id,
-    with_other_ids,
 )
+from covalt_git.git_store.repacking import Usage
 from covalt_git.git_store.store import (
     GitStore,
     create_work_repository,
     is_binary_content,
 )
-from covalt_git.git_store.sweeping import Usage
 
 __all__ = [
     "BUNDLE_SIGNATURES",
     "EXECUTABLE",
     "FILE",
     "FOLDER",
-    "ISAL_FOLDER",
     "LINK",
     "SUBMODULE",
     "BadBundleError",
@@ -51,12 +41,9 @@ __all__ = [
     "Usage",
     "blob_id",
     "create_work_repository",
-    "encode_raw_tree",
     "is_binary_content",
     "is_object_id",
-    "make_store",
     "object_id",
     "read_bundle_header",
-    "with_other_ids",
     "write_bundle",
 ]

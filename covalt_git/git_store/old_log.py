@@ -1,9 +1,8 @@
-r"""Write-ahead log of stores that version 0.1 wrote: read once, and put away.
+r"""Write-ahead log of stores that version 0.1 wrote: replayed once, and renamed.
 
 Version 0.1 appended the files of a small commit to ``wal`` with one fsync, and then stored them where git
 looks for them without one.  So after a power cut a pack or a ref may be missing or damaged whose content
-is in the log.  ``GitStore.catch_up`` stores it again; then the file is ``wal.settled``, which the
-next gc removes.
+is in the log.  :func:`replay` stores it again; then the file is ``wal.settled``, which gc removes.
 
 The log is one record after another::
 
@@ -20,30 +19,30 @@ import contextlib
 import hashlib
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.git_store.objects import BrokenStoreError
+from covalt_git.names import new_id
 from covalt_git.system import atomic_write
-from covalt_git.system.atomic_write import fsync, fsync_many
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
+    from covalt_git.git_store.store import GitStore
+
+NAME = "wal"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _START = re.compile(rb"([0-9a-f]{40}) ([0-9a-f-]+) (?=\{\"at\":)")
-DECIDED = "-"
 _FILE = re.compile(
     r"objects/(?:[0-9a-f]{2}/[0-9a-f]{38,62}|pack/pack-[0-9a-f]{40,64}\.(?:idx|pack))"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class _Record(NamedTuple):
     """A ref that moved from ``old`` to ``new`` (None: no ref), and the files that it needs by path.
 
-    ``at`` is when, in nanoseconds since 1970: after the new file of the ref was written, and before
-    that took the place of the old one.
+    ``at`` is when, in nanoseconds since 1970, after the new file of the ref was written.
     """
 
     ref: str
@@ -53,59 +52,62 @@ class Record:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class OldLog:
-    """The log of the store in a folder."""
+def is_left(store: Path) -> bool:
+    """Return whether a store has a log that was not replayed."""
+    with contextlib.suppress(FileNotFoundError):
+        return (store / NAME).stat().st_size > 0
+    return False
 
-    store: Path
 
-    @property
-    def _path(self) -> Path:
-        return self.store / "wal"
+def replay(store: GitStore, *, aside: str) -> None:
+    """Store again what the log has, if there is one; to do so twice changes nothing.
 
-    def exists(self) -> bool:
-        """Return whether the store has a log that was not replayed."""
-        try:
-            return self._path.stat().st_size > 0
-        except FileNotFoundError:
-            return False
+    A ref that somebody has moved since stays as it is; where the name of a lost one is in use, a ref
+    below ``aside`` gets its commit.  Only the holder of the chat's lock may call it.
 
-    def read(self) -> tuple[str, list[Record]]:
-        """Return the boot id that it names, ``-`` for one that :meth:`decide` wrote, and its records."""
-        content = self._path.read_bytes()
-        start = _START.match(content)
-        return start[2].decode() if start else "", list(_records(content))
+    Raises:
+        BrokenStoreError: when something cannot be stored again; then the log is kept.
+    """
+    if not is_left(store.path):
+        return
+    content = (store.path / NAME).read_bytes()
+    records = list(_records(content))
+    start = _START.match(content)
+    if start is not None and start[2].decode() != this_boot():
+        for path, wanted in [item for record in records for item in record.files.items()]:
+            file = store.path / path
+            if _FILE.fullmatch(path) and not (file.exists() and file.read_bytes() == wanted):
+                file.parent.mkdir(exist_ok=True)
+                atomic_write.replace(file, wanted)
+        store.objects.forget_packs()
+        for ref in dict.fromkeys(record.ref for record in records):
+            _restore(store, ref, [record for record in records if record.ref == ref], aside)
+    paths = {path for record in records for path in (*record.files, record.ref)}
+    named = {above for path in paths for above in (Path(path), *Path(path).parents)}
+    atomic_write.fsync_many([str(store.path / one) for one in named if (store.path / one).exists()])
+    atomic_write.rename(store.path / NAME, store.path / "wal.settled")
 
-    def decide(self, records: Iterable[Record]) -> None:
-        """Replace the log by the records that have to be stored again.
 
-        To store them changes what the decision depends on; a process that is killed then finds it here.
-        """
-        atomic_write.replace(self._path, b"".join(map(_line, records)))
-
-    def store_files(self, records: Iterable[Record]) -> None:
-        """Write the files of records where git looks for them, and fsync them."""
-        for record in records:
-            for path, content in record.files.items():
-                file = self.store / path
-                if _FILE.fullmatch(path) and not _has(file, content):
-                    file.parent.mkdir(exist_ok=True)
-                    atomic_write.replace(file, content)
-
-    def put_away(self, records: Iterable[Record]) -> None:
-        """Fsync what the records name, and rename the log."""
-        paths = {path for record in records for path in (*record.files, record.ref)}
-        files = {self.store / path for path in paths}
-        folders = {
-            above
-            for file in files
-            for above in file.parents
-            if self.store in (above, *above.parents)
-        }
-        fsync_many([str(one) for one in files | folders if one.exists()])
-        with contextlib.suppress(FileNotFoundError):
-            self._path.rename(self.store / "wal.settled")
-        fsync(self.store)
+def _restore(store: GitStore, ref: str, records: Sequence[_Record], aside: str) -> None:
+    """Move a ref to where its last record has it, unless somebody has moved it since."""
+    for record in records:
+        if record.files and record.new and not store.has(record.new):
+            raise BrokenStoreError(f"the object {record.new} of {store.path} cannot be put back")
+    try:
+        at = store.read_ref(ref)
+    except BrokenStoreError:  # a power cut emptied it
+        (store.path / ref).unlink()
+        at = store.read_ref(ref)
+    known = [record.new for record in records if record.new is None or store.has(record.new)]
+    file = store.path / ref
+    is_later = file.is_file() and file.stat().st_mtime_ns > records[-1].at
+    if not known or at == known[-1] or is_later:
+        return
+    moved = False
+    with contextlib.suppress(OSError):  # a folder of the name, or a ref in the place of a folder
+        moved = store.swap_ref(ref, at, known[-1])
+    if not moved and known[-1] is not None:
+        store.swap_ref(f"{aside}{new_id()}/{ref.removeprefix('refs/heads/')}", None, known[-1])
 
 
 def this_boot() -> str:
@@ -115,42 +117,24 @@ def this_boot() -> str:
     return ""
 
 
-def _has(file: Path, content: bytes) -> bool:
-    with contextlib.suppress(OSError):
-        return file.read_bytes() == content
-    return False
-
-
-def _line(record: Record) -> bytes:
-    files = [[path, len(content)] for path, content in record.files.items()]
-    head = {"at": record.at, "ref": [record.ref, record.old, record.new], "files": files}
-    line = json.dumps(head, separators=(",", ":")).encode()
-    body = b"".join([line, b"\n", *record.files.values()])
-    return f"{hashlib.sha1(body, usedforsecurity=False).hexdigest()} {DECIDED} ".encode() + body
-
-
-def _records(content: bytes) -> Iterator[Record]:
+def _records(content: bytes) -> Iterator[_Record]:
     """Yield the whole records that a log begins with."""
     place = 0
     while start := _START.match(content, place):
         line_end = content.find(b"\n", place)
         try:
             head = json.loads(content[start.end() : max(line_end, 0)])
-            (ref, old, new), sizes = (
-                head["ref"],
-                [(str(path), int(size)) for path, size in head["files"]],
-            )
+            ref, old, new = head["ref"]
             at = int(head["at"])
+            sizes = [(str(path), int(size)) for path, size in head["files"]]
         except (ValueError, KeyError, TypeError):
             return
         files, end = {}, line_end + 1
         for path, size in sizes:
             files[path] = content[end : end + size]
             end += size
-        if (
-            hashlib.sha1(content[start.end() : end], usedforsecurity=False).hexdigest().encode()
-            != start[1]
-        ):
+        found = hashlib.sha1(content[start.end() : end], usedforsecurity=False).hexdigest()
+        if found.encode() != start[1]:
             return
-        yield Record(ref, old, new, files, at)
+        yield _Record(ref, old, new, files, at)
         place = end

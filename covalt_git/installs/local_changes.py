@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.bundles.archive_reader import read_folder
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_store.file_patches import file_patch
+from covalt_git.git_store.patches import file_patch
 from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_git.toolsets.version_store import find_version
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.bundles.archive_reader import Entry
-    from covalt_git.git_store.file_patches import Side
+    from covalt_git.git_store.patches import Side
     from covalt_git.toolsets.toolset import Toolset
 
 

@@ -91,7 +91,7 @@ def check_free(chat: ChatStore, name: str) -> None:
         BranchExistsError: when it exists, or a branch whose name is a folder of this one or the reverse.
     """
     check_branch(name)
-    names = [*chat.store.rivals(HEADS, name), *chat.unborn_branches()]
+    names = chat.branch_names()
     if name in names:
         raise BranchExistsError(
             f"there is a branch {name!r}", hint=f"covalt-git chat checkout {chat.id} {name}"
@@ -156,8 +156,7 @@ def finish_rename(store: GitStore) -> None:
             store.set_head(new)
         if rename.at is not None:
             store.swap_ref(old, rename.at, None)
-    if store.swap_ref(RENAME, note, None):
-        store.discard(note)
+    store.swap_ref(RENAME, note, None)
 
 
 def _has_both(store: GitStore, old: str, new: str, at: str) -> bool:

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
-import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from pydantic import ValidationError
 
 from covalt_git.errors import StaleError, UnknownNameError
-from covalt_git.git_store import BrokenStoreError, GitStore, make_store
+from covalt_git.git_store import BrokenStoreError, GitStore
+from covalt_git.git_store.patches import patch_of_blobs
 from covalt_git.json_values import canonical_json
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import Approval, PendingCall, RenderPlan, ToolCall
@@ -35,14 +35,14 @@ from covalt_git.models.chats import (
 from covalt_git.models.commit_record import CommitRecord, WorkspaceNotes
 from covalt_git.workspaces import commits, running_call, trees
 from covalt_git.workspaces.foreign_commits import ForeignCommits
-from covalt_git.workspaces.records import COMMITTER, Records
+from covalt_git.workspaces.records import Records
 from covalt_git.workspaces.snapshot import Snapshot, take
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
-    from pathlib import Path
 
+    from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.models.project_config import WorkspaceConfig
 
 HEADS = "refs/heads/"
@@ -51,16 +51,7 @@ APPROVALS = "refs/covalt/approvals/"
 DELETED = "refs/covalt/deleted/"
 ABOUT = "refs/covalt/chat"
 
-"""The id of a call, or of anything else that made a manifest."""
-
-_PARENTS: dict[str, tuple[str, ...]] = {}
-_MOST_PARENTS = 1 << 16
-_MANIFESTS: dict[tuple[str, str, bool], WorkspaceManifest] = {}
-"""Short manifests that were read, by the chat's folder, their id and whether they are foreign.
-
-What was read stays true; but a chat that is deleted and imported again has the same commits as foreign ones.
-"""
-_MOST_MANIFESTS = 1 << 12
+_MOST_REMEMBERED = 1 << 12
 _SHORT_MESSAGE = 1 << 12
 
 Stored = TypeVar("Stored", bound=StrictModel)
@@ -85,17 +76,31 @@ class AboutChat(StrictModel):
     made_by: str | None = None
 
 
+@dataclass(slots=True)
+class ChatMemory:
+    """What a process remembers of a chat while it does not have it open; all of it can be read again.
+
+    Attributes:
+        manifests: commits with short messages, by their id and whether they were made elsewhere.
+    """
+
+    manifests: dict[tuple[str, bool], WorkspaceManifest] = field(default_factory=dict)
+
+    def remember(self, key: tuple[str, bool], manifest: WorkspaceManifest) -> None:
+        """Remember a manifest, and forget the others when there are many."""
+        if len(self.manifests) == _MOST_REMEMBERED:
+            self.manifests.clear()
+        self.manifests[key] = manifest
+
+
 @dataclass
 class ChatStore:
-    """One chat, open for reading.  Close it after use; one thread at a time.
-
-    ``made_as`` is its store's hash, where whoever opens it has just made it.
-    """
+    """One chat, open for reading.  Close it after use; one thread at a time."""
 
     id: str
     folder: Path
     config: WorkspaceConfig
-    made_as: str | None = field(default=None, kw_only=True, repr=False)
+    memory: ChatMemory = field(default_factory=ChatMemory, kw_only=True, repr=False)
     store: GitStore = field(init=False)
     records: Records = field(init=False)
     foreign: ForeignCommits = field(init=False)
@@ -103,7 +108,7 @@ class ChatStore:
     def __post_init__(self) -> None:
         """Open the chat's store."""
         durable = self.config.durability == "full"
-        self.store = GitStore(self.folder / "store.git", durable=durable, made_as=self.made_as)
+        self.store = GitStore(self.folder / "store.git", durable=durable)
         self.records = Records(self.store)
         self.foreign = ForeignCommits(self.store)
 
@@ -202,18 +207,14 @@ class ChatStore:
 
     def manifest(self, oid: str) -> WorkspaceManifest:
         """Return the manifest that a commit of this chat is; ``oid`` is its full id."""
-        foreign = oid in self.foreign
-        key = (str(self.folder), oid, foreign)
-        found = _MANIFESTS.get(key)
-        # What is gone from the disk is to be seen.
-        if found is None or not self.store.can_read(oid):
+        key = oid, oid in self.foreign
+        found = self.memory.manifests.get(key)
+        if found is None:
             commit = self.store.read_commit(oid)
-            found = commits.read(oid, commit, self.id, self.records, foreign=foreign)
-            # What lies in the records may come later, as after a clone.
+            found = commits.read(oid, commit, self.id, self.records, foreign=key[1])
+            # Large fields are in the records, which may come later, as after a clone.
             if len(commit.message) <= _SHORT_MESSAGE and '"ref":' not in commit.message:
-                if len(_MANIFESTS) == _MOST_MANIFESTS:
-                    _MANIFESTS.clear()
-                _MANIFESTS[key] = found
+                self.memory.remember(key, found)
         self.foreign.cover(found.parents)
         return found
 
@@ -252,13 +253,8 @@ class ChatStore:
                 waiting.extend(self._parents(oid))
 
     def _parents(self, oid: str) -> tuple[str, ...]:
-        """Return a commit's parents.  What was read of an object stays true: its id is its digest."""
-        found = _PARENTS.get(oid)
-        if found is None:
-            if len(_PARENTS) == _MOST_PARENTS:
-                _PARENTS.clear()
-            found = _PARENTS[oid] = self.store.read_commit(oid).parents
-        return found
+        remembered = self.memory.manifests.get((oid, False))
+        return self.store.read_commit(oid).parents if remembered is None else remembered.parents
 
     def log(self, oid: str | None) -> Iterator[WorkspaceManifest]:
         """Yield a manifest and its ancestors along first parents, newest first."""
@@ -323,7 +319,7 @@ class ChatStore:
         """Return git's patch of one change; what is not UTF-8 is replaced."""
         old = (change.old.mode, change.old.oid) if change.old else None
         new = (change.new.mode, change.new.oid) if change.new else None
-        return self.store.patch(change.path, old, new).decode("utf-8", "replace")
+        return patch_of_blobs(self.store, change.path, old, new).decode("utf-8", "replace")
 
     # Calls and approvals that wait
 
@@ -408,7 +404,7 @@ def waiting_call(call: PendingCall) -> ToolCall:
     )
 
 
-def read_stored(store: GitStore, oid: str, kind: type[Stored]) -> Stored:
+def read_stored(store: ObjectReader, oid: str, kind: type[Stored]) -> Stored:
     """Return the model that a note holds (see :func:`write_stored`), or what a chat says of itself.
 
     Raises:
@@ -424,15 +420,11 @@ def read_stored(store: GitStore, oid: str, kind: type[Stored]) -> Stored:
 
 
 def write_stored(store: GitStore, value: StrictModel, subject: str) -> str:
-    """Store a model as a note, durably: a subject and one line of canonical JSON; return its id.
+    """Store a model as a note: a subject and one line of canonical JSON; return its id.
 
-    It is a note of what the chat is, as far as that can be read.  Being no blob, it can never be part
-    of a workspace, so that it may be removed once it is past.
+    It is a blob under a ref of its own; gc removes it once no ref leads to it.
     """
-    text, about = _stored(value, subject), None
-    with contextlib.suppress(BrokenStoreError):
-        about = store.read_ref(ABOUT)
-    return store.write_note(text, of=about, author=COMMITTER, time=int(time.time()))
+    return store.write_blob(_stored(value, subject).encode())
 
 
 def _stored(value: StrictModel, subject: str) -> str:
@@ -441,20 +433,16 @@ def _stored(value: StrictModel, subject: str) -> str:
 
 
 def write_about(store: GitStore, about: AboutChat) -> None:
-    """Let a chat's store say what the chat is.
-
-    That is a blob: gc alone removes it.
-    """
-    oid = store.write_blob(_said(about))
+    """Let a chat's store say what the chat is."""
+    oid = write_stored(store, about, f"chat: {about.id}")
     if not store.swap_ref(ABOUT, store.read_ref(ABOUT), oid):
         raise MovedError("somebody else writes what the chat is", hint="try again")
 
 
 def make_chat(folder: str, about: AboutChat, object_format: str) -> None:
     """Make what is in the folder of a new chat: an empty workspace, and a store that says what it is."""
-    os.mkdir(f"{folder}/workspace")  # noqa: PTH102 - new chats are to be there at once
-    make_store(f"{folder}/store.git", object_format, objects=[(b"blob", _said(about), ABOUT)])
-
-
-def _said(about: AboutChat) -> bytes:
-    return _stored(about, f"chat: {about.id}").encode()
+    (Path(folder) / "workspace").mkdir()
+    with GitStore.create(
+        Path(folder) / "store.git", object_format=object_format, durable=False
+    ) as store:
+        write_about(store, about)

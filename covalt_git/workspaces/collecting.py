@@ -13,6 +13,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from covalt_git.git_store.graph import reachable
 from covalt_git.workspaces import records
 from covalt_git.workspaces.chats import DELETED
 
@@ -52,18 +53,17 @@ def collect(
     """
     chat = writer.chat
     store = chat.store
-    store.clear_stale_locks()
+    store.clear_leftovers()
     before = store.usage()
     now = time.time()
     told("looking for what is used")
-    live = store.reachable(_tips(chat))  # before anything is given up: is all of it there?
+    live = reachable(store, _tips(chat))  # before anything is given up: is all of it there?
     forgotten = _forget_deleted(chat, now if everything else now - DELETED_S)
     dropped = _drop_records(chat)
     if forgotten or dropped:
-        live = store.reachable(_tips(chat))
-    store.sweep(live, until=float("inf") if everything else now - GRACE_S, told=told)
-    told("packing up")
-    store.pack_up()
+        live = reachable(store, _tips(chat))
+    told("writing one pack")
+    store.rewrite(live, until=float("inf") if everything else now - GRACE_S)
     return Collected(before, store.usage(), forgotten, dropped)
 
 

@@ -6,6 +6,8 @@ import contextlib
 import stat
 from typing import TYPE_CHECKING
 
+from covalt_git.git_store import old_log
+from covalt_git.git_store.incoming import clear_incoming
 from covalt_git.workspaces import branches, commits
 from covalt_git.workspaces.chats import DELETED, HEADS
 
@@ -33,13 +35,14 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
     holder of the chat's lock may call this.
     """
     chat = writer.chat
+    clear_incoming(chat.folder)
+    chat.store.refresh()
     if unclean:
         _make_private(chat.folder)
-        chat.store.catch_up(aside=DELETED)
+        chat.store.clear_leftovers()
+        old_log.replay(chat.store, aside=DELETED)
         branches.finish_rename(chat.store)
         writer.folder.clear_staging()
-    else:
-        chat.store.refresh()
     writer.folder.roll_forward()
     for call in chat.calls():
         if _is_committed(chat, call) or _is_without_branch(chat, call):

@@ -14,17 +14,17 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_store import BrokenStoreError
+from covalt_git.git_store import BrokenStoreError, old_log
 from covalt_git.names import check_id, id_key, is_id, new_id
 from covalt_git.system import file_lock
 from covalt_git.system.atomic_write import fsync, fsync_tree
 from covalt_git.system.remove_tree import remove_tree
 from covalt_git.workspaces import commits, running_call
-from covalt_git.workspaces.chats import AboutChat, ChatStore, make_chat
+from covalt_git.workspaces.chats import AboutChat, ChatMemory, ChatStore, make_chat
 from covalt_git.workspaces.lock import held, is_abandoned
 from covalt_git.workspaces.writing import finish_left
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _NEW = ".new-"
 _GONE = ".gone-"
+_MOST_MEMORIES = 64
 
 
 class ChatExistsError(CovaltError):
@@ -72,13 +73,14 @@ class Chats:
 
     With ``only``, no other chat exists for the caller; with an agent's ``maker``, no chat that it did
     not create.  A chat's store names its creator for as long as the chat exists, whatever becomes of
-    the agent's token.
+    the agent's token.  ``memories`` are of chats that the process has opened before.
     """
 
     folder: Path
     config: WorkspaceConfig
     maker: str | None = None
     only: OneChat | None = None
+    memories: dict[str, ChatMemory] = field(default_factory=dict, compare=False, repr=False)
 
     def ids(self) -> list[str]:
         """Return the ids of the chats, sorted."""
@@ -106,7 +108,7 @@ class Chats:
         """
         chat = self.as_left(chat_id)
         has_call = running_call.is_noted(chat.store.path)
-        if chat.store.has_old_log() or is_abandoned(chat.folder, has_call=has_call):
+        if old_log.is_left(chat.store.path) or is_abandoned(chat.folder, has_call=has_call):
             finish_left(chat)
         return chat
 
@@ -116,7 +118,15 @@ class Chats:
         Raises:
             UnknownNameError: naming the nearest one.
         """
-        return ChatStore(chat_id, self.path(chat_id), self.config)
+        return ChatStore(chat_id, self.path(chat_id), self.config, memory=self._memory(chat_id))
+
+    def _memory(self, chat_id: str) -> ChatMemory:
+        """Return what is remembered of a chat, and forget the chat that was opened longest ago."""
+        memory = self.memories.pop(chat_id, None) or ChatMemory()
+        self.memories[chat_id] = memory
+        if len(self.memories) > _MOST_MEMORIES:
+            self.memories.pop(next(iter(self.memories)), None)
+        return memory
 
     def finish_left(self) -> None:
         """Complete what killed processes left in any of the chats, as when a server starts."""
@@ -147,7 +157,7 @@ class Chats:
             raise CovaltError(
                 f"the chat cannot be made: {error.strerror}: {error.filename}"
             ) from None
-        return ChatStore(final, self.folder / final, self.config, made_as=object_format)
+        return ChatStore(final, self.folder / final, self.config)
 
     def check_free(self, chat_id: str) -> None:
         """Check that a chat with that id can be created.

@@ -144,7 +144,7 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
     stored = tree = _tree_of(store, None if branch is None else branch.manifest)
     if known is not None and known.tree != tree and _is_held(store, known.anchor):
         stored = known.tree  # as after a switch, from a branch that still has it
-    with Folder.opened(path) as folder, store.together():
+    with Folder.opened(path) as folder:
         walk = _Walk(store, config, clock)
         root = walk.folder(folder.handle, (), known or NOTHING_KNOWN, stored)
     if branch is not None and root.tree is not None and root.tree == tree:

@@ -37,14 +37,12 @@ from covalt_git.workspaces.chats import (
     ChatStore,
     MovedError,
     read_stored,
-    state_of,
     write_stored,
 )
 from covalt_git.workspaces.lock import held
 from covalt_git.workspaces.recovery import recover
 from covalt_git.workspaces.stat_cache import Anchor
 from covalt_git.workspaces.switching import Journal, WorkingFolder
-from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
     import threading
@@ -52,19 +50,13 @@ if TYPE_CHECKING:
 
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import FileChange
-
-PACKING_S = 0.02
-"""How long a writer packs up what many have stored; flushing that comes on top, so it is short."""
+    from covalt_git.workspaces.trees import FolderState
 
 NAMED = 3
 """How many paths a subject names."""
 
 PATIENCE_S = 600.0
 """How long a person's command waits for others that write to the chat."""
-
-_LAST_MADE: dict[str, tuple[str, FolderState]] = {}
-"""The last manifest that this process made, by the chat's folder, and what the folder holds at it."""
-_MOST_CHATS = 1 << 8
 
 
 @contextlib.contextmanager
@@ -87,7 +79,8 @@ def writing(
         writer = Writer(chat, by)
         recover(writer, unclean=unclean)
         yield writer
-        chat.store.pack_up_if_due(seconds=PACKING_S)
+        with contextlib.suppress(CovaltError, OSError):  # it is left to the next writer
+            chat.store.combine()
 
 
 def finish_left(chat: ChatStore) -> None:
@@ -167,10 +160,10 @@ class Writer:
     def save_edits(self) -> str | None:
         """Make what a person changed in the folder a manifest; return the branch's manifest."""
         head = self.chat.head()
-        state = self._saved(head)
+        state = self.chat.state(head)
         seen = self._look(head)
         if same(seen, state):
-            if self.chat.store.has_unstored:  # again, as after a power cut
+            if self.chat.store.has_pending:  # again, as after a power cut
                 self.chat.store.flush()
             return head
         return self.commit(
@@ -179,14 +172,6 @@ class Writer:
             seen.tree,
             subject=self._named(state.tree, seen) or "empty folders",
         )
-
-    def _saved(self, head: str | None) -> FolderState:
-        """Return what the folder holds at the branch's manifest, which this writer's process may know."""
-        made, state = _LAST_MADE.get(str(self.chat.folder), (None, FolderState()))
-        known = made is not None and made == head and made not in self.chat.foreign
-        if known and self.chat.store.can_read(str(made)):
-            return state
-        return self.chat.state(head)
 
     def commit(
         self,
@@ -207,14 +192,9 @@ class Writer:
         ref = active if branch is None else HEADS + branch
         before = self.chat.store.read_ref(ref)
         parents = () if before is None else (before,)
-        with self.chat.store.together():
-            oid = self._store(source, record, tree, parents, subject=subject, message_id=message_id)
-            moved = self.chat.store.swap_ref(ref, before, oid)
-        if not moved:
+        oid = self._store(source, record, tree, parents, subject=subject, message_id=message_id)
+        if not self.chat.store.swap_ref(ref, before, oid):
             raise MovedError(f"the branch {ref.removeprefix(HEADS)!r} has moved", hint="try again")
-        if len(_LAST_MADE) == _MOST_CHATS:
-            _LAST_MADE.clear()
-        _LAST_MADE[str(self.chat.folder)] = oid, state_of(tree, record)
         root = None if self._seen is None or ref != active else self._seen.root
         if root is not None and root.tree == tree:
             root.anchor = Anchor(ref, oid)
@@ -345,8 +325,8 @@ class Writer:
         """Forget a waiting or running call: its commit says all there is to say."""
         ref = CALLS + call_id
         before = self.chat.store.read_ref(ref)
-        if before is not None and self.chat.store.forget_ref(ref, before):
-            self.chat.store.discard(before)
+        if before is not None:
+            self.chat.store.swap_ref(ref, before, None)
         running_call.forget(self.chat.store.path, call_id)
 
     def put_approval(self, approval: Approval, *, before: Approval | None = None) -> bool:
@@ -361,15 +341,12 @@ class Writer:
         return current == before and self._move_stored(ref, old, approval)
 
     def _move_stored(self, ref: str, old: str | None, value: PendingCall | Approval) -> bool:
-        """Let a ref hold another value, and remove the one it held; return whether it moved."""
+        """Let a ref hold another value; return whether it moved."""
         store = self.chat.store
         state = value.state if isinstance(value, Approval) else value.status
         kind = "approval" if isinstance(value, Approval) else "call"
         new = write_stored(store, value, f"{kind}: {value.tool_id} {state}")
-        moved = new == old or store.swap_ref(ref, old, new)
-        if moved and old not in {None, new}:
-            store.discard(str(old))
-        return moved
+        return new == old or store.swap_ref(ref, old, new)
 
     def finish_call(
         self, call: PendingCall, record: CallRecord, *, seen: snapshot.Snapshot | None = None

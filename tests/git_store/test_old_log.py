@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.git_store.old_log import OldLog, Record
+from covalt_git.git_store import old_log
 from covalt_git.git_store.store import GitStore
 from tests.workspaces import old_chats
 from tests.workspaces.stores import git
@@ -28,9 +29,17 @@ def store(tmp_path: Path) -> Path:
 def replay(path: Path) -> dict[str, str]:
     """Replay the log; return the branches and the refs aside."""
     with GitStore(path) as opened:
-        opened.catch_up(aside=ASIDE)
-        assert not opened.has_old_log()
+        opened.clear_leftovers()
+        old_log.replay(opened, aside=ASIDE)
+        assert not old_log.is_left(path)
         return opened.refs("refs/heads/") | opened.refs(ASIDE)
+
+
+def first_record(path: Path) -> tuple[str, str]:
+    """Return the ids that the first record of the log moves its ref from and to."""
+    line = (path / "wal").read_bytes().partition(b"\n")[0]
+    _, old, new = json.loads(line[line.index(b"{") :])["ref"]
+    return old, new
 
 
 def test_replay_restores_the_branch_and_all_that_it_reaches(store: Path) -> None:
@@ -41,16 +50,15 @@ def test_replay_restores_the_branch_and_all_that_it_reaches(store: Path) -> None
 
 
 def test_replay_that_was_killed_is_finished_by_the_next(store: Path) -> None:
-    log = OldLog(store)
-    _, records = log.read()
-    log.store_files(records)
-    log.decide(records)
+    log = (store / "wal").read_bytes()
+    replay(store)
+    (store / "wal").write_bytes(log)
 
     assert replay(store) == {"refs/heads/main": MAIN}
 
 
 def test_branch_that_git_moved_after_the_power_cut_stays(store: Path) -> None:
-    first = OldLog(store).read()[1][0].old
+    first = first_record(store)[0]
     time.sleep(0.01)  # a ref that is written now is newer than the log
     (store / "refs/heads/main").write_text(f"{first}\n")
 
@@ -71,7 +79,16 @@ def test_branch_whose_name_is_in_use_is_kept_aside(store: Path) -> None:
 
 @pytest.mark.parametrize("path", ["../outside", "config", "objects/../../outside", "refs/heads/x"])
 def test_file_outside_of_the_objects_is_not_written(store: Path, path: str) -> None:
-    before = set(store.parent.rglob("*"))
-    OldLog(store).store_files([Record("refs/heads/main", None, MAIN, {path: b"x"}, 0)])
+    log = (store / "wal").read_bytes()
+    head = {"at": 0, "ref": ["refs/heads/main", None, first_record(store)[0]], "files": [[path, 1]]}
+    record = json.dumps(head, separators=(",", ":")).encode() + b"\nx"
+    digest = hashlib.sha1(record, usedforsecurity=False).hexdigest()
+    (store / "wal").write_bytes(f"{digest} {'0' * 36} ".encode() + record + log)
+    before = {one for one in store.parent.rglob("*") if "store.git/objects" not in str(one)}
+    config = (store / "config").read_bytes()
 
-    assert set(store.parent.rglob("*")) == before
+    replay(store)
+
+    after = {one for one in store.parent.rglob("*") if "store.git/objects" not in str(one)}
+    assert after - before == {store / "wal.settled"}
+    assert (store / "config").read_bytes() == config

@@ -83,8 +83,8 @@ def branch(writer: Writer) -> str | None:
 
 
 def pack(writer: Writer) -> str | None:
-    """Put all packs and loose objects into one pack."""
-    writer.chat.store.pack_up()
+    """Combine the small packs into one."""
+    writer.chat.store.combine(most=0)
     return writer.chat.head()
 
 

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
-from covalt_git.git_store.receive_pack import Command, PushRequest
+from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.merging import branch_merge
 from covalt_git.merging.merge_conflicts import Choices
 from covalt_git.models.project_config import WorkspaceConfig
@@ -260,7 +260,7 @@ def _rename(chat: ChatStore, chance: random.Random, _: Path) -> None:
 
 def _repack(chat: ChatStore, _chance: random.Random, _: Path) -> None:
     with writing(chat):
-        chat.store.pack_up()
+        chat.store.combine(most=0)
 
 
 def _collect(chat: ChatStore, _chance: random.Random, _: Path) -> None:

@@ -67,7 +67,7 @@ def power_cut(chat: ChatStore) -> None:
     edit(chat, "a.txt", "first\n")
     with tempfile.TemporaryDirectory() as folder:
         flushed = Path(folder) / "flushed"
-        chat.store.pack_up()  # it empties the log
+        chat.store.combine(most=0)  # it empties the log
         shutil.copytree(store, flushed)
         for number in range(3):
             edit(chat, "a.txt", f"{number}\n")
@@ -197,7 +197,7 @@ def loose_objects(chat: ChatStore) -> None:
     """Let stock git unpack everything."""
     edit(chat, "a.txt", "one\n")
     edit(chat, "a.txt", "two\n")
-    chat.store.pack_up()
+    chat.store.combine(most=0)
     store = chat.store.path
     for pack in [*(store / "objects/pack").glob("*.pack")]:
         content = pack.read_bytes()
@@ -209,7 +209,7 @@ def loose_objects(chat: ChatStore) -> None:
 def gc_by_git(chat: ChatStore) -> None:
     """Let stock git collect the garbage, which packs the refs."""
     branch_off_twice(chat)
-    chat.store.pack_up()
+    chat.store.combine(most=0)
     git(chat.store.path, "gc", "-q", "--prune=now")
 
 

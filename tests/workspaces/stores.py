@@ -74,7 +74,7 @@ def git(path: Path, *arguments: str, given: bytes = b"") -> str:
 
 def fsck(chat: ChatStore) -> str:
     """Return all that ``git fsck --strict`` has to say about a chat's store: nothing, if it is well."""
-    done = run_git(chat.folder / "store.git", "fsck", "--strict", "--full")
+    done = run_git(chat.folder / "store.git", "fsck", "--strict", "--full", "--no-dangling")
     said = (done.stdout + done.stderr).decode("utf-8", "replace")
     return said if done.returncode == 0 else f"{said}exit {done.returncode}\n"
 

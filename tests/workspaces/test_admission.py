@@ -82,7 +82,8 @@ def test_a_history_made_by_stock_git_comes_in(chat: ChatStore, tmp_path: Path) -
     git(chat.folder / "store.git", "fetch", "-q", str(work), "main:refs/heads/theirs")
     one, two = git(work, "rev-list", "--reverse", "main").split()
 
-    assert admitted(chat, two) == Admitted((two, one), ())
+    objects = git(work, "rev-list", "--objects", "--no-object-names", "main").split()
+    assert admitted(chat, two) == Admitted((one, two), frozenset(objects), ())
 
 
 def test_what_a_chat_wrote_itself_is_admitted(chat: ChatStore) -> None:

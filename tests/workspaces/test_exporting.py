@@ -100,16 +100,6 @@ def test_it_carries_branches_records_and_the_chat_and_nothing_that_waits(
     assert listed == wanted
 
 
-def test_the_same_refs_give_the_same_bytes_however_they_are_stored(full: ChatStore) -> None:
-    first = exported(full)
-    with writing(full):
-        full.store.pack_up()
-    packed = exported(full)
-    git(full.folder / "store.git", "repack", "-q", "-a", "-d", "-f", "--depth=50")
-
-    assert exported(full) == packed == first
-
-
 def test_one_branch_alone_takes_only_its_records_along(full: ChatStore, tmp_path: Path) -> None:
     path = tmp_path / "idea.bundle"
     done = export_to(full, path, branch="idea")

@@ -72,7 +72,7 @@ def full(chat: ChatStore) -> ChatStore:
     branch_off(chat, "idea")
     upload(chat, "idea.txt", b"an idea")
     with writing(chat) as writer:
-        chat.store.pack_up()
+        chat.store.combine(most=0)
         waits = pending_call(chat, status="pending", execution_id=None, base=said)
         writer.put_call(waits)
     upload(chat, "later.txt", b"later")

@@ -330,7 +330,7 @@ def test_copy_of_what_is_noted_of_a_waiting_call_breaks_no_state(
     upload(chat, "a", b"1")
     call, approval = new_question(chat)
     noted = {"calls": call.id, "approvals": approval.execution_id}[kind]
-    copy = git(chat.folder / "store.git", "cat-file", "tag", f"refs/covalt/{kind}/{noted}")
+    copy = git(chat.folder / "store.git", "cat-file", "blob", f"refs/covalt/{kind}/{noted}")
     (chat.workspace / "copy.json").write_text(copy)
     put(chat.workspace, {"edit": ("file", b"2")})
     saved = chat.manifest(save(chat))
