@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     ReadObject: TypeAlias = Callable[[str], tuple[bytes, bytes]]
 
 _FEW = 64
-"""Up to this number of objects, reading them one by one is faster than listing whole packs."""
+"""One object in so many of a pack: to read it by itself is faster than to list the pack."""
 
 
 def pack_stream(
@@ -56,9 +56,9 @@ def pack_stream(
     stream = _PackStream(objects, read, [] if index is None else index)
     left = dict.fromkeys(map(bytes.fromhex, ids))
     yield stream.append(b"".join(pack_header_chunks(len(left))))
-    if len(left) > _FEW:
-        for pack in objects.packs:
-            with damage_of(f"in {pack!r}", Path(objects.path).parent):
+    for pack in objects.packs:
+        with damage_of(f"in {pack!r}", Path(objects.path).parent):
+            if len(pack) <= _FEW * len(left):
                 yield from stream.packed(pack, left)
     for oid in left:
         yield stream.whole(oid)

@@ -98,10 +98,10 @@ def _new_commits(graph: CommitGraph, new: list[str], known: list[str]) -> list[s
     """Return the commits that only ``new`` reaches, parents first."""
     try:
         return graph.parents_first(sorted(graph.new_commits(new, known)))
-    except BrokenStoreError as error:
+    except BrokenStoreError:
         graph.ancestors(known)  # raises where the chat's own history is broken
         raise NotAdmittedError(
-            f"a commit is not there, or it is none: {error.message}",
+            "a commit of the history is missing or damaged",
             hint="a part of a history cannot come in alone; a shallow clone has only a part: "
             "git fetch --unshallow",
         ) from None

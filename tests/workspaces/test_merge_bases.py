@@ -80,6 +80,7 @@ def test_git_finds_the_same(history: list[tuple[list[int], int]]) -> None:
             before = dict.fromkeys(made[parent % len(made)] for parent in parents if made)
             made.append(commit(store, str(number), *before, time=time))
         ours, theirs = made[-1], made[-2]
+        store.flush()
 
         found = merge_base(store, ours, theirs)
 

@@ -135,7 +135,7 @@ def test_a_fetch_brings_only_what_is_new(root: Path, api: Api, tmp_path: Path) -
         for version in VERSIONS:
             work = served.clone(tmp_path / f"work{version}", version=version)
             mine = [commit(work, f"mine {number}", mine=f"{number}") for number in range(20)]
-            api.write(f"new-{version}.txt", "new\n")
+            api.write(f"new-{version}.txt", f"new {version}\n")
             protocol = ("-c", f"protocol.version={version}")
             told = run(work, *protocol, "fetch", "--progress").text
 
