@@ -12,7 +12,7 @@ from covalt_git.errors import CovaltError, StaleError
 from covalt_git.git_store import FILE, LINK, blob_id
 from covalt_git.paths import check_path, collisions
 from covalt_git.workspaces.folders import Folder
-from covalt_git.workspaces.snapshot import check_storable
+from covalt_git.workspaces.rules import check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,7 +10,7 @@ from covalt_git.file_edits import edits
 from covalt_git.git_store import EXECUTABLE, FILE, LINK, blob_id
 from covalt_git.models.commit_record import UploadedFile
 from covalt_git.workspaces.folders import Folder
-from covalt_git.workspaces.snapshot import check_storable
+from covalt_git.workspaces.rules import check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

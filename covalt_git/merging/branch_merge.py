@@ -21,7 +21,7 @@ from covalt_git.models.commit_record import (
     WorkspaceNotes,
 )
 from covalt_git.names import new_id
-from covalt_git.workspaces import commits, snapshot, switching, tree_notes
+from covalt_git.workspaces import commits, rules, snapshot, switching, tree_notes
 from covalt_git.workspaces.trees import FolderState
 from covalt_git.workspaces.writing import same
 
@@ -170,7 +170,7 @@ def _joined(
     """Return what both sides make together, and the merge with what it says of it."""
     store = chat.store
     base, theirs = chat.state(sides.base), chat.state(sides.theirs)
-    trees = TreeMerge(store, lambda path, text: snapshot.why_not_stored(path, text, chat.config))
+    trees = TreeMerge(store, lambda path, text: rules.why_not_stored(path, text, chat.config))
     merged = trees.merge(base.tree, sides.ours.tree, theirs.tree)
     taken = (*sides.seen.left_in_place, *sides.ours.empty_folders, *theirs.empty_folders)
     deciding = Deciding(chat, sides.branch, choices, merged, taken)

@@ -20,7 +20,7 @@ from covalt_git.merging import line_merge
 from covalt_git.models.commit_record import ConflictKind, MergeConflict, MergeDecision, MergeSide
 from covalt_git.paths import MAX_ELEMENT_BYTES, collisions
 from covalt_git.workspaces import trees
-from covalt_git.workspaces.snapshot import check_storable, why_not_stored
+from covalt_git.workspaces.rules import check_storable, why_not_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

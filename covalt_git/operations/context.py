@@ -92,7 +92,7 @@ class Context:
     def close(self) -> None:
         """Close the chats and the index."""
         while self._chats:
-            self._chats.popitem()[1].store.close()
+            self._chats.popitem()[1].close()
         for index in (self._index, self._tool_index):
             if index is not None:
                 index.connection.close()

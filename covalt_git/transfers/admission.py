@@ -17,8 +17,7 @@ from covalt_git.git_store import FOLDER, LINK, SUBMODULE, BrokenStoreError
 from covalt_git.git_store.graph import CommitGraph
 from covalt_git.models.commit_record import PathNote
 from covalt_git.paths import MAX_DEPTH, Verdict, check_element, collisions
-from covalt_git.workspaces.git_files import why_git_refuses
-from covalt_git.workspaces.snapshot import link_stays_inside, why_not_stored
+from covalt_git.workspaces.rules import link_stays_inside, why_git_refuses, why_not_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

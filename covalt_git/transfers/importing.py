@@ -21,7 +21,7 @@ from covalt_git.transfers.admission import admit
 from covalt_git.workspaces import commits, records
 from covalt_git.workspaces.chats import ABOUT, HEADS, AboutChat, read_stored, write_about
 from covalt_git.workspaces.foreign_commits import ForeignCommits, lookalikes
-from covalt_git.workspaces.snapshot import why_not_stored
+from covalt_git.workspaces.rules import why_not_stored
 from covalt_git.workspaces.trees import changed_paths
 
 if TYPE_CHECKING:

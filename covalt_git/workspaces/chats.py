@@ -36,7 +36,9 @@ from covalt_git.models.commit_record import CommitRecord, WorkspaceNotes
 from covalt_git.workspaces import commits, running_call, trees
 from covalt_git.workspaces.foreign_commits import ForeignCommits
 from covalt_git.workspaces.records import Records
-from covalt_git.workspaces.snapshot import Snapshot, take
+from covalt_git.workspaces.scan import scan
+from covalt_git.workspaces.snapshot import Snapshot
+from covalt_git.workspaces.stat_cache import StatCache
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
@@ -116,12 +118,22 @@ class ChatStore:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store, and save what the last scan by a writer found for other processes."""
         self.store.close()
+        self.stat_cache.save()
 
     @functools.cached_property
     def workspace(self) -> Path:
         """The working folder."""
         return self.folder / "workspace"
+
+    @functools.cached_property
+    def stat_cache(self) -> StatCache:
+        """The last scan of the working folder."""
+        return StatCache.of(self.workspace, self.config, self.store.object_format)
 
     def about(self) -> Chat:
         """Return the chat as lists show it.
@@ -297,6 +309,12 @@ class ChatStore:
         """Return the paths that differ between two manifests."""
         return trees.changes(self.store, self.state(old).tree, self.state(new).tree)
 
+    def scan(self) -> Snapshot:
+        """Store the content of the working folder, durable after a flush, and return its snapshot."""
+        known, clock = self.stat_cache.recall()
+        self.stat_cache.scan = scan(self.store, self.workspace, self.config, known, clock)
+        return Snapshot.of(self.stat_cache.scan)
+
     @contextlib.contextmanager
     def looking(self) -> Iterator[Snapshot]:
         """Yield the folder as it is now, without storing any of it or holding the chat.
@@ -306,7 +324,8 @@ class ChatStore:
         """
         with self.store.scratch():
             if self.workspace.is_dir():
-                yield take(self.store, self.workspace, self.config)
+                known, clock = self.stat_cache.recall()
+                yield Snapshot.of(scan(self.store, self.workspace, self.config, known, clock))
             else:
                 state = self.state(self.head())
                 yield Snapshot(state.tree, WorkspaceNotes(empty_folders=state.empty_folders))

@@ -34,8 +34,7 @@ from covalt_git.system.atomic_write import fsync, fsync_many, fsync_tree
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.chats import HEADS, MovedError
 from covalt_git.workspaces.folders import Folder, create, folders_above, unless_changed
-from covalt_git.workspaces.snapshot import link_stays_inside
-from covalt_git.workspaces.stat_cache import doubt
+from covalt_git.workspaces.rules import link_stays_inside
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
@@ -364,7 +363,7 @@ class WorkingFolder:
             with Folder.opened(self.chat.workspace) as root:
                 root.fsync(changed)
         if switch.edited:
-            doubt(self.chat.workspace)  # it shows what differs from the last scan
+            self.chat.stat_cache.clear()  # it shows what differs from the last scan
 
     def _move_branch(self, journal: Journal) -> bool:
         store = self.chat.store

@@ -41,7 +41,6 @@ from covalt_git.workspaces.chats import (
 )
 from covalt_git.workspaces.lock import held
 from covalt_git.workspaces.recovery import recover
-from covalt_git.workspaces.stat_cache import Anchor
 from covalt_git.workspaces.switching import Journal, WorkingFolder
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class Writer:
             self.chat.workspace.mkdir()
         if self._seen is None:
             self._before = head
-        self._seen = snapshot.take(self.chat.store, self.chat.workspace, self.chat.config)
+        self._seen = self.chat.scan()
         return self._seen
 
     def fresh_notes(self) -> WorkspaceNotes:
@@ -195,9 +194,6 @@ class Writer:
         oid = self._store(source, record, tree, parents, subject=subject, message_id=message_id)
         if not self.chat.store.swap_ref(ref, before, oid):
             raise MovedError(f"the branch {ref.removeprefix(HEADS)!r} has moved", hint="try again")
-        root = None if self._seen is None or ref != active else self._seen.root
-        if root is not None and root.tree == tree:
-            root.anchor = Anchor(ref, oid)
         return oid
 
     def make(
@@ -380,7 +376,7 @@ class Writer:
         if old is None:  # of the first files of a chat, which may be very many, a few are read
             paths = itertools.islice(trees.files_in(self.chat.store, seen.tree), NAMED)
             return some(list(paths), of=seen.files)
-        return some(seen.changed_paths(self.chat.store, old))
+        return some(trees.changed_paths(self.chat.store, old, seen.tree))
 
 
 def same(seen: snapshot.Snapshot, state: FolderState) -> bool:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.models.project_config import WorkspaceConfig, limits_in_force
+from covalt_git.models.project_config import limits_in_force
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.runtime import folder_size
 from covalt_git.runtime.disk_space import DiskFullError
-from covalt_git.workspaces import snapshot
+from covalt_git.workspaces import scan
 from covalt_git.workspaces.folders import read_entry
 from tests.calls.conftest import World, make_world, world
 from tests.runtime.conftest import Workshop, workers, workshop
@@ -84,7 +84,7 @@ def test_hard_links_count_and_are_read_once(world: World, monkeypatch: pytest.Mo
         read.append(name)
         return read_entry(parent, name, status, most=most)
 
-    monkeypatch.setattr(snapshot, "read_entry", counted)
+    monkeypatch.setattr(scan, "read_entry", counted)
 
     outcome = fill(world, "open('a', 'wb').write(bytes(20 << 20))\n    for n in range(300): os.link('a', f'{n}')")  # fmt: skip
 
@@ -95,14 +95,14 @@ def test_hard_links_count_and_are_read_once(world: World, monkeypatch: pytest.Mo
 
 def test_many_sparse_files_are_not_read(chat: ChatStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program leaves sparse files without end, which take no space and long to read."""
-    monkeypatch.setattr(snapshot, "_MOST_HOLES", 10 << 20)
+    monkeypatch.setattr(scan, "_MAX_HOLES", 10 << 20)
     for number in range(30):
         path = chat.workspace / f"{number:02}"
         path.touch()
         os.truncate(path, 1 << 20)
     (chat.workspace / "real").write_bytes(os.urandom(1 << 20))
 
-    seen = snapshot.take(chat.store, chat.workspace, WorkspaceConfig())
+    seen = chat.scan()
 
     assert (seen.files, len(seen.notes.not_stored)) == (11, 20)
     assert seen.held(chat.workspace) == (31, 31 << 20)

@@ -12,11 +12,9 @@ import pytest
 from covalt_git.calls.engine import Request
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import grant_process
-from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.runtime.python_tool import run
 from covalt_git.runtime.sandbox.seccomp import SET_ID
 from covalt_git.runtime.sandbox.syscall_numbers import NUMBERS
-from covalt_git.workspaces import snapshot
 from tests.calls.conftest import World, world
 from tests.calls.test_mcp_calls import manifest
 from tests.runtime.behind_walls import HOLDING, LEVELS, Yard, yard
@@ -173,13 +171,13 @@ def test_bits_are_cleared_after_the_call_of_an_mcp_server(
 
 
 def test_many_new_files_lose_their_bits(chat: ChatStore) -> None:
-    """A program hides one set-user-ID file among many, which a helper process reads."""
+    """A program hides set-user-ID files among many."""
     for number in range(1500):
         (chat.workspace / f"{number}").touch(0o755)
     for number in range(0, 1500, 100):
         (chat.workspace / f"{number}").chmod(0o4755)
 
-    seen = snapshot.take(chat.store, chat.workspace, WorkspaceConfig())
+    seen = chat.scan()
 
     assert seen.files == 1500
     assert set(modes(chat.workspace).values()) == {"100755"}
@@ -190,11 +188,11 @@ def test_a_file_that_is_known_loses_new_bits(chat: ChatStore) -> None:
     file = chat.workspace / "a"
     file.touch(0o755)
     status = file.stat()
-    before = snapshot.take(chat.store, chat.workspace, WorkspaceConfig())
+    before = chat.scan()
 
     file.chmod(0o4755)
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    after = snapshot.take(chat.store, chat.workspace, WorkspaceConfig())
+    after = chat.scan()
 
     assert modes(chat.workspace) == {"a": "100755"}
     assert after.tree == before.tree
@@ -208,7 +206,7 @@ def test_the_target_of_a_link_keeps_its_mode(chat: ChatStore, tmp_path: Path) ->
     (chat.workspace / "link").symlink_to(own)
     (chat.workspace / "node_modules").symlink_to(tmp_path)
 
-    seen = snapshot.take(chat.store, chat.workspace, WorkspaceConfig())
+    seen = chat.scan()
     seen.clear_set_id(chat.workspace)
 
     assert f"{own.stat().st_mode:o}" == "104755"

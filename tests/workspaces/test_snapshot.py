@@ -290,6 +290,15 @@ def test_links_that_stay_inside_are_stored_as_links(
     assert fsck(chat) == ""
 
 
+def test_hard_links_to_a_link_are_judged_where_each_is(chat: ChatStore) -> None:
+    put(chat.workspace, {"a/b/l": ("link", b"../../../secret"), "a/b/c/l": ("link", b"../../../x")})
+    (chat.workspace / "l").hardlink_to(chat.workspace / "a/b/c/l")
+    notes = chat.manifest(save(chat)).record.workspace.not_stored
+
+    assert [note.path for note in notes] == ["a/b/l", "l"]
+    assert set(tree_of(chat, "main")) == {"a/b/c/l"}
+
+
 def test_no_secret_behind_any_link_or_chain_of_links_is_ever_read(chat: ChatStore) -> None:
     secret = b"the-secret-outside"
     outside = chat.folder.parent / "outside"

@@ -1,4 +1,4 @@
-"""The cache of what was read: a snapshot that uses it is always the one that reads everything."""
+"""The stat cache: a snapshot with it always equals the snapshot that reads everything."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces import snapshot, stat_cache
-from covalt_git.workspaces.stat_cache import Clock, StatCache
+from covalt_git.workspaces import stat_cache
+from covalt_git.workspaces.scan import scan
+from covalt_git.workspaces.snapshot import Snapshot
+from covalt_git.workspaces.stat_cache import NOT_SCANNED, Clock, StatCache
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.workspaces.stores import (
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
 
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.registry import Chats
-    from covalt_git.workspaces.snapshot import Snapshot
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -51,9 +52,10 @@ def settle() -> None:
     time.sleep(0.03)
 
 
-def forget() -> None:
-    """Be as a process that has just started."""
-    stat_cache._remembered.clear()
+def restart(chat: ChatStore) -> None:
+    """Know of the workspace what a process knows that opens the chat now."""
+    chat.stat_cache.save()
+    chat.stat_cache = StatCache.of(chat.workspace, chat.config, chat.store.object_format)
 
 
 def look(chat: ChatStore) -> Snapshot:
@@ -62,16 +64,10 @@ def look(chat: ChatStore) -> Snapshot:
 
 
 def read_everything(chat: ChatStore) -> Snapshot:
-    """Take a snapshot that knows nothing, and leave the cache as it was."""
-    kept = dict(stat_cache._remembered)
-    content = (chat.folder / "stat.cache").read_bytes()
-    (chat.folder / "stat.cache").unlink()
+    """Return the snapshot of a scan without a cache."""
     with chat.store.scratch():
-        seen = snapshot.take(chat.store, chat.workspace, chat.config)
-    (chat.folder / "stat.cache").write_bytes(content)
-    stat_cache._remembered.clear()
-    stat_cache._remembered.update(kept)
-    return seen
+        found = scan(chat.store, chat.workspace, chat.config, NOT_SCANNED, Clock(0, 0))
+    return Snapshot.of(found)
 
 
 # Random changes of a folder
@@ -174,7 +170,7 @@ def test_snapshot_with_the_cache_is_the_one_that_reads_everything(
             assert look(chat) == read_everything(chat)
             if number % 2:
                 settle()
-            forget()
+            restart(chat)
             assert look(chat) == read_everything(chat)
             with chat.looking() as seen:
                 assert seen == read_everything(chat)
@@ -205,21 +201,18 @@ def test_what_did_not_change_is_not_looked_into_again(chat: ChatStore) -> None:
     put(chat.workspace, {f"{top}/{name}": ("file", b"x") for top in "abc" for name in "xyz"})
     settle()
     save(chat)
-    cache = StatCache.beside(chat.workspace, chat.config, "sha1")
-    before, _ = cache.recall()
-    assert before is not None
+    before = chat.stat_cache.scan
     look(chat)
-    assert cache.recall()[0] is before
+    assert chat.stat_cache.scan is before
 
-    forget()
+    restart(chat)
     look(chat)
-    loaded, _ = cache.recall()
-    assert loaded is not None
-    assert loaded.count() == 9
+    loaded = chat.stat_cache.scan
+    assert loaded == before
+    assert len(list(loaded.all_files())) == 9
     (chat.workspace / "a/x").write_bytes(b"y")
     look(chat)
-    after, _ = cache.recall()
-    assert after is not None
+    after = chat.stat_cache.scan
     assert after.folders["b"] is loaded.folders["b"]
     assert after.folders["a"] is not loaded.folders["a"]
 
@@ -323,7 +316,6 @@ def test_other_settings_know_nothing_of_each_other(chats: Chats, chat: ChatStore
     save(chat)
     small = WorkspaceConfig(durability="fast", ignore=("*.log",), max_file_mb=1)
     for config, stored in ((small, set()), (FAST, {"a.log", "b"}), (small, set())):
-        forget()
         with open_chats(chats.folder.parent, config).open("c1") as other:
             with other.looking() as seen:
                 assert set(trees_of(other, seen)) == stored
@@ -346,30 +338,65 @@ def test_damaged_file_is_as_none(chat: ChatStore, damage: int) -> None:
     put(chat.workspace, {f"{top}/{name}": ("file", b"x") for top in "abc" for name in "xyz"})
     settle()
     save(chat)
+    restart(chat)
     file = chat.folder / "stat.cache"
     file.write_bytes(DAMAGE[damage](file.read_bytes()))
-    forget()
     (chat.workspace / "a/x").write_bytes(b"changed")
 
+    assert chat.stat_cache.recall()[0] is NOT_SCANNED
     assert look(chat) == read_everything(chat)
-    forget()
+    settle()
+    look(chat)
+    restart(chat)
+    assert len(list(chat.stat_cache.recall()[0].all_files())) == 9
     assert look(chat) == read_everything(chat)
-    known, _ = StatCache.beside(chat.workspace, chat.config, "sha1").recall()
-    assert known is not None
-    assert known.count() == 9
 
 
-def test_file_stays_small_however_often_a_folder_changes(chat: ChatStore) -> None:
-    put(chat.workspace, {f"{number:03}": ("file", b"x") for number in range(200)})
+def test_scan_without_its_file_reads_everything(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"1"), "d/b": ("file", b"2")})
+    settle()
     save(chat)
-    first = (chat.folder / "stat.cache").stat().st_size
-    for number in range(60):
-        (chat.workspace / "000").write_bytes(b"%d" % number)
-        look(chat)
+    look(chat)
+    (chat.folder / "stat.cache").unlink()
 
-    assert (chat.folder / "stat.cache").stat().st_size < 2 * first + (1 << 19)
-    forget()
-    assert look(chat) == read_everything(chat)
+    assert chat.stat_cache.recall()[0] is NOT_SCANNED
+
+
+def test_copy_of_a_chat_folder_knows_nothing_of_its_files(chats: Chats, chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"1"), "d/b": ("file", b"2")})
+    settle()
+    save(chat)
+    look(chat)
+    restart(chat)
+    shutil.copytree(chat.folder, chats.folder / "c2")
+    with chats.open("c2") as copy:
+        rewrite(copy.workspace / "a", b"3")
+        copied = copy.workspace / "a"
+        status = (chat.workspace / "a").stat()
+        os.utime(copied, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+        assert look(copy) == read_everything(copy)
+        assert copy.read_file(save(copy), "a") == b"3"
+
+
+def test_clock_that_goes_backwards_hides_no_change(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stat results of a clock that was set back by an hour are not trusted against the old scan."""
+    put(chat.workspace, {"a": ("file", b"1")})
+    settle()
+    save(chat)
+    recall = StatCache.recall
+
+    def an_hour_ago(cache: StatCache) -> tuple[stat_cache.FolderScan, Clock]:
+        known, clock = recall(cache)
+        return known, Clock(clock.ns - 3600 * 10**9, clock.device)
+
+    monkeypatch.setattr(StatCache, "recall", an_hour_ago)
+    for content in (b"2", b"3", b"4"):
+        rewrite(chat.workspace / "a", content)
+        assert chat.read_file(save(chat), "a") == content
+        assert chat.stat_cache.scan.files["a"][0] == 0
 
 
 def test_process_that_cannot_write_the_file_reads_what_is_there(chat: ChatStore) -> None:
@@ -472,13 +499,10 @@ def test_what_was_known_before_the_machine_was_started_is_not_believed(
 ) -> None:
     put(chat.workspace, {"a": ("file", b"1")})
     save(chat)
-    known, _ = StatCache.beside(chat.workspace, chat.config, "sha1").recall()
-    assert known is not None
+    restart(chat)
+    assert chat.stat_cache.recall()[0] is not NOT_SCANNED
 
-    with monkeypatch.context() as patch:
-        patch.setattr(stat_cache, "_BOOT", "another")
-        stat_cache._settings.cache_clear()
-        known, _ = StatCache.beside(chat.workspace, chat.config, "sha1").recall()
-    stat_cache._settings.cache_clear()
+    monkeypatch.setattr(stat_cache, "_BOOT", "another")
+    restart(chat)
 
-    assert known is None
+    assert chat.stat_cache.recall()[0] is NOT_SCANNED

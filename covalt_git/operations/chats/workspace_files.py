@@ -28,7 +28,7 @@ from covalt_git.paths import check_path
 from covalt_git.text.media_types import BYTES, media_type
 from covalt_git.workspaces import commits, trees
 from covalt_git.workspaces.folders import Folder, read_entry
-from covalt_git.workspaces.snapshot import why_not_stored
+from covalt_git.workspaces.rules import why_not_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

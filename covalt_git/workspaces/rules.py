@@ -1,0 +1,170 @@
+"""Rules for what a workspace stores: names, links, ignore patterns, and git's own dot files.
+
+Scans, uploads, merges, imports and pushes ask the same functions.  Each returns the reason why something
+is not stored, or nothing.  ``.gitmodules`` and similar files mean nothing to a chat, but ``git fsck``
+reads them, and git refuses to fetch a tree with one that it does not trust.  These rules follow git's
+``fsck.c``; ``.gitmodules`` must have the plain form that most people write.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from covalt_git.errors import CovaltError
+from covalt_git.git_store import FILE, FOLDER, LINK
+from covalt_git.names import matches_text
+from covalt_git.paths import (
+    MAX_PATH_BYTES,
+    check_element,
+    check_path,
+    collisions,
+    is_git_file,
+    is_plain,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from covalt_git.models.project_config import WorkspaceConfig
+
+MAX_DEPTH = 100
+"""Folders above a file of a workspace."""
+
+_CERTAINLY_SHORT = MAX_PATH_BYTES // 4  # a character has at most four bytes
+_NEVER_LINKS = (".gitmodules", ".gitattributes", ".gitignore", ".mailmap")
+_NEVER_FOLDERS = (".gitmodules", ".gitattributes")
+_MAX_ATTRIBUTE_LINE = 2048  # git, attr.h: ATTR_MAX_LINE_LENGTH
+_MAX_ATTRIBUTES = 100 << 20  # git, attr.h: ATTR_MAX_FILE_SIZE
+
+_ADDRESS = (
+    rb"(?:https?|ftps?|ssh|git|file)://(?:[\w.-]+@)?[A-Za-z0-9][A-Za-z0-9.-]*(?::[1-9][0-9]{0,3})?"
+    rb"(?:/[\w./~+@-]*)?"
+)
+_PLAIN_VALUE = rb"(?!\w+:/)[\w./~@][\w./~+@:-]*"
+_MODULES_LINE = re.compile(
+    rb'(?P<comment>[#;].*)?|(?P<section>\[submodule "[A-Za-z0-9_][\w./+-]*"\])'
+    rb"|[A-Za-z][A-Za-z0-9-]*[ \t]*=[ \t]*(?:" + _ADDRESS + rb"|" + _PLAIN_VALUE + rb")",
+    re.ASCII,
+)
+
+
+def why_not_stored(path: str, content: bytes, config: WorkspaceConfig) -> str:
+    """Return why a scan would not store a file of that path and content, or nothing."""
+    verdict = check_path(path)
+    if verdict.kind == "refused":
+        return verdict.reason
+    folders = [path[:at] for at, letter in enumerate(path) if letter == "/"]
+    if is_ignored(config.ignore, path, folder=False) or any(
+        is_ignored(config.ignore, folder, folder=True) for folder in folders
+    ):
+        return "workspace.ignore in covalt.yaml leaves it out"
+    if len(folders) > MAX_DEPTH:
+        return f"it lies deeper than {MAX_DEPTH} folders"
+    if len(content) > config.max_file_mb << 20:
+        return f"it is larger than {config.max_file_mb} MiB"
+    above = (why_git_refuses(folder.rpartition("/")[2], FOLDER, b"") for folder in folders)
+    return next(filter(None, above), "") or why_git_refuses(path.rpartition("/")[2], FILE, content)
+
+
+def check_storable(path: str, content: bytes, config: WorkspaceConfig) -> None:
+    """Check that a scan would store a file of that path and content.
+
+    Raises:
+        CovaltError: with the reason.
+    """
+    reason = why_not_stored(path, content, config)
+    if reason:
+        hint = "raise workspace.max_file_mb in covalt.yaml" if "MiB" in reason else ""
+        raise CovaltError(f"{path!r} cannot be stored: {reason}", hint=hint)
+
+
+def is_ignored(patterns: tuple[str, ...], path: str, *, folder: bool) -> bool:
+    """Return whether a pattern matches a path: its name, or all of it if the pattern has an inner ``/``."""
+    for pattern in patterns:
+        if pattern.endswith("/") and not folder:
+            continue
+        plain = pattern.rstrip("/")
+        if matches_text(plain, path if "/" in plain else path.rpartition("/")[2]):
+            return True
+    return False
+
+
+def why_not_named(path: str, name: str, *, folder: bool) -> str:
+    """Return why an entry called ``name`` at ``path`` is not stored, if its parent folder is."""
+    if not is_plain(name):
+        verdict = check_element(name)
+        if verdict.kind == "refused":
+            return verdict.reason
+        if folder and (reason := why_git_refuses(name, FOLDER, b"")):
+            return reason
+    if len(path) > _CERTAINLY_SHORT and len(encoded(path)) > MAX_PATH_BYTES:
+        return "its path is too long"
+    if folder and path.count("/") >= MAX_DEPTH:
+        return f"it lies deeper than {MAX_DEPTH} folders"
+    return ""
+
+
+def encoded(name: str) -> bytes:
+    """Return the bytes of a name in the file system and in git."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+def unportable(names: Collection[str]) -> list[tuple[str, str]]:
+    """Return those names of one folder that some system cannot have, each with the reason."""
+    if len({name.lower() for name in names}) == len(names) and all(map(is_plain, names)):
+        return []
+    ordered = sorted(names)
+    verdicts = [(name, check_element(name)) for name in ordered]
+    found = [(name, one.reason) for name, one in verdicts if one.kind == "unportable"]
+    clashes = collisions(ordered)
+    return found + [(second, f"some systems take it for {first!r}") for first, second in clashes]
+
+
+def link_stays_inside(target: bytes, *, depth: int) -> bool:
+    """Return whether a link in a folder ``depth`` levels down provably stays in the workspace.
+
+    Only leading ``..`` are allowed, at most one for each level.  The folders above a stored link are
+    real, so those steps cannot leave; a later ``..`` could follow another link first.
+    """
+    try:
+        text = target.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    elements = [element for element in text.split("/") if element not in {"", "."}]
+    steps = [element == ".." for element in elements]
+    up = steps.index(False) if False in steps else len(steps)
+    inside = up <= depth and not any(steps[up:])
+    return inside and bool(text) and "\0" not in text and not text.startswith("/")
+
+
+def why_git_refuses(name: str, mode: int, content: bytes) -> str:
+    """Return why ``git fsck --strict`` would complain about a tree with this entry, or nothing."""
+    if mode == LINK and any(is_git_file(name, wanted) for wanted in _NEVER_LINKS):
+        return "git allows no link of that name"
+    if mode == FOLDER:
+        refused = any(is_git_file(name, wanted) for wanted in _NEVER_FOLDERS)
+        return "git allows no folder of that name" if refused else ""
+    if is_git_file(name, ".gitmodules") and not _is_trusted(content):
+        return "git does not trust what it says"
+    if is_git_file(name, ".gitattributes"):
+        if len(content) > _MAX_ATTRIBUTES:
+            return "git does not read attributes of that size"
+        if any(len(line) >= _MAX_ATTRIBUTE_LINE for line in content.split(b"\n")):
+            return "git does not read attributes of such long lines"
+    return ""
+
+
+def _is_trusted(content: bytes) -> bool:
+    """Return whether a ``.gitmodules`` holds only sections of plain names, paths and URLs."""
+    if b".." in content or b"::" in content or re.search(rb"[^\t\n\x20-\x7e]", content):
+        return False
+    in_section = False
+    for line in content.split(b"\n"):
+        found = _MODULES_LINE.fullmatch(line.strip(b" \t"))
+        if found is None:
+            return False
+        in_section = in_section or found["section"] is not None
+        if not in_section and line.strip(b" \t") and found["comment"] is None:
+            return False
+    return True

@@ -1,0 +1,300 @@
+"""Scan of a workspace: a folder becomes a tree, byte for byte, and notes on what a tree cannot hold.
+
+Nothing in the folder changes how it is read: no ``.gitignore``, attribute, filter, hook or nested
+repository.  What cannot be stored stays in place and gets a note; only what ``workspace.ignore``
+matches is left out without one.  Folders are opened by handle, and links are never followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from covalt_git.git_store import FOLDER, BrokenStoreError, GitStore, TreeEntry
+from covalt_git.paths import is_plain
+from covalt_git.workspaces import rules, set_id
+from covalt_git.workspaces.folders import Folder, TooLargeError, mode_of, read_entry
+from covalt_git.workspaces.stat_cache import NOT_SCANNED, FolderScan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from covalt_git.models.project_config import WorkspaceConfig
+    from covalt_git.workspaces.stat_cache import Clock, FileStat, Note
+
+EMPTY: Final = "empty"
+HOLLOW: Final = "hollow"
+IGNORED: Final = "ignored"
+NOT_STORED: Final = "not stored"
+UNPORTABLE: Final = "unportable"
+"""Kinds of notes.  A hollow folder is not empty, but nothing in it is stored."""
+
+LEFT_IN_PLACE: Final = frozenset({IGNORED, NOT_STORED})
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_HOLES = 256 << 20  # bytes of sparse files that one scan reads
+_MIN_SPARSE = 1 << 16  # bytes; smaller files do not count as sparse
+_DENSITY = 32  # nor do files that use more than this part of their length
+
+
+class _NotStorableError(Exception):
+    """Why one entry of a folder cannot be part of a tree."""
+
+
+class _GoneError(Exception):
+    """An entry was removed after the listing."""
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[None]:
+    """Turn errors of the workspace into reasons; errors of the store remain errors."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise _GoneError from None
+    except OSError as error:
+        reason = f"it cannot be read: {os.strerror(error.errno or 0).lower()}"
+        raise _NotStorableError(reason) from None
+
+
+def scan(
+    store: GitStore, workspace: Path, config: WorkspaceConfig, known: FolderScan, clock: Clock
+) -> FolderScan:
+    """Store the folder at ``workspace`` and return its scan; objects are durable after a flush.
+
+    Files that have not changed since the scan ``known`` are not read; ``clock`` was read before this
+    scan.  If nothing has changed, the result is ``known`` itself.
+    """
+    with Folder.opened(workspace) as folder:
+        return _Walk(store, config, clock).folder(folder.handle, "", known, _head_tree(store))
+
+
+def _head_tree(store: GitStore) -> str | None:
+    """Return the tree of the active branch; None if there is none that can be read."""
+    with contextlib.suppress(BrokenStoreError):
+        head = store.read_ref(store.head())
+        return None if head is None else store.read_commit(head).tree
+    return None
+
+
+@dataclass(slots=True)
+class _Entries:
+    """Entries of one folder during its scan; ``prefix`` is the folder's path with a slash, or empty.
+
+    ``stored`` has ids of files and folders by name that the branch has, so the store has them, too.
+    """
+
+    handle: int
+    prefix: str
+    known: FolderScan
+    stored: dict[str, str | None]
+    files: dict[str, FileStat]
+    folders: dict[str, FolderScan] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+
+    def leave(self, kind: str, name: str, reason: str = "") -> None:
+        """Leave an entry in place, which the tree lacks."""
+        self.notes.append((kind, name, reason))
+        set_id.clear(self.handle, name)
+
+    def is_as_known(self) -> bool:
+        """Return whether the files and folders that are stored are the very ones of the last scan."""
+        known = self.known.folders
+        same = self.files is self.known.files and len(self.folders) == len(known)
+        return same and all(folder is known.get(name) for name, folder in self.folders.items())
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One scan.  ``linked`` has the blobs of files that have several names, by their stat."""
+
+    store: GitStore
+    config: WorkspaceConfig
+    clock: Clock
+    linked: dict[tuple[int, ...], bytes] = field(default_factory=dict)
+    holes: int = 0
+
+    def folder(self, handle: int, prefix: str, known: FolderScan, stored: str | None) -> FolderScan:
+        """Store an open folder; ``stored`` is its tree on the branch."""
+        status = os.fstat(handle)
+        mark = (status.st_ctime_ns, status.st_ino, status.st_dev)
+        if known.mark[2] != status.st_dev:
+            known = NOT_SCANNED
+        is_stored = known.tree is not None and known.tree == stored
+        changed = _changed(handle, known.files)
+        if is_stored:
+            ids = {name: folder.tree for name, folder in known.folders.items()}
+        else:
+            ids = self.ids_in(stored)
+            changed |= {
+                name for name, (*_, oid) in known.files.items() if not self.has(ids, name, oid)
+            }
+        files = known.files
+        if changed or mark != known.mark:
+            files = {name: one for name, one in files.items() if name not in changed}
+        entries = _Entries(handle, prefix, known, ids, files)
+        if mark == known.mark:  # it has the same names
+            rest = [*changed, *(name for kind, name, _ in known.notes if kind in LEFT_IN_PLACE)]
+            for name in known.folders:
+                self.attempt(self.subfolder, entries, name)
+        else:
+            rest = [name for name in os.listdir(handle) if name not in files]
+        for name in sorted(rest):
+            self.attempt(self.entry, entries, name)
+        return self.result(entries, mark, is_stored=is_stored)
+
+    def attempt(self, store: Callable[[_Entries, str], None], entries: _Entries, name: str) -> None:
+        """Store one entry, or leave it in place with a note."""
+        try:
+            store(entries, name)
+        except _GoneError:
+            pass
+        except _NotStorableError as error:
+            entries.leave(NOT_STORED, name, str(error))
+
+    def entry(self, entries: _Entries, name: str) -> None:
+        path = entries.prefix + name
+        with _reading():
+            status = os.lstat(name, dir_fd=entries.handle)
+        is_folder = stat.S_ISDIR(status.st_mode)
+        if rules.is_ignored(self.config.ignore, path, folder=is_folder):
+            entries.leave(IGNORED, name)
+            return
+        if reason := rules.why_not_named(path, name, folder=is_folder):
+            raise _NotStorableError(reason)
+        if is_folder:
+            self.subfolder(entries, name)
+        else:
+            entries.files[name] = self.file(entries, name, status)
+
+    def subfolder(self, entries: _Entries, name: str) -> None:
+        with _reading():
+            handle = os.open(name, _DIRECTORY, dir_fd=entries.handle)
+        known = entries.known.folders.get(name, NOT_SCANNED)
+        try:
+            entries.folders[name] = self.folder(
+                handle, f"{entries.prefix}{name}/", known, entries.stored.get(name)
+            )
+        finally:
+            os.close(handle)
+
+    def file(self, entries: _Entries, name: str, status: os.stat_result) -> FileStat:
+        """Store a file or link."""
+        identity = (status.st_ino, status.st_ctime_ns, status.st_mtime_ns, status.st_size)
+        plain = is_plain(name)
+        oid = self.linked.get(identity) if plain and stat.S_ISREG(status.st_mode) else None
+        if oid is None:
+            status, content = self.read(entries, name, status)
+            reason = "" if plain else rules.why_git_refuses(name, mode_of(status.st_mode), content)
+            if reason:
+                raise _NotStorableError(reason)
+            oid = bytes.fromhex(self.store.write_blob(content))
+        if status.st_nlink != 1:  # reading each name of a large file could take very long
+            self.linked[identity] = oid
+        changed = self.clock.trusted(status.st_ctime_ns, status.st_dev)
+        return changed, status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode, oid
+
+    def read(
+        self, entries: _Entries, name: str, status: os.stat_result
+    ) -> tuple[os.stat_result, bytes]:
+        """Return the content of a file or link, and its status when it was read."""
+        self.check_sparse(status)
+        try:
+            with _reading():
+                found = read_entry(entries.handle, name, status, most=self.config.max_file_mb << 20)
+        except TooLargeError:
+            raise _NotStorableError(f"it is larger than {self.config.max_file_mb} MiB") from None
+        if found is None:
+            raise _NotStorableError("it is neither a file, a folder nor a link")
+        status, content = found
+        if status.st_mode & set_id.BITS:
+            set_id.clear(entries.handle, name)
+        depth = entries.prefix.count("/")
+        if stat.S_ISLNK(status.st_mode) and not rules.link_stays_inside(content, depth=depth):
+            raise _NotStorableError("it is a link that may lead outside")
+        return status, content
+
+    def check_sparse(self, status: os.stat_result) -> None:
+        """Check that a file is dense, or that the scan may read more sparse files.
+
+        Sparse files take no disk space, so no limit stops a tool from creating very many.
+        """
+        size, used = status.st_size, status.st_blocks * 512
+        if size <= _MIN_SPARSE or used * _DENSITY >= size or size > self.config.max_file_mb << 20:
+            return
+        self.holes += size - used
+        if self.holes > _MAX_HOLES:
+            limit = f"the scan has read {_MAX_HOLES >> 20} MiB of such files"
+            raise _NotStorableError(f"it is sparse, and {limit}")
+
+    def result(
+        self, entries: _Entries, mark: tuple[int, int, int], *, is_stored: bool
+    ) -> FolderScan:
+        """Store the tree of a folder and return its scan."""
+        known, notes = entries.known, entries.notes
+        same = entries.is_as_known()
+        if same:
+            notes += [note for note in known.notes if note[0] == UNPORTABLE]
+        else:
+            names = [name for name, folder in entries.folders.items() if folder.tree is not None]
+            for name, reason in rules.unportable([*entries.files, *names]):
+                notes.append((UNPORTABLE, name, reason))
+        tree = known.tree if same and is_stored else self.tree(entries)
+        below = (note for folder in entries.folders.values() for note in folder.all_notes())
+        if tree is None and entries.prefix and not any(kind == EMPTY for kind, _, _ in below):
+            notes.append((HOLLOW if entries.folders or notes else EMPTY, "", ""))
+        notes.sort()
+        if same and mark == known.mark and (tree, tuple(notes)) == (known.tree, known.notes):
+            return known
+        changed, inode, device = mark
+        mark = (self.clock.trusted(changed, device), inode, device)
+        return FolderScan(mark, tree, entries.files, entries.folders, tuple(notes))
+
+    def tree(self, entries: _Entries) -> str | None:
+        """Store the tree of a folder; None if it would be empty."""
+        found = [
+            TreeEntry(rules.encoded(name), mode_of(one[4]), one[5].hex())
+            for name, one in entries.files.items()
+        ]
+        found += [
+            TreeEntry(rules.encoded(name), FOLDER, folder.tree)
+            for name, folder in entries.folders.items()
+            if folder.tree is not None
+        ]
+        return self.store.write_tree(found) if found else None
+
+    def ids_in(self, tree: str | None) -> dict[str, str | None]:
+        """Return the ids in a tree of the branch by name; nothing if it cannot be read."""
+        with contextlib.suppress(BrokenStoreError):
+            found = self.store.read_tree(tree) if tree else ()
+            return {os.fsdecode(entry.name): entry.oid for entry in found}
+        return {}
+
+    def has(self, ids: dict[str, str | None], name: str, raw: bytes) -> bool:
+        """Return whether the store has a known blob, which gc may have removed."""
+        return ids.get(name) == raw.hex() or self.store.has(raw.hex())
+
+
+def _changed(handle: int, files: dict[str, FileStat]) -> set[str]:
+    """Return the names of an open folder's known files that are no longer as they were."""
+    changed = set()
+    for name, known in files.items():
+        try:
+            now = os.lstat(name, dir_fd=handle)
+        except OSError:
+            changed.add(name)
+            continue
+        if known != (
+            now.st_ctime_ns,
+            now.st_mtime_ns,
+            now.st_ino,
+            now.st_size,
+            now.st_mode,
+            known[5],
+        ):
+            changed.add(name)
+    return changed
