@@ -13,7 +13,12 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dulwich.errors import ApplyDeltaError, ChecksumMismatch, FileFormatException
+from dulwich.errors import (
+    ApplyDeltaError,
+    ChecksumMismatch,
+    FileFormatException,
+    ObjectFormatException,
+)
 from dulwich.object_format import get_object_format
 from dulwich.object_store import DiskObjectStore
 from dulwich.objects import ObjectID, RawObjectID
@@ -45,6 +50,7 @@ DAMAGE = (
     ChecksumMismatch,
     DamagedObjectError,
     FileFormatException,
+    ObjectFormatException,
     OSError,
     OverflowError,
     PackFileDisappeared,
