@@ -20,7 +20,7 @@ from dulwich.refs import DiskRefsContainer, Ref
 from dulwich.repo import Repo
 
 from covalt_git.git_store import repacking
-from covalt_git.git_store.object_reader import ObjectReader, damage_of
+from covalt_git.git_store.object_reader import DAMAGE, ObjectReader, damage_of
 from covalt_git.git_store.objects import (
     KINDS,
     BrokenStoreError,
@@ -121,8 +121,12 @@ class GitStore(ObjectReader):
     # Objects
 
     def has(self, oid: str) -> bool:
-        """Return whether an object is in the store, or pending."""
-        return oid in self._pending or ObjectID(oid.encode()) in self.objects
+        """Return whether an object is in the store, or pending; a damaged loose object is not."""
+        if oid in self._pending:
+            return True
+        with contextlib.suppress(*DAMAGE):
+            return ObjectID(oid.encode()) in self.objects
+        return False
 
     def find_object(self, oid: str) -> tuple[bytes, bytes]:
         """Return the kind and content of an object, pending or stored, not verified.
