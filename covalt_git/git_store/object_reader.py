@@ -145,7 +145,8 @@ class ObjectReader:
     def blob_size(self, oid: str) -> int:
         """Return the size of a blob in bytes, from the header of its pack entry where it is packed."""
         with damage_of(oid, self.path):
-            for pack in self.objects.packs:
+            stores = (self.objects, *self.objects.alternates)
+            for pack in (pack for store in stores for pack in store.packs):
                 with contextlib.suppress(KeyError, FileNotFoundError):
                     offset = pack.index.object_offset(RawObjectID(bytes.fromhex(oid)))
                     return object_size(pack, offset)
@@ -159,6 +160,12 @@ class ObjectReader:
         after = self._read(new, b"tree") if new else b""
         with damage_of(f"{old} or {new}", self.path):
             return list(tree_differences(before, after, self._id_length))
+
+    def read_note(self, oid: str) -> str:
+        """Return the text of a blob, or of a tag object."""
+        kind, content = self.read_object(oid)
+        text = content if kind == b"blob" else self._read(oid, b"tag").partition(b"\n\n")[2]
+        return text.decode("utf-8", "replace")
 
     def check_tree(self, oid: str) -> str:
         """Return what ``git fsck --strict`` reports of a tree apart from its names, or nothing."""

@@ -36,7 +36,7 @@ from covalt_git.git_store.incoming_packs import IncomingPack, PackLimits
 from covalt_git.git_store.linking import link_objects
 from covalt_git.git_store.new_store import CONFIGS, make_store
 from covalt_git.git_store.object_folder import ObjectFolder
-from covalt_git.git_store.object_reader import ObjectStore
+from covalt_git.git_store.object_reader import ObjectReader, ObjectStore
 from covalt_git.git_store.objects import (
     ID_LENGTHS,
     KINDS,
@@ -72,6 +72,8 @@ from covalt_git.system.atomic_write import fsync
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator
 
+    from dulwich.object_store import DiskObjectStore
+
     from covalt_git.git_store.ref_files import NewHead
 
 # What dulwich raises over objects, packs and their indexes that are not as git wrote them.
@@ -96,7 +98,7 @@ def _nobody(_: str) -> None:
 
 
 @dataclass(slots=True)
-class GitStore:
+class GitStore(ObjectReader):
     """One bare repository on disk.  Not for use by several threads at once; close it after use.
 
     ``durable``: writes are fsynced before they return.  ``made_as`` is the hash of a store that the
@@ -108,7 +110,7 @@ class GitStore:
     made_as: str | None = None
     _objects: ObjectFolder = field(init=False, repr=False)
     _opened: Repo | None = field(init=False, repr=False, default=None)
-    _disk: ObjectStore | None = field(init=False, repr=False, default=None)
+    objects: DiskObjectStore = field(init=False, repr=False)
     _at: str = field(init=False, repr=False)
     _old_log: OldLog = field(init=False, repr=False)
 
@@ -125,6 +127,7 @@ class GitStore:
         if known is None:
             known = self._repo.object_format.name, self._repo.object_format.oid_length
         self._objects = ObjectFolder(f"{self._at}/objects", *known, durable=self.durable)
+        self.objects = ObjectStore(f"{self._at}/objects", known[0])
 
     @property
     def _repo(self) -> Repo:
@@ -141,13 +144,6 @@ class GitStore:
                 ) from None
         return self._opened
 
-    @property
-    def objects(self) -> ObjectStore:
-        """The objects that are on the disk, as dulwich reads them."""
-        if self._disk is None:
-            self._disk = ObjectStore(f"{self._at}/objects", self.object_format)
-        return self._disk
-
     @classmethod
     def create(cls, path: Path, *, object_format: str = "sha1", durable: bool = True) -> Self:
         """Make an empty bare repository at ``path``: see :func:`make_store`."""
@@ -162,8 +158,7 @@ class GitStore:
         self._objects.close()
         if self._opened is not None:
             self._opened.close()
-        if self._disk is not None:
-            self._disk.close()
+        self.objects.close()
 
     def __enter__(self) -> Self:
         return self

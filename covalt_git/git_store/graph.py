@@ -1,0 +1,167 @@
+"""Graph of the commits of a store, and the objects that commits reach.
+
+Missing and damaged objects raise ``BrokenStoreError``.
+"""
+
+from __future__ import annotations
+
+import heapq
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from covalt_git.git_store.checking import SUBMODULE
+from covalt_git.git_store.objects import FOLDER, BrokenStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from covalt_git.git_store.object_reader import ObjectReader
+    from covalt_git.git_store.objects import CommitObject
+
+
+class CommitGraph:
+    """Commits and their parents.  It caches every commit it reads, so it is for one operation."""
+
+    def __init__(self, reader: ObjectReader) -> None:
+        self.commit: Callable[[str], CommitObject] = lru_cache(maxsize=None)(reader.read_commit)
+
+    def ancestors(self, tips: Iterable[str], shallow: Collection[str] = ()) -> dict[str, None]:
+        """Return commits and all their ancestors; ``shallow`` ones count as without parents."""
+        found: dict[str, None] = {}
+        waiting = list(tips)
+        while waiting:
+            oid = waiting.pop()
+            if oid not in found:
+                found[oid] = None
+                waiting.extend(() if oid in shallow else self.commit(oid).parents)
+        return found
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        """Return whether ``new`` is ``old`` or comes after it."""
+        found = {new}
+        waiting = [new]
+        while waiting and old not in found:
+            fresh = set(self.commit(waiting.pop()).parents) - found
+            found |= fresh
+            waiting.extend(fresh)
+        return old in found
+
+    def levels(self, tips: Iterable[str], depth: int) -> list[list[str]]:
+        """Return the commits that are 0, 1, ... and at most ``depth`` steps away from ``tips``."""
+        levels = [list(dict.fromkeys(tips))]
+        found = set(levels[0])
+        while len(levels) <= depth:
+            parents = (parent for oid in levels[-1] for parent in self.commit(oid).parents)
+            level = [oid for oid in dict.fromkeys(parents) if oid not in found]
+            if not level:
+                break
+            found.update(level)
+            levels.append(level)
+        return levels
+
+    def parents_first(self, oids: Collection[str]) -> list[str]:
+        """Return commits so that each comes after those of its parents that are among them."""
+        ordered: dict[str, None] = {}
+        for start in oids:
+            path = [] if start in ordered else [start]
+            while path:
+                parents = self.commit(path[-1]).parents
+                before = [oid for oid in parents if oid in oids and oid not in ordered]
+                if before:
+                    path += before
+                else:
+                    ordered[path.pop()] = None
+        return list(ordered)
+
+    def new_commits(self, tips: Iterable[str], known: Iterable[str]) -> set[str]:
+        """Return the commits that ``tips`` reach and ``known`` ones do not.
+
+        The walk takes the youngest commits first and ends where both histories have met.  Wrong
+        clocks only make it return known commits, too.
+        """
+        reached = set(known)
+        waiting: list[tuple[int, str]] = []
+        unknown: set[str] = set()
+        found: set[str] = set()
+        visited: set[str] = set()
+
+        def visit(oid: str) -> None:
+            if oid not in visited:
+                visited.add(oid)
+                heapq.heappush(waiting, (-self.commit(oid).time, oid))
+                unknown.add(oid)
+            if oid in reached:
+                unknown.discard(oid)
+
+        for oid in [*reached, *tips]:
+            visit(oid)
+        while unknown:
+            _, oid = heapq.heappop(waiting)
+            unknown.discard(oid)
+            parents = self.commit(oid).parents
+            if oid in reached:
+                reached.update(parents)
+            else:
+                found.add(oid)
+            for parent in parents:
+                visit(parent)
+        return found - reached
+
+    def merge_base(self, ours: str, theirs: str) -> str | None:
+        """Return the best common ancestor of two commits, None where they have none.
+
+        Best is one that is no ancestor of another common one.  After a criss-cross merge there are
+        several: then it is the one with the latest time, and of those the one with the greatest id.
+        """
+        common = self.ancestors([ours]).keys() & self.ancestors([theirs])
+        above = {parent for oid in common for parent in self.commit(oid).parents}
+        return max(common - above, key=lambda oid: (self.commit(oid).time, oid), default=None)
+
+
+def tree_objects(reader: ObjectReader, tree: str, found: set[str]) -> Iterator[str]:
+    """Yield the ids of a tree and of all it holds that are not ``found`` yet, and add them there."""
+    waiting = [tree]
+    while waiting:
+        oid = waiting.pop()
+        if oid in found:
+            continue
+        found.add(oid)
+        yield oid
+        for entry in reader.read_tree(oid):
+            if entry.mode == FOLDER:
+                waiting.append(entry.oid)
+            elif entry.mode != SUBMODULE and entry.oid not in found:
+                found.add(entry.oid)
+                yield entry.oid
+
+
+def reachable(reader: ObjectReader, tips: Iterable[str]) -> set[str]:
+    """Return the ids of all objects that ``tips`` reach, which may be of any kind."""
+    found: set[str] = set()
+    commits: set[str] = set()
+    for tip in tips:
+        tags, oid, kind = peel(reader, tip)
+        found.update(tags)
+        if kind == b"commit":
+            commits.add(oid)
+        elif kind == b"tree":
+            found.update(tree_objects(reader, oid, found))
+        else:
+            found.add(oid)
+    graph = CommitGraph(reader)
+    for oid in graph.ancestors(commits):
+        found.add(oid)
+        found.update(tree_objects(reader, graph.commit(oid).tree, found))
+    return found
+
+
+def peel(reader: ObjectReader, oid: str) -> tuple[list[str], str, bytes]:
+    """Return the tags on the way to the object that ``oid`` is or names, its id and its kind."""
+    tags = []
+    while (found := reader.read_object(oid))[0] == b"tag":
+        tags.append(oid)
+        name, _, target = found[1].partition(b"\n")[0].partition(b" ")
+        if name != b"object":
+            raise BrokenStoreError(f"the tag {oid} is of no object")
+        oid = target.decode("ascii", "replace")
+    return tags, oid, found[0]

@@ -1,0 +1,342 @@
+"""Quarantine of a received pack: a folder beside a store, which reads from the store and not vice versa.
+
+The declared size of every entry is checked before the entry is inflated, and the size of every
+delta's result before the delta is applied, so that a small pack cannot take much memory.  Deltas may
+start from objects of the store (thin packs).  Format: ``gitformat-pack(5)``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import mmap
+import shutil
+import traceback
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
+
+from dulwich.lru_cache import LRUSizeCache
+from dulwich.pack import (
+    apply_delta,
+    compute_file_sha,
+    unpack_object_at,
+    write_pack_index,
+)
+
+from covalt_git.errors import CovaltError
+from covalt_git.git_store.object_reader import DAMAGE, ObjectReader, ObjectStore
+from covalt_git.git_store.objects import KINDS, BrokenStoreError, object_id
+from covalt_git.git_store.pack_entries import MOST_HEADER_BYTES, delta_sizes, entry_header
+from covalt_git.git_store.pack_stream import pack_stream
+from covalt_git.names import new_id
+from covalt_git.system import file_lock
+from covalt_git.system.atomic_write import fsync
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from dulwich.object_store import BaseObjectStore, DiskObjectStore
+    from dulwich.pack import Pack
+
+    IndexRow: TypeAlias = tuple[bytes, int, int]
+
+PREFIX = "incoming-"
+_PART = 1 << 18
+_HEADER = 12
+_MOST_DEPTH = 4_095  # git itself makes no longer chains of deltas
+_CACHE_BYTES = 64 << 20
+
+
+class BadPackError(CovaltError):
+    """A pack that is malformed, cut off, or larger than its limits."""
+
+    code = "bad_pack"
+
+
+class Stream(Protocol):
+    """Source of a pack."""
+
+    def read(self, size: int = ..., /) -> bytes:
+        """Return at most ``size`` bytes, none at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackLimits:
+    """Limits of a received pack, in bytes.
+
+    Attributes:
+        pack: of the pack itself.
+        objects: number of objects.
+        blob: of the content of one file.
+        other: of one commit or tree.
+        together: of all objects and deltas, inflated.
+    """
+
+    pack: int
+    objects: int
+    blob: int
+    other: int
+    together: int
+
+
+class _IncomingStore(ObjectStore):
+    """Objects of a quarantine, with the chat's open store as its alternate."""
+
+    def __init__(self, folder: Path, chat_objects: DiskObjectStore) -> None:
+        super().__init__(folder, chat_objects.object_format.name)
+        self.chat_objects = chat_objects
+
+    @property
+    def alternates(self) -> list[BaseObjectStore]:
+        """The chat's store; dulwich does not close what is returned here."""
+        return [self.chat_objects]
+
+    def _update_pack_cache(self) -> list[Pack]:
+        packs = super()._update_pack_cache()
+        for pack in packs:
+            pack.resolve_ext_ref = self.chat_objects.get_raw  # the pack may be a thin one
+        return packs
+
+
+class Quarantine:
+    """One received pack, in a folder that exists as long as the quarantine is open.
+
+    The folder is locked, so that :func:`clear_incoming` leaves it to its process.
+    """
+
+    def __init__(self, store: ObjectReader, folder: Path, limits: PackLimits) -> None:
+        """Prepare a quarantine for ``store`` in ``folder``, which is of the same file system."""
+        self.ids: frozenset[str] = frozenset()
+        self._store = store
+        self._limits = limits
+        self._folder = folder / f"{PREFIX}{new_id()}"
+        self._exit = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        packs = self._folder / "pack"
+        packs.mkdir(parents=True)
+        self._exit.callback(shutil.rmtree, self._folder)
+        self._exit.enter_context(file_lock.held(self._folder, wait=False))
+        objects = _IncomingStore(self._folder, self._store.objects)
+        self._exit.callback(objects.close)
+        self.reader = ObjectReader(objects)
+        self.reader.path = self._store.path
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exit.close()
+
+    def receive(self, stream: Stream) -> None:
+        """Store and index a pack up to the stream's end.
+
+        Raises:
+            BadPackError: when it is malformed or too large; then nothing of it is readable.
+            OSError: when it cannot be stored.
+        """
+        pack = self._folder / "pack" / "pack-received.pack"
+        index = _PackIndex(self._store, self._limits)
+        with pack.open("w+b") as file:
+            self._spool(stream, file)
+            checksum = index.read(file)
+        with pack.with_suffix(".idx").open("wb") as file:
+            write_pack_index(file, sorted(index.rows.values()), checksum)
+        self.ids = frozenset(oid.hex() for oid in index.rows)
+
+    def _spool(self, stream: Stream, file: IO[bytes]) -> None:
+        """Store the pack.  One that is too large is read on: git reads no answer before it has sent all."""
+        size = 0
+        while part := stream.read(_PART):
+            size += len(part)
+            if size <= self._limits.pack:
+                file.write(part)
+        file.flush()
+        if size > self._limits.pack:
+            raise BadPackError(f"the pack is larger than {_in_mib(self._limits.pack)}")
+
+    def adopt(self, ids: Collection[str], *, durable: bool) -> None:
+        """Store objects of the quarantine as one pack of the store.  The caller holds the chat's lock."""
+        if not ids:
+            return
+        rows: list[IndexRow] = []
+        pack, index = self._folder / "adopted.pack", self._folder / "adopted.idx"
+        checksum = b""
+        with pack.open("wb") as file:
+            for part in pack_stream(
+                self.reader.objects, sorted(ids), read=self.reader.read_object, index=rows
+            ):
+                file.write(part)
+                checksum = part
+        with index.open("wb") as file:
+            write_pack_index(file, sorted(rows), checksum)
+        folder = self._store.path / "objects/pack"
+        folder.mkdir(exist_ok=True)
+        for path in (pack, index) if durable else ():
+            fsync(path)
+        for path in (index, pack):
+            path.chmod(0o444)
+            path.rename(folder / f"pack-{checksum.hex()}{path.suffix}")
+        if durable:
+            fsync(folder)
+
+
+def clear_incoming(folder: Path) -> None:
+    """Remove the quarantines of killed processes from a chat's folder."""
+    for path in folder.glob(f"{PREFIX}*"):
+        with (
+            contextlib.suppress(BlockingIOError, FileNotFoundError),
+            file_lock.held(path, wait=False),
+        ):
+            shutil.rmtree(path)
+
+
+class _PackIndex:
+    """Index of a received pack: a row (id, offset, CRC-32) for each object, by its raw id."""
+
+    def __init__(self, store: ObjectReader, limits: PackLimits) -> None:
+        self.rows: dict[bytes, IndexRow] = {}
+        self._store = store
+        self._format = store.objects.object_format
+        self._limits = limits
+        self._pack: mmap.mmap | bytes = b""
+        self._total = 0
+        self._ids: dict[int, bytes] = {}  # by offset
+        self._bases: dict[
+            int, int | bytes
+        ] = {}  # the offset or id of the base, by a delta's offset
+        self._checks: dict[int, int] = {}
+        self._waiting: dict[int | bytes, list[int]] = defaultdict(list)  # deltas by their base
+        most = max(limits.blob, limits.other) + 1
+        self._cache = LRUSizeCache[int | bytes, tuple[bytes, bytes]](
+            most + _CACHE_BYTES, most, lambda found: len(found[1])
+        )
+
+    def read(self, file: IO[bytes]) -> bytes:
+        """Index the pack in a file; return its checksum.
+
+        Raises:
+            BadPackError: when it is malformed or too large.
+        """
+        length = self._format.oid_length
+        end = file.seek(0, io.SEEK_END) - length
+        if end < _HEADER:
+            raise BadPackError("the pack is cut off")
+        checksum = compute_file_sha(file, self._format.hash_func, end_ofs=-length).digest()
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as self._pack:
+            if checksum != self._pack[end:]:
+                raise BadPackError("the pack is cut off, or was damaged on its way")
+            try:
+                self._read_entries(end)
+                self._apply_deltas()
+            except DAMAGE as error:
+                traceback.clear_frames(error.__traceback__)  # they hold views of the pack
+                raise BadPackError(f"the pack holds what is no object: {error}") from None
+        return checksum
+
+    def _read_entries(self, end: int) -> None:
+        """Add every object that is not a delta, and list the deltas."""
+        if self._pack[:8] != b"PACK\0\0\0\2":
+            raise BadPackError("the pack is of no version we know")
+        count = int.from_bytes(self._pack[8:_HEADER])
+        if count > self._limits.objects:
+            raise BadPackError(f"the pack holds {count:,} objects, {self._limits.objects:,} may be")
+        at = _HEADER
+        for _ in range(count):
+            header = entry_header(self._pack[at : at + MOST_HEADER_BYTES], self._format.oid_length)
+            kind = b"blob" if header.base is not None else KINDS[header.kind]
+            self._check_size(kind, header.size)
+            found, after = unpack_object_at(
+                self._pack, at, self._format.hash_func, compute_crc32=True
+            )
+            self._checks[at] = found.crc32 or 0
+            if header.base is None:
+                self._add(at, kind, b"".join(found.decomp_chunks))
+            else:
+                self._count(header.size)
+                base = at - header.base if isinstance(header.base, int) else header.base
+                self._bases[at] = base
+                self._waiting[base].append(at)
+            at = after
+        if at != end:
+            raise BadPackError("the pack has more in it than it says")
+
+    def _apply_deltas(self) -> None:
+        """Add the results of all deltas, each after its base."""
+        for at in list(self._ids):
+            self._follow(at)
+        for base in list(self._waiting):
+            if base in self._waiting and isinstance(base, bytes):
+                try:
+                    self._content(base)
+                except BrokenStoreError:
+                    continue
+                self._follow(base)
+        if self._waiting:
+            raise BadPackError("a delta in the pack starts from what is neither there nor here")
+
+    def _follow(self, base: int | bytes) -> None:
+        """Add the results of all deltas of one object, and of the deltas of these."""
+        ready = [(base, 0)]
+        while ready:
+            base, depth = ready.pop()
+            deltas = self._waiting.pop(base, [])
+            if isinstance(base, int):
+                deltas += self._waiting.pop(self._ids[base], [])
+            if deltas and depth >= _MOST_DEPTH:
+                raise BadPackError("its deltas never end")
+            for at in deltas:
+                self._add(at, *self._content(at))
+                ready.append((at, depth + 1))
+
+    def _content(self, key: int | bytes) -> tuple[bytes, bytes]:
+        """Return the kind and content of the object at an offset, or of that id in the store.
+
+        Only one delta is in memory at a time, however long their chain is.
+        """
+        chain = []
+        while key not in self._cache and isinstance(key, int) and key in self._bases:
+            chain.append(key)
+            key = self._bases[key]
+            if isinstance(key, bytes) and key in self.rows:
+                key = self.rows[key][1]
+        if key not in self._cache:
+            if isinstance(key, bytes):
+                self._cache[key] = self._store.read_object(key.hex())
+            else:
+                number = entry_header(self._pack[key : key + MOST_HEADER_BYTES], 0).kind
+                self._cache[key] = KINDS[number], self._inflated(key)
+        kind, content = self._cache[key]
+        for at in reversed(chain):
+            delta = self._inflated(at)
+            self._check_size(kind, delta_sizes(delta)[1])
+            content = b"".join(apply_delta(content, delta))
+            self._cache[at] = kind, content
+        return kind, content
+
+    def _inflated(self, at: int) -> bytes:
+        found, _ = unpack_object_at(self._pack, at, self._format.hash_func)
+        return b"".join(found.decomp_chunks)
+
+    def _add(self, at: int, kind: bytes, content: bytes) -> None:
+        self._count(len(content))
+        oid = bytes.fromhex(object_id(kind, content, self._format.name))
+        self._ids[at] = oid
+        self.rows.setdefault(oid, (oid, at, self._checks[at]))
+        self._cache[at] = kind, content
+
+    def _check_size(self, kind: bytes, size: int) -> None:
+        most = self._limits.blob if kind == b"blob" else self._limits.other
+        if size > most:
+            name = "file" if kind == b"blob" else kind.decode()
+            raise BadPackError(f"the pack holds a {name} of more than {_in_mib(most)}")
+
+    def _count(self, size: int) -> None:
+        self._total += size
+        if self._total > self._limits.together:
+            most = _in_mib(self._limits.together)
+            raise BadPackError(f"the pack holds more than {most} of objects")
+
+
+def _in_mib(size: int) -> str:
+    return f"{size >> 20} MiB"

@@ -1,0 +1,198 @@
+"""Packs that are received: what stock git packs is stored, and nothing is read from the quarantine before."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.git_store import GitStore
+from covalt_git.git_store.incoming import BadPackError, PackLimits, Quarantine, clear_incoming
+from covalt_git.git_store.object_reader import ObjectReader
+from tests.workspaces.stores import git, run_git, scratch
+
+LIMITS = PackLimits(pack=64 << 20, objects=10_000, blob=8 << 20, other=1 << 20, together=256 << 20)
+MAIN = "refs/heads/main"
+
+HOW_PACKED = {
+    "offset-deltas": ("--delta-base-offset",),
+    "id-deltas": (),
+    "long-chains": ("--delta-base-offset", "--depth=200", "--window=250"),
+    "without": ("--window=0",),
+    "stored": ("--compression=0",),
+}
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository of stock git: one file of many lines that changes 80 times, and some others."""
+    path = tmp_path_factory.mktemp("history") / "repository"
+    git(path.parent, "init", "--quiet", "--bare", "-b", "main", str(path))
+    chance = random.Random(5)
+    lines = [b"%d\n" % chance.randrange(1 << 60) for _ in range(300)]
+    parts = []
+    for number in range(80):
+        lines[chance.randrange(300)] = b"changed %d\n" % number
+        content = b"".join(lines)
+        parts.append(
+            b"commit %s\ncommitter A <a@example.com> %d +0000\ndata 2\nc\n"
+            b"M 100644 inline a/b/lines\ndata %d\n%s\nM 100755 inline run%d\ndata 0\n\n"
+            % (MAIN.encode(), 1_700_000_000 + number, len(content), content, number % 7)
+        )
+    git(path, "fast-import", "--quiet", given=b"".join(parts))
+    return path
+
+
+def packed(history: Path, revisions: str, *options: str) -> bytes:
+    done = run_git(
+        history,
+        *("pack-objects", "--stdout", "--revs", "-q", *options),
+        given=revisions.encode(),
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def objects_of(path: Path) -> set[str]:
+    listed = git(path, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
+    return set(listed.split())
+
+
+@contextlib.contextmanager
+def received(store: GitStore, pack: bytes) -> Iterator[Quarantine]:
+    with Quarantine(store, store.path, LIMITS) as quarantine:
+        quarantine.receive(io.BytesIO(pack))
+        yield quarantine
+    assert not list(store.path.glob("incoming-*"))
+
+
+def stored(store: GitStore) -> set[str]:
+    """Return the objects that stock git finds in a store, which has to be sound."""
+    assert git(store.path, "fsck", "--strict", "--full", "--no-dangling") == ""
+    return objects_of(store.path)
+
+
+@pytest.mark.parametrize("options", HOW_PACKED.values(), ids=HOW_PACKED.keys())
+def test_what_git_packed_is_stored_whole(
+    history: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    with (
+        GitStore.create(tmp_path / "store.git", durable=False) as store,
+        received(store, packed(history, "main\n", *options)) as quarantine,
+    ):
+        assert quarantine.ids == objects_of(history)
+        for oid in quarantine.ids:
+            kind, content = quarantine.reader.read_object(oid)
+            assert content == run_git(history, "cat-file", kind.decode(), oid).stdout
+        assert not any(map(store.has, quarantine.ids))
+        quarantine.adopt(quarantine.ids, durable=True)
+        store.refresh()
+        store.swap_ref(MAIN, None, git(history, "rev-parse", "main").strip())
+
+        assert stored(store) == objects_of(history)
+
+
+def test_a_thin_pack_starts_from_objects_of_the_store(history: Path, tmp_path: Path) -> None:
+    with GitStore.create(tmp_path / "store.git", durable=False) as store:
+        for revisions in ("main~40\n", "main\n^main~40\n"):
+            pack = packed(history, revisions, "--thin", "--delta-base-offset")
+            with received(store, pack) as quarantine:
+                for oid in quarantine.ids:
+                    quarantine.reader.read_object(oid)
+                quarantine.adopt(quarantine.ids, durable=False)
+            store.refresh()
+        store.swap_ref(MAIN, None, git(history, "rev-parse", "main").strip())
+
+        assert stored(store) == objects_of(history)
+
+
+def test_a_thin_pack_is_refused_without_its_bases(history: Path, tmp_path: Path) -> None:
+    thin = packed(history, "main\n^main~40\n", "--thin", "--delta-base-offset")
+    with (
+        GitStore.create(tmp_path / "store.git", durable=False) as store,
+        pytest.raises(BadPackError, match="starts from what is neither there nor here"),
+        received(store, thin),
+    ):
+        pass
+
+
+def test_deltas_may_lose_their_bases_when_a_part_is_adopted(history: Path, tmp_path: Path) -> None:
+    with (
+        GitStore.create(tmp_path / "store.git", durable=False) as store,
+        received(store, packed(history, "main\n", "--delta-base-offset")) as quarantine,
+    ):
+        some = sorted(quarantine.ids)[::3]
+        quarantine.adopt(some, durable=False)
+        store.refresh()
+
+        assert objects_of(store.path) == set(some)
+        for oid in some:
+            assert store.read_object(oid) == quarantine.reader.read_object(oid)
+
+
+def test_a_quarantined_object_is_no_part_of_the_store(history: Path, tmp_path: Path) -> None:
+    tip = git(history, "rev-parse", "main").strip()
+    with (
+        GitStore.create(tmp_path / "store.git", durable=False) as store,
+        received(store, packed(history, "main\n")) as quarantine,
+    ):
+        reader = quarantine.reader
+        assert reader.read_commit(tip).parents
+        blobs = (oid for oid in quarantine.ids if reader.read_object(oid)[0] == b"blob")
+        for blob in blobs:
+            assert reader.blob_size(blob) == len(reader.read_blob(blob))
+        assert not store.has(tip)
+        with pytest.raises(KeyError):
+            ObjectReader(store.objects).find_object(tip)
+        here = store.write_blob(b"of the store")
+        store.flush()
+        assert reader.read_blob(here) == b"of the store"
+        assert reader.blob_size(here) == 12
+
+
+def test_objects_larger_than_the_cache_are_indexed(
+    history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("covalt_git.git_store.incoming._CACHE_BYTES", 1)
+    limits = PackLimits(pack=64 << 20, objects=10_000, blob=6_500, other=500, together=256 << 20)
+    pack = packed(history, "main\n", *HOW_PACKED["long-chains"])
+    with (
+        GitStore.create(tmp_path / "store.git", durable=False) as store,
+        Quarantine(store, store.path, limits) as quarantine,
+    ):
+        quarantine.receive(io.BytesIO(pack))
+
+        assert quarantine.ids == objects_of(history)
+
+
+def test_only_quarantines_of_killed_processes_are_cleared(history: Path, tmp_path: Path) -> None:
+    with (
+        GitStore.create(tmp_path / "store.git", durable=False) as store,
+        received(store, packed(history, "main\n")) as quarantine,
+    ):
+        left = store.path / "incoming-left"
+        (left / "pack").mkdir(parents=True)
+        clear_incoming(store.path)
+
+        assert not left.exists()
+        assert quarantine.reader.read_object(min(quarantine.ids))
+
+
+@settings(max_examples=60, deadline=None)
+@given(at=st.integers(min_value=0), bit=st.integers(0, 7))
+def test_a_pack_with_one_bit_changed_is_refused(history: Path, at: int, bit: int) -> None:
+    pack = bytearray(packed(history, "main~77\n", "--delta-base-offset"))
+    pack[at % len(pack)] ^= 1 << bit
+    with (
+        scratch() as folder,
+        GitStore.create(folder / "store.git", durable=False) as store,
+        pytest.raises(BadPackError),
+        received(store, bytes(pack)),
+    ):
+        pass
