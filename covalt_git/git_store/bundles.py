@@ -1,40 +1,29 @@
-"""Bundles: refs and all that they reach in one file, which stock git clones and fetches from.
+"""Bundles: refs and all objects that they reach in one file, which stock git clones and fetches from.
 
-Format: ``gitformat-bundle(5)``; version 2, or 3 where the hash is not sha1.  The same refs give the
-same bytes, however the objects lie in the store: their order is that of the history, the deltas are
-of what stood at the same path before, and zlib itself compresses, whatever else is installed.
-Dulwich reads and writes bundles, too, but holds all of one in memory and knows no sha256 in them.
+Format: ``gitformat-bundle(5)``; version 2, or 3 where the hash is not sha1.  Dulwich holds all objects
+of a bundle in memory and knows no sha256 in them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-import struct
-import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store.deltas import delta
-from covalt_git.git_store.objects import KINDS, is_object_id
-from covalt_git.git_store.pack_writing import copied_entry
-from covalt_git.git_store.packs import PACK_START
-from covalt_git.git_store.reachable import reached
+from covalt_git.git_store.graph import reachable
+from covalt_git.git_store.objects import is_object_id
+from covalt_git.git_store.pack_stream import pack_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from covalt_git.git_store.reachable import Reached
-    from covalt_git.git_store.store import GitStore
+    from covalt_git.git_store.object_reader import ObjectReader
 
 SIGNATURES = (b"# v2 git bundle\n", b"# v3 git bundle\n")
 """What a bundle begins with."""
 
 _DIGITS = {"sha1": 40, "sha256": 64}
-_LEVEL = 1
-_LONGEST_CHAIN = 20
-_LARGEST_DELTA = 1 << 20
 _LONGEST_LINE = 8192
 _MOST_LINES = 100_000
 _REF = re.compile(r"HEAD|refs/[^\x00-\x20\x7f ~^:?*\[\\]+")
@@ -55,28 +44,26 @@ class BundleHeader:
 
 
 def write_bundle(
-    store: GitStore,
+    reader: ObjectReader,
     refs: Mapping[str, str],
     file: IO[bytes],
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Write some refs, ``HEAD`` among them if it is given, and all they reach; return how many objects.
+    """Write some refs, ``HEAD`` possibly among them, and all they reach; return the number of objects.
 
-    ``progress`` is told how many of the objects are written.
+    ``progress`` is called with the number of objects written and of all.
 
     Raises:
-        BrokenStoreError: when something that they reach is damaged, or not there.
+        BrokenStoreError: when an object that they reach is missing or damaged.
     """
-    file.write(_header(BundleHeader(store.object_format, dict(refs))))
-    objects = list(reached(store, dict.fromkeys(refs.values())))
-    pack = _Pack(store, file)
-    pack.write(PACK_START + struct.pack(">I", len(objects)))
-    for number, found in enumerate(objects):
-        pack.add(found)
+    file.write(_header(BundleHeader(reader.object_format, dict(refs))))
+    ids = sorted(reachable(reader, refs.values()))
+    parts = pack_stream(reader.objects, ids, read=reader.read_object)
+    for number, part in enumerate(parts):
+        file.write(part)
         if progress is not None and number % 100 == 0:
-            progress(number, len(objects))
-    pack.finish()
-    return len(objects)
+            progress(min(number, len(ids)), len(ids))
+    return len(ids)
 
 
 def read_bundle_header(file: IO[bytes]) -> BundleHeader:
@@ -120,54 +107,3 @@ def _header(header: BundleHeader) -> bytes:
     lines = [] if is_plain else [f"@object-format={header.object_format}"]
     lines += [f"{oid} {ref}" for ref, oid in sorted(header.refs.items())]
     return SIGNATURES[not is_plain] + "\n".join([*lines, "", ""]).encode()
-
-
-@dataclass(slots=True)
-class _Pack:
-    """The pack of a bundle in the making."""
-
-    store: GitStore
-    file: IO[bytes]
-    _places: dict[str, int] = field(default_factory=dict)
-    _depths: dict[str, int] = field(default_factory=dict)
-    _end: int = 0
-    _hasher: hashlib._Hash = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._hasher = hashlib.new(self.store.object_format, usedforsecurity=False)
-
-    def write(self, part: bytes) -> None:
-        self._hasher.update(part)
-        self.file.write(part)
-        self._end += len(part)
-
-    def add(self, found: Reached) -> None:
-        """Write one object: as a delta of its base, where that is worth it."""
-        kind, content = self.store.read_object(found.oid)
-        change = self._change(found, kind, content)
-        distance = 0 if change is None else self._end - self._places[str(found.base)]
-        stream = content if change is None else change
-        self._places[found.oid] = self._end
-        entry = copied_entry(
-            KINDS.index(kind), len(stream), zlib.compress(stream, _LEVEL), distance=distance
-        )
-        self.write(entry.written)
-
-    def finish(self) -> None:
-        """Write the checksum."""
-        self.file.write(self._hasher.digest())
-
-    def _change(self, found: Reached, kind: bytes, content: bytes) -> bytes | None:
-        if found.base is None or len(content) > _LARGEST_DELTA:
-            return None
-        depth = self._depths.get(found.base, 0) + 1
-        if found.base not in self._places or depth > _LONGEST_CHAIN:
-            return None
-        base_kind, base = self.store.read_object(found.base)
-        if base_kind != kind or len(base) > _LARGEST_DELTA:
-            return None
-        change = delta(base, content)
-        if len(change) >= len(content) // 2:
-            return None
-        self._depths[found.oid] = depth
-        return change

@@ -13,7 +13,7 @@ from covalt_git.git_store.checking import SUBMODULE
 from covalt_git.git_store.objects import FOLDER, BrokenStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable
 
     from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.git_store.objects import CommitObject
@@ -118,40 +118,37 @@ class CommitGraph:
         return max(common - above, key=lambda oid: (self.commit(oid).time, oid), default=None)
 
 
-def tree_objects(reader: ObjectReader, tree: str, found: set[str]) -> Iterator[str]:
-    """Yield the ids of a tree and of all it holds that are not ``found`` yet, and add them there."""
-    waiting = [tree]
+def new_in_tree(reader: ObjectReader, tree: str, found: set[str]) -> list[str]:
+    """Return the ids of a tree and of all it holds that are not ``found`` yet, and add them there."""
+    new = []
+    waiting = [(tree, FOLDER)]
     while waiting:
-        oid = waiting.pop()
-        if oid in found:
-            continue
-        found.add(oid)
-        yield oid
-        for entry in reader.read_tree(oid):
-            if entry.mode == FOLDER:
-                waiting.append(entry.oid)
-            elif entry.mode != SUBMODULE and entry.oid not in found:
-                found.add(entry.oid)
-                yield entry.oid
+        oid, mode = waiting.pop()
+        if oid not in found and mode != SUBMODULE:
+            found.add(oid)
+            new.append(oid)
+            if mode == FOLDER:
+                waiting += [(entry.oid, entry.mode) for entry in reader.read_tree(oid)]
+    return new
 
 
 def reachable(reader: ObjectReader, tips: Iterable[str]) -> set[str]:
     """Return the ids of all objects that ``tips`` reach, which may be of any kind."""
     found: set[str] = set()
-    commits: set[str] = set()
+    commits = []
     for tip in tips:
         tags, oid, kind = peel(reader, tip)
         found.update(tags)
         if kind == b"commit":
-            commits.add(oid)
+            commits.append(oid)
         elif kind == b"tree":
-            found.update(tree_objects(reader, oid, found))
+            new_in_tree(reader, oid, found)
         else:
             found.add(oid)
     graph = CommitGraph(reader)
     for oid in graph.ancestors(commits):
         found.add(oid)
-        found.update(tree_objects(reader, graph.commit(oid).tree, found))
+        new_in_tree(reader, graph.commit(oid).tree, found)
     return found
 
 

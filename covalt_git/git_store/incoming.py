@@ -28,13 +28,12 @@ from covalt_git.errors import CovaltError
 from covalt_git.git_store.object_reader import DAMAGE, ObjectReader, ObjectStore
 from covalt_git.git_store.objects import KINDS, BrokenStoreError, object_id
 from covalt_git.git_store.pack_entries import MOST_HEADER_BYTES, delta_sizes, entry_header
-from covalt_git.git_store.pack_stream import pack_stream
+from covalt_git.git_store.pack_stream import store_pack
 from covalt_git.names import new_id
 from covalt_git.system import file_lock
-from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable
     from pathlib import Path
 
     from dulwich.object_store import BaseObjectStore, DiskObjectStore
@@ -115,10 +114,8 @@ class Quarantine:
         self._exit = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        packs = self._folder / "pack"
-        packs.mkdir(parents=True)
+        self._make_folder()
         self._exit.callback(shutil.rmtree, self._folder)
-        self._exit.enter_context(file_lock.held(self._folder, wait=False))
         objects = _IncomingStore(self._folder, self._store.objects)
         self._exit.callback(objects.close)
         self.reader = ObjectReader(objects)
@@ -127,6 +124,15 @@ class Quarantine:
 
     def __exit__(self, *_: object) -> None:
         self._exit.close()
+
+    def _make_folder(self) -> None:
+        while True:
+            self._folder.mkdir()
+            # Fails where another process cleared the folder before it was locked.
+            with contextlib.suppress(FileNotFoundError):
+                self._exit.enter_context(file_lock.held(self._folder))
+                (self._folder / "pack").mkdir()
+                return
 
     def receive(self, stream: Stream) -> None:
         """Store and index a pack up to the stream's end.
@@ -155,40 +161,26 @@ class Quarantine:
         if size > self._limits.pack:
             raise BadPackError(f"the pack is larger than {_in_mib(self._limits.pack)}")
 
-    def adopt(self, ids: Collection[str], *, durable: bool) -> None:
-        """Store objects of the quarantine as one pack of the store.  The caller holds the chat's lock."""
-        if not ids:
-            return
-        rows: list[IndexRow] = []
-        pack, index = self._folder / "adopted.pack", self._folder / "adopted.idx"
-        checksum = b""
-        with pack.open("wb") as file:
-            for part in pack_stream(
-                self.reader.objects, sorted(ids), read=self.reader.read_object, index=rows
-            ):
-                file.write(part)
-                checksum = part
-        with index.open("wb") as file:
-            write_pack_index(file, sorted(rows), checksum)
-        folder = self._store.path / "objects/pack"
-        folder.mkdir(exist_ok=True)
-        for path in (pack, index) if durable else ():
-            fsync(path)
-        for path in (index, pack):
-            path.chmod(0o444)
-            path.rename(folder / f"pack-{checksum.hex()}{path.suffix}")
-        if durable:
-            fsync(folder)
+    def adopt(self, ids: Iterable[str], *, durable: bool) -> None:
+        """Store objects of the quarantine in one pack of the store, durably if ``durable``.
+
+        The caller holds the chat's lock.
+        """
+        reader, folder = self.reader, self._store.path / "objects" / "pack"
+        if wanted := sorted(ids):
+            store_pack(reader.objects, wanted, folder, read=reader.read_object, durable=durable)
 
 
 def clear_incoming(folder: Path) -> None:
     """Remove the quarantines of killed processes from a chat's folder."""
-    for path in folder.glob(f"{PREFIX}*"):
-        with (
-            contextlib.suppress(BlockingIOError, FileNotFoundError),
-            file_lock.held(path, wait=False),
-        ):
-            shutil.rmtree(path)
+    for path in folder.iterdir():
+        if path.name.startswith(PREFIX):
+            # Another process may be receiving a pack, or clear the same folder.
+            with (
+                contextlib.suppress(BlockingIOError, FileNotFoundError),
+                file_lock.held(path, wait=False),
+            ):
+                shutil.rmtree(path)
 
 
 class _PackIndex:

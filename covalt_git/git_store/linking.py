@@ -1,55 +1,54 @@
-"""Sharing objects between stores: hard links of files that never change.
-
-Two stores that share them are independent all the same: a file is there for as long as one of them
-has a name for it.  Where a file system cannot link, the bytes are copied.
-"""
+"""Hard links of packs, which stores share: a pack exists as long as one of its stores names it."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.git_store.objects import BrokenStoreError
+from covalt_git.git_store.pack_stream import store_pack
 from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
-    from covalt_git.git_store.object_folder import ObjectFolder
+    from pathlib import Path
+
+    from covalt_git.git_store.object_reader import ObjectReader
 
 _CANNOT_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS}
 
 
-def link_objects(objects: ObjectFolder, target: Path, *, durable: bool) -> None:
-    """Give the store whose ``objects`` folder is ``target``, which is empty, all objects but notes.
+def link_objects(store: ObjectReader, other: ObjectReader, *, durable: bool) -> None:
+    """Link all packs of a store to another one, which is empty, and copy its loose objects as a pack.
 
-    Only whoever holds the lock of the chat that they come from may.
+    Tag objects, the notes of chats of version 0.1, are not copied.  The caller holds the chat's lock.
 
     Raises:
         BrokenStoreError: when the store borrows objects from yet another one.
     """
-    if (objects.path / "info/alternates").exists():
+    objects = store.path / "objects"
+    if (objects / "info" / "alternates").exists():
         raise BrokenStoreError(
-            f"{objects.path.parent} borrows objects from another store",
-            hint=f"git -C {objects.path.parent} repack -a -d, then rm {objects.path}/info/alternates",
+            f"{store.path} borrows objects from another store",
+            hint=f"git -C {store.path} repack -a -d, then rm {objects}/info/alternates",
         )
-    objects.refresh()
-    pack_folder = target / "pack"
-    pack_folder.mkdir()
-    folders = {pack_folder, target}
-    for pack in objects.packs:
-        for path in map(Path, (pack.file(".idx"), pack.file(".pack"))):
-            _link(path, pack_folder / path.name)
-    for path in sorted(objects.path.glob("[0-9a-f][0-9a-f]/*")):
-        if objects.loose_kind(path.parent.name + path.name) in {b"tag", b""}:
-            continue
-        folder = target / path.parent.name
-        folder.mkdir(exist_ok=True)
-        folders.add(folder)
-        _link(path, folder / path.name)
-    for folder in folders if durable else ():
-        fsync(str(folder))
+    folder = other.path / "objects" / "pack"
+    folder.mkdir(exist_ok=True)
+    for index in objects.glob("pack/*.idx"):
+        if index.with_suffix(".pack").exists():
+            for path in (index, index.with_suffix(".pack")):
+                _link(path, folder / path.name)
+    loose = []
+    for path in objects.glob("[0-9a-f][0-9a-f]/*"):
+        with contextlib.suppress(BrokenStoreError):
+            if store.read_object(path.parent.name + path.name)[0] != b"tag":
+                loose.append(path.parent.name + path.name)
+    if loose:
+        store_pack(store.objects, loose, folder, durable=durable)
+    elif durable:
+        fsync(folder)
 
 
 def _link(path: Path, target: Path) -> None:
@@ -59,4 +58,4 @@ def _link(path: Path, target: Path) -> None:
         if error.errno not in _CANNOT_LINK:
             raise
         shutil.copy(path, target)
-        fsync(str(target))
+        fsync(target)

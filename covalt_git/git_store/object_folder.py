@@ -17,18 +17,13 @@ from covalt_git.git_store.compression import inflate, inflate_start
 from covalt_git.git_store.gathering import Gathering
 from covalt_git.git_store.new_store import loose_stream
 from covalt_git.git_store.objects import KINDS, DamagedObjectError, object_id
-from covalt_git.git_store.pack_writing import (
-    TEMPORARY,
-    PackWriter,
-    UnnamedFile,
-)
+from covalt_git.git_store.pack_writing import TEMPORARY, UnnamedFile
 from covalt_git.git_store.packs import Pack
 from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from covalt_git.git_store.incoming_packs import IncomingPack
 
 MOST_LOOSE = 2
 """Of objects that are stored together, how many lie loose: each costs two flushes, a pack three."""
@@ -60,7 +55,6 @@ class ObjectFolder:
         self._safe: frozenset[str] = frozenset()
         self._pending: Gathering | None = None
         self._scratch: Gathering | None = None
-        self._beside: IncomingPack | None = None
         self._together = 0
         self._names: dict[str, frozenset[str]] = {}
 
@@ -91,7 +85,7 @@ class ObjectFolder:
         Raises:
             DamagedObjectError: when it cannot be read.
         """
-        for apart in (self._scratch, self._pending, self._beside):
+        for apart in (self._scratch, self._pending):
             if apart is not None and oid in apart:
                 return apart.read(oid)
         found = self._read_packed(oid) or self._read_loose(oid)
@@ -108,8 +102,6 @@ class ObjectFolder:
         for gathered in (self._scratch, self._pending):
             if gathered is not None and oid in gathered:
                 return len(gathered.read(oid)[1])
-        if self._beside is not None and oid in self._beside:
-            return self._beside.size(oid)
         found = self.find_packed(oid)
         if found is not None:
             return found[0].size_of(found[1])
@@ -275,33 +267,6 @@ class ObjectFolder:
             yield
         finally:
             self._scratch = None
-
-    @contextlib.contextmanager
-    def beside(self, pack: IncomingPack) -> Iterator[None]:
-        """Let what is read meanwhile be found in a pack that somebody sent, too."""
-        self._beside = pack
-        try:
-            yield
-        finally:
-            self._beside = None
-
-    def adopt(self, pack: IncomingPack, oids: Iterable[str]) -> None:
-        """Store objects of a pack that somebody sent; durable after :meth:`flush`."""
-        writer = PackWriter(self.pack_folder, self.object_format)
-
-        def distance(base: str) -> int:
-            raw = bytes.fromhex(base)
-            return writer.end - writer.offset_of(raw) if raw in writer else 0
-
-        try:
-            for oid in oids:
-                writer.append(bytes.fromhex(oid), pack.entry(oid, distance))
-            if len(writer):
-                writer.finish(durable=self.durable)
-                self._touched.add(self.pack_folder)
-        finally:
-            writer.abandon()
-        self.refresh()
 
     def flush(self) -> None:
         """Store what was written together, and make the names of all objects durable."""

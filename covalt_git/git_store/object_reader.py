@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dulwich.object_store import BaseObjectStore
+    from dulwich.pack import Pack
 
 DAMAGE = (
     ApplyDeltaError,
@@ -74,6 +75,12 @@ class ObjectStore(DiskObjectStore):
             self._alternates = [ObjectStore(path, self.object_format.name) for path in paths]
         return self._alternates
 
+    @property
+    def packs(self) -> list[Pack]:
+        """The packs that exist now; dulwich would return removed ones once more."""
+        self._update_pack_cache()
+        return list(self._iter_cached_packs())
+
 
 @contextlib.contextmanager
 def damage_of(oid: str, path: Path | str) -> Iterator[None]:
@@ -105,6 +112,10 @@ class ObjectReader:
     def object_format(self) -> str:
         """Git's hash here: ``sha1`` or ``sha256``."""
         return self.objects.object_format.name
+
+    def has(self, oid: str) -> bool:
+        """Return whether the store has an object."""
+        return is_object_id(oid) and ObjectID(oid.encode()) in self.objects
 
     def find_object(self, oid: str) -> tuple[bytes, bytes]:
         """Return the kind and content of an object, not verified.

@@ -1,6 +1,6 @@
 """Stream of a pack of given objects, which copies the compressed entries of existing packs.
 
-Used for clone, fetch, export and import, and to combine packs.  A delta is copied if its base is in
+Used for clone, fetch, export, import and push.  A delta is copied if its base is in
 the stream before it; every other object is sent whole.  Format: ``gitformat-pack(5)``.
 """
 
@@ -12,10 +12,18 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from dulwich.pack import OFS_DELTA, PackFileDisappeared, pack_header_chunks, pack_object_header
+from dulwich.pack import (
+    OFS_DELTA,
+    PackFileDisappeared,
+    pack_header_chunks,
+    pack_object_header,
+    write_pack_index,
+)
 
 from covalt_git.git_store.object_reader import ObjectReader, damage_of
 from covalt_git.git_store.objects import KINDS
+from covalt_git.names import new_id
+from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,8 +33,8 @@ if TYPE_CHECKING:
 
     ReadObject: TypeAlias = Callable[[str], tuple[bytes, bytes]]
 
-_FEW = 64
-"""Up to this number of objects, reading them one by one is faster than listing whole packs."""
+_LISTED = 64
+"""Entries of a pack's index that are listed in the time in which one object is read by itself."""
 
 
 def pack_stream(
@@ -48,13 +56,51 @@ def pack_stream(
     stream = _PackStream(objects, read, [] if index is None else index)
     left = dict.fromkeys(map(bytes.fromhex, ids))
     yield stream.append(b"".join(pack_header_chunks(len(left))))
-    if len(left) > _FEW:
-        for pack in objects.packs:
-            with damage_of(f"in {pack!r}", Path(objects.path).parent):
-                yield from stream.packed(pack, left)
+    for pack in objects.packs:
+        with damage_of(f"in {pack!r}", Path(objects.path).parent):
+            yield from stream.packed(pack, left)
     for oid in left:
         yield stream.whole(oid)
     yield stream.hasher.digest()
+
+
+def store_pack(
+    objects: DiskObjectStore,
+    ids: Iterable[str],
+    folder: Path,
+    *,
+    read: ReadObject | None = None,
+    durable: bool,
+) -> None:
+    """Write a pack of some objects with its index to a folder of packs, durably if ``durable``.
+
+    Both are written under names that git ignores and prunes; the pack is renamed last.
+
+    Raises:
+        BrokenStoreError: when an object is missing or damaged.
+    """
+    name = new_id()
+    pack, index = folder / f"tmp_pack_{name}", folder / f"tmp_idx_{name}"
+    rows: list[tuple[bytes, int, int]] = []
+    folder.mkdir(exist_ok=True)
+    try:
+        with pack.open("wb") as file:
+            checksum = b""
+            for checksum in pack_stream(objects, ids, read=read, index=rows):
+                file.write(checksum)
+        with index.open("wb") as file:
+            write_pack_index(file, sorted(rows), checksum)
+        for path in (pack, index):
+            path.chmod(0o444)
+            if durable:
+                fsync(path)
+        for path, suffix in ((index, "idx"), (pack, "pack")):
+            path.rename(folder / f"pack-{checksum.hex()}.{suffix}")
+    finally:
+        pack.unlink(missing_ok=True)
+        index.unlink(missing_ok=True)
+    if durable:
+        fsync(folder)
 
 
 class _PackStream:
@@ -93,6 +139,8 @@ class _PackStream:
     def packed(self, pack: Pack, left: dict[bytes, None]) -> Iterator[bytes]:
         """Yield the entries of one pack that are ``left``, and remove them from there."""
         try:
+            if len(pack) > _LISTED * len(left):
+                return
             ids = {offset: oid for oid, offset, _ in pack.index.iterentries()}
             data = pack.data
         except (FileNotFoundError, PackFileDisappeared):

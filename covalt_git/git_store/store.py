@@ -32,8 +32,7 @@ from dulwich.repo import Repo, UnsupportedExtension, UnsupportedVersion
 from covalt_git.git_store import packing
 from covalt_git.git_store.checking import why_bad_commit, why_bad_tree
 from covalt_git.git_store.file_patches import with_modes_as_git_says
-from covalt_git.git_store.incoming_packs import IncomingPack, PackLimits
-from covalt_git.git_store.linking import link_objects
+from covalt_git.git_store.graph import reachable
 from covalt_git.git_store.new_store import CONFIGS, make_store
 from covalt_git.git_store.object_folder import ObjectFolder
 from covalt_git.git_store.object_reader import ObjectReader, ObjectStore
@@ -53,8 +52,6 @@ from covalt_git.git_store.objects import (
     tree_differences,
 )
 from covalt_git.git_store.old_log import DECIDED, OldLog, Record, this_boot
-from covalt_git.git_store.outgoing_packs import pack_of
-from covalt_git.git_store.reachable import reached
 from covalt_git.git_store.ref_files import (
     locks_of,
     names_below,
@@ -320,7 +317,7 @@ class GitStore(ObjectReader):
         Raises:
             BrokenStoreError: when something that they reach is damaged, or not there.
         """
-        return {found.oid for found in reached(self, tips)}
+        return reachable(self, tips)
 
     def usage(self) -> Usage:
         """Return what the objects take."""
@@ -362,41 +359,6 @@ class GitStore(ObjectReader):
     def scratch(self) -> contextlib.AbstractContextManager[None]:
         """Keep what is written meanwhile in memory only: to see what would be stored."""
         return self._objects.scratch()
-
-    # Packs that come and go
-
-    def pack_of(self, oids: Iterable[str], *, deltas: bool = True) -> Iterator[bytes]:
-        """Yield a pack of some objects, each named once; without ``deltas`` each of them whole."""
-        return pack_of(self._objects, oids, self.read_object, deltas=deltas)
-
-    def incoming(self, folder: Path, limits: PackLimits) -> IncomingPack:
-        """Return a pack to be received, which lies in ``folder`` and is no part of the store yet."""
-        return IncomingPack(folder, self.object_format, limits, self._find)
-
-    def beside(self, pack: IncomingPack) -> contextlib.AbstractContextManager[None]:
-        """Let what is read meanwhile be found in a pack that somebody sent, too."""
-        return self._objects.beside(pack)
-
-    def holds(self, oid: str) -> bool:
-        """Tell whether an object can be read here; like :meth:`has` where we keep it ourselves."""
-        return self.has(oid) or self._find(oid) is not None
-
-    def adopt(self, pack: IncomingPack, oids: Iterable[str]) -> None:
-        """Store objects of a pack that somebody sent; durable after :meth:`flush`.
-
-        Only whoever holds the chat's lock may.
-        """
-        self._objects.adopt(pack, oids)
-
-    def link_objects(self, other: GitStore) -> None:
-        """Let another store, which is empty, have all objects but notes, by hard links.
-
-        Only whoever holds the chat's lock may.
-
-        Raises:
-            BrokenStoreError: when this one borrows objects from yet another store.
-        """
-        link_objects(self._objects, other.path / "objects", durable=other.durable)
 
     # Refs
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError
-from covalt_git.merging.merge_bases import merge_base
+from covalt_git.git_store.graph import CommitGraph
 from covalt_git.merging.merge_conflicts import Choices, Deciding
 from covalt_git.merging.tree_merge import TreeMerge
 from covalt_git.models.commit_record import (
@@ -93,7 +93,7 @@ def merge(
     chat = writer.chat
     branch, theirs = _theirs(chat, branch)
     head = writer.save_edits()
-    base = None if head is None else merge_base(chat.store, head, theirs)
+    base = None if head is None else CommitGraph(chat.store).merge_base(head, theirs)
     state = chat.state(head)
     fast = fast_forward or head is None
     sides = _Sides(branch, head, state, writer.look(), theirs, base, fast)
@@ -132,7 +132,7 @@ def preview(
     """
     branch, theirs = _theirs(chat, branch)
     head = chat.head()
-    base = None if head is None else merge_base(chat.store, head, theirs)
+    base = None if head is None else CommitGraph(chat.store).merge_base(head, theirs)
     with chat.looking() as seen:
         is_saved = same(seen, chat.state(head))
         ours = FolderState(seen.tree, seen.notes.empty_folders)

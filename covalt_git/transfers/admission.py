@@ -1,20 +1,12 @@
-"""Whether a history that others made may come in: every object, path and link of it.
+"""Admission of a history that others made: every object, path and link of it is inspected.
 
-An import and a push ask this one function, before any ref of the chat leads to what came::
-
-    admit(store: GitStore, new: Iterable[str], known: Iterable[str] = (), *,
-          config: WorkspaceConfig) -> Admitted
-
-``new`` are the ids of the commits that refs shall be at, ``known`` those that refs are at already;
-the store has to be able to read all of them.  Everything is looked at that is reachable from ``new``
-and not from ``known``: each object once, its bytes against its id.  What comes in is what a snapshot
-might have made, and ``git fsck --strict`` has nothing to say about it.  What only some systems can
-check out is admitted and told in ``Admitted.unportable``.
+Imports and pushes call :func:`admit` before any ref of the chat names what was received.  Admitted
+histories hold what a snapshot might have stored, and ``git fsck --strict`` reports nothing of them.
+Paths that only some systems can check out are admitted and listed in ``Admitted.unportable``.
 """
 
 from __future__ import annotations
 
-import heapq
 import os
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.git_store import FOLDER, LINK, SUBMODULE, BrokenStoreError
+from covalt_git.git_store.graph import CommitGraph
 from covalt_git.models.commit_record import PathNote
 from covalt_git.paths import MAX_DEPTH, Verdict, check_element, collisions
 from covalt_git.workspaces.git_files import why_git_refuses
@@ -30,7 +23,8 @@ from covalt_git.workspaces.snapshot import link_stays_inside, why_not_stored
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from covalt_git.git_store import CommitObject, GitStore, TreeEntry
+    from covalt_git.git_store import TreeEntry
+    from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.models.project_config import WorkspaceConfig
 
 MOST_FILES = 1_000_000
@@ -51,36 +45,44 @@ class NotAdmittedError(CovaltError):
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A history that may come in.
+    """A history that is admitted.
 
     Attributes:
-        commits: the ids of the commits that are new, none before a child of it.
-        unportable: the paths that some system cannot check out, each where it was met first.
+        commits: the ids of the commits that are new, each after its parents.
+        objects: the ids of all objects that were inspected, these commits among them.
+        unportable: the paths that some system cannot check out, each where it occurs first.
     """
 
     commits: tuple[str, ...]
+    objects: frozenset[str]
     unportable: tuple[PathNote, ...]
 
 
 def admit(
-    store: GitStore, new: Iterable[str], known: Iterable[str] = (), *, config: WorkspaceConfig
+    reader: ObjectReader, new: Iterable[str], known: Iterable[str] = (), *, config: WorkspaceConfig
 ) -> Admitted:
-    """Look at everything that is reachable from ``new`` and not from ``known``.
+    """Inspect everything that the commits ``new`` reach and the chat's own commits ``known`` do not.
+
+    Each object is inspected once, and verified against its id.
 
     Raises:
         NotAdmittedError: with every path and commit that is refused, up to some twenty.
     """
-    inspection = _Inspection(store, config)
-    found, boundary = _new_commits(store, list(new), list(known))
-    for oid in boundary:
-        inspection.trust(store.read_commit(oid).tree)
-    for oid in reversed(found):  # the oldest first, which is where a path came in
+    graph = CommitGraph(reader)
+    commits = _new_commits(graph, list(new), list(known))
+    parents = {parent for oid in commits for parent in graph.commit(oid).parents}
+    inspection = _Inspection(reader, config)
+    for oid in sorted(parents.difference(commits)):
+        inspection.trust(graph.commit(oid).tree)
+    for oid in commits:  # the oldest first, where a path occurs first
         inspection.commit(oid)
         if len(inspection.refused) >= _MOST_TOLD:
             break
     if inspection.refused:
         raise _not_admitted(inspection.refused)
-    return Admitted(tuple(found), tuple(inspection.unportable.values()))
+    return Admitted(
+        tuple(commits), frozenset(inspection.objects), tuple(inspection.unportable.values())
+    )
 
 
 def _not_admitted(refused: list[Problem]) -> NotAdmittedError:
@@ -92,74 +94,17 @@ def _not_admitted(refused: list[Problem]) -> NotAdmittedError:
     )
 
 
-def _new_commits(store: GitStore, new: list[str], known: list[str]) -> tuple[list[str], list[str]]:
-    """Return the commits that only ``new`` reaches, children first, and the known ones below them.
-
-    The youngest are looked at first, so that the walk ends where both histories have met; a clock
-    that was wrong makes it look at a known commit as if it were new, never the other way round.
-    """
-    reached = set(known)
-    commits: dict[str, CommitObject] = {}
-    waiting: list[tuple[int, str]] = []
-    unknown: set[str] = set()
-    found: dict[str, tuple[str, ...]] = {}
-
-    def meet(oid: str) -> None:
-        if oid not in commits:
-            commits[oid] = _commit(store, oid, is_known=oid in reached)
-            heapq.heappush(waiting, (-commits[oid].time, oid))
-            unknown.add(oid)
-        if oid in reached:
-            unknown.discard(oid)
-
-    for oid in [*known, *new]:
-        meet(oid)
-    while unknown:
-        _, oid = heapq.heappop(waiting)
-        unknown.discard(oid)
-        parents = commits[oid].parents
-        if oid in reached:
-            reached.update(parents)
-        else:
-            found[oid] = parents
-        for parent in parents:
-            meet(parent)
-    fresh = {oid: parents for oid, parents in found.items() if oid not in reached}
-    boundary = {parent for parents in fresh.values() for parent in parents if parent not in fresh}
-    return _children_first(fresh), sorted(boundary)
-
-
-def _commit(store: GitStore, oid: str, *, is_known: bool) -> CommitObject:
+def _new_commits(graph: CommitGraph, new: list[str], known: list[str]) -> list[str]:
+    """Return the commits that only ``new`` reaches, parents first."""
     try:
-        return store.read_commit(oid)
+        return graph.parents_first(sorted(graph.new_commits(new, known)))
     except BrokenStoreError:
-        if is_known:
-            raise
+        graph.ancestors(known)  # raises where the chat's own history is broken
         raise NotAdmittedError(
-            f"the commit {oid} is not there, or it is none",
+            "a commit of the history is not there, or it is none",
             hint="a part of a history cannot come in alone; a shallow clone has only a part: "
             "git fetch --unshallow",
         ) from None
-
-
-def _children_first(parents: dict[str, tuple[str, ...]]) -> list[str]:
-    """Return commits so that none stands before a child of it."""
-    children = dict.fromkeys(parents, 0)
-    for line in parents.values():
-        for parent in line:
-            if parent in children:
-                children[parent] += 1
-    ready = [oid for oid, count in children.items() if count == 0]
-    ordered = []
-    while ready:
-        oid = ready.pop()
-        ordered.append(oid)
-        for parent in parents[oid]:
-            if parent in children:
-                children[parent] -= 1
-                if children[parent] == 0:
-                    ready.append(parent)
-    return ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +151,9 @@ class _Extent:
 class _Inspection:
     """One look at a history; each tree and each blob is looked at once, wherever else it stands."""
 
-    store: GitStore
+    reader: ObjectReader
     config: WorkspaceConfig
+    objects: set[str] = field(default_factory=set)
     refused: list[Problem] = field(default_factory=list)
     unportable: dict[str, PathNote] = field(default_factory=dict)
     _commit: str = ""
@@ -218,13 +164,13 @@ class _Inspection:
         """Learn the extent of a tree that is in the chat already, and so was looked at."""
         if tree not in self._extents:
             extent = _Extent()
-            for name, mode, oid in self.store.read_tree(tree):
+            for name, mode, oid in self.reader.read_tree(tree):
                 if mode == FOLDER:
                     extent = extent.beside(self.trust(oid).below(name))
                 elif mode != SUBMODULE:
                     size = self._sizes.get(oid)
                     if size is None:
-                        size = self._sizes[oid] = self.store.blob_size(oid)
+                        size = self._sizes[oid] = self.reader.blob_size(oid)
                     climb = self._climb(oid) if mode == LINK else 0
                     extent = extent.beside(_Extent(1, size, name, name, climb, name))
             self._extents[tree] = extent
@@ -233,8 +179,9 @@ class _Inspection:
     def commit(self, oid: str) -> None:
         """Look at a commit, and at all in its tree that was not looked at yet."""
         self._commit = oid
-        commit = self.store.read_commit(oid)
-        reason = self.store.check_commit(oid)
+        self.objects.add(oid)
+        commit = self.reader.read_commit(oid)
+        reason = self.reader.check_commit(oid)
         if not reason and len(commit.message) > _MOST_MESSAGE:
             reason = f"its message is longer than {_MOST_MESSAGE >> 20} MiB"
         if reason:
@@ -248,6 +195,7 @@ class _Inspection:
         """Look at a tree that was met at ``path`` first; return its extent."""
         if oid in self._extents:
             return self._extents[oid]
+        self.objects.add(oid)
         extent = _Extent()
         if len(path) > MAX_DEPTH:
             self._refuse("/".join(path), "its path is too long")
@@ -284,9 +232,10 @@ class _Inspection:
 
     def _file(self, entry: TreeEntry, path: tuple[str, ...], *, special: bool) -> _Extent:
         climb = 0
+        self.objects.add(entry.oid)
         try:
             if special or entry.mode == LINK or entry.oid not in self._sizes:
-                content = self.store.read_blob(entry.oid)
+                content = self.reader.read_blob(entry.oid)
                 self._sizes[entry.oid] = len(content)
                 if special and (reason := why_git_refuses(path[-1], entry.mode, content)):
                     self._refuse("/".join(path), reason)
@@ -302,16 +251,16 @@ class _Inspection:
 
     def _entries(self, oid: str, path: tuple[str, ...]) -> list[TreeEntry]:
         try:
-            reason = self.store.check_tree(oid)
+            reason = self.reader.check_tree(oid)
             if not reason:
-                return self.store.read_tree(oid)
+                return self.reader.read_tree(oid)
         except BrokenStoreError:
             reason = "its tree is not there, or damaged"
         self._refuse("/".join(path), reason)
         return []
 
     def _climb(self, oid: str) -> int:
-        return _climb(self.store.read_blob(oid))
+        return _climb(self.reader.read_blob(oid))
 
     def _check_extent(self, extent: _Extent) -> None:
         """Judge a whole state: what is good in one folder may not be in another."""

@@ -1,7 +1,7 @@
-"""Exporting a chat: one file with its branches, its records and what it is, a bundle of git's.
+"""Export of a chat to one file: a git bundle with its branches, its records and its card.
 
-Stock git reads it: ``git bundle verify``, ``git clone FILE``.  The same refs give the same bytes.
-Calls that wait, approvals and deleted branches stay here, and so do edits that no manifest holds.
+Stock git reads it: ``git bundle verify``, ``git clone FILE``.  Pending calls, approvals, deleted
+branches and uncommitted changes of the folder are not exported.
 """
 
 from __future__ import annotations

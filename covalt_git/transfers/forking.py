@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import GitStore
+from covalt_git.git_store.linking import link_objects
 from covalt_git.models.chats import Origin
 from covalt_git.workspaces import commits, foreign_commits, records
 from covalt_git.workspaces.chats import HEADS, AboutChat, write_about
@@ -80,7 +81,8 @@ def _make(
     with GitStore.create(
         made / "store.git", object_format=source.store.object_format, durable=durable
     ) as store:
-        source.store.link_objects(store)
+        link_objects(source.store, store, durable=durable)
+        store.refresh()
         for ref, oid in refs.items():
             store.swap_ref(ref, None, oid)
         store.set_head(active)

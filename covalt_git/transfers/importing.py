@@ -1,7 +1,7 @@
-"""Importing a chat: from a bundle, of ours or of stock git's, or from a git repository.
+"""Import of a chat: from a bundle, of ours or of stock git, or from a git repository.
 
-What comes in is kept apart until all of it has been looked at (:mod:`.admission`), and only what its
-branches lead to is stored.  The chat appears whole or not at all; a failed import leaves nothing.
+The received pack stays in a quarantine until all of it is inspected (:mod:`.admission`), and only what
+the branches reach is stored.  The chat appears complete or not at all; a failed import leaves nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import IO, TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import BrokenStoreError, GitStore, read_bundle_header
-from covalt_git.git_store.incoming_packs import PackLimits
+from covalt_git.git_store.graph import reachable
+from covalt_git.git_store.incoming import PackLimits, Quarantine
+from covalt_git.git_store.pack_stream import pack_stream
 from covalt_git.models.commit_record import PathNote
 from covalt_git.names import BadNameError, check_branch
 from covalt_git.transfers.admission import admit
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from covalt_git.git_store.pkt_lines import Stream
+    from covalt_git.git_store.incoming import Stream
+    from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.workspaces.registry import Chats
     from covalt_git.workspaces.writing import Writer
 
@@ -126,8 +129,8 @@ def _import_repository(
         active = None
         with contextlib.suppress(BrokenStoreError):  # HEAD may be at a commit, on no branch
             active = store.head()
-        objects = store.reachable(oid for ref, oid in refs.items() if _is_taken(ref))
-        pack = _Parts(store.pack_of(sorted(objects)))
+        objects = reachable(store, (oid for ref, oid in refs.items() if _is_taken(ref)))
+        pack = _Parts(pack_stream(store.objects, sorted(objects)))
         source = _Source(store.object_format, refs, active, pack)
         return _bring_in(chats, source, chat_id, title)
 
@@ -160,16 +163,16 @@ class _Import:
         with GitStore.create(
             self.made / "store.git", object_format=object_format, durable=durable
         ) as store:
-            with store.incoming(self.made, self._limits()) as pack:
-                pack.receive(self.source.pack)
-                with store.beside(pack):
-                    admitted = admit(store, self.heads.values(), config=self.chats.config)
-                    about, kept = self._beside_branches(store)
-                    wanted = store.reachable(self.heads.values()) | set(kept.values())
-                store.adopt(pack, (oid for oid in pack.in_order() if oid in wanted))
-            store.flush()
+            with Quarantine(store, self.made, self._limits()) as quarantine:
+                quarantine.receive(self.source.pack)
+                reader = quarantine.reader
+                admitted = admit(reader, self.heads.values(), config=self.chats.config)
+                about, stored = self._card_and_records(reader)
+                wanted = admitted.objects | set(stored.values())
+                quarantine.adopt(wanted, durable=durable)
+            store.refresh()
             ForeignCommits(store).add(lookalikes(store, admitted.commits))
-            self._write_refs(store, kept)
+            self._write_refs(store, stored)
             known = None if about is None else about.id
             about = about or AboutChat(id="", created_at=commits.now())
             about = about if title is None else about.model_copy(update={"title": title})
@@ -197,34 +200,34 @@ class _Import:
             together=_MOST_INFLATED,
         )
 
-    def _beside_branches(self, store: GitStore) -> tuple[AboutChat | None, dict[str, str]]:
-        """Return what a chat has besides its branches: what it is, and its records."""
+    def _card_and_records(self, reader: ObjectReader) -> tuple[AboutChat | None, dict[str, str]]:
+        """Return the card of the chat, if it was one, and the records of its commits."""
         try:
-            return self._about(store), self._records(store)
+            return self._about(reader), self._records(reader)
         except BrokenStoreError:
             raise CovaltError(
                 "what the chat says of itself, or its records, is not all there, or is damaged",
                 hint=f"leave them out: git bundle create FILE --branches, without {ABOUT}",
             ) from None
 
-    def _about(self, store: GitStore) -> AboutChat | None:
+    def _about(self, reader: ObjectReader) -> AboutChat | None:
         """Return what the chat was where it comes from; a repository of git's was none."""
         oid = self.source.refs.get(ABOUT)
         if oid is None:
             return None
-        about = read_stored(store, oid, AboutChat)
+        about = read_stored(reader, oid, AboutChat)
         # An agent of that name here is another one.
         title = about.title[:_LONGEST_TITLE]
         return about.model_copy(update={"title": title, "made_by": None})
 
-    def _records(self, store: GitStore) -> dict[str, str]:
+    def _records(self, reader: ObjectReader) -> dict[str, str]:
         """Return the records that belong to what comes in, each checked against its name."""
-        held = records.entries(store, self.source.refs.get(records.REF))
-        return records.used(store, held, records.messages(store, self.heads.values()))
+        held = records.entries(reader, self.source.refs.get(records.REF))
+        return records.used(reader, held, records.messages(reader, self.heads.values()))
 
-    def _write_refs(self, store: GitStore, kept: dict[str, str]) -> None:
+    def _write_refs(self, store: GitStore, stored: dict[str, str]) -> None:
         newest = max(store.read_commit(oid).time for oid in self.heads.values())
-        tip = records.write(store, kept, newest)
+        tip = records.write(store, stored, newest)
         if tip is not None:
             store.swap_ref(records.REF, None, tip)
         for name, oid in self.heads.items():

@@ -1,12 +1,12 @@
-"""What git may fetch of a chat, and what a push to it means.
+"""Refs of a chat that git may fetch, and the policy of a push.
 
-A push makes branches and moves them forward, nothing else: what a chat has is never overwritten or
-deleted by one.  What comes in stays apart from the store until all of it has been looked at, by the
-same rules as an import (:mod:`.admission`), and only what a branch that moves leads to is kept; so a
-push that fails or is killed leaves nothing.  The chat is held only while branches move.
+A push creates branches and moves them forward; it never overwrites or deletes one.  The received pack
+stays in a quarantine until every object is inspected by the rules of an import (:mod:`.admission`),
+and only what a moved branch reaches is stored.  So a push that fails or is killed changes nothing.
+The chat is locked only while branches move.
 
-The active branch moves together with the folder, as a merge moves it.  What a person changed in the
-folder is saved on it first, and the push is then one that comes too late.
+The active branch moves together with the folder, as in a merge.  Uncommitted changes of the folder
+are committed on it first; the push is then one that comes too late.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import SUBMODULE
-from covalt_git.git_store.ancestry import Ancestry
-from covalt_git.git_store.incoming_packs import BadPackError, PackLimits
-from covalt_git.git_store.receive_pack import PushReport
-from covalt_git.git_store.upload_pack import Shown
+from covalt_git.git_store.graph import CommitGraph
+from covalt_git.git_store.incoming import BadPackError, PackLimits, Quarantine
+from covalt_git.git_store.serving import PushReport, VisibleRefs
 from covalt_git.names import PERSON
 from covalt_git.transfers.admission import admit
 from covalt_git.workspaces import branches
@@ -32,9 +30,8 @@ from covalt_git.workspaces.writing import writing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.git_store.incoming_packs import IncomingPack
-    from covalt_git.git_store.pkt_lines import Stream
-    from covalt_git.git_store.receive_pack import Command, PushRequest
+    from covalt_git.git_store.incoming import Stream
+    from covalt_git.git_store.serving import Command, PushRequest
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.writing import Writer
@@ -43,7 +40,7 @@ MOST_PACK_BYTES = 1 << 30
 MOST_OBJECTS = 1_000_000
 MOST_OBJECTS_BYTES = 8 << 30
 _MOST_OTHER_BYTES = 16 << 20
-_MOST_TOLD = 20
+_MOST_PROBLEMS = 20
 
 
 class NotPushedError(CovaltError):
@@ -52,44 +49,43 @@ class NotPushedError(CovaltError):
     code = "not_pushed"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Accepted:
-    """A command that may be carried out, and what the pack brings for it.
+    """A command that may be carried out.
 
-    ``brought`` are the objects to be kept, ``relied_on`` those that the store has to have by then;
-    ``lookalikes`` are the new commits that look like our records.
+    Attributes:
+        received: the objects of the pack that belong to it.
+        required: the objects that the chat has to have by then.
+        lookalikes: the new commits that look like our records.
     """
 
     command: Command
-    brought: set[str] = field(default_factory=set)
-    relied_on: set[str] = field(default_factory=set)
-    lookalikes: set[str] = field(default_factory=set)
+    received: frozenset[str]
+    required: frozenset[str]
+    lookalikes: set[str]
 
     @property
     def name(self) -> str:
         return self.command.ref.removeprefix(HEADS)
 
 
-def fetchable(chat: ChatStore) -> Shown:
-    """Return what git may fetch: branches, and what the chat says of itself and of its commits.
-
-    Calls that wait, approvals and deleted branches are the chat's own affair.
-    """
+def fetchable(chat: ChatStore) -> VisibleRefs:
+    """Return what git may fetch: branches, the chat's card and the records of its commits."""
     refs = chat.store.refs(HEADS)
     for ref in (RECORDS, ABOUT):
         oid = chat.store.read_ref(ref)
         if oid is not None:
             refs[ref] = oid
-    return Shown(chat.store, refs, chat.store.head())
+    return VisibleRefs(chat.store, refs, chat.store.head())
 
 
-def pushable(chat: ChatStore) -> Shown:
+def pushable(chat: ChatStore) -> VisibleRefs:
     """Return the refs that a push may move."""
-    return Shown(chat.store, chat.store.refs(HEADS), chat.store.head())
+    return VisibleRefs(chat.store, chat.store.refs(HEADS), chat.store.head())
 
 
 def limits(config: WorkspaceConfig) -> PackLimits:
-    """Return what a push may bring."""
+    """Return the limits of a pushed pack."""
     return PackLimits(
         pack=MOST_PACK_BYTES,
         objects=MOST_OBJECTS,
@@ -107,26 +103,26 @@ def push(
     by: str = PERSON,
     timeout_s: float = 30,
 ) -> PushReport:
-    """Take in what somebody pushes, each branch by itself; return what became of it.
+    """Carry out a push, each branch by itself, and return what git reports.
 
-    ``stream`` is read to its end.  Nothing is raised for what cannot be done: git hears the reason.
+    ``stream`` is read to its end.  Nothing is raised for what is refused.
     """
     if not request.commands:
         return PushReport({})
-    with chat.store.incoming(chat.folder, limits(chat.config)) as pack:
-        if request.brings_pack:
-            try:
-                pack.receive(stream)
-            except BadPackError as error:
-                return _not_unpacked(request, error)
-            except OSError as error:
-                return _not_unpacked(request, _of_the_disk(error))
-        return _Push(chat, pack, by, timeout_s).carry_out(request.commands)
+    try:
+        with Quarantine(chat.store, chat.folder, limits(chat.config)) as quarantine:
+            if request.has_pack:
+                quarantine.receive(stream)
+            return _Push(chat, quarantine, by, timeout_s).carry_out(request.commands)
+    except BadPackError as error:
+        return _not_unpacked(request, error)
+    except OSError as error:
+        return _not_unpacked(request, _of_the_disk(error))
 
 
 def _not_unpacked(request: PushRequest, error: CovaltError) -> PushReport:
     refused = dict.fromkeys((command.ref for command in request.commands), "unpacker error")
-    return PushReport(refused, unpack=error.message, told=(error.message,))
+    return PushReport(refused, unpack=error.message, messages=(error.message,))
 
 
 def _of_the_disk(error: OSError) -> CovaltError:
@@ -138,68 +134,50 @@ class _Push:
     """One push whose pack was received."""
 
     chat: ChatStore
-    pack: IncomingPack
+    quarantine: Quarantine
     by: str
     timeout_s: float
     moved: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
-    told: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def carry_out(self, commands: Sequence[Command]) -> PushReport:
-        """Look at every command, and then carry out those that may be."""
+        """Judge every command, and then carry out those that may be."""
         accepted: list[_Accepted] = []
         for command in commands:
             try:
-                accepted.append(self._look_at(command, accepted))
+                accepted.append(self._judge(command, accepted))
             except CovaltError as error:
                 self._refuse(command, error)
         if accepted:
             try:
                 with writing(self.chat, by=self.by, timeout_s=self.timeout_s) as writer:
                     self._move(writer, accepted)
-            except CovaltError as error:  # such as that somebody else holds the chat
+            except CovaltError as error:  # such as that another process has locked the chat
                 self._refuse_rest(accepted, error)
             except OSError as error:
                 self._refuse_rest(accepted, _of_the_disk(error))
-        return PushReport(self.refused, told=self.told)
+        return PushReport(self.refused, messages=self.messages)
 
-    def _look_at(self, command: Command, accepted: Sequence[_Accepted]) -> _Accepted:
-        """Judge a command by all that can be known before the chat is held."""
-        chat = self.chat
-        _check_kind(chat, command)
-        one = _Accepted(command)
-        assert command.new is not None
-        if command.old is None and one.name != chat.active_branch():
-            branches.check_free(chat, one.name)
-            _check_beside(one.name, accepted)
-        with chat.store.beside(self.pack):
-            known = [*chat.store.refs(HEADS).values()]
-            admitted = admit(chat.store, [command.new], known, config=chat.config)
-            ancestry = Ancestry(chat.store)
-            if command.old and not ancestry.is_ancestor(command.old, command.new):
-                raise NotPushedError(
-                    "non-fast-forward",
-                    hint="what a chat has is not overwritten; push it as a new branch: "
-                    f"git push origin HEAD:{one.name}-2",
-                )
-            self._sort_out(one, ancestry, admitted.commits[::-1])
-            one.lookalikes = lookalikes(chat.store, admitted.commits)
-        return one
-
-    def _sort_out(self, one: _Accepted, ancestry: Ancestry, new: Sequence[str]) -> None:
-        """Find what the pack brings for some commits, parents first, and what the store has."""
-        needed = set(new)
-        met: set[tuple[str, bool]] = set()
-        for oid in new:
-            commit = ancestry.commit(oid)
-            needed.update(commit.parents)
-            before = [ancestry.commit(parent).tree for parent in commit.parents]
-            entries = ancestry.new_entries(commit.tree, before, met)
-            needed.update(entry.oid for _, entry in entries if entry.mode != SUBMODULE)
-        assert one.command.new is not None
-        needed.add(one.command.new)
-        one.brought = {oid for oid in needed if oid in self.pack}
-        one.relied_on = needed - one.brought
+    def _judge(self, command: Command, accepted: Sequence[_Accepted]) -> _Accepted:
+        """Judge a command by all that can be known before the chat is locked."""
+        chat, reader = self.chat, self.quarantine.reader
+        name, new = _check_kind(chat, command)
+        if command.old is None and name != chat.active_branch():
+            branches.check_free(chat, name)
+            _check_conflicts(name, accepted)
+        admitted = admit(reader, [new], chat.store.refs(HEADS).values(), config=chat.config)
+        graph = CommitGraph(reader)
+        if command.old and not graph.is_ancestor(command.old, new):
+            raise NotPushedError(
+                "non-fast-forward",
+                hint="what a chat has is not overwritten; push it as a new branch: "
+                f"git push origin HEAD:{name}-2",
+            )
+        parents = {parent for oid in admitted.commits for parent in graph.commit(oid).parents}
+        needed = admitted.objects | parents | {new}
+        received = needed & self.quarantine.ids
+        return _Accepted(command, received, needed - received, lookalikes(reader, admitted.commits))
 
     def _move(self, writer: Writer, accepted: Sequence[_Accepted]) -> None:
         """Move the branches that are still where the client saw them."""
@@ -211,9 +189,9 @@ class _Push:
                 ready.append(one)
             except CovaltError as error:
                 self._refuse(one.command, error)
-        brought = {oid for one in ready for oid in one.brought}
-        store.adopt(self.pack, [oid for oid in self.pack.in_order() if oid in brought])
-        store.flush()
+        received = {oid for one in ready for oid in one.received}
+        self.quarantine.adopt(received, durable=store.durable)
+        store.refresh()
         _list_foreign(self.chat, {oid for one in ready for oid in one.lookalikes})
         for one in ready:
             try:
@@ -223,13 +201,13 @@ class _Push:
                 self._refuse(one.command, error)
 
     def _check_still(self, writer: Writer, one: _Accepted) -> None:
-        """Make sure, now that the chat is held, that the branch and the objects are still there."""
+        """Make sure, with the chat locked, that the branch and the objects are still there."""
         chat = self.chat
         active = one.name == chat.active_branch()
         now = writer.save_edits() if active else chat.store.read_ref(one.command.ref)
         if now != one.command.old:
             raise MovedError("fetch first", hint="git pull, and push again: the branch went on")
-        if not all(map(chat.store.holds, one.relied_on)):
+        if not all(map(chat.store.has, one.required)):
             raise MovedError("objects were removed meanwhile", hint="push again")
 
     def _refuse_rest(self, accepted: Sequence[_Accepted], error: CovaltError) -> None:
@@ -242,32 +220,33 @@ class _Push:
         self.refused[command.ref] = problems[0] if len(problems) == 1 else error.message
         if problems or error.hint:
             name = command.ref.removeprefix(HEADS).encode("utf-8", "replace").decode()
-            self.told.append(f"{name}: {error.message}")
-            self.told += [f"  {line}" for line in problems[:_MOST_TOLD]]
-            self.told += [f"  hint: {error.hint}"] if error.hint else []
+            self.messages.append(f"{name}: {error.message}")
+            self.messages += [f"  {line}" for line in problems[:_MOST_PROBLEMS]]
+            self.messages += [f"  hint: {error.hint}"] if error.hint else []
 
 
-def _check_kind(chat: ChatStore, command: Command) -> None:
-    """Judge what is asked for by itself.
+def _check_kind(chat: ChatStore, command: Command) -> tuple[str, str]:
+    """Return the branch that a command creates or moves, and the commit that it is to be at.
 
     Raises:
-        NotPushedError: when it is not to make a branch or to move one.
+        NotPushedError: when the command is another one.
     """
-    if not command.ref.startswith(HEADS):
+    name = command.ref.removeprefix(HEADS)
+    if name == command.ref:
         kind = "tags" if command.ref.startswith("refs/tags/") else "other refs"
         raise NotPushedError(
             f"only branches are pushed to a chat, no {kind}",
             hint="git push origin HEAD:refs/heads/NAME",
         )
     if command.new is None:
-        name = command.ref.removeprefix(HEADS)
         raise NotPushedError(
             "a push deletes no branch",
             hint=f"covalt-git chat branch delete {chat.id} {name}",
         )
+    return name, command.new
 
 
-def _check_beside(name: str, accepted: Sequence[_Accepted]) -> None:
+def _check_conflicts(name: str, accepted: Sequence[_Accepted]) -> None:
     for other in (one.name for one in accepted):
         if other.startswith(f"{name}/") or name.startswith(f"{other}/"):
             raise branches.BranchExistsError(

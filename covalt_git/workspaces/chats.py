@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator
     from pathlib import Path
 
+    from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.models.project_config import WorkspaceConfig
 
 HEADS = "refs/heads/"
@@ -408,7 +409,7 @@ def waiting_call(call: PendingCall) -> ToolCall:
     )
 
 
-def read_stored(store: GitStore, oid: str, kind: type[Stored]) -> Stored:
+def read_stored(store: ObjectReader, oid: str, kind: type[Stored]) -> Stored:
     """Return the model that a note holds (see :func:`write_stored`), or what a chat says of itself.
 
     Raises:

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from covalt_git.git_store import GitStore
+    from covalt_git.git_store.object_reader import ObjectReader
 
 REF = "refs/covalt/foreign"
 
 
-def lookalikes(store: GitStore, oids: Iterable[str]) -> set[str]:
+def lookalikes(store: ObjectReader, oids: Iterable[str]) -> set[str]:
     """Return those of some commits that look like our records."""
     return {oid for oid in oids if commits.looks_like_record(store.read_commit(oid))}
 

@@ -28,6 +28,7 @@ from covalt_git.workspaces import trees
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.json_values import JsonObject
 
 REF = "refs/covalt/records"
@@ -153,7 +154,7 @@ class Records:
         return None if found is None else found.oid
 
 
-def entries(store: GitStore, tip: str | None) -> dict[str, str]:
+def entries(store: ObjectReader, tip: str | None) -> dict[str, str]:
     """Return the blob ids of the records of the commit ``tip``, by their sha256."""
     found = {}
     for folder in store.read_tree(store.read_commit(tip).tree) if tip is not None else ():
@@ -164,7 +165,7 @@ def entries(store: GitStore, tip: str | None) -> dict[str, str]:
     return found
 
 
-def used(store: GitStore, stored: dict[str, str], texts: Iterable[str]) -> dict[str, str]:
+def used(store: ObjectReader, stored: dict[str, str], texts: Iterable[str]) -> dict[str, str]:
     """Return those of the records ``stored`` that the texts, such as commit messages, need.
 
     Raises:
@@ -188,7 +189,7 @@ def write(store: GitStore, records: dict[str, str], time: int) -> str | None:
     return _write_commit(store, records, time) if records else None
 
 
-def messages(store: GitStore, tips: Iterable[str]) -> Iterator[str]:
+def messages(store: ObjectReader, tips: Iterable[str]) -> Iterator[str]:
     """Yield the messages of all commits that ``tips`` reach."""
     met = set()
     waiting = list(tips)

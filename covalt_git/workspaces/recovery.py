@@ -6,6 +6,7 @@ import contextlib
 import stat
 from typing import TYPE_CHECKING
 
+from covalt_git.git_store.incoming import clear_incoming
 from covalt_git.workspaces import branches, commits
 from covalt_git.workspaces.chats import DELETED, HEADS
 
@@ -33,6 +34,7 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
     holder of the chat's lock may call this.
     """
     chat = writer.chat
+    clear_incoming(chat.folder)
     if unclean:
         _make_private(chat.folder)
         chat.store.catch_up(aside=DELETED)

@@ -15,7 +15,7 @@ import pytest
 from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.calls.engine import Request
 from covalt_git.conversations.conversation import Conversation
-from covalt_git.git_store.receive_pack import Command, PushRequest
+from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.merging.resolving import waiting
 from covalt_git.models.commit_record import (
     CommitRecord,

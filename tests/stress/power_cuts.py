@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
-from covalt_git.git_store.receive_pack import Command, PushRequest
+from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.merging import branch_merge
 from covalt_git.merging.merge_conflicts import Choices
 from covalt_git.models.project_config import WorkspaceConfig

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from covalt_git.git_store.receive_pack import Command, PushRequest
+from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.transfers import pushing
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.killed_steps import CHANGES, seen

@@ -1,4 +1,4 @@
-"""An export is one file that stock git reads, the same bytes for the same refs."""
+"""An export is one file that stock git reads, with the same objects for the same refs."""
 
 from __future__ import annotations
 
@@ -100,14 +100,25 @@ def test_it_carries_branches_records_and_the_chat_and_nothing_that_waits(
     assert listed == wanted
 
 
-def test_the_same_refs_give_the_same_bytes_however_they_are_stored(full: ChatStore) -> None:
-    first = exported(full)
+def test_the_same_refs_give_the_same_objects_however_they_are_stored(
+    full: ChatStore, tmp_path: Path
+) -> None:
+    first = objects_in(exported(full), tmp_path / "first")
     with writing(full):
         full.store.pack_up()
-    packed = exported(full)
+    packed = objects_in(exported(full), tmp_path / "packed")
     git(full.folder / "store.git", "repack", "-q", "-a", "-d", "-f", "--depth=50")
 
-    assert exported(full) == packed == first
+    assert objects_in(exported(full), tmp_path / "again") == packed == first
+
+
+def objects_in(bundle: bytes, folder: Path) -> str:
+    """Return the objects of a bundle, as stock git unpacks them in a new repository."""
+    git(folder.parent, "init", "-q", "--bare", folder.name)
+    path = folder / "chat.bundle"
+    path.write_bytes(bundle)
+    git(folder, "bundle", "unbundle", str(path))
+    return git(folder, "cat-file", "--batch-all-objects", "--batch-check")
 
 
 def test_one_branch_alone_takes_only_its_records_along(full: ChatStore, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.git_store import CommitObject, GitStore
-from covalt_git.merging.merge_bases import merge_base
+from covalt_git.git_store.graph import CommitGraph
 from tests.workspaces.stores import git, run_git, scratch
 
 if TYPE_CHECKING:
@@ -30,6 +30,10 @@ def store() -> Iterator[GitStore]:
 def commit(store: GitStore, name: str, *parents: str, time: int = 0) -> str:
     who = "Ann <ann@example.com>"
     return store.write_commit(CommitObject(store.write_tree([]), parents, who, who, time, name))
+
+
+def merge_base(store: GitStore, ours: str, theirs: str) -> str | None:
+    return CommitGraph(store).merge_base(ours, theirs)
 
 
 def test_the_base_of_a_branch_and_where_it_began_is_there(store: GitStore) -> None:

@@ -20,8 +20,8 @@ from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import HTTPException
 
 from covalt_git.errors import ClientGoneError, CovaltError
-from covalt_git.git_store import receive_pack, upload_pack
-from covalt_git.git_store.pkt_lines import BadRequestError
+from covalt_git.git_store import serving
+from covalt_git.git_store.serving import FETCH, PUSH, BadRequestError
 from covalt_git.transfers import pushing
 from covalt_server import request_context
 from covalt_server.api.errors import bug
@@ -33,12 +33,9 @@ if TYPE_CHECKING:
     from flask import Flask
     from werkzeug.wrappers import Response as AnyResponse
 
-    from covalt_git.git_store.pkt_lines import Stream
+    from covalt_git.git_store.incoming import Stream
     from covalt_git.workspaces.chats import ChatStore
     from covalt_server.security import Guard
-
-FETCH = "git-upload-pack"
-PUSH = "git-receive-pack"
 
 MOST_ASKED_BYTES = 16 << 20
 """What a fetch may send, which is the names of commits."""
@@ -50,7 +47,7 @@ NEVER_KEPT = {
 }
 """What git's own server sends with every answer."""
 
-_VERSION = re.compile(r"(?:^|:)version=([12])(?:$|:)")
+_VERSION_1 = re.compile(r"(?:^|:)version=1(?:$|:)")
 
 pages = Blueprint("git", __name__, url_prefix="/git")
 
@@ -102,10 +99,9 @@ def advertise_refs(chat_id: str) -> Response:
     if service not in {FETCH, PUSH}:
         raise _not_smart()
     chat = request_context.chat(chat_id)
-    if service == FETCH:
-        parts = upload_pack.advertise(pushing.fetchable(chat), _version())
-    else:
-        parts = receive_pack.advertise(pushing.pushable(chat), _version())
+    visible = pushing.fetchable(chat) if service == FETCH else pushing.pushable(chat)
+    version = 1 if _VERSION_1.search(request.headers.get("Git-Protocol", "")) else 0
+    parts = visible.advertise(service, version)
     return _answer(b"".join(parts), f"application/x-{service}-advertisement")
 
 
@@ -117,7 +113,7 @@ def fetch(chat_id: str) -> Response:
     with ExitStack() as opened:
         # Not the request's: the answer outlives it.
         chat = opened.enter_context(request_context.project().chats.open(chat_id))
-        parts = upload_pack.answer(pushing.fetchable(chat), stream, _version())
+        parts = serving.fetch(pushing.fetchable(chat), stream)
         answer = _answer(parts, f"application/x-{FETCH}-result")
         answer.call_on_close(opened.pop_all().close)
     return answer
@@ -129,17 +125,15 @@ def push(chat_id: str) -> Response:
     _check_type(PUSH, {"identity"})
     stream = request.stream
     chat = request_context.chat(chat_id)
-    asked = receive_pack.read_request(stream, chat.store.object_format)
-    report = _pushed(chat, asked, stream)
-    parts = receive_pack.answer(asked, report) if asked.commands else ()
+    pushed = serving.read_push(stream, chat.store.object_format)
+    report = _pushed(chat, pushed, stream)
+    parts = serving.report_push(pushed, report) if pushed.commands else ()
     return _answer(b"".join(parts), f"application/x-{PUSH}-result")
 
 
-def _pushed(
-    chat: ChatStore, asked: receive_pack.PushRequest, stream: Stream
-) -> receive_pack.PushReport:
+def _pushed(chat: ChatStore, pushed: serving.PushRequest, stream: Stream) -> serving.PushReport:
     try:
-        return pushing.push(chat, asked, stream, by=request_context.project().principal.id)
+        return pushing.push(chat, pushed, stream, by=request_context.project().principal.id)
     finally:
         request_context.context().update_index(chat)
 
@@ -171,12 +165,6 @@ def _carried() -> str:
     if given is None:
         return ""
     return (given.password if given.type == "basic" else given.token) or ""
-
-
-def _version() -> int:
-    """Return the protocol's version that git asks for."""
-    found = _VERSION.search(request.headers.get("Git-Protocol", ""))
-    return int(found[1]) if found else 0
 
 
 class _Body:

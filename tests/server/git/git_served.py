@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import io
 import os
 import struct
 import subprocess
@@ -14,8 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from covalt_git.git_store import pkt_lines
-from covalt_git.git_store.pkt_lines import FLUSH, line
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.project import Project
 from covalt_git.serving.listen_socket import listen
@@ -28,6 +27,7 @@ PATIENCE_S = 60
 FETCH = "git-upload-pack"
 PUSH = "git-receive-pack"
 NONE = "0" * 40
+FLUSH = b"0000"
 
 VERSIONS = ("0", "1", "2")
 """The versions of git's protocol."""
@@ -50,6 +50,12 @@ class Said:
 
     code: int
     text: str
+
+
+def line(content: str | bytes) -> bytes:
+    """Return a pkt-line."""
+    raw = content.encode() if isinstance(content, str) else content
+    return b"%04x%s" % (len(raw) + 4, raw)
 
 
 def run(folder: Path, *arguments: str, given: bytes = b"") -> Said:
@@ -167,17 +173,11 @@ class GitServed:
 
 def lines_of(body: bytes) -> list[str]:
     """Return the lines of an answer, up to its first mark."""
-    stream = _Bytes(body)
-    return [found.decode("utf-8", "replace") for found in pkt_lines.read_section(stream)]
-
-
-class _Bytes:
-    def __init__(self, content: bytes) -> None:
-        self._left = content
-
-    def read(self, size: int = -1, /) -> bytes:
-        part, self._left = self._left[:size], self._left[size:]
-        return part
+    stream = io.BytesIO(body)
+    lines = []
+    while (size := int(stream.read(4), 16)) > 1:
+        lines.append(stream.read(size - 4).removesuffix(b"\n").decode("utf-8", "replace"))
+    return lines
 
 
 @contextmanager

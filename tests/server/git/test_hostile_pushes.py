@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.git_store.pkt_lines import FLUSH, line
 from covalt_git.transfers import pushing
 from tests.api_client import Api
 from tests.server.git.git_served import (
+    FLUSH,
     NONE,
     PUSH,
     GitServed,
@@ -27,6 +27,7 @@ from tests.server.git.git_served import (
     entry,
     git,
     git_served,
+    line,
     oid_of,
     pack_of,
     start_of,

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.git_store.pkt_lines import FLUSH, line
-from covalt_git.git_store.receive_pack import Command, PushRequest
+from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.transfers import pushing
 from covalt_git.workspaces.writing import writing
 from tests.api_client import TOKEN, Api, configure
 from tests.api_client import refused as api_refused
 from tests.server.git.git_served import (
     FETCH,
+    FLUSH,
     NONE,
     PUSH,
     GitServed,
@@ -33,11 +33,13 @@ from tests.server.git.git_served import (
     entry,
     git,
     git_served,
+    line,
     oid_of,
     open_store,
     pack_of,
     run,
 )
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -345,21 +347,17 @@ def test_a_server_killed_during_a_push_stores_nothing(root: Path, api: Api) -> N
                 f"Content-Type: application/x-{PUSH}-request\r\n\r\n".encode()
             )
             client.sendall(command + FLUSH + content)
-            held = Path(f"/proc/{program.pid}/fd")
-            while not any(is_of(one, root) for one in held.iterdir()):
-                assert program.poll() is None
+            wait_for(lambda: any(pack.stat().st_size for pack in received(served)))
             program.kill()
 
-    assert served.files_of_store() == before
+    assert {path for path in served.files_of_store() if not path.startswith("incoming-")} == before
     with git_served(root) as served:
         assert set(served.refs()) == {"refs/heads/main"}
         assert served.fsck() == ""
+        api.write("next.txt", "the next writer clears the quarantine\n")
+        assert not list(served.chat_folder().glob("incoming-*"))
 
 
-def is_of(handle: Path, root: Path) -> bool:
-    """Tell whether an open file of another process lies in the project and has no name there."""
-    try:
-        where = os.readlink(handle)  # noqa: PTH115 - what it leads to is no path
-    except FileNotFoundError:
-        return False
-    return where.startswith(str(root)) and where.endswith("(deleted)")
+def received(served: GitServed) -> list[Path]:
+    """Return the packs that the server is receiving."""
+    return list(served.chat_folder().glob("incoming-*/pack/*.pack"))

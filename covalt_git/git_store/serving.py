@@ -1,0 +1,417 @@
+"""Git's smart HTTP protocol of a store: the answers to a fetch, the request and the report of a push.
+
+Versions 0 and 1 of the protocol; a client that asks for version 2 is answered in version 0, which it
+accepts.  Every request is complete in itself.  Partial clones (``--filter``), atomic and signed pushes
+and push options are not offered.  Formats: ``gitprotocol-http(5)``, ``gitprotocol-pack(5)``.
+
+Dulwich's handlers are not used: they have no ``deepen-since``, ``deepen-not`` and ``deepen-relative``,
+refuse a push from a shallow clone, and write an answer where a web server has to yield it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dulwich.errors import GitProtocolError, HangupException
+from dulwich.protocol import (
+    SIDE_BAND_CHANNEL_DATA,
+    SIDE_BAND_CHANNEL_FATAL,
+    SIDE_BAND_CHANNEL_PROGRESS,
+    ReceivableProtocol,
+    pkt_line,
+)
+
+from covalt_git.errors import CovaltError
+from covalt_git.git_store.graph import CommitGraph, new_in_tree, peel
+from covalt_git.git_store.objects import BrokenStoreError, is_object_id
+from covalt_git.git_store.pack_stream import pack_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from covalt_git.git_store.incoming import Stream
+    from covalt_git.git_store.object_reader import ObjectReader
+
+FETCH = "git-upload-pack"
+PUSH = "git-receive-pack"
+MOST_COMMANDS = 1_000
+FLUSH = b"0000"
+
+_AGENT = "agent=covalt-git"
+_CAPABILITIES = {
+    FETCH: "multi_ack_detailed side-band-64k ofs-delta shallow deepen-since deepen-not "
+    "deepen-relative no-progress",
+    PUSH: "report-status delete-refs side-band-64k quiet ofs-delta",
+}
+_MOST_IN_BAND = 65_515
+_NUMBER = re.compile(r"[0-9]{1,19}")
+
+
+class BadRequestError(CovaltError):
+    """A request that git does not make, or one that was cut off."""
+
+    code = "bad_git_request"
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleRefs:
+    """The refs of a store that a client may see, with the ids they are at; ``head`` is HEAD's."""
+
+    reader: ObjectReader
+    refs: dict[str, str]
+    head: str
+
+    def advertise(self, service: str, version: int) -> Iterator[bytes]:
+        """Yield the answer that opens every fetch and every push."""
+        yield from (_line(f"# service={service}\n"), FLUSH)
+        if version == 1:
+            yield _line("version 1\n")
+        rows = sorted(self.refs.items())
+        capabilities = [
+            _CAPABILITIES[service],
+            f"object-format={self.reader.object_format}",
+            _AGENT,
+        ]
+        if service == FETCH and self.head in self.refs:
+            rows.insert(0, ("HEAD", self.refs[self.head]))
+            capabilities.append(f"symref=HEAD:{self.head}")
+        digits = self.reader.objects.object_format.hex_length
+        for number, (name, oid) in enumerate(rows or [("capabilities^{}", "0" * digits)]):
+            yield _line(f"{oid} {name}" + ("" if number else f"\0{' '.join(capabilities)}") + "\n")
+        yield FLUSH
+
+
+# Pkt-lines
+
+
+def _line(text: str) -> bytes:
+    return pkt_line(text.encode("utf-8", "surrogateescape"))
+
+
+def _in_band(band: int, content: bytes) -> Iterator[bytes]:
+    for at in range(0, len(content), _MOST_IN_BAND):
+        yield pkt_line(bytes([band]) + content[at : at + _MOST_IN_BAND])
+
+
+class _Lines:
+    """Pkt-lines of a request."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._protocol = ReceivableProtocol(stream.read, lambda _: None)
+
+    def next(self) -> str | None:
+        """Return the next line without its newline, an empty one for a flush, None at the end."""
+        try:
+            found = self._protocol.read_pkt_line() or b""
+        except HangupException:
+            return None
+        except (AssertionError, GitProtocolError) as error:
+            raise BadRequestError(f"the request is malformed or cut off: {error}") from None
+        return found.removesuffix(b"\n").decode("utf-8", "surrogateescape")
+
+    def section(self) -> Iterator[str]:
+        """Yield the lines up to a flush."""
+        while line := self.next():
+            yield line
+        if line is None:
+            raise BadRequestError("the request is cut off")
+
+
+# Fetch
+
+
+@dataclass(slots=True)
+class _Wants:
+    """The first section of a fetch: what the client wants, and how much of the history."""
+
+    oids: list[str] = field(default_factory=list)
+    shallow: set[str] = field(default_factory=set)
+    depth: int = 0
+    since: int | None = None
+    without: list[str] = field(default_factory=list)
+    options: set[str] = field(default_factory=set)
+
+    @classmethod
+    def read(cls, lines: _Lines) -> _Wants:
+        """Read the section.
+
+        Raises:
+            BadRequestError: when git would not send it.
+        """
+        wants = cls()
+        for number, line in enumerate(lines.section()):
+            word, _, value = line.partition(" ")
+            if not number:
+                value, _, chosen = value.partition(" ")
+                wants.options.update(chosen.split())
+            match word:
+                case "want" if is_object_id(value):
+                    wants.oids.append(value)
+                case "shallow" if is_object_id(value):
+                    wants.shallow.add(value)
+                case "deepen" if _NUMBER.fullmatch(value):
+                    wants.depth = int(value)
+                case "deepen-since" if _NUMBER.fullmatch(value):
+                    wants.since = int(value)
+                case "deepen-not":
+                    wants.without.append(value)
+                case _:
+                    raise BadRequestError(f"upload-pack does not know {line!r}")
+        if wants.oids and "ofs-delta" not in wants.options:
+            raise BadRequestError("the client has to support ofs-delta")
+        return wants
+
+    @property
+    def deepens(self) -> bool:
+        """Whether the client says how far back the history shall go."""
+        return bool(self.depth) or self.since is not None or bool(self.without)
+
+
+def fetch(visible: VisibleRefs, stream: Stream) -> Iterator[bytes]:
+    """Yield the answer to one request of a fetch.
+
+    Raises:
+        BadRequestError: when git would not send it, before anything is yielded.
+    """
+    lines = _Lines(stream)
+    wants = _Wants.read(lines)
+    rounds = []
+    while (line := lines.next()) is not None:
+        rounds.append(line)
+    return _answer_fetch(visible, wants, rounds) if wants.oids else iter(())
+
+
+def _answer_fetch(visible: VisibleRefs, wants: _Wants, rounds: list[str]) -> Iterator[bytes]:
+    """Acknowledge common commits, and send the pack once the client is done."""
+    try:
+        sender = _Sender(visible, wants)
+        if wants.deepens:
+            yield from sender.shallow_lines()
+            yield FLUSH
+        detailed = "multi_ack_detailed" in wants.options
+        for line in rounds:
+            word, _, oid = line.partition(" ")
+            if word == "have":
+                if sender.add_common(oid) and (detailed or len(sender.common) == 1):
+                    yield _line(f"ACK {oid}{' common' if detailed else ''}\n")
+            elif word == "done":
+                if detailed and sender.common:
+                    yield _line(f"ACK {sender.common[-1]}\n")
+                elif not sender.common:
+                    yield _line("NAK\n")
+                yield from sender.pack()
+                return
+            else:
+                if detailed and sender.has_enough():
+                    yield _line(f"ACK {sender.common[-1]} ready\n")
+                if detailed or not sender.common:
+                    yield _line("NAK\n")
+    except CovaltError as error:
+        yield _line(f"ERR {error.message}\n")
+
+
+class _Sender:
+    """The commits that a client wants and those it has, and the objects that it lacks."""
+
+    def __init__(self, visible: VisibleRefs, wants: _Wants) -> None:
+        self.common: list[str] = []
+        self._reader = reader = visible.reader
+        self._wants = wants
+        self._graph = CommitGraph(reader)
+        self._tips: list[str] = []
+        self._others: dict[str, None] = {}  # tags, and what is no commit
+        peeled = {oid: peel(reader, oid) for oid in set(visible.refs.values())}
+        heads = [oid for _, oid, kind in peeled.values() if kind == b"commit"]
+        self._reachable = self._graph.ancestors(heads)
+        for want in dict.fromkeys(wants.oids):
+            # A ref may have moved since it was advertised, so its ancestors may be wanted, too.
+            if want not in self._reachable and want not in peeled:
+                raise BadRequestError(f"upload-pack: not our ref {want}")
+            tags, oid, kind = peeled.get(want, ([], want, b"commit"))
+            self._others.update(dict.fromkeys(tags))
+            if kind == b"commit":
+                self._tips.append(oid)
+            else:
+                self._others[oid] = None
+        self._shallow = wants.shallow & self._reachable.keys()
+        self._boundary = self._new_boundary(visible.refs) if wants.deepens else self._shallow
+
+    def add_common(self, oid: str) -> bool:
+        """Add a commit of the client to the common ones if it is known here; return whether it is.
+
+        Only commits that a visible ref reaches are: parts of others may be missing by now.
+        """
+        if oid in self._reachable:
+            self.common.append(oid)
+        return oid in self._reachable
+
+    def has_enough(self) -> bool:
+        """Return whether further commits of the client would hardly make the pack smaller."""
+        common = set(self.common)
+        return bool(common) and all(
+            common & self._graph.ancestors([tip], common).keys() for tip in self._tips
+        )
+
+    def shallow_lines(self) -> Iterator[bytes]:
+        """Yield where the client's history begins from now on, and where it no longer does."""
+        reached = self._graph.ancestors(self._tips, self._boundary)
+        for oid in sorted(self._boundary - self._shallow):
+            yield _line(f"shallow {oid}")
+        for oid in sorted((self._shallow - self._boundary) & reached.keys()):
+            yield _line(f"unshallow {oid}")
+
+    def pack(self) -> Iterator[bytes]:
+        """Yield the pack, in side bands if the client knows them."""
+        banded = "side-band-64k" in self._wants.options
+        try:
+            ids = self._missing()
+            if banded and "no-progress" not in self._wants.options:
+                text = f"sending {len(ids)} objects\n"
+                yield from _in_band(SIDE_BAND_CHANNEL_PROGRESS, text.encode())
+            reader = self._reader
+            for part in pack_stream(reader.objects, ids, read=reader.read_object):
+                yield from _in_band(SIDE_BAND_CHANNEL_DATA, part) if banded else (part,)
+        except BrokenStoreError as error:
+            if not banded:
+                raise
+            yield from _in_band(SIDE_BAND_CHANNEL_FATAL, f"{error.message}\n".encode())
+        if banded:
+            yield FLUSH
+
+    def _missing(self) -> list[str]:
+        """Return the objects that the client lacks."""
+        commit = self._graph.commit
+        known = self._graph.ancestors(self.common, self._shallow)
+        reached = self._graph.ancestors(self._tips, self._boundary)
+        new = [oid for oid in reached if oid not in known]
+        parents = {
+            above for oid in new if oid not in self._boundary for above in commit(oid).parents
+        }
+        found: set[str] = set()
+        for oid in parents & known.keys():
+            new_in_tree(self._reader, commit(oid).tree, found)
+        missing = [*self._others, *new]
+        for oid in new:
+            missing += new_in_tree(self._reader, commit(oid).tree, found)
+        return missing
+
+    def _new_boundary(self, refs: dict[str, str]) -> set[str]:
+        """Return the commits at which the client's history is to begin."""
+        wants, graph = self._wants, self._graph
+        if wants.depth:
+            starts, steps = self._tips, wants.depth - 1
+            if "deepen-relative" in wants.options:
+                known = graph.ancestors(self._tips, self._shallow)
+                starts, steps = list(self._shallow & known.keys()), wants.depth
+            levels = graph.levels(starts, steps)
+            return set(levels[steps]) if steps < len(levels) else set()
+        outside = graph.ancestors(self._commit_named(name, refs) for name in wants.without)
+        inside = {
+            oid
+            for oid in graph.ancestors(self._tips)
+            if oid not in outside and graph.commit(oid).time >= (wants.since or 0)
+        }
+        if not inside:
+            raise BadRequestError("no commits selected for shallow requests")
+        return {oid for oid in inside if not inside.issuperset(graph.commit(oid).parents)}
+
+    def _commit_named(self, name: str, refs: dict[str, str]) -> str:
+        for ref in (name, f"refs/{name}", f"refs/heads/{name}"):
+            if ref in refs and refs[ref] in self._reachable:
+                return refs[ref]
+        raise BadRequestError(f"upload-pack: deepen-not: there is no branch {name!r}")
+
+
+# Push
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One ref that a push moves; None stands for no ref, before or afterwards."""
+
+    ref: str
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PushRequest:
+    """The part of a push before its pack.  Git asks with an empty one whether it may send more."""
+
+    commands: tuple[Command, ...] = ()
+    options: frozenset[str] = frozenset()
+
+    @property
+    def has_pack(self) -> bool:
+        """Whether a pack follows: it does unless refs are only deleted."""
+        return any(command.new for command in self.commands)
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """The outcome of a push.
+
+    Attributes:
+        refused: the reason for every ref that did not move.
+        unpack: why the pack was not stored, if it was not.
+        messages: lines for the user who pushes.
+    """
+
+    refused: Mapping[str, str]
+    unpack: str = ""
+    messages: Sequence[str] = ()
+
+
+def read_push(stream: Stream, object_format: str) -> PushRequest:
+    """Read the commands of a push; the pack that may follow is left in the stream.
+
+    Raises:
+        BadRequestError: when git would not send them.
+    """
+    commands: list[Command] = []
+    options: frozenset[str] = frozenset()
+    for line in _Lines(stream).section():
+        if line.startswith("shallow "):
+            continue  # admission finds out whether the history is complete
+        text, separator, chosen = line.partition("\0")
+        options = frozenset(chosen.split()) if separator else options
+        commands.append(_command(text))
+        if len(commands) > MOST_COMMANDS:
+            raise BadRequestError(f"a push may move {MOST_COMMANDS} refs")
+    if len({command.ref for command in commands}) < len(commands):
+        raise BadRequestError("a push moves a ref once")
+    formats = {option for option in options if option.startswith("object-format=")}
+    if formats - {f"object-format={object_format}"}:
+        raise BadRequestError(f"the chat's objects are named by {object_format}")
+    return PushRequest(tuple(commands), options)
+
+
+def _command(text: str) -> Command:
+    old, _, rest = text.partition(" ")
+    new, _, ref = rest.partition(" ")
+    if not (is_object_id(old) and is_object_id(new) and len(old) == len(new) and ref):
+        raise BadRequestError("receive-pack got what is no command")
+    return Command(ref, old if old.strip("0") else None, new if new.strip("0") else None)
+
+
+def report_push(request: PushRequest, report: PushReport) -> Iterator[bytes]:
+    """Yield the answer to a push."""
+    status = _line(f"unpack {_one_line(report.unpack) or 'ok'}\n")
+    for command in request.commands:
+        reason = _one_line(report.refused.get(command.ref, ""))
+        status += _line(f"ng {command.ref} {reason}\n" if reason else f"ok {command.ref}\n")
+    status = status + FLUSH if "report-status" in request.options else b""
+    if "side-band-64k" not in request.options:
+        yield status
+        return
+    for text in report.messages:
+        line = f"{_one_line(text)}\n".encode("utf-8", "replace")
+        yield from _in_band(SIDE_BAND_CHANNEL_PROGRESS, line)
+    yield from _in_band(SIDE_BAND_CHANNEL_DATA, status)
+    yield FLUSH
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", text).rstrip()
