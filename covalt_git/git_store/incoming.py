@@ -14,7 +14,7 @@ import shutil
 import traceback
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Protocol, Self, TypeAlias
+from typing import IO, TYPE_CHECKING, Self
 
 from dulwich.lru_cache import LRUSizeCache
 from dulwich.pack import (
@@ -39,10 +39,7 @@ if TYPE_CHECKING:
     from dulwich.object_store import BaseObjectStore, DiskObjectStore
     from dulwich.pack import Pack
 
-    IndexRow: TypeAlias = tuple[bytes, int, int]
-
 PREFIX = "incoming-"
-_PART = 1 << 18
 _HEADER = 12
 _MOST_DEPTH = 4_095  # git itself makes no longer chains of deltas
 _CACHE_BYTES = 64 << 20
@@ -52,13 +49,6 @@ class BadPackError(CovaltError):
     """A pack that is malformed, cut off, or larger than its limits."""
 
     code = "bad_pack"
-
-
-class Stream(Protocol):
-    """Source of a pack."""
-
-    def read(self, size: int = ..., /) -> bytes:
-        """Return at most ``size`` bytes, none at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +104,8 @@ class Quarantine:
         self._exit = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        packs = self._folder / "pack"
-        packs.mkdir(parents=True)
+        self._make_folder()
         self._exit.callback(shutil.rmtree, self._folder)
-        self._exit.enter_context(file_lock.held(self._folder, wait=False))
         objects = _IncomingStore(self._folder, self._store.objects)
         self._exit.callback(objects.close)
         self.reader = ObjectReader(objects)
@@ -127,8 +115,17 @@ class Quarantine:
     def __exit__(self, *_: object) -> None:
         self._exit.close()
 
-    def receive(self, stream: Stream) -> None:
-        """Store and index a pack up to the stream's end.
+    def _make_folder(self) -> None:
+        while True:
+            self._folder.mkdir()
+            # Fails where another process cleared the folder before it was locked.
+            with contextlib.suppress(FileNotFoundError):
+                self._exit.enter_context(file_lock.held(self._folder))
+                (self._folder / "pack").mkdir()
+                return
+
+    def receive(self, parts: Iterable[bytes]) -> None:
+        """Store and index a pack that comes in parts; all of them are read, even of a refused one.
 
         Raises:
             BadPackError: when it is malformed or too large; then nothing of it is readable.
@@ -137,16 +134,16 @@ class Quarantine:
         pack = self._folder / "pack" / "pack-received.pack"
         index = _PackIndex(self._store, self._limits)
         with pack.open("w+b") as file:
-            self._spool(stream, file)
+            self._spool(parts, file)
             checksum = index.read(file)
         with pack.with_suffix(".idx").open("wb") as file:
-            write_pack_index(file, sorted(index.rows.values()), checksum)
-        self.ids = frozenset(oid.hex() for oid in index.rows)
+            rows = sorted((oid, at, 0) for oid, at in index.offsets.items())
+            write_pack_index(file, rows, checksum)
+        self.ids = frozenset(map(bytes.hex, index.offsets))
 
-    def _spool(self, stream: Stream, file: IO[bytes]) -> None:
-        """Store the pack.  One that is too large is read on: git reads no answer before it has sent all."""
+    def _spool(self, parts: Iterable[bytes], file: IO[bytes]) -> None:
         size = 0
-        while part := stream.read(_PART):
+        for part in parts:  # up to the last: git reads no answer before it has sent everything
             size += len(part)
             if size <= self._limits.pack:
                 file.write(part)
@@ -177,20 +174,17 @@ def clear_incoming(folder: Path) -> None:
 
 
 class _PackIndex:
-    """Index of a received pack: a row (id, offset, CRC-32) for each object, by its raw id."""
+    """Index of a received pack: the offset of each object by its raw id."""
 
     def __init__(self, store: ObjectReader, limits: PackLimits) -> None:
-        self.rows: dict[bytes, IndexRow] = {}
+        self.offsets: dict[bytes, int] = {}
         self._store = store
         self._format = store.objects.object_format
         self._limits = limits
         self._pack: mmap.mmap | bytes = b""
         self._total = 0
         self._ids: dict[int, bytes] = {}  # by offset
-        self._bases: dict[
-            int, int | bytes
-        ] = {}  # the offset or id of the base, by a delta's offset
-        self._checks: dict[int, int] = {}
+        self._bases: dict[int, int | bytes] = {}  # by a delta's offset: its base's offset or id
         self._waiting: dict[int | bytes, list[int]] = defaultdict(list)  # deltas by their base
         most = max(limits.blob, limits.other) + 1
         self._cache = LRUSizeCache[int | bytes, tuple[bytes, bytes]](
@@ -231,10 +225,7 @@ class _PackIndex:
             header = entry_header(self._pack[at : at + MOST_HEADER_BYTES], self._format.oid_length)
             kind = b"blob" if header.base is not None else KINDS[header.kind]
             self._check_size(kind, header.size)
-            found, after = unpack_object_at(
-                self._pack, at, self._format.hash_func, compute_crc32=True
-            )
-            self._checks[at] = found.crc32 or 0
+            found, after = unpack_object_at(self._pack, at, self._format.hash_func)
             if header.base is None:
                 self._add(at, kind, b"".join(found.decomp_chunks))
             else:
@@ -283,8 +274,8 @@ class _PackIndex:
         while key not in self._cache and isinstance(key, int) and key in self._bases:
             chain.append(key)
             key = self._bases[key]
-            if isinstance(key, bytes) and key in self.rows:
-                key = self.rows[key][1]
+            if isinstance(key, bytes):
+                key = self.offsets.get(key, key)
         if key not in self._cache:
             if isinstance(key, bytes):
                 self._cache[key] = self._store.read_object(key.hex())
@@ -307,7 +298,7 @@ class _PackIndex:
         self._count(len(content))
         oid = bytes.fromhex(object_id(kind, content, self._format.name))
         self._ids[at] = oid
-        self.rows.setdefault(oid, (oid, at, self._checks[at]))
+        self.offsets.setdefault(oid, at)
         self._cache[at] = kind, content
 
     def _check_size(self, kind: bytes, size: int) -> None:

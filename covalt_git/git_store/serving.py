@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dulwich.errors import GitProtocolError, HangupException
 from dulwich.protocol import (
@@ -31,7 +31,6 @@ from covalt_git.git_store.pack_stream import pack_stream
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from covalt_git.git_store.incoming import Stream
     from covalt_git.git_store.object_reader import ObjectReader
 
 FETCH = "git-upload-pack"
@@ -47,6 +46,13 @@ _CAPABILITIES = {
 }
 _MOST_IN_BAND = 65_515
 _NUMBER = re.compile(r"[0-9]{1,19}")
+
+
+class Stream(Protocol):
+    """Body of a request."""
+
+    def read(self, size: int = ..., /) -> bytes:
+        """Return at most ``size`` bytes, none at the end."""
 
 
 class BadRequestError(CovaltError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
@@ -25,10 +26,9 @@ from covalt_git.workspaces.rules import why_not_stored
 from covalt_git.workspaces.trees import changed_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from covalt_git.git_store.incoming import Stream
     from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.workspaces.registry import Chats
     from covalt_git.workspaces.writing import Writer
@@ -38,6 +38,7 @@ MOST_OBJECTS = 2_000_000
 _MOST_OTHER_BYTES = 64 << 20
 _MOST_INFLATED = 16 << 30
 _LONGEST_TITLE = 500
+_PART = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,12 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What is to come in: its hash, its refs, the ref that it is on, and a pack with the objects."""
+    """Source of an import: its hash, its refs, the ref of HEAD, and a pack with the objects."""
 
     object_format: str
     refs: dict[str, str]
     active: str | None
-    pack: Stream
+    pack: Iterable[bytes]
 
 
 def import_path(
@@ -102,7 +103,7 @@ def import_bundle(
         NotAdmittedError: naming the paths and commits that must not come in.
     """
     header = read_bundle_header(file)
-    source = _Source(header.object_format, header.refs, None, file)
+    source = _Source(header.object_format, header.refs, None, iter(partial(file.read, _PART), b""))
     return _bring_in(chats, source, chat_id, title)
 
 
@@ -130,7 +131,7 @@ def _import_repository(
         with contextlib.suppress(BrokenStoreError):  # HEAD may be at a commit, on no branch
             active = store.head()
         objects = reachable(store, (oid for ref, oid in refs.items() if _is_taken(ref)))
-        pack = _Parts(pack_stream(store.objects, sorted(objects)))
+        pack = pack_stream(store.objects, sorted(objects))
         source = _Source(store.object_format, refs, active, pack)
         return _bring_in(chats, source, chat_id, title)
 
@@ -287,19 +288,3 @@ def _heads(source: _Source) -> dict[str, str]:
 
 def _is_taken(ref: str) -> bool:
     return ref.startswith(HEADS) or ref in {"HEAD", ABOUT, records.REF}
-
-
-@dataclass(slots=True)
-class _Parts:
-    """Parts that come one by one, to be read as a stream."""
-
-    parts: Iterator[bytes]
-    _rest: bytes = b""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Return at most ``size`` bytes, none at the end."""
-        if not self._rest:
-            self._rest = next(self.parts, b"")
-        end = len(self._rest) if size < 0 else size
-        part, self._rest = self._rest[:end], self._rest[end:]
-        return part

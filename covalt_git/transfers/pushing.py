@@ -12,6 +12,7 @@ are committed on it first; the push is then one that comes too late.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
@@ -30,8 +31,7 @@ from covalt_git.workspaces.writing import writing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.git_store.incoming import Stream
-    from covalt_git.git_store.serving import Command, PushRequest
+    from covalt_git.git_store.serving import Command, PushRequest, Stream
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.writing import Writer
@@ -41,6 +41,7 @@ MOST_OBJECTS = 1_000_000
 MOST_OBJECTS_BYTES = 8 << 30
 _MOST_OTHER_BYTES = 16 << 20
 _MOST_PROBLEMS = 20
+_PART = 1 << 18
 
 
 class NotPushedError(CovaltError):
@@ -112,7 +113,7 @@ def push(
     try:
         with Quarantine(chat.store, chat.folder, limits(chat.config)) as quarantine:
             if request.has_pack:
-                quarantine.receive(stream)
+                quarantine.receive(iter(partial(stream.read, _PART), b""))
             return _Push(chat, quarantine, by, timeout_s).carry_out(request.commands)
     except BadPackError as error:
         return _not_unpacked(request, error)
@@ -146,7 +147,7 @@ class _Push:
         accepted: list[_Accepted] = []
         for command in commands:
             try:
-                accepted.append(self._judge(command, accepted))
+                accepted.append(self._judge(command))
             except CovaltError as error:
                 self._refuse(command, error)
         if accepted:
@@ -159,13 +160,12 @@ class _Push:
                 self._refuse_rest(accepted, _of_the_disk(error))
         return PushReport(self.refused, messages=self.messages)
 
-    def _judge(self, command: Command, accepted: Sequence[_Accepted]) -> _Accepted:
+    def _judge(self, command: Command) -> _Accepted:
         """Judge a command by all that can be known before the chat is locked."""
         chat, reader = self.chat, self.quarantine.reader
         name, new = _check_kind(chat, command)
         if command.old is None and name != chat.active_branch():
             branches.check_free(chat, name)
-            _check_conflicts(name, accepted)
         admitted = admit(reader, [new], chat.store.refs(HEADS).values(), config=chat.config)
         graph = CommitGraph(reader)
         if command.old and not graph.is_ancestor(command.old, new):
@@ -244,15 +244,6 @@ def _check_kind(chat: ChatStore, command: Command) -> tuple[str, str]:
             hint=f"covalt-git chat branch delete {chat.id} {name}",
         )
     return name, command.new
-
-
-def _check_conflicts(name: str, accepted: Sequence[_Accepted]) -> None:
-    for other in (one.name for one in accepted):
-        if other.startswith(f"{name}/") or name.startswith(f"{other}/"):
-            raise branches.BranchExistsError(
-                f"{other!r} comes with it, so {name!r} cannot be a branch",
-                hint="choose another name",
-            )
 
 
 def _list_foreign(chat: ChatStore, found: set[str]) -> None:

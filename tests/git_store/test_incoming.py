@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,7 +66,7 @@ def objects_of(path: Path) -> set[str]:
 @contextlib.contextmanager
 def received(store: GitStore, pack: bytes) -> Iterator[Quarantine]:
     with Quarantine(store, store.path, LIMITS) as quarantine:
-        quarantine.receive(io.BytesIO(pack))
+        quarantine.receive([pack])
         yield quarantine
     assert not list(store.path.glob("incoming-*"))
 
@@ -166,7 +165,7 @@ def test_objects_larger_than_the_cache_are_indexed(
         GitStore.create(tmp_path / "store.git", durable=False) as store,
         Quarantine(store, store.path, limits) as quarantine,
     ):
-        quarantine.receive(io.BytesIO(pack))
+        quarantine.receive([pack])
 
         assert quarantine.ids == objects_of(history)
 

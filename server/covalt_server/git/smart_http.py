@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from flask import Flask
     from werkzeug.wrappers import Response as AnyResponse
 
-    from covalt_git.git_store.incoming import Stream
+    from covalt_git.git_store.serving import Stream
     from covalt_git.workspaces.chats import ChatStore
     from covalt_server.security import Guard
 
