@@ -27,3 +27,11 @@ def test_every_file_that_the_page_names_exists() -> None:
 
     assert len(named) > 50
     assert [one for one in named if not any((folder / one).exists() for folder in code)] == []
+
+
+def test_refs_are_never_packed_by_dulwich() -> None:
+    """See docs/upstream/pack-refs-loses-refs.md; ruff bans modules and functions, not methods."""
+    files = (ROOT / "covalt_git").rglob("*.py")
+    calls = re.compile(r"\.(?:pack_refs|add_packed_refs)\(")
+
+    assert [path.name for path in files if calls.search(path.read_text(encoding="utf-8"))] == []

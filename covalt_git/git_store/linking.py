@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.git_store.objects import BrokenStoreError
@@ -14,6 +13,8 @@ from covalt_git.git_store.pack_stream import store_pack
 from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from covalt_git.git_store.object_reader import ObjectReader
 
 _CANNOT_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS}
@@ -35,9 +36,10 @@ def link_objects(store: ObjectReader, other: ObjectReader, *, durable: bool) -> 
         )
     folder = other.path / "objects" / "pack"
     folder.mkdir(exist_ok=True)
-    for pack in store.objects.packs:
-        for path in (Path(pack.data.path).with_suffix(suffix) for suffix in (".idx", ".pack")):
-            _link(path, folder / path.name)
+    for index in objects.glob("pack/*.idx"):
+        if index.with_suffix(".pack").exists():
+            for path in (index, index.with_suffix(".pack")):
+                _link(path, folder / path.name)
     loose = []
     for path in objects.glob("[0-9a-f][0-9a-f]/*"):
         with contextlib.suppress(BrokenStoreError):

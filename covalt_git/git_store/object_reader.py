@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dulwich.object_store import BaseObjectStore
+    from dulwich.pack import Pack
 
 DAMAGE = (
     ApplyDeltaError,
@@ -80,6 +81,12 @@ class ObjectStore(DiskObjectStore):
             paths = self._read_alternate_paths()
             self._alternates = [ObjectStore(path, self.object_format.name) for path in paths]
         return self._alternates
+
+    @property
+    def packs(self) -> list[Pack]:
+        """The packs that exist now; dulwich would return removed ones once more."""
+        self._update_pack_cache()
+        return list(self._iter_cached_packs())
 
 
 @contextlib.contextmanager

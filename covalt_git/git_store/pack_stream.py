@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     ReadObject: TypeAlias = Callable[[str], tuple[bytes, bytes]]
 
-_FEW = 64
-"""One object in so many of a pack: to read it by itself is faster than to list the pack."""
+_LISTED = 64
+"""Entries of a pack's index that are listed in the time in which one object is read by itself."""
 
 
 def pack_stream(
@@ -58,8 +58,7 @@ def pack_stream(
     yield stream.append(b"".join(pack_header_chunks(len(left))))
     for pack in objects.packs:
         with damage_of(f"in {pack!r}", Path(objects.path).parent):
-            if len(pack) <= _FEW * len(left):
-                yield from stream.packed(pack, left)
+            yield from stream.packed(pack, left)
     for oid in left:
         yield stream.whole(oid)
     yield stream.hasher.digest()
@@ -140,6 +139,8 @@ class _PackStream:
     def packed(self, pack: Pack, left: dict[bytes, None]) -> Iterator[bytes]:
         """Yield the entries of one pack that are ``left``, and remove them from there."""
         try:
+            if len(pack) > _LISTED * len(left):
+                return
             ids = {offset: oid for oid, offset, _ in pack.index.iterentries()}
             data = pack.data
         except (FileNotFoundError, PackFileDisappeared):

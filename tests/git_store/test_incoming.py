@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import random
+import struct
+import tracemalloc
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dulwich.object_format import SHA1
+from dulwich.pack import pack_object_header
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.git_store import GitStore
 from covalt_git.git_store.incoming import BadPackError, PackLimits, Quarantine, clear_incoming
 from covalt_git.git_store.object_reader import ObjectReader
+from covalt_git.system import file_lock
 from tests.workspaces.stores import git, run_git, scratch
 
 LIMITS = PackLimits(pack=64 << 20, objects=10_000, blob=8 << 20, other=1 << 20, together=256 << 20)
@@ -195,3 +202,117 @@ def test_a_pack_with_one_bit_changed_is_refused(history: Path, at: int, bit: int
         received(store, bytes(pack)),
     ):
         pass
+
+
+def test_a_quarantine_survives_a_concurrent_clearing(
+    history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process clears the folder after it was created and before it was locked."""
+    acquire = file_lock.acquire
+    cleared: list[Path] = []
+
+    def clear_first(handle: int, **options: bool) -> bool:
+        if not cleared:
+            cleared.extend(tmp_path.glob("store.git/incoming-*"))
+            for path in cleared:
+                path.rmdir()
+        return acquire(handle, **options)
+
+    monkeypatch.setattr(file_lock, "acquire", clear_first)
+    with (
+        GitStore.create(tmp_path / "store.git", durable=False) as store,
+        received(store, packed(history, "main\n")) as quarantine,
+    ):
+        assert cleared
+        assert quarantine.ids == objects_of(history)
+
+
+def test_packs_that_were_removed_are_not_listed(history: Path, tmp_path: Path) -> None:
+    with GitStore.create(tmp_path / "store.git", durable=False) as store:
+        for revisions in ("main~40\n", "main\n^main~40\n"):
+            with received(store, packed(history, revisions)) as quarantine:
+                quarantine.adopt(quarantine.ids, durable=False)
+        git(store.path, "update-ref", MAIN, git(history, "rev-parse", "main").strip())
+        assert len(store.objects.packs) == 2
+        git(store.path, "repack", "-q", "-a", "-d")
+
+        assert len(store.objects.packs) == 1
+
+
+# Packs that are small and inflate to much
+
+
+def entry(kind: int, size: int, stream: bytes, base: int | None = None) -> bytes:
+    """Return an entry of a pack; ``base`` is the distance to that of a delta."""
+    return bytes(pack_object_header(kind, base, size, SHA1)) + stream
+
+
+def pack_of(*entries: bytes) -> bytes:
+    body = b"PACK" + struct.pack(">II", 2, len(entries)) + b"".join(entries)
+    return body + hashlib.sha1(body).digest()
+
+
+def zeros(mebibytes: int) -> bytes:
+    """Return compressed zeros."""
+    deflate = zlib.compressobj(9)
+    parts = [deflate.compress(bytes(1 << 20)) for _ in range(mebibytes)]
+    return b"".join([*parts, deflate.flush()])
+
+
+def delta(base: int, copies: int, end: bytes = b"") -> tuple[int, bytes]:
+    """Return the size of a delta that copies its base several times, and its compressed bytes."""
+    sizes = b""
+    for size in (base, base * copies + len(end)):
+        sizes += bytes(0x80 | size >> 7 * place & 0x7F for place in range(4)) + bytes([size >> 28])
+    copy = b"\xf0" + base.to_bytes(3, "little")
+    content = sizes + copy * copies + (bytes([len(end)]) + end if end else b"")
+    return len(content), zlib.compress(content)
+
+
+def branching_chain(steps: int, size: int = 4 << 20) -> bytes:
+    """Return a pack of a chain of deltas, with a second delta at each step of it."""
+    entries = [entry(3, size, zeros(size >> 20))]
+    back = len(entries[0])
+    for step in range(steps):
+        for end in (b"a", b"b"):  # the next step starts from the second one
+            made = entry(6, *delta(size + step, 1, end), base=back)
+            entries.append(made)
+            back += len(made)
+        back = len(entries[-1])
+    return pack_of(*entries)
+
+
+BLOB = zeros(400)
+SMALL_PACKS = {
+    "blob": pack_of(entry(3, 400 << 20, BLOB)),
+    "blob-that-lies": pack_of(entry(3, 7, BLOB)),
+    "delta": pack_of(
+        start := entry(3, 1 << 19, zlib.compress(bytes(1 << 19))),
+        entry(6, *delta(1 << 19, 800), base=len(start)),
+    ),
+    "branching-chain": branching_chain(40),
+}
+
+
+@pytest.mark.parametrize("pack", SMALL_PACKS.values(), ids=SMALL_PACKS.keys())
+def test_small_packs_are_refused_before_they_take_much_memory(tmp_path: Path, pack: bytes) -> None:
+    assert len(pack) < 400 << 10
+    with GitStore.create(tmp_path / "store.git", durable=False) as store:
+        tracemalloc.start()
+        with pytest.raises(BadPackError), received(store, pack):
+            pass
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+    assert peak < 120 << 20
+
+
+def test_long_chains_are_indexed_in_bounded_memory(tmp_path: Path) -> None:
+    with GitStore.create(tmp_path / "store.git", durable=False) as store:
+        tracemalloc.start()
+        with received(store, branching_chain(30)) as quarantine:
+            _, peak = tracemalloc.get_traced_memory()
+            assert len(quarantine.ids) == 61
+        tracemalloc.stop()
+
+    assert peak < 120 << 20
