@@ -70,7 +70,7 @@ def read_bundle_header(file: IO[bytes]) -> BundleHeader:
     """Return what a bundle says, and leave ``file`` where its pack begins.
 
     Raises:
-        BadBundleError: when it is none, or holds only what somebody else does not have.
+        BadBundleError: when the file is not a bundle, or holds only a part of a history.
     """
     signature = file.readline(_LONGEST_LINE)
     if signature not in SIGNATURES:

@@ -128,7 +128,7 @@ class Quarantine:
         """Store and index a pack that comes in parts; all of them are read, even of a refused one.
 
         Raises:
-            BadPackError: when it is malformed or too large; then nothing of it is readable.
+            BadPackError: when it is malformed or too large; then no object of it can be read.
             OSError: when it cannot be stored.
         """
         pack = self._folder / "pack" / "pack-received.pack"

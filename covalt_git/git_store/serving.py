@@ -335,7 +335,7 @@ class _Sender:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One ref that a push moves; None stands for no ref, before or afterwards."""
+    """One ref that a push moves; ``old`` is None for a new ref, ``new`` for a deleted one."""
 
     ref: str
     old: str | None

@@ -1,7 +1,7 @@
 """Admission of a history that others made: every object, path and link of it is inspected.
 
-Imports and pushes call :func:`admit` before any ref of the chat names what was received.  Admitted
-histories hold what a snapshot might have stored, and ``git fsck --strict`` reports nothing of them.
+Imports and pushes call :func:`admit` before any ref of the chat names what was received.  An
+admitted history holds what a snapshot might have stored, and passes ``git fsck --strict``.
 Paths that only some systems can check out are admitted and listed in ``Admitted.unportable``.
 """
 
@@ -108,10 +108,10 @@ def _new_commits(graph: CommitGraph, new: list[str], known: list[str]) -> list[s
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """What a tree needs of the place where it stands, whichever that is.
+    """Size, depth and links of a tree, independent of its path.
 
     ``longest`` and ``deepest`` are paths below it; ``climber`` is the link that leads up furthest
-    and ``climb`` how many folders have to stand above this tree so that it stays inside.
+    and ``climb`` the number of folders that it needs above this tree to lead to the inside.
     """
 
     files: int = 0
@@ -148,7 +148,7 @@ class _Extent:
 
 @dataclass(slots=True)
 class _Inspection:
-    """One look at a history; each tree and each blob is looked at once, wherever else it stands."""
+    """Inspection of one history; each tree and each blob is read once, whatever paths it has."""
 
     reader: ObjectReader
     config: WorkspaceConfig
@@ -160,7 +160,7 @@ class _Inspection:
     _sizes: dict[str, int] = field(default_factory=dict)
 
     def trust(self, tree: str) -> _Extent:
-        """Learn the extent of a tree that is in the chat already, and so was looked at."""
+        """Return the extent of a tree that the chat already has, and so was inspected."""
         if tree not in self._extents:
             extent = _Extent()
             for name, mode, oid in self.reader.read_tree(tree):
@@ -176,7 +176,7 @@ class _Inspection:
         return self._extents[tree]
 
     def commit(self, oid: str) -> None:
-        """Look at a commit, and at all in its tree that was not looked at yet."""
+        """Inspect a commit, and the objects of its tree that were not inspected yet."""
         self._commit = oid
         self.objects.add(oid)
         commit = self.reader.read_commit(oid)
@@ -191,7 +191,7 @@ class _Inspection:
             self._check_extent(extent)
 
     def tree(self, oid: str, path: tuple[str, ...]) -> _Extent:
-        """Look at a tree that was met at ``path`` first; return its extent."""
+        """Inspect a tree whose first path is ``path``; return its extent."""
         if oid in self._extents:
             return self._extents[oid]
         self.objects.add(oid)
@@ -212,7 +212,7 @@ class _Inspection:
         return extent
 
     def entry(self, entry: TreeEntry, path: tuple[str, ...]) -> _Extent:
-        """Look at one entry of a tree."""
+        """Inspect one entry of a tree."""
         verdict, special = _judged(path[-1])
         if verdict.kind == "refused":
             self._refuse("/".join(path), verdict.reason)
@@ -291,7 +291,7 @@ def _judged(name: str) -> tuple[Verdict, bool]:
 
 
 def _climb(target: bytes) -> int:
-    """Return how many folders have to stand above a link so that it stays inside."""
+    """Return the number of folders that a link needs above it to lead to the inside."""
     for depth in range(MAX_DEPTH):
         if link_stays_inside(target, depth=depth):
             return depth

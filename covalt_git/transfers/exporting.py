@@ -74,7 +74,7 @@ def export_to(
     branch: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Exported:
-    """Write a chat to a new file at ``path``, which is there whole or not at all.
+    """Write a chat to a new file at ``path``, which appears only when it is complete.
 
     Raises:
         CovaltError: when there is a file already, or none can be made; and as :func:`export`.

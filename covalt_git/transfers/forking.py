@@ -32,7 +32,7 @@ def fork(
     chat_id: str | None = None,
     title: str | None = None,
 ) -> ChatStore:
-    """Fork the chat of ``writer`` and open the fork, which has no folder until somebody writes to it.
+    """Fork the chat of ``writer`` and open the fork, which has no folder until its first write.
 
     It has all branches, the edits in the folder saved first; or with ``at``, a manifest's id, only
     the history of that on a branch main.  It gets the next free id and the same title unless given.

@@ -1,4 +1,4 @@
-"""Import of a chat: from a bundle, of ours or of stock git, or from a git repository.
+"""Import of a chat: from a bundle of covalt-git or stock git, or from a git repository.
 
 The received pack stays in a quarantine until all of it is inspected (:mod:`.admission`), and only what
 the branches reach is stored.  The chat appears complete or not at all; a failed import leaves nothing.
@@ -98,7 +98,7 @@ def import_bundle(
     """Import a bundle from a file that is open, as :func:`import_path` does.
 
     Raises:
-        BadBundleError: when it is none, or holds only a part of a history.
+        BadBundleError: when the file is not a bundle, or holds only a part of a history.
         BadPackError: when the pack in it is damaged, or holds what is too large.
         NotAdmittedError: naming the paths and commits that must not come in.
     """
@@ -158,7 +158,7 @@ class _Import:
     made: Path
 
     def carry_out(self, chat_id: str | None, title: str | None) -> Imported:
-        """Look at everything, store it, and give the chat its place."""
+        """Inspect everything, store it, and rename the chat into place."""
         durable = self.chats.config.durability == "full"
         object_format = self.source.object_format
         with GitStore.create(
@@ -267,7 +267,7 @@ def _heads(source: _Source) -> dict[str, str]:
     """Return the branches that come in.
 
     Raises:
-        CovaltError: when there is none, or one whose name no branch of a chat can have.
+        CovaltError: when there is no branch, or the name of one is not allowed in a chat.
     """
     heads = {
         ref.removeprefix(HEADS): oid for ref, oid in source.refs.items() if ref.startswith(HEADS)

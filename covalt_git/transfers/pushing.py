@@ -226,7 +226,7 @@ class _Push:
 
 
 def _check_kind(chat: ChatStore, command: Command) -> tuple[str, str]:
-    """Return the branch that a command creates or moves, and the commit that it is to be at.
+    """Return the branch that a command creates or moves, and its new commit.
 
     Raises:
         NotPushedError: when the command is another one.

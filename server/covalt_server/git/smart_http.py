@@ -1,8 +1,8 @@
 """``/git/<chat_id>``: chats for ``git clone``, ``git fetch`` and ``git push``.
 
-It speaks git's smart HTTP and nothing else, in plain text where something is wrong, since that is
-what git shows.  Whoever asks is checked like everywhere (:mod:`.guard`), but brings the token as git
-brings one: as the password of any user, or as ``Authorization: Bearer``.  No cookie opens it.
+It implements git's smart HTTP only, and reports errors in plain text, which git shows.  Access is
+checked as everywhere (:mod:`.guard`), but the token is the password of any user, or comes in
+``Authorization: Bearer``.  Cookies are ignored.
 
 Format: ``gitprotocol-http(5)``.
 """
@@ -72,7 +72,7 @@ class TooLargeError(NotGitError):
 
 
 def install(app: Flask, guard: Guard) -> None:
-    """Let an app answer git, and nobody else."""
+    """Add the routes for git to an app, with their access check."""
 
     def check() -> None:
         guard.check_sender()
@@ -94,7 +94,7 @@ def install(app: Flask, guard: Guard) -> None:
 
 @pages.get("/<chat_id>/info/refs")
 def advertise_refs(chat_id: str) -> Response:
-    """Tell the refs of a chat, which opens every fetch and every push."""
+    """Return the refs of a chat, the first request of every fetch and push."""
     service = request.args.get("service")
     if service not in {FETCH, PUSH}:
         raise _not_smart()
@@ -121,7 +121,7 @@ def fetch(chat_id: str) -> Response:
 
 @pages.post(f"/<chat_id>/{PUSH}")
 def push(chat_id: str) -> Response:
-    """Take in a push, and tell what became of it."""
+    """Carry out a push, and return its report."""
     _check_type(PUSH, {"identity"})
     stream = request.stream
     chat = request_context.chat(chat_id)
@@ -140,7 +140,7 @@ def _pushed(chat: ChatStore, pushed: serving.PushRequest, stream: Stream) -> ser
 
 @pages.route("/<path:path>")
 def not_smart(path: str) -> Response:
-    """Tell what this is, to a browser or a git of before 2010."""
+    """Refuse browsers and versions of git before 1.6.6."""
     raise _not_smart() if "/" in path else _for_git(path)
 
 
@@ -220,12 +220,12 @@ def _nothing_here(error: HTTPException) -> Response:
 
 
 def _client_gone(_: ClientGoneError) -> Response:
-    """Answer a push that its client broke off, which is no bug: nothing of it is sent any more."""
+    """Answer a push whose client has disconnected; the answer is not sent."""
     return Response(status=HTTPStatus.BAD_REQUEST)
 
 
 def _bug(error: Exception) -> Response:
-    """Tell of a mistake of ours no more than that it was made; the log has the rest."""
+    """Report a bug without details; the log has them."""
     current_app.logger.error("a bug, while answering %s", request.path, exc_info=error)
     return _error_answer(bug())
 
