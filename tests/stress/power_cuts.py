@@ -180,7 +180,9 @@ def _cut(
             if wrong := _stock_git(place / "chats/c1/store.git", said):
                 unsound.append(f"after cut {number + 1} on {disk.kind}: {wrong}")
             for chat in ("c1", "c2"):
-                (place / "chats" / chat / "stat.cache").unlink(missing_ok=True)  # it is of one boot
+                # Both are of one boot: after a real cut another boot id makes them invalid.
+                for name in ("stat.cache", "lock"):
+                    (place / "chats" / chat / name).unlink(missing_ok=True)
             lost = {path for path in _lines(uploaded) if not _is_there(place, path)}
             proof.check(not lost, f"after cut {number + 1}, these are not in the folder: {lost}")
             # A process that has held the chat's lock knows that it lived through the cut.
