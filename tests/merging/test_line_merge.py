@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.merging import line_merge
-from tests.workspaces.merges import TEXT, text
+from tests.merging.merges import TEXT, text
 from tests.workspaces.stores import scratch
 
 if TYPE_CHECKING:

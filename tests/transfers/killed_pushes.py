@@ -1,6 +1,6 @@
 """A process that takes in a push in copies of a chat, and is killed at each change of the disk in turn.
 
-``python -m tests.workspaces.killed_pushes FOLDER REF OLD NEW`` does with the pack at FOLDER/pack what
+``python -m tests.transfers.killed_pushes FOLDER REF OLD NEW`` does with the pack at FOLDER/pack what
 :mod:`tests.workspaces.killed_steps` does with its steps; ``-`` as OLD stands for no branch.
 """
 

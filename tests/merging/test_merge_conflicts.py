@@ -11,7 +11,7 @@ from covalt_git.merging import branch_merge, resolving
 from covalt_git.merging.merge_conflicts import Choice, Choices, NotMergeableError, told
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.writing import writing
-from tests.workspaces.merges import (
+from tests.merging.merges import (
     TEXT,
     become,
     folder,

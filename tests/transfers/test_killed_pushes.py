@@ -60,7 +60,7 @@ def test_a_push_that_was_killed_has_not_happened_or_it_has(
     command = (f"refs/heads/{name}", "-" if name == "new" else old, new)
     place = str(chats.folder.parent)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.workspaces.killed_pushes", place, *command],
+        [sys.executable, "-m", "tests.transfers.killed_pushes", place, *command],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

@@ -37,7 +37,7 @@ from tests.workspaces.stores import (
     scratch,
     upload,
 )
-from tests.workspaces.test_admission import put_blob, put_commit, put_object, put_tree
+from tests.transfers.test_admission import put_blob, put_commit, put_object, put_tree
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.chats import ChatStore

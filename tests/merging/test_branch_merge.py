@@ -18,7 +18,7 @@ from covalt_git.workspaces.chats import MovedError
 from covalt_git.workspaces.switching import InTheWayError, Journal
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
-from tests.workspaces.merges import (
+from tests.merging.merges import (
     TEXT,
     become,
     folder,

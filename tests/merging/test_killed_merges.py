@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspaces import killed_merges
+from tests.merging import killed_merges
 from tests.workspaces.stores import scratch
 
 
