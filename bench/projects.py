@@ -26,7 +26,7 @@ from covalt_git.workspaces.writing import writing
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.writer import Writer
 
 SEED = 11
 CALLS_IN_A_MESSAGE = 4
@@ -128,7 +128,7 @@ def make_chat(
             with writing(chat) as writer:  # each of its own, as calls are
                 if number and number % CALLS_BETWEEN_SWITCHES == 0:
                     if made < branches:
-                        writer.create_branch(f"retry-{made}", chat.head())
+                        branches.create(writer, f"retry-{made}", chat.head())
                         made += 1
                     writer.checkout(chance.choice(chat.branches()).name)
                 if number % CALLS_IN_A_MESSAGE == 0:

@@ -34,13 +34,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 ROOT = Path(__file__).resolve().parents[1]
 MEMORY = Path("/dev/shm")  # where it is missing, these rows run on the disk like the others
@@ -396,7 +397,7 @@ def switch(rounds: int) -> Iterator[Round]:
     with pair(10_000) as (work, chat):
         git(work, "checkout", "--quiet", "-b", "idea")
         with writing(chat) as writer:
-            writer.create_branch("idea", chat.head())
+            branches.create(writer, "idea", chat.head())
             writer.checkout("idea")
         edit((work, chat.workspace), chance.sample(range(10_000), 10), chance)
         save_with_git(work)
@@ -425,7 +426,7 @@ def create_branch(rounds: int) -> Iterator[Round]:
 
         def create(name: str) -> None:
             with writing(chat) as writer:
-                writer.create_branch(name, head)
+                branches.create(writer, name, head)
 
         for turn in range(rounds):
             gits = seconds(lambda turn=turn: git(work, "branch", f"b{turn}"))

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine
     from covalt_git.index.index import Index
     from covalt_git.models.project_config import ProjectConfig
-    from covalt_git.workspaces.chats import ChatMemory, ChatStore
+    from covalt_git.workspaces.chat import ChatMemory, ChatStore
     from covalt_git.workspaces.registry import Chats, OneChat
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.writer import Writer
 
 _OPENED = FileCache()
 

@@ -20,16 +20,16 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chats import finished_call
-from covalt_git.workspaces.writing import some
+from covalt_git.workspaces.chat import finished_call
+from covalt_git.workspaces.writer import some
 
 if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.calls import Approval, PendingCall
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.writer import Writer
 
 
 class AlreadySettledError(CovaltError):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.system import file_lock
-from covalt_git.workspaces.chats import ChatStore
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.lock import ChatGoneError
 from covalt_git.workspaces.switching import write_folder
 

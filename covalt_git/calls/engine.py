@@ -43,9 +43,9 @@ from covalt_git.names import check_new_id, new_id
 from covalt_git.runtime import sandbox
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chats import waiting_call
+from covalt_git.workspaces.chat import waiting_call
 from covalt_git.workspaces.lock import CancelledError, ChatBusyError
-from covalt_git.workspaces.writing import PATIENCE_S, Writer, same, writing
+from covalt_git.workspaces.writing import PATIENCE_S, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,8 +57,9 @@ if TYPE_CHECKING:
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
     from covalt_git.runtime.jobs import Outcome
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
+    from covalt_git.workspaces.writer import Writer
 
 
 _READINGS = 3
@@ -221,7 +222,7 @@ class Engine:
             if not has_workspace(copy.workspace):
                 copy.workspace.mkdir()
             with step("snapshot"), copy.looking() as seen:
-                if not same(seen, before):
+                if not seen.holds(before):
                     error = wrote_though_read_only(copy, before, seen, error)
         # It has run, so that it is recorded though it was cancelled meanwhile.
         patient = replace(self, follower=Follower(self.follower.tell))
@@ -374,7 +375,7 @@ class Engine:
         if error is None and found.tool.kind == "python":
             limits = limits_of(found.tool, self.config)
             error = python_calls.limit_exceeded(limits, held, writer.held())
-        if before is not None and not same(seen, before):
+        if before is not None and not seen.holds(before):
             error = wrote_though_read_only(chat, before, seen, error)
             writer.put_back(seen)
             seen = writer.look()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.models.toolset_manifest import Limits
     from covalt_git.runtime.jobs import Log, Outcome, Progress
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 def run(

@@ -14,7 +14,7 @@ from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.index import Index
 from covalt_git.json_values.difference import same
 from covalt_git.names import ToolId
-from covalt_git.workspaces.chats import DELETED
+from covalt_git.workspaces.chat import DELETED
 from covalt_git.workspaces.registry import Chats
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import WorkspaceManifest
     from covalt_git.models.project_config import WorkspaceConfig
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 class IdTakenError(CovaltError):

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from covalt_git.models.tool_lock import LockedTool
     from covalt_git.models.toolset_manifest import Limits, McpServer
     from covalt_git.toolsets.toolset import Toolset
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 def definition(

@@ -13,8 +13,8 @@ from covalt_git.models.commit_record import CallRecord, WorkspaceNotes
 from covalt_git.render.plan import plan
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chats import finished_call
-from covalt_git.workspaces.writing import some
+from covalt_git.workspaces.chat import finished_call
+from covalt_git.workspaces.writer import some
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.runtime.jobs import Outcome
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
     from covalt_git.workspaces.trees import FolderState
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.writer import Writer
 
 
 _SILENT = frozenset({"denied", "expired", "interrupted"})

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
     from covalt_git.runtime.jobs import Log, Progress
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 def prepare(found: Found, follower: Follower) -> None:

@@ -27,9 +27,9 @@ from covalt_git.json_values.difference import Difference, differences
 from covalt_git.models.calls import PendingCall
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, commits
-from covalt_git.workspaces.chats import HEADS, ChatStore
+from covalt_git.workspaces.chat import HEADS, ChatStore
 from covalt_git.workspaces.switching import write_folder
-from covalt_git.workspaces.writing import Writer
+from covalt_git.workspaces.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -222,7 +222,7 @@ def _elsewhere(writer: Writer, base: str | None) -> Iterator[_Elsewhere]:
         there = _Elsewhere(chat.id, scratch, chat.config, chat, branches.free_name(chat, "replay"))
         write_folder(chat.store, state, there.workspace)
         if base is not None:  # else the call itself makes the branch's first manifest
-            writer.create_branch(there.on, base)
+            branches.create(writer, there.on, base)
         yield there
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

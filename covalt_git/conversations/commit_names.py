@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 from covalt_git.conversations.conversation import Conversation
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import canonical_json
-from covalt_git.workspaces.chats import DELETED
+from covalt_git.workspaces.chat import DELETED
 
 if TYPE_CHECKING:
     from covalt_git.models.chats import WorkspaceManifest
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 NAMES = (
     "A branch, HEAD, the id of a commit or its beginning, the id of a message or a call, or the "

@@ -21,13 +21,13 @@ from covalt_git.errors import CovaltError
 from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.names import check_id, new_id
 from covalt_git.workspaces import branches, commits
-from covalt_git.workspaces.chats import HEADS, MovedError
+from covalt_git.workspaces.chat import HEADS, MovedError
 from covalt_git.workspaces.switching import Journal
 
 if TYPE_CHECKING:
     from covalt_git.models.chats import FileChange
-    from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.writer import Writer
 
 _REF = re.compile(r"[!-~]{1,200}")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from covalt_git.models.chats import FileState
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.writer import Writer
 
 
 class MovedFileError(StaleError):

@@ -10,7 +10,7 @@ from covalt_git.errors import UnknownNameError
 from covalt_git.models.commit_record import CommitRecord, RestoreRecord
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, commits, tree_notes, trees
-from covalt_git.workspaces.chats import HEADS
+from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.switching import Journal
 from covalt_git.workspaces.trees import FolderState
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from covalt_git.models.chats import FileChange
-    from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.writer import Writer
 
 _SHORT = 12
 _FEW = 3

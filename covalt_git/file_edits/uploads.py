@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from covalt_git.models.project_config import WorkspaceConfig
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.writer import Writer
 
 _COMPARED = 100
 """How many names of an upload may have its content already; those after them are not read."""

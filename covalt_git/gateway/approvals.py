@@ -20,7 +20,7 @@ from covalt_git.names import is_new_id
 from covalt_git.system import file_lock
 from covalt_git.text import display
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chats import waiting_call
+from covalt_git.workspaces.chat import waiting_call
 from covalt_git.workspaces.lock import ChatBusyError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.background import Follower
     from covalt_git.models.calls import Approval
     from covalt_git.project import Project
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 KEY = "approval"

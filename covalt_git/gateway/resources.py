@@ -23,7 +23,7 @@ from covalt_git.git_store import is_binary_content
 from covalt_git.operations.chats.manifests import get_workspace_manifest
 from covalt_git.operations.context import Context
 from covalt_git.workspaces import trees
-from covalt_git.workspaces.chats import finished_call
+from covalt_git.workspaces.chat import finished_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from covalt_git.gateway.mcp_apps import AppPages
     from covalt_git.gateway.resource_uris import Address
     from covalt_git.project import Project
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 _TEXT = "text/plain"
 _BYTES = "application/octet-stream"

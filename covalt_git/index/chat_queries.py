@@ -21,7 +21,7 @@ from covalt_git.index.history import (
 from covalt_git.index.synced_index import SyncedIndex, row_id, row_values
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import RenderPlan, ToolCall
-from covalt_git.workspaces.chats import HEADS
+from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.registry import Chats
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from covalt_git.index.chat_rows import Damaged
     from covalt_git.index.synced_index import Result, Value
     from covalt_git.json_values import JsonObject
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 class Blob(NamedTuple):

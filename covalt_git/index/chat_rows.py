@@ -14,7 +14,7 @@ from covalt_git.git_store import BrokenStoreError
 from covalt_git.index.database import DamagedError, Row, as_text, put, transaction
 from covalt_git.json_values import canonical_json
 from covalt_git.workspaces import running_call
-from covalt_git.workspaces.chats import HEADS, finished_call, waiting_call
+from covalt_git.workspaces.chat import HEADS, finished_call, waiting_call
 from covalt_git.workspaces.foreign_commits import REF as FOREIGN
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from covalt_git.models.calls import ToolCall
     from covalt_git.models.chats import WorkspaceManifest
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 Damaged = tuple[str, BrokenStoreError]

@@ -23,12 +23,11 @@ from covalt_git.models.commit_record import (
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits, rules, snapshot, switching, tree_notes
 from covalt_git.workspaces.trees import FolderState
-from covalt_git.workspaces.writing import same
 
 if TYPE_CHECKING:
     from covalt_git.models.chats import FileChange
-    from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.writer import Writer
 
 MergeStatus = Literal["already_merged", "fast_forward", "merged", "conflicts"]
 
@@ -134,7 +133,7 @@ def preview(
     head = chat.head()
     base = None if head is None else CommitGraph(chat.store).merge_base(head, theirs)
     with chat.looking() as seen:
-        is_saved = same(seen, chat.state(head))
+        is_saved = seen.holds(chat.state(head))
         ours = FolderState(seen.tree, seen.notes.empty_folders)
         sides = _Sides(branch, head, ours, seen, theirs, base, fast_forward and is_saved)
         done = Merge(sides.status, branch, chat.active_branch(), base, head)

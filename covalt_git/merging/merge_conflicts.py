@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from covalt_git.merging.resolving import Waiting
     from covalt_git.merging.tree_merge import Clash, Entry, MergedTree
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.trees import Edits
 
 SAVED = re.compile(r"\.(?:theirs|deleted-in)-")

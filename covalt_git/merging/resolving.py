@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from covalt_git.git_store import TreeEntry
     from covalt_git.merging.merge_conflicts import Choice
     from covalt_git.models.chats import FileChange, WorkspaceManifest
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.trees import Edits
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.writer import Writer
 
 
 class Waiting(StrictModel):

@@ -26,7 +26,7 @@ from covalt_git.operations.results import Change, Notes
 
 if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 class CallTool(Request):

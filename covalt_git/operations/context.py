@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from covalt_git.index.tool_queries import ToolQueries
     from covalt_git.models.commit_record import WorkspaceNotes
     from covalt_git.project import Project
-    from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.writer import Writer
 
 _LOG = logging.getLogger(__name__)
 

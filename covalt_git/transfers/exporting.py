@@ -13,13 +13,13 @@ from covalt_git.errors import CovaltError
 from covalt_git.git_store import write_bundle
 from covalt_git.system import atomic_write
 from covalt_git.workspaces import records
-from covalt_git.workspaces.chats import ABOUT, HEADS
+from covalt_git.workspaces.chat import ABOUT, HEADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 @dataclass(frozen=True, slots=True)

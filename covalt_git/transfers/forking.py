@@ -14,14 +14,14 @@ from covalt_git.git_store import GitStore
 from covalt_git.git_store.linking import link_objects
 from covalt_git.models.chats import Origin
 from covalt_git.workspaces import commits, foreign_commits, records
-from covalt_git.workspaces.chats import HEADS, AboutChat, write_about
+from covalt_git.workspaces.chat import HEADS, AboutChat, write_about
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.writer import Writer
 
 
 def fork(

@@ -20,7 +20,7 @@ from covalt_git.models.commit_record import PathNote
 from covalt_git.names import BadNameError, check_branch
 from covalt_git.transfers.admission import admit
 from covalt_git.workspaces import commits, records
-from covalt_git.workspaces.chats import ABOUT, HEADS, AboutChat, read_stored, write_about
+from covalt_git.workspaces.chat import ABOUT, HEADS, AboutChat, read_stored, write_about
 from covalt_git.workspaces.foreign_commits import ForeignCommits, lookalikes
 from covalt_git.workspaces.rules import why_not_stored
 from covalt_git.workspaces.trees import changed_paths
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.workspaces.registry import Chats
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.writer import Writer
 
 MOST_PACK_BYTES = 16 << 30
 MOST_OBJECTS = 2_000_000

@@ -22,7 +22,7 @@ from covalt_git.git_store.serving import PushReport, VisibleRefs
 from covalt_git.names import PERSON
 from covalt_git.transfers.admission import admit
 from covalt_git.workspaces import branches
-from covalt_git.workspaces.chats import ABOUT, DELETED, HEADS, MovedError
+from covalt_git.workspaces.chat import ABOUT, DELETED, HEADS, MovedError
 from covalt_git.workspaces.foreign_commits import lookalikes
 from covalt_git.workspaces.records import REF as RECORDS
 from covalt_git.workspaces.switching import Journal
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from covalt_git.git_store.serving import Command, PushRequest, Stream
     from covalt_git.models.project_config import WorkspaceConfig
-    from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.writer import Writer
 
 MOST_PACK_BYTES = 1 << 30
 MOST_OBJECTS = 1_000_000
@@ -265,6 +265,6 @@ def _move_branch(writer: Writer, one: _Accepted) -> None:
         head = chat.head()
         writer.switch(Journal(old=head, new=command.new, head=command.ref, moves=True, before=head))
     elif command.old is None:
-        writer.create_branch(one.name, command.new)
+        branches.create(writer, one.name, command.new)
     elif not chat.store.swap_ref(command.ref, command.old, command.new):
         raise MovedError("fetch first", hint="git pull, and push again: the branch went on")

@@ -20,7 +20,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.models.base import StrictModel
 from covalt_git.names import check_branch, new_id
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chats import (
+from covalt_git.workspaces.chat import (
     DELETED,
     HEADS,
     MovedError,
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from covalt_git.git_store import GitStore
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import Branch
-    from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.writer import Writer
 
 RENAME = "refs/covalt/rename"
 
@@ -101,6 +101,24 @@ def check_free(chat: ChatStore, name: str) -> None:
             raise BranchExistsError(
                 f"there is a branch {known!r}, so {name!r} cannot be one", hint="choose another"
             )
+
+
+def create(writer: Writer, name: str, manifest_id: str | None) -> None:
+    """Create a branch at a commit.
+
+    Raises:
+        BranchExistsError: when it exists.
+        CovaltError: when the chat has no commit yet.
+    """
+    chat = writer.chat
+    check_free(chat, name)
+    if manifest_id is None:
+        raise CovaltError(
+            f"chat {chat.id!r} has no manifest to branch from",
+            hint=f"make the first: covalt-git chat upload {chat.id} FILE",
+        )
+    if not chat.store.swap_ref(HEADS + name, None, manifest_id):
+        raise BranchExistsError(f"there is a branch {name!r}", hint="choose another name")
 
 
 def free_name(chat: ChatStore, purpose: str) -> str:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from covalt_git.git_store.graph import reachable
 from covalt_git.workspaces import records
-from covalt_git.workspaces.chats import DELETED
+from covalt_git.workspaces.chat import DELETED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from covalt_git.git_store import Usage
-    from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.writer import Writer
 
 GRACE_S = 3600
 """How long what nothing leads to is kept, as somebody may be about to lead a ref there."""

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from covalt_git.git_store import old_log
 from covalt_git.git_store.incoming import clear_incoming
 from covalt_git.workspaces import branches, commits
-from covalt_git.workspaces.chats import DELETED, HEADS
+from covalt_git.workspaces.chat import DELETED, HEADS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.models.calls import Approval, PendingCall
-    from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.writer import Writer
 
 _ENDINGS = {
     "approved": ("interrupted", "it was approved, and the process ended before it ran"),

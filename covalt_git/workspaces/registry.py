@@ -24,7 +24,7 @@ from covalt_git.system import file_lock
 from covalt_git.system.atomic_write import fsync, fsync_tree
 from covalt_git.system.remove_tree import remove_tree
 from covalt_git.workspaces import commits, running_call
-from covalt_git.workspaces.chats import AboutChat, ChatMemory, ChatStore, make_chat
+from covalt_git.workspaces.chat import AboutChat, ChatMemory, ChatStore, make_chat
 from covalt_git.workspaces.lock import held, is_abandoned
 from covalt_git.workspaces.writing import finish_left
 

@@ -16,6 +16,8 @@ from covalt_git.workspaces.stat_cache import NOT_SCANNED, FolderScan
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from covalt_git.workspaces.trees import FolderState
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -59,6 +61,11 @@ class Snapshot:
     def left_in_place(self) -> tuple[str, ...]:
         """The paths that are in the folder and not in the tree."""
         return self.ignored + tuple(note.path for note in self.notes.not_stored)
+
+    def holds(self, state: FolderState) -> bool:
+        """Return whether the workspace is in a state; a hollow folder may have been an empty one."""
+        empty, recorded = set(self.notes.empty_folders), set(state.empty_folders)
+        return self.tree == state.tree and empty <= recorded <= empty | set(self.hollow)
 
     def unstored(self) -> list[str]:
         """Return the paths that no commit holds, as the file system spells them, sorted."""

@@ -32,7 +32,7 @@ from covalt_git.names import new_id
 from covalt_git.paths import check_path, typed
 from covalt_git.system.atomic_write import fsync, fsync_many, fsync_tree
 from covalt_git.workspaces import trees
-from covalt_git.workspaces.chats import HEADS, MovedError
+from covalt_git.workspaces.chat import HEADS, MovedError
 from covalt_git.workspaces.folders import Folder, create, folders_above, unless_changed
 from covalt_git.workspaces.rules import link_stays_inside
 from covalt_git.workspaces.trees import FolderState
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from covalt_git.git_store import GitStore, TreeEntry
     from covalt_git.models.chats import FileChange
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 _STAGING = "staging"
 _JOURNAL = "switch.json"

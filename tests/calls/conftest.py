@@ -23,6 +23,7 @@ from covalt_git.models.commit_record import CallRecord
 from covalt_git.project import Project
 from covalt_git.system import file_lock
 from covalt_git.toolsets.new_project import create_project
+from covalt_git.workspaces import branches
 from tests import command
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class World:
     def branch(self, name: str) -> None:
         """Create a branch at the active one and check it out."""
         with self.project().chats.open("c1") as chat, self.project().engine().writing(chat) as it:
-            it.create_branch(name, it.save_edits())
+            branches.create(it, name, it.save_edits())
             it.checkout(name)
 
     def checkout(self, name: str) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.calls.outcomes import CallOutcome
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.writer import Writer
     from tests.calls.conftest import World
 
 

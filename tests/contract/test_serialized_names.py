@@ -29,7 +29,7 @@ from covalt_git.problems.explain import titles
 from covalt_git.toolsets.update_lock import _Note
 from covalt_git.workspaces import recovery
 from covalt_git.workspaces.branches import Rename
-from covalt_git.workspaces.chats import AboutChat
+from covalt_git.workspaces.chat import AboutChat
 from covalt_git.workspaces.switching import Journal
 from covalt_server.api import errors
 from covalt_server.api.openapi import document

@@ -13,7 +13,8 @@ from covalt_git.errors import CovaltError
 from covalt_git.gateway import workspace_tools
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.operations.context import Context
-from covalt_git.workspaces.chats import ChatStore
+from covalt_git.workspaces import branches
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.api_client import Api
 from tests.calls.conftest import World, world
@@ -47,8 +48,8 @@ def names(world: World) -> dict[str, str]:
         at_third = str(chat.head())
         at_call, at_other = str(call.post_manifest_id), str(other.post_manifest_id)
         with writing(chat) as writer:
-            writer.create_branch("idea", at_call)
-            writer.create_branch(at_other[:6], at_call)
+            branches.create(writer, "idea", at_call)
+            branches.create(writer, at_other[:6], at_call)
         said(chat, ref="1234")
         last = world.call("add", text="three").call
         head = str(chat.head())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.models.chats import WorkspaceManifest
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 def newest_first(manifests: Iterable[WorkspaceManifest]) -> list[WorkspaceManifest]:

@@ -40,7 +40,7 @@ from tests.workspaces.stores import (
 if TYPE_CHECKING:
     from covalt_git.conversations.conversation import Message
     from covalt_git.conversations.messages import Place
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 def say(chat: ChatStore, text: str | None, role: str = "user", **where: Any) -> str:

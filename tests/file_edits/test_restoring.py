@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.file_edits.restoring import Restored
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 OLD: Layout = {
     "a": ("file", b"old"),

@@ -13,6 +13,7 @@ from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
 from covalt_git.models.commit_record import UploadedFile
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     Layout,
@@ -28,7 +29,7 @@ from tests.workspaces.stores import (
 )
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 
@@ -252,7 +253,7 @@ def test_upload_saves_edits_first_and_is_in_every_later_checkout(chat: ChatStore
     put(chat.workspace, {"mine": ("file", b"edited")})
     upload(chat, "crlf.csv", b"a,b\r\n", folder="data")
     with writing(chat) as writer:
-        writer.create_branch("idea", chat.head())
+        branches.create(writer, "idea", chat.head())
     checkout(chat, "idea")
     layout: Layout = {"mine": ("file", b"edited"), "data/crlf.csv": ("file", b"a,b\r\n")}
 

@@ -16,11 +16,12 @@ from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRec
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.toolsets.new_project import create_project
-from covalt_git.workspaces import commits
-from covalt_git.workspaces.chats import ChatStore
+from covalt_git.workspaces import branches, commits
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.recovery import recover
 from covalt_git.workspaces.registry import Chats
-from covalt_git.workspaces.writing import Writer, writing
+from covalt_git.workspaces.writer import Writer
+from covalt_git.workspaces.writing import writing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,7 +171,7 @@ def make_lively(root: Path) -> None:
         )
         first = finish(writer, "b.txt", b"hello\n")
         finish(writer, "large.txt", b"x" * 40_000, result={"text": "y" * 40_000})
-        writer.create_branch("idea", first)
+        branches.create(writer, "idea", first)
         writer.checkout("idea")
         finish(writer, "c.txt", b"on idea\n")
         ask(writer)

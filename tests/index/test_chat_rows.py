@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.workspaces.chats import ChatStore, finished_call, waiting_call
+from covalt_git.workspaces.chat import ChatStore, finished_call, waiting_call
 from tests.index.rows import chats_of, open_index, synced
 
 if TYPE_CHECKING:

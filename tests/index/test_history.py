@@ -13,7 +13,8 @@ from covalt_git.conversations.commit_names import resolve
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
-from covalt_git.workspaces.chats import HEADS, ChatStore
+from covalt_git.workspaces import branches
+from covalt_git.workspaces.chat import HEADS, ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.index.rows import anew, chats_of, finish, git, open_index, say, synced
 
@@ -40,7 +41,7 @@ def chat(root: Path) -> Iterator[ChatStore]:
             first = say(writer, "make a page")
             finish(writer, "page.html", b"<p>", message_id=first)
             done = finish(writer, "page.html", b"<p>\n", message_id=first)
-            writer.create_branch("idea", done)
+            branches.create(writer, "idea", done)
             second = say(writer, "make it blue")
             finish(writer, "page.css", b"blue", message_id=second)
             writer.checkout("idea")
@@ -220,7 +221,7 @@ def test_the_manifest_of_a_message_is_that_of_its_last_call_on_the_active_branch
 
     with writing(chat) as writer:
         message = say(writer, "try both")
-        writer.create_branch("other", str(chat.head()))
+        branches.create(writer, "other", str(chat.head()))
         here = finish(writer, "here", b"1", message_id=message)
         writer.checkout("other")
         there = finish(writer, "there", b"1", message_id=message)

@@ -13,8 +13,10 @@ from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
 from covalt_git.index.database import remove
 from covalt_git.toolsets.state_store import set_enabled
-from covalt_git.workspaces.chats import HEADS, ChatStore
-from covalt_git.workspaces.writing import Writer, writing
+from covalt_git.workspaces import branches
+from covalt_git.workspaces.chat import HEADS, ChatStore
+from covalt_git.workspaces.writer import Writer
+from covalt_git.workspaces.writing import writing
 from tests.index.rows import (
     LATER,
     NOW,
@@ -120,7 +122,7 @@ class Life:
         if states:
             name = f"b{len(chat.branches())}-{self.random.randrange(1000)}"
             if name not in {one.name for one in chat.branches()}:
-                writer.create_branch(name, self.random.choice(states))
+                branches.create(writer, name, self.random.choice(states))
 
     def checkout(self, chat: ChatStore, writer: Writer) -> None:
         writer.checkout(self.random.choice(chat.branches()).name)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from covalt_git.merging import branch_merge, resolving
 from covalt_git.merging.merge_conflicts import Choice, Choices
-from covalt_git.workspaces.chats import ChatStore
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.merging.merges import TEXT, folder, merge, parted, text
 from tests.workspaces.stores import FAST, Layout, open_chats, run_git

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from covalt_git.merging import branch_merge, resolving
 from covalt_git.merging.merge_conflicts import Choices
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import Layout, checkout, git, layout_of, put, run_git, save
 
 if TYPE_CHECKING:
     from covalt_git.merging.merge_conflicts import Choice
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 TEXT = "".join(f"line {number}\n" for number in range(9)).encode()
 
@@ -42,7 +43,7 @@ def parted(chat: ChatStore, base: Layout, ours: Layout, theirs: Layout) -> None:
         save(chat)
         become(chat, base)
     with writing(chat) as writer:
-        writer.create_branch("idea", chat.head())
+        branches.create(writer, "idea", chat.head())
     become(chat, ours)
     checkout(chat, "idea")
     become(chat, theirs)

@@ -14,7 +14,8 @@ from covalt_git.merging import branch_merge
 from covalt_git.merging.merge_conflicts import Choices
 from covalt_git.merging.tree_merge import TreeMerge
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces.chats import MovedError
+from covalt_git.workspaces import branches
+from covalt_git.workspaces.chat import MovedError
 from covalt_git.workspaces.switching import InTheWayError, Journal
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
@@ -45,7 +46,7 @@ from tests.workspaces.stores import (
 )
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 BASE: Layout = {"a": ("file", TEXT), "b": ("file", b"b"), "d/c": ("file", b"c")}
@@ -139,7 +140,7 @@ def test_a_branch_that_is_all_there_is_told_and_nothing_happens(
 def test_a_chat_in_which_nothing_happened_moves_on_to_a_branch(chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     with writing(chat) as writer:
-        writer.create_branch("idea", chat.head())
+        branches.create(writer, "idea", chat.head())
     chat.store.set_head("refs/heads/fresh")
     (chat.workspace / "a").unlink()
 

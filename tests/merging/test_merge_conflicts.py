@@ -10,6 +10,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.merging import branch_merge, resolving
 from covalt_git.merging.merge_conflicts import Choice, Choices, NotMergeableError, told
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
 from tests.merging.merges import (
     TEXT,
@@ -26,7 +27,7 @@ from tests.workspaces.stores import Layout, checkout, git, open_chats, put, save
 
 if TYPE_CHECKING:
     from covalt_git.merging.merge_conflicts import Rest
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 BOTH = Choices(rest="both")
@@ -313,7 +314,7 @@ def test_a_saved_version_has_a_name_that_can_be(
 ) -> None:
     become(chat, {path: ("file", b"1")})
     with writing(chat) as writer:
-        writer.create_branch(branch, chat.head())
+        branches.create(writer, branch, chat.head())
     become(chat, {path: ("file", b"2")})
     checkout(chat, branch)
     become(chat, {path: ("file", b"3")})
@@ -343,7 +344,7 @@ def test_conflicts_with_several_branches_at_one_path_are_told_apart(chat: ChatSt
     base, ours, theirs = CASES["text"]
     parted(chat, base, ours, theirs)
     with writing(chat) as writer:
-        writer.create_branch("other", chat.branch("idea").manifest_id)
+        branches.create(writer, "other", chat.branch("idea").manifest_id)
     checkout(chat, "other")
     become(chat, {"d/a.md": ("file", text(_4="other"))})
     checkout(chat, "main")
@@ -361,7 +362,7 @@ def test_conflicts_with_several_branches_at_one_path_are_told_apart(chat: ChatSt
 def test_a_conflict_goes_along_with_its_branch(chat: ChatStore) -> None:
     parted(chat, *CASES["text"])
     with writing(chat) as writer:
-        writer.create_branch("before", chat.head())
+        branches.create(writer, "before", chat.head())
     merge(chat, choices=BOTH)
     checkout(chat, "before")
     assert waiting(chat) == {}

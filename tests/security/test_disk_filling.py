@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.calls.outcomes import CallOutcome
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 __all__ = ["chat", "chats", "workers", "workshop", "world"]
 

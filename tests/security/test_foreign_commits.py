@@ -30,7 +30,7 @@ from covalt_git.names import new_id
 from covalt_git.transfers import pushing
 from covalt_git.transfers.exporting import export_to
 from covalt_git.transfers.importing import import_path
-from covalt_git.workspaces import commits, foreign_commits
+from covalt_git.workspaces import branches, commits, foreign_commits
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World, make_world
 from tests.index.rows import dump
@@ -241,7 +241,7 @@ def test_no_forged_record_is_believed(
         assert chat.about().active_leaf_message_id is None
         with writing(chat) as writer:
             assert waiting(chat, oid, writer.look().tree) == []
-            writer.create_branch("back", found.parent_id)
+            branches.create(writer, "back", found.parent_id)
             writer.checkout("back")  # which takes away what the state had in the folder
     assert world.cli("chat", "show", "c1", given).returncode == 1
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.models.calls import SandboxLevel
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 __all__ = ["chat", "chats", "workers", "workshop", "world", "yard"]
 

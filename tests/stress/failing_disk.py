@@ -26,7 +26,7 @@ from tests.stress.stores import chats_in, check_sound, reachable, scratch
 from tests.workspaces.stores import Layout, branch_off, layout_of, put, save
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from tests.stress.figures import Proof
 
 PROMISE = "A disk that fails, or a kill, at any call leaves the old state or the new one, and the next command works."

@@ -18,14 +18,14 @@ from covalt_git.merging.merge_conflicts import Choices
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
-from covalt_git.workspaces import collecting
+from covalt_git.workspaces import branches, collecting
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import call_record, open_chats, pending_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.writer import Writer
 
 STARTED = b"the step starts\n"
 
@@ -78,7 +78,7 @@ def collect(writer: Writer) -> str | None:
 
 def branch(writer: Writer) -> str | None:
     """Make a branch."""
-    writer.create_branch(f"b{new_id()}", writer.chat.head())
+    branches.create(writer, f"b{new_id()}", writer.chat.head())
     return writer.chat.head()
 
 

@@ -40,7 +40,7 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.transfers import pushing
 from covalt_git.workspaces import branches, collecting
-from covalt_git.workspaces.chats import ChatStore
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.stress import stock_git
 from tests.stress.forks import Forked, fork

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
 from tests.stress.stores import chats_in, scratch
 from tests.stress.unstorable import BY_GIT, KINDS, MAX_FILE_MB, Entry, verdict_of_git
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.git_store import GitStore
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from tests.stress.figures import Proof
 
 PROMISE = (
@@ -227,7 +228,7 @@ def _brought_back(
     """Check that a checkout elsewhere and back makes the same folder, with some empty ones or without."""
     with writing(chat) as writer:
         name = f"b{number}"
-        writer.create_branch(name, chat.head())
+        branches.create(writer, name, chat.head())
         for path in list(chat.workspace.iterdir()):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         writer.save_edits()

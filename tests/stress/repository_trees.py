@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
 from tests.stress.stores import chats_in, scratch
 from tests.workspaces.stores import layout_of
@@ -42,7 +43,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every 
                     tree = writer.look().tree
                     writer.save_edits()
                     if not chat.store.read_ref("refs/heads/empty"):
-                        writer.create_branch("empty", chat.head())
+                        branches.create(writer, "empty", chat.head())
                     writer.checkout("empty")
                     changed += layout_of(chat.workspace) != before
                     writer.checkout("main")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.models.project_config import WorkspaceConfig
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
     from tests.stress.figures import Proof
 

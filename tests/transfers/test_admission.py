@@ -16,7 +16,7 @@ from covalt_git.transfers.admission import Admitted, NotAdmittedError, admit
 from tests.workspaces.stores import FAST, fsck, git, run_git, save, scratch, upload
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 Entry = tuple[str, bytes, str]
 

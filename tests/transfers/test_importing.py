@@ -24,6 +24,7 @@ from covalt_git.workspaces import commits, records
 from covalt_git.workspaces.registry import ChatExistsError
 from covalt_git.workspaces.writing import writing
 from tests.killing import killed_at
+from tests.transfers.test_admission import put_blob, put_commit, put_object, put_tree
 from tests.workspaces.stores import (
     FAST,
     branch_off,
@@ -37,10 +38,9 @@ from tests.workspaces.stores import (
     scratch,
     upload,
 )
-from tests.transfers.test_admission import put_blob, put_commit, put_object, put_tree
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -15,8 +15,9 @@ from covalt_git.file_edits.uploads import Upload
 from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
-from covalt_git.workspaces import commits
-from covalt_git.workspaces.writing import Writer, writing
+from covalt_git.workspaces import branches, commits
+from covalt_git.workspaces.writer import Writer
+from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import FAST, call_record, open_chats, pending_call
 
 
@@ -50,7 +51,7 @@ def go(writer: Writer, chance: random.Random) -> str | None:
     names = [branch.name for branch in writer.chat.branches()]
     if len(names) < 4 and writer.chat.head() is not None:
         name = f"b{len(names)}"
-        writer.create_branch(name, writer.chat.head())
+        branches.create(writer, name, writer.chat.head())
         names.append(name)
     writer.checkout(chance.choice(names))
     return writer.chat.head()

@@ -11,7 +11,7 @@ from tests.workspaces.stores import open_chats, scratch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 

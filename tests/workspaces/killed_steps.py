@@ -20,13 +20,14 @@ from covalt_git.conversations import conversation, messages
 from covalt_git.file_edits import restoring
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.workspaces import branches
-from covalt_git.workspaces.writing import Writer, writing
+from covalt_git.workspaces.writer import Writer
+from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import layout_of, open_chats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 CHANGES = {
     *("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink"),

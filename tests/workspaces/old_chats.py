@@ -41,7 +41,7 @@ from tests.workspaces.stores import (
 )
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 FOLDER = Path(__file__).parents[2] / "fixtures/chats-0.1"
 DURABLE = WorkspaceConfig()

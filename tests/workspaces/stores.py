@@ -16,7 +16,7 @@ from covalt_git.models.calls import PendingCall, ToolsetVersion
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
-from covalt_git.workspaces import commits
+from covalt_git.workspaces import branches, commits
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.chats import FileChange
-    from covalt_git.workspaces.chats import ChatStore
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.writer import Writer
 
 FAST = WorkspaceConfig(durability="fast")
 DIGEST = "sha256:" + "0" * 64
@@ -164,7 +164,7 @@ def save(chat: ChatStore) -> str:
 def branch_off(chat: ChatStore, name: str) -> None:
     """Save the edits, make a branch of them and go there."""
     with writing(chat) as writer:
-        writer.create_branch(name, writer.save_edits())
+        branches.create(writer, name, writer.save_edits())
         writer.checkout(name)
 
 

@@ -18,7 +18,7 @@ from covalt_git.workspaces.branches import (
     OnlyThereError,
     Rename,
 )
-from covalt_git.workspaces.chats import MovedError, finished_call, write_stored
+from covalt_git.workspaces.chat import MovedError, finished_call, write_stored
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     DIGEST,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import Branch
     from covalt_git.workspaces.branches import DeletedBranch
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def three(chat: ChatStore) -> ChatStore:
         save(chat)
     checkout(chat, "main")
     with writing(chat) as writer:
-        writer.create_branch("same", chat.head())
+        branches.create(writer, "same", chat.head())
     return chat
 
 
@@ -225,7 +225,7 @@ def test_a_deleted_branch_comes_back_with_all_it_had(three: ChatStore) -> None:
     assert branches.deleted(three) == [gone]
     git(three.folder / "store.git", "gc", "--prune=now", "--quiet")
     with writing(three) as writer:
-        writer.create_branch("idea", resolve(three, at[:12]))
+        branches.create(writer, "idea", resolve(three, at[:12]))
     assert len(list(three.log(three.branch("idea").manifest_id))) == 3
     assert three.read_file(at, "a") == b"3"
     assert branches.deleted(three) == []

@@ -15,6 +15,7 @@ from covalt_git.git_store import BrokenStoreError
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import BadNameError
 from covalt_git.paths import typed
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.branches import BranchExistsError
 from covalt_git.workspaces.switching import InTheWayError, UnsafeTreeError
 from covalt_git.workspaces.writing import writing
@@ -36,7 +37,7 @@ from tests.workspaces.stores import (
 )
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 
@@ -49,7 +50,7 @@ def test_creating_a_branch_makes_a_ref_and_no_commit(chat: ChatStore) -> None:
     head = chat.head()
     before = objects_of(chat)
     with writing(chat) as writer:
-        writer.create_branch("try/blue", head)
+        branches.create(writer, "try/blue", head)
 
     assert objects_of(chat) == before
     assert git(chat.folder / "store.git", "rev-parse", "refs/heads/try/blue").strip() == head
@@ -81,19 +82,19 @@ def test_branch_that_cannot_be_is_refused(
     upload(chat, "a.txt", b"1")
     head = chat.head()
     with writing(chat) as writer:
-        writer.create_branch("idea", head)
-        writer.create_branch("try/blue", head)
+        branches.create(writer, "idea", head)
+        branches.create(writer, "try/blue", head)
         before = git(chat.folder / "store.git", "for-each-ref")
 
         with pytest.raises(error) as caught:
-            writer.create_branch(name, head)
+            branches.create(writer, name, head)
     assert caught.value.hint
     assert git(chat.folder / "store.git", "for-each-ref") == before
 
 
 def test_branch_of_a_chat_in_which_nothing_happened_is_refused(chat: ChatStore) -> None:
     with writing(chat) as writer, pytest.raises(CovaltError, match="no manifest to branch from"):
-        writer.create_branch("idea", writer.save_edits())
+        branches.create(writer, "idea", writer.save_edits())
 
 
 def test_checkout_of_an_unknown_branch_names_the_nearest(chat: ChatStore) -> None:

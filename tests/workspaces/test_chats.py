@@ -15,8 +15,8 @@ from covalt_git.git_store import BrokenStoreError
 from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import BadNameError, new_id
-from covalt_git.workspaces import commits
-from covalt_git.workspaces.chats import ABOUT
+from covalt_git.workspaces import branches, commits
+from covalt_git.workspaces.chat import ABOUT
 from covalt_git.workspaces.registry import ChatExistsError, OneChat
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 
@@ -175,7 +175,7 @@ def test_every_prefix_of_an_id_finds_it(chats: Chats, object_format: str, *, pac
 def test_branch_whose_name_reads_like_an_id_is_a_branch(chat: ChatStore) -> None:
     first = save_one(chat, b"1")
     with writing(chat) as writer:
-        writer.create_branch("beef", first)
+        branches.create(writer, "beef", first)
     save_one(chat, b"2")
 
     assert resolve(chat, "beef") == first

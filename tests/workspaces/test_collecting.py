@@ -17,7 +17,7 @@ from covalt_git.git_store.graph import reachable
 from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, collecting, commits, records
-from covalt_git.workspaces.chats import HEADS
+from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.writing import writing
 from tests.killing import killed_at
 from tests.workspaces.stores import (
@@ -34,7 +34,7 @@ from tests.workspaces.stores import (
 )
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.collecting import Collected
     from covalt_git.workspaces.registry import Chats
 

@@ -21,8 +21,8 @@ from covalt_git.models.commit_record import (
     WorkspaceNotes,
 )
 from covalt_git.names import new_id
-from covalt_git.workspaces import commits
-from covalt_git.workspaces.chats import finished_call
+from covalt_git.workspaces import branches, commits
+from covalt_git.workspaces.chat import finished_call
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     DIGEST,
@@ -41,7 +41,7 @@ from tests.workspaces.stores import (
 if TYPE_CHECKING:
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.commit_record import CallRecord
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 TEXT = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=60),
@@ -217,7 +217,7 @@ def test_principal_is_an_author_that_git_accepts(chat: ChatStore, by: str, autho
 def test_two_equal_siblings_are_two_manifests(chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     with writing(chat) as writer:
-        writer.create_branch("idea", chat.head())
+        branches.create(writer, "idea", chat.head())
         one = writer.finish_call(pending_call(chat), call_record())
         two = writer.finish_call(pending_call(chat, branch="idea"), call_record())
 

@@ -18,7 +18,7 @@ from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import branch_off, pending_call, upload
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 REPOSITORY = Path(__file__).resolve().parents[2]

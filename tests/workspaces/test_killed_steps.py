@@ -17,7 +17,7 @@ from tests.workspaces.killed_steps import STEPS, seen
 from tests.workspaces.stores import branch_off, checkout, put, save
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -25,7 +25,7 @@ from tests.workspaces.stores import fsck, git
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 REPOSITORY = Path(__file__).resolve().parents[2]

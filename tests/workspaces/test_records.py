@@ -13,7 +13,7 @@ from covalt_git.models.calls import CallError, FileReference, RenderPlan
 from covalt_git.models.commit_record import CommitRecord, MessageRecord, UploadedFile
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chats import finished_call
+from covalt_git.workspaces.chat import finished_call
 from covalt_git.workspaces.records import LARGE, MissingRecordError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
@@ -29,7 +29,7 @@ from tests.workspaces.stores import (
 
 if TYPE_CHECKING:
     from covalt_git.models.commit_record import CallRecord
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 BIG = "x" * LARGE

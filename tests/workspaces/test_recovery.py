@@ -10,7 +10,7 @@ from covalt_git.conversations.commit_names import resolve
 from covalt_git.models.calls import Approval
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches
-from covalt_git.workspaces.chats import MovedError, finished_call
+from covalt_git.workspaces.chat import MovedError, finished_call
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     DIGEST,
@@ -29,7 +29,7 @@ from tests.workspaces.stores import (
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import PendingCall
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 FUTURE, PAST = "2999-01-01T00:00:00.000Z", "2001-01-01T00:00:00.000Z"
 

@@ -29,7 +29,7 @@ from tests.workspaces.stores import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 OLD: Layout = {
     "a": ("file", b"old a"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.workspaces import running_call
-from covalt_git.workspaces.chats import CALLS, finished_call, write_stored
+from covalt_git.workspaces.chat import CALLS, finished_call, write_stored
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     call_record,
@@ -21,7 +21,7 @@ from tests.workspaces.stores import (
 )
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 def test_it_is_there_from_before_the_call_until_its_commit(chat: ChatStore) -> None:

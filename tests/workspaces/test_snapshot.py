@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.paths import check_element
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.workspaces.stores import (
@@ -39,7 +40,7 @@ from tests.workspaces.stores import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 NAMES = st.one_of(
@@ -323,7 +324,7 @@ def test_no_secret_behind_any_link_or_chain_of_links_is_ever_read(chat: ChatStor
     )
     first = save(chat)
     with writing(chat) as writer:
-        writer.create_branch("idea", first)
+        branches.create(writer, "idea", first)
         writer.checkout("idea")
         writer.checkout("main")
     notes = chat.manifest(first).record.workspace.not_stored

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces import stat_cache
+from covalt_git.workspaces import branches, stat_cache
 from covalt_git.workspaces.scan import scan
 from covalt_git.workspaces.snapshot import Snapshot
 from covalt_git.workspaces.stat_cache import NOT_SCANNED, Clock, StatCache
@@ -41,7 +41,7 @@ from tests.workspaces.stores import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -276,7 +276,7 @@ def test_what_only_another_branch_held_is_written_again_once_that_is_gone(
     put(chat.workspace, {"a": ("file", b"1"), "d/b": ("file", b"2")})
     save(chat)
     with writing(chat) as writer:
-        writer.create_branch("idea", chat.head())
+        branches.create(writer, "idea", chat.head())
         writer.checkout("idea")
     put(chat.workspace, {"a": ("file", b"idea"), "d/c": ("file", b"3")})
     settle()
@@ -481,7 +481,7 @@ def test_folder_that_a_checkout_changed_is_known_as_it_is_now(chat: ChatStore) -
     settle()
     first = save(chat)
     with writing(chat) as writer:
-        writer.create_branch("idea", first)
+        branches.create(writer, "idea", first)
         writer.checkout("idea")
     put(chat.workspace, {"a/x": ("file", b"one"), "c/z": ("file", b"3")})
     settle()

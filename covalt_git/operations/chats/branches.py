@@ -18,7 +18,7 @@ from covalt_git.workspaces import branches
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.branches import DeletedBranch
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 class RenameBranch(Request):
@@ -159,7 +159,7 @@ def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
     start = request.from_manifest
     with context.writing(chat) as writer:
         oid = writer.save_edits() if start is None else context.index().resolve(chat, start)
-        writer.create_branch(request.name, oid)
+        branches.create(writer, request.name, oid)
     assert oid is not None  # there is no branch at nothing
     return BranchCreated(name=request.name, manifest_id=oid, notes=writer.fresh_notes())
 

@@ -31,7 +31,7 @@ from covalt_git.workspaces.switching import WorkingFolder
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 class GetChat(Request):

@@ -23,7 +23,7 @@ from covalt_git.operations.results import Change
 
 if TYPE_CHECKING:
     from covalt_git.index.history import HistoryRow
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 _HIDDEN = "a tool call"

@@ -17,7 +17,7 @@ from covalt_git.operations.results import Change, Notes
 
 if TYPE_CHECKING:
     from covalt_git.merging.branch_merge import Merge
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
 
 

@@ -16,7 +16,7 @@ from covalt_git.operations.results import Change, Notes
 if TYPE_CHECKING:
     from covalt_git.conversations.conversation import Message
     from covalt_git.conversations.messages import Place
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.workspaces.writer import Writer
 
 _TITLE = 200
 _WHICH = "Its id or the end of it, the application's id, or the id of its manifest or the beginning of it."

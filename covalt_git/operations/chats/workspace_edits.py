@@ -22,11 +22,11 @@ from covalt_git.operations.registry import (
     operation,
 )
 from covalt_git.operations.results import Change, Notes
-from covalt_git.workspaces.chats import MovedError
+from covalt_git.workspaces.chat import MovedError
 
 if TYPE_CHECKING:
     from covalt_git.operations import registry
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 
 _FORM_BYTES = 16 << 20

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from covalt_git.models.chats import FileChange
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 _PATCHED_BYTES = 512 << 10
 _PATCH_BYTES = 2 << 20

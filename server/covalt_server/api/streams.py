@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.background import CallEvent
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.project import Project
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
     Waiting = Callable[[str], None]
     Make = Callable[[ChatStore, Waiting, Follower], CallOutcome]

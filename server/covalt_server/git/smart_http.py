@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from werkzeug.wrappers import Response as AnyResponse
 
     from covalt_git.git_store.serving import Stream
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_server.security import Guard
 
 MOST_ASKED_BYTES = 16 << 20

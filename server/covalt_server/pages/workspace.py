@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from covalt_git.operations.chats.manifests import ManifestDetail
     from covalt_git.operations.chats.workspace_files import WorkspaceFile
     from covalt_git.operations.results import Change
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
     from covalt_server.render.previews import Preview
 
 

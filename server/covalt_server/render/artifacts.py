@@ -21,7 +21,7 @@ from covalt_git.render.csp import PAGE_POLICY
 from covalt_git.render.inject_data import inject
 from covalt_git.render.targets import LOCAL_HOSTS, PORTS, RefusedError, read_address
 from covalt_git.system.file_cache import FileCache
-from covalt_git.workspaces.chats import finished_call
+from covalt_git.workspaces.chat import finished_call
 from covalt_server import request_context
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import RenderPlan
     from covalt_git.models.chats import FileState
     from covalt_git.operations.calls import CallAnswer
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chat import ChatStore
 
 _PATCH_ARGUMENTS = ("patch", "diff", "input")
 _OUTPUT_KEYS = ("output", "stdout", "text")

@@ -20,7 +20,7 @@ from covalt_git.project import Project
 from covalt_git.serving.listen_socket import listen
 from covalt_git.serving.server import faces
 from covalt_git.serving.uvicorn_server import Server
-from covalt_git.workspaces.chats import ChatStore
+from covalt_git.workspaces.chat import ChatStore
 from tests.api_client import BEARER, TOKEN, Api
 
 PATIENCE_S = 60
