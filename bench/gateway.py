@@ -42,7 +42,8 @@ from bench.workspaces import make_files, path_of
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.project import Project
 from covalt_git.runtime import sandbox
-from covalt_git.runtime.python_tool import Job, run
+from covalt_git.runtime.jobs import Job
+from covalt_git.runtime.python_tool import run
 from covalt_git.toolsets.new_project import create_project
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.toolsets.toolset_copies import ToolsetCopy

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from covalt_git.elicitation.requests import NOBODY, Respondent
 from covalt_git.errors import CovaltError
-from covalt_git.runtime.jobs import Log, Progress
+from covalt_git.models.outcomes import Log, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,7 +23,7 @@ from covalt_git.workspaces.switching import write_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.runtime.jobs import Outcome
+    from covalt_git.models.outcomes import Outcome
 
 _FOLDER = "beside-"
 _GUARD = "beside.lock"

@@ -53,10 +53,10 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
+    from covalt_git.models.outcomes import Outcome
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
-    from covalt_git.runtime.jobs import Outcome
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
     from covalt_git.workspaces.writer import Writer

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Found
     from covalt_git.credentials.command import SecretCommand
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.outcomes import Log, Outcome, Progress
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.models.toolset_manifest import Limits
-    from covalt_git.runtime.jobs import Log, Outcome, Progress
     from covalt_git.workspaces.chat import ChatStore
 
 
@@ -36,18 +36,18 @@ def run(
     ``command`` is asked for secrets that were granted to it and stand nowhere else.
     """
     # The client takes as long to load as everything else together, and most calls need none.
-    from covalt_git.runtime import http_files, http_tool  # noqa: PLC0415
+    from covalt_git.http_tools import exchange, files  # noqa: PLC0415
 
     tool, manifest = found.tool, found.toolset.manifest
     may = granted(tool.toolset_id, found.toolset.state, found.toolset.digest)
-    return http_tool.run(
-        http_tool.HttpJob(
+    return exchange.run(
+        exchange.HttpJob(
             tool=tool,
             args=args,
             granted=may,
             declared=frozenset(manifest.secrets if manifest else ()),
             secrets=call_secrets.store(command, may),
-            files=http_files.WorkspaceFiles(chat.workspace, config, chat.store.object_format),
+            files=files.WorkspaceFiles(chat.workspace, config, chat.store.object_format),
             limits=limits,
             tell=tell,
             cancel=cancel,

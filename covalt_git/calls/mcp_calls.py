@@ -15,13 +15,15 @@ from covalt_git.calls.background import Installing
 from covalt_git.calls.tool_grants import check_server_grant, server_of
 from covalt_git.elicitation.requests import asked, inquire
 from covalt_git.errors import CovaltError
+from covalt_git.http_tools.files import WorkspaceFiles
+from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.calls import CallError
 from covalt_git.models.elicitation import Question
+from covalt_git.models.outcomes import Outcome
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
 from covalt_git.models.server_definition import references_of
 from covalt_git.models.tool_lock import locked_tool
-from covalt_git.runtime.jobs import Outcome
 from covalt_git.system.file_cache import signature
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.lock import CancelledError
@@ -61,7 +63,6 @@ def definition(
         CovaltError: when a reference stands for nothing.
     """
     from covalt_git.runtime import mcp_servers  # noqa: PLC0415 - it loads the SDK
-    from covalt_git.runtime.http_secrets import Lookup  # noqa: PLC0415
 
     check_server_grant(toolset, server)
     may = granted(toolset.id, toolset.state, toolset.digest)
@@ -116,7 +117,7 @@ def run(
     follower: Follower,
 ) -> Outcome:
     """Call a tool of an MCP server once."""
-    from covalt_git.runtime import http_files, mcp_tool  # noqa: PLC0415 - they load the SDK
+    from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
 
     try:
         defined = _of_call(found, chat, root, command)
@@ -139,7 +140,7 @@ def run(
             args=args,
             definition=defined,
             digest=found.toolset.state.accepted.get(found.tool.tool_id, ""),
-            files=http_files.WorkspaceFiles(chat.workspace, config, chat.store.object_format),
+            files=WorkspaceFiles(chat.workspace, config, chat.store.object_format),
             limits=limits,
             wanted=_still_granted(root, found, defined),
             tell=follower.tell,

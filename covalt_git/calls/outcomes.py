@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.chats import FileChange, WorkspaceManifest
-    from covalt_git.runtime.jobs import Outcome
+    from covalt_git.models.outcomes import Outcome
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
     from covalt_git.workspaces.trees import FolderState

@@ -14,9 +14,9 @@ from covalt_git.errors import CovaltError
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
 from covalt_git.models.calls import CallError
+from covalt_git.models.outcomes import MIB, Outcome, limit_error
 from covalt_git.runtime import environments, python_tool
 from covalt_git.runtime.disk_space import DiskSpace
-from covalt_git.runtime.jobs import MIB, Outcome, limit_error
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import PendingCall, SandboxLevel
     from covalt_git.models.elicitation import Question
+    from covalt_git.models.outcomes import Log, Progress
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
-    from covalt_git.runtime.jobs import Log, Progress
     from covalt_git.workspaces.chat import ChatStore
 
 

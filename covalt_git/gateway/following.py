@@ -18,7 +18,7 @@ from covalt_git.elicitation.requests import Respondent
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import elicitation
 from covalt_git.gateway.protocol import is_modern
-from covalt_git.runtime.jobs import Log, Progress
+from covalt_git.models.outcomes import Log, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from covalt_git.gateway.resources import Resources
     from covalt_git.gateway.subscriptions import Offer
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.outcomes import Log
     from covalt_git.models.tool import Tool
-    from covalt_git.runtime.jobs import Log
 
 
 _logger = logging.getLogger(__name__)

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from mcp.server.session import ServerSession
     from mcp.server.subscriptions import ServerEvent
 
+    from covalt_git.models.outcomes import Log
     from covalt_git.models.prompts import Prompt
     from covalt_git.models.tool import Tool
-    from covalt_git.runtime.jobs import Log
 
 
 MOST_SUBSCRIPTIONS = 1000

@@ -25,16 +25,17 @@ from covalt_git.elicitation.requests import (
 from covalt_git.json_values import canonical_json
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import CallError
+from covalt_git.models.outcomes import MIB, Log, LogLevel, Outcome, Progress, limit_error
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
 from covalt_git.runtime import process_tree, wire
 from covalt_git.runtime.disk_space import DiskSpace
 from covalt_git.runtime.folder_size import FolderSize
-from covalt_git.runtime.jobs import MIB, Job, Log, LogLevel, Outcome, Progress, limit_error
 from covalt_git.runtime.process_tree import ProcessorTime
 from covalt_git.runtime.tool_questions import ToolQuestions
 
 if TYPE_CHECKING:
     from covalt_git.models.elicitation import QuestionRecord
+    from covalt_git.runtime.jobs import Job
     from covalt_git.runtime.workers import Room
 
 KEPT_OUTPUT = 64 * 1024

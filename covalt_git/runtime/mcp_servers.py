@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.access.grants import Granted
+    from covalt_git.http_tools.secret_lookup import Lookup
     from covalt_git.models.toolset_manifest import McpServer
-    from covalt_git.runtime.http_secrets import Lookup
     from covalt_git.toolsets.toolset import Toolset
 
 _PLACE = re.compile(r"\$\$|\$(?:\{(?P<braced>workspace|toolset)\}|(?P<bare>workspace|toolset)\b)")

@@ -19,10 +19,10 @@ from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.connections.thread_bridge import EventHandlers
 from covalt_git.connections.token_store import mask_of
 from covalt_git.errors import CovaltError
+from covalt_git.http_tools.files import file_name
 from covalt_git.models.calls import CallError
+from covalt_git.models.outcomes import MIB, Log, LogLevel, Outcome, Progress, limit_error
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
-from covalt_git.runtime.http_files import file_name
-from covalt_git.runtime.jobs import MIB, Log, LogLevel, Outcome, Progress, limit_error
 
 if TYPE_CHECKING:
     import threading
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from covalt_git.connections.definition import Definition
+    from covalt_git.http_tools.files import WorkspaceFiles
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
-    from covalt_git.runtime.http_files import WorkspaceFiles
 
 _LEVELS: dict[str, LogLevel] = {
     "debug": "debug",

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import covalt_toolset
+from covalt_git.models.outcomes import Log, Outcome, Progress
 from covalt_git.runtime.awaited_call import KEPT_OUTPUT, AwaitedCall
-from covalt_git.runtime.jobs import Job, Log, Outcome, Progress
+from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.sandbox import RunLimits
 from covalt_git.runtime.workers import NoWorkerError, Place, Room, Workers, shared
 

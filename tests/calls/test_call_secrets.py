@@ -13,10 +13,10 @@ import pytest
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.background import CallEvent, Follower
 from covalt_git.credentials.command import SecretCommand
-from covalt_git.runtime.jobs import Log
+from covalt_git.models.outcomes import Log
 from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import World, code
-from tests.runtime.http_upstream import Upstream, upstream
+from tests.http_tools.upstream import Upstream, upstream
 
 CANARY = "sk-canary/+7f"
 MANIFEST = """\

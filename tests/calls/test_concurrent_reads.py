@@ -12,8 +12,8 @@ import pytest
 from covalt_git.calls.background import CallEvent, Cancel, Follower, Started
 from covalt_git.calls.replay import replay
 from covalt_git.json_values.json_schema import InvalidArgumentsError
+from covalt_git.models.outcomes import Log
 from covalt_git.names import new_id
-from covalt_git.runtime.jobs import Log
 from tests.calls.conftest import code
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from covalt_git.access.grants import GrantNeededError
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import World, make_world
-from tests.runtime.http_upstream import PNG, Upstream, answering, upstream
+from tests.http_tools.upstream import PNG, Upstream, answering, upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

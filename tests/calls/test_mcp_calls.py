@@ -22,9 +22,9 @@ from covalt_git.elicitation.requests import Inquiry, Respondent
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.grants.grants import grant_process, grant_server, revoke
 from covalt_git.hosts import BadHostError
+from covalt_git.http_tools.secret_lookup import SecretMissingError, UnfitSecretError
 from covalt_git.json_values.json_schema import InvalidArgumentsError
-from covalt_git.runtime.http_secrets import SecretMissingError, UnfitSecretError
-from covalt_git.runtime.jobs import Log, Progress
+from covalt_git.models.outcomes import Log, Progress
 from covalt_git.sources.refresh import find_source, refresh
 from covalt_git.toolsets.state_store import find_server, find_toolset
 from tests.calls.conftest import World, code, make_world

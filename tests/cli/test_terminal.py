@@ -12,8 +12,8 @@ import pytest
 from covalt_git.calls.background import Installing, Started
 from covalt_git.cli.terminal import progress_bar
 from covalt_git.cli.terminal.progress import following
+from covalt_git.models.outcomes import Log, Progress
 from covalt_git.project import Project
-from covalt_git.runtime.jobs import Log, Progress
 from tests.api_client import make_project
 from tests.command import REPOSITORY, Terminal, run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.http_upstream import upstream
+from tests.http_tools.upstream import upstream
 
 Cli = Callable[..., tuple[int, str]]
 MANIFEST = "toolsets/mine/toolset.yaml"

@@ -13,7 +13,7 @@ import yaml
 
 from covalt_git.hosts import Reach
 from covalt_git.http_client import HttpClient, HttpError, Part, Patience, Request, resolve
-from tests.runtime.http_upstream import Upstream, answering, upstream
+from tests.http_tools.upstream import Upstream, answering, upstream
 from tests.test_hosts import KEPT
 
 if TYPE_CHECKING:

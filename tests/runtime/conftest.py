@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.manifests.toolset_files import read_bundle_files
+from covalt_git.models.outcomes import Outcome
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.runtime import sandbox
-from covalt_git.runtime.python_tool import Job, Outcome, run
+from covalt_git.runtime.jobs import Job
+from covalt_git.runtime.python_tool import run
 from covalt_git.runtime.workers import Workers
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from covalt_git.models.outcomes import Log, Progress
 from covalt_git.runtime import sandbox
-from covalt_git.runtime.python_tool import Log, Progress
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
-    from covalt_git.runtime.python_tool import Outcome
+    from covalt_git.models.outcomes import Outcome
     from tests.runtime.conftest import Workshop
 
 LEVELS = [one.level for one in sandbox.levels() if one.here]

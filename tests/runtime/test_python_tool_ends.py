@@ -152,7 +152,8 @@ from pathlib import Path
 from covalt_git.manifests.toolset_files import read_bundle_files
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 from covalt_git.models.toolset_manifest import Limits
-from covalt_git.runtime.python_tool import Job, run
+from covalt_git.runtime.jobs import Job
+from covalt_git.runtime.python_tool import run
 
 toolset = Path({str(workshop.toolset)!r})
 files = read_bundle_files(toolset, "demo")

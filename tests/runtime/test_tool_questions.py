@@ -15,7 +15,7 @@ from covalt_git.models.elicitation import QuestionRecord
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.runtime.python_tool import Outcome
+    from covalt_git.models.outcomes import Outcome
     from tests.runtime.conftest import Workshop
 
 NAME = """

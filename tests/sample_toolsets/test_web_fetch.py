@@ -13,8 +13,8 @@ from covalt_git.calls.preconditions import check_arguments, check_runnable
 from covalt_git.credentials.values import SecretStore
 from covalt_git.hosts import Reach
 from covalt_git.http_client import Request
-from covalt_git.runtime.http_request import build
-from covalt_git.runtime.http_secrets import Lookup
+from covalt_git.http_tools.request import build
+from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from covalt_git.file_edits import uploads
+from covalt_git.http_tools.files import WorkspaceFiles
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.runtime.http_files import WorkspaceFiles
 from covalt_git.workspaces.folders import Folder
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from covalt_git.http_client import Request as HttpRequest
 from tests.calls.conftest import world
 from tests.calls.test_http_calls import call, check, declare
 from tests.http_client.test_client import client, failure, get
-from tests.runtime.http_upstream import Upstream, answering, upstream
+from tests.http_tools.upstream import Upstream, answering, upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

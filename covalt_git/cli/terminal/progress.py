@@ -10,7 +10,7 @@ from covalt_git.cli import elicitation
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.interrupt import cancelling
 from covalt_git.cli.terminal.progress_bar import bar
-from covalt_git.runtime.jobs import Log, Progress
+from covalt_git.models.outcomes import Log, Progress
 from covalt_git.runtime.python_tool import KEPT_OUTPUT
 
 if TYPE_CHECKING:

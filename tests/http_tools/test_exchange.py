@@ -13,21 +13,21 @@ import pytest
 from covalt_git.access.grants import Granted
 from covalt_git.credentials.values import SecretStore
 from covalt_git.hosts import Reach
+from covalt_git.http_tools.exchange import HttpJob, Surroundings, run
+from covalt_git.http_tools.files import WorkspaceFiles
+from covalt_git.http_tools.secret_lookup import Lookup, UnfitSecretError
+from covalt_git.models.outcomes import Log, Outcome
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import Annotations, HttpRequest, Limits
-from covalt_git.runtime.http_files import WorkspaceFiles
-from covalt_git.runtime.http_secrets import Lookup, UnfitSecretError
-from covalt_git.runtime.http_tool import HttpJob, Surroundings, run
-from covalt_git.runtime.jobs import Log, Outcome
 from covalt_git.templating.references import Reference, split
-from tests.runtime.http_upstream import PNG, Upstream, answering, upstream
+from tests.http_tools.upstream import PNG, Upstream, answering, upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from covalt_git.runtime.jobs import Progress
+    from covalt_git.models.outcomes import Progress
 
 SECRET = "hunter2-is-the-word"
 

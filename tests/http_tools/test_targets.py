@@ -18,12 +18,12 @@ from covalt_git.credentials.values import SecretStore
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
 from covalt_git.http_client import HttpClient, Patience, Request
+from covalt_git.http_tools.exchange import HttpJob, Surroundings, run
+from covalt_git.http_tools.files import WorkspaceFiles
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import HttpRequest, Limits
-from covalt_git.runtime.http_files import WorkspaceFiles
-from covalt_git.runtime.http_tool import HttpJob, Surroundings, run
-from tests.runtime.http_upstream import Upstream, upstream
+from tests.http_tools.upstream import Upstream, upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

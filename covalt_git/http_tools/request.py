@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 from covalt_git.errors import CovaltError
 from covalt_git.http_client import Part, Request
+from covalt_git.http_tools.templates import HEADER_VALUE, LEFT_OUT, Texts
 from covalt_git.models.http_placement import FILE_BEGINS, placement
 from covalt_git.models.toolset_manifest import HttpBody, HttpParameter
-from covalt_git.runtime.http_texts import HEADER_VALUE, LEFT_OUT, Texts
 from covalt_git.templating.url_templates import BadValueError, UrlTemplate, as_text, encoded_list
 
 if TYPE_CHECKING:

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Origin, origin_of
 from covalt_git.http_client import Answer, HttpClient, HttpError, Patience, Request, resolve
+from covalt_git.http_tools.answer import BadResultError, error_of, result_of
+from covalt_git.http_tools.request import BadRequestError, build
+from covalt_git.http_tools.retries import Retries, asked_to_wait
+from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
 from covalt_git.models.calls import CallError
+from covalt_git.models.outcomes import MIB, Log, Outcome, limit_error
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
-from covalt_git.runtime.http_answer import BadResultError, error_of, result_of
-from covalt_git.runtime.http_request import BadRequestError, build
-from covalt_git.runtime.http_retries import Retries, asked_to_wait
-from covalt_git.runtime.http_secrets import Lookup
-from covalt_git.runtime.jobs import MIB, Log, Outcome, limit_error
 
 if TYPE_CHECKING:
     import ssl
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from covalt_git.access.grants import Granted
     from covalt_git.credentials.values import SecretStore
     from covalt_git.http_client import Resolve
+    from covalt_git.http_tools.files import WorkspaceFiles
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.outcomes import Progress
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
-    from covalt_git.runtime.http_files import WorkspaceFiles
-    from covalt_git.runtime.jobs import Progress
 
 _MAX_SHOWN_URL = 500
 

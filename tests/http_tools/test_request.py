@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.http_client import Part, Request
+from covalt_git.http_tools.request import BadRequestError, build
 from covalt_git.models.toolset_manifest import HttpRequest
-from covalt_git.runtime.http_request import BadRequestError, build
 
 if TYPE_CHECKING:
     from covalt_git.templating.references import Reference

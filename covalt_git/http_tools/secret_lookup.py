@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.credentials.values import Mask
 from covalt_git.errors import CovaltError
-from covalt_git.runtime.http_texts import HEADER_VALUE
+from covalt_git.http_tools.templates import HEADER_VALUE
 
 if TYPE_CHECKING:
     from covalt_git.credentials.values import SecretStore

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.http_client import Answer
+from covalt_git.http_tools.answer import BadResultError, error_of, result_of
+from covalt_git.http_tools.files import file_name
 from covalt_git.json_values import canonical_json
 from covalt_git.paths import check_path
-from covalt_git.runtime.http_answer import BadResultError, error_of, result_of
-from covalt_git.runtime.http_files import file_name
 
 text = st.text(st.characters(min_codepoint=32, max_codepoint=255), max_size=60)
 media_types = text | st.sampled_from(

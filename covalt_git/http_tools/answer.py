@@ -12,9 +12,9 @@ import re
 from email.message import Message
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.http_tools.files import file_name
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import CallError
-from covalt_git.runtime.http_files import file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

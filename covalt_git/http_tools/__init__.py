@@ -1,0 +1,1 @@
+"""HTTP tools: requests that a manifest describes, sent by this process."""
