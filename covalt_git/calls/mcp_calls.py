@@ -18,7 +18,6 @@ from covalt_git.errors import CovaltError
 from covalt_git.http_tools.files import WorkspaceFiles
 from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.manifests.toolset_files import STATE_FOLDER
-from covalt_git.models.calls import CallError
 from covalt_git.models.elicitation import Question
 from covalt_git.models.outcomes import Outcome
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
@@ -122,8 +121,7 @@ def run(
     try:
         defined = _of_call(found, chat, root, command)
     except CovaltError as error:
-        told = CallError(code=error.code, message=error.message, hint=error.hint)
-        return Outcome("error", error=told)
+        return Outcome.failed(error)
 
     inquiries: list[Inquiry] = []
 

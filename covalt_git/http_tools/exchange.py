@@ -1,22 +1,23 @@
-"""Running an HTTP tool once: its request built, granted, sent, tried again, and its answer understood.
+"""One call of an HTTP tool: build the request, check grants, send it with retries, return the result.
 
-Nothing of a tool's own runs here: its manifest is data, and so is the answer.  Whatever leaves this
-module, the result, the error, the log and the file in the workspace, is without the secrets that
-were sent.
+The manifest is data, so no code of the toolset runs here.  Secrets that were sent are masked in the
+result, the error, the log and the saved file.
 """
 
 from __future__ import annotations
 
+import random
 import time
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Origin, origin_of
 from covalt_git.http_client import Answer, HttpClient, HttpError, Patience, Request, resolve
 from covalt_git.http_tools.answer import BadResultError, error_of, result_of
-from covalt_git.http_tools.request import BadRequestError, build
-from covalt_git.http_tools.retries import Retries, asked_to_wait
+from covalt_git.http_tools.request import BadRequestError, RequestBuilder
 from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
@@ -38,17 +39,22 @@ if TYPE_CHECKING:
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
 
+_REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
+"""Methods whose second request changes nothing more (RFC 9110, section 9.2.2)."""
+
+_TEMPORARY = frozenset({429, 502, 503, 504})
+_MAX_WAIT_S = 30.0
 _MAX_SHOWN_URL = 500
 
 
 @dataclass(frozen=True, slots=True)
 class HttpJob:
-    """Everything one run needs to know; ``limits`` has a value for time and output.
+    """One call of an HTTP tool.
 
     Attributes:
-        declared: the names of secrets that the toolset may ask for.
-        tell: is told what happens meanwhile, in the thread that waits for the run.
-        cancel: set by anybody, ends the run.
+        declared: the names of the secrets that the toolset declares.
+        tell: callback for progress and log messages, called in the thread that runs the job.
+        cancel: ends the run when it is set.
     """
 
     tool: Tool
@@ -64,7 +70,7 @@ class HttpJob:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a run takes from this machine: how names are resolved, whom it trusts, how it waits."""
+    """Name resolution, TLS trust and sleep of this machine."""
 
     resolve: Resolve = resolve
     trust: ssl.SSLContext | None = None
@@ -72,24 +78,23 @@ class Surroundings:
 
 
 def run(job: HttpJob, surroundings: Surroundings | None = None) -> Outcome:
-    """Run the job to its end, its limit or Ctrl-C."""
+    """Run the job until it ends, exceeds a limit or is interrupted."""
     exchange = _Exchange(job, surroundings or Surroundings())
     try:
         outcome = exchange.outcome()
     except KeyboardInterrupt:
-        outcome = Outcome("error", error=CallError(code="cancelled", message="a person stopped it"))
+        outcome = Outcome.failed(CallError(code="cancelled", message="a person stopped it"))
     except BadRequestError as error:
         outcome = Outcome("invalid_arguments", problems=((error.place, error.message),))
     except HttpError as error:
-        outcome = Outcome("error", error=exchange.call_error(error))
+        outcome = exchange.without_answer(error)
     except CovaltError as error:
-        failure = CallError(code=error.code, message=error.message, hint=error.hint)
-        outcome = Outcome("error", error=failure)
+        outcome = Outcome.failed(error)
     return exchange.masked(outcome)
 
 
 class _Exchange:
-    """One run: what was looked up for it, and its log."""
+    """One run with the secrets that it used and its log."""
 
     def __init__(self, job: HttpJob, surroundings: Surroundings) -> None:
         assert job.tool.http is not None
@@ -97,10 +102,9 @@ class _Exchange:
         self._http = job.tool.http
         self._lookup = Lookup(job.declared, job.secrets)
         self._log: list[str] = []
-        cancel = job.cancel
         self._patience = Patience(
             job.limits.timeout_s or DEFAULT_TIMEOUT_S,
-            cancelled=cancel.is_set if cancel is not None else lambda: False,
+            cancelled=job.cancel.is_set if job.cancel else lambda: False,
             sleep=surroundings.sleep,
         )
         self._client = HttpClient(
@@ -111,116 +115,124 @@ class _Exchange:
         )
 
     def outcome(self) -> Outcome:
-        """Send the request and return what came of it.
+        """Send the request and return its outcome.
 
         Raises:
-            CovaltError: what keeps it from being sent or answered.
+            CovaltError: if the request is not sent or not answered.
         """
-        job = self._job
-        request = build(
-            self._http,
-            job.args,
-            look_up=self._lookup.look_up,
-            in_header=self._lookup.in_header,
-            read_file=job.files.read,
-        )
+        job, lookup = self._job, self._lookup
+        parts = self._http, job.args, lookup.look_up, lookup.in_header, job.files.read
+        request = RequestBuilder(*parts).build()
         origin, _ = origin_of(request.url)
         job.granted.check_origin(origin)
         for name in sorted(self._lookup.used):
             job.granted.check_secret(name, origin)
         answer = self._answered(request, origin)
-        # Masked here already: what is cut short may end within a secret.
+        # Masked before it is shortened, which could cut a secret in two.
         masked = replace(answer, content=self._lookup.mask.content(answer.content))
         error = error_of(masked, origin.shown_host)
         if error is not None:
-            return Outcome("error", error=error.model_copy(update={"hint": self._hint(answer)}))
-        if self._http.method == "HEAD":
-            return self._checked(answer.headers)
+            return Outcome.failed(error.model_copy(update={"hint": self._hint(answer)}))
+        is_head = self._http.method == "HEAD"
         try:
-            result = result_of(answer, self._save)
+            result = answer.headers if is_head else result_of(answer, self._save)
+            self._check_schema(result)
         except BadResultError as bad:
-            return Outcome("error", error=CallError(code="bad_result", message=str(bad)))
-        return self._checked(result)
+            return Outcome.failed(CallError(code="bad_result", message=str(bad)))
+        return Outcome("success", result)
 
-    def call_error(self, error: HttpError) -> CallError:
-        """Return why there was no answer, as the call's error; a limit is told as that limit."""
+    def without_answer(self, error: HttpError) -> Outcome:
+        """Return the outcome of a request without an answer; exceeded limits have their own errors."""
         if error.code == "timed_out" and not self._patience.left:
-            return limit_error("limit_time", self._job.limits)
+            return Outcome.failed(limit_error("limit_time", self._job.limits))
         if error.code == "output_too_large":
-            limit = limit_error("limit_output", self._job.limits)
-            return limit.model_copy(
-                update={"message": error.message, "hint": "ask for less, or raise limits.output_mb"}
-            )
-        return CallError(code=error.code, message=error.message, hint=error.hint)
+            hint = "ask for less, or raise limits.output_mb"
+            return Outcome.failed(CallError(code="limit_output", message=error.message, hint=hint))
+        return Outcome.failed(error)
 
     def masked(self, outcome: Outcome) -> Outcome:
-        """Return an outcome without the secrets that were used for it, and with the log."""
-        mask = self._lookup.mask
-        error = outcome.error
+        """Return an outcome with its log, and with the used secrets masked."""
+        mask, error = self._lookup.mask, outcome.error
         if error is not None:
             update = {"message": mask.text(error.message), "hint": mask.text(error.hint)}
             error = error.model_copy(update=update)
-        return replace(
-            outcome,
-            result=mask.value(outcome.result),
-            error=error,
-            output=mask.text("".join(f"{line}\n" for line in self._log)),
-        )
+        log = mask.text("".join(f"{line}\n" for line in self._log))
+        return replace(outcome, result=mask.value(outcome.result), error=error, output=log)
 
     def _answered(self, request: Request, origin: Origin) -> Answer:
-        """Send a request, again where that may help, and return its last answer."""
-        retries = Retries.of(self._job.tool)
-        tried = 0
-        while True:
+        """Send a request with retries, and return the last answer."""
+        tried = 1
+        while (wait := self._wait_after(result := self._sent(request), tried)) is not None:
+            self._log_line(f"trying again in {wait:.1f} s")
+            self._patience.pause(wait, origin.shown_host)
             tried += 1
-            started = time.monotonic()
-            try:
-                answer = self._client.send(request, self._patience)
-            except HttpError as error:
-                self._note(request, error.message, started)
-                wait = retries.after_error(error, tried)
-                if wait is None or wait >= self._patience.left:
-                    raise
-            else:
-                size = len(answer.content)
-                redirected = f", {answer.redirects} redirects" if answer.redirects else ""
-                self._note(request, f"{answer.status}, {size} bytes{redirected}", started)
-                wait = retries.after_answer(answer, tried)
-                if wait is None or wait >= self._patience.left:
-                    return answer
-            self._say(f"trying again in {wait:.1f} s")
-            self._patience.pause(wait, f"{origin.shown_host}")
+        if isinstance(result, HttpError):
+            raise result
+        return result
+
+    def _sent(self, request: Request) -> Answer | HttpError:
+        """Send a request once and log how it ended."""
+        started = time.monotonic()
+        result: Answer | HttpError
+        try:
+            result = self._client.send(request, self._patience)
+            note = f"{result.status}, {len(result.content)} bytes"
+            note += f", {result.redirects} redirects" if result.redirects else ""
+        except HttpError as error:
+            result, note = error, error.message
+        url = self._lookup.mask.text(request.url)
+        url = url if len(url) <= _MAX_SHOWN_URL else f"{url[:_MAX_SHOWN_URL]}..."
+        milliseconds = (time.monotonic() - started) * 1000
+        self._log_line(f"{request.method} {url}: {note}, {milliseconds:.0f} ms")
+        return result
+
+    def _wait_after(self, result: Answer | HttpError, tried: int) -> float | None:
+        """Return the seconds before the next try, or None for no more tries."""
+        idempotent = self._job.tool.annotations.idempotent is True
+        repeatable = idempotent or self._http.method in _REPEATABLE
+        requested = None
+        if isinstance(result, HttpError):
+            again = result.passing and (repeatable or not result.sent)
+        else:
+            again, requested = result.status in _TEMPORARY and repeatable, _retry_after(result)
+        # It doubles with each try, and is shortened by chance to spread the retries of many clients.
+        back_off = min(_MAX_WAIT_S, 2.0 ** (tried - 2)) * random.uniform(0.5, 1.0)  # noqa: S311
+        wait = back_off if requested is None else requested
+        is_last = tried > self._http.retries or not again or wait >= self._patience.left
+        return None if is_last else wait
 
     def _save(self, name: str, content: bytes) -> str:
         mask = self._lookup.mask
         return self._job.files.save(mask.text(name).replace("*", "_"), mask.content(content))
 
-    def _note(self, request: Request, what: str, started: float) -> None:
-        milliseconds = (time.monotonic() - started) * 1000
-        url = self._lookup.mask.text(request.url)
-        if len(url) > _MAX_SHOWN_URL:
-            url = f"{url[:_MAX_SHOWN_URL]}..."
-        self._say(f"{request.method} {url}: {what}, {milliseconds:.0f} ms")
-
-    def _say(self, line: str) -> None:
+    def _log_line(self, line: str) -> None:
         self._log.append(line)
         if self._job.tell is not None:
             self._job.tell(Log("info", self._lookup.mask.text(line)))
 
     def _hint(self, answer: Answer) -> str:
-        """Return what may help after a refusal."""
-        wait = asked_to_wait(answer)
-        if wait:
+        """Return a hint for an answer with an error."""
+        if wait := _retry_after(answer):
             return f"it asks to wait {wait:.0f} s"
         if answer.status in {401, 403} and self._lookup.used:
             return f"check the value of {', '.join(sorted(self._lookup.used))}"
         return ""
 
-    def _checked(self, result: Any) -> Outcome:
+    def _check_schema(self, result: Any) -> None:
         schema = self._job.tool.output_schema
-        found = json_schema.value_problems(schema, result) if schema is not None else []
-        if not found:
-            return Outcome("success", result)
-        said = "; ".join(f"{json_path(loc)}: {why}" for loc, why in found[:5])
-        message = f"the answer is not what output_schema says: {said}"
-        return Outcome("error", error=CallError(code="bad_result", message=message))
+        if found := json_schema.value_problems(schema, result) if schema is not None else []:
+            said = "; ".join(f"{json_path(loc)}: {why}" for loc, why in found[:5])
+            raise BadResultError(f"the answer is not what output_schema says: {said}")
+
+
+def _retry_after(answer: Answer) -> float | None:
+    """Return the seconds of ``Retry-After`` (RFC 9110, section 10.2.3), which may be a date."""
+    text = answer.headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        until: datetime = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    until = until if until.tzinfo else until.replace(tzinfo=UTC)
+    return max(0.0, (until - datetime.now(UTC)).total_seconds())

@@ -1,4 +1,4 @@
-"""Files of the workspace that HTTP tools send and receive; no link is ever followed."""
+"""Workspace files that HTTP tools send and receive; links are never followed."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ if TYPE_CHECKING:
 
 _NOT_PORTABLE = re.compile(r'[<>:"|?*\x00-\x1f\x7f-\x9f\u2028\u2029]')
 _MAX_NAME = 120
-_FALLBACK = "download"
 
 
 class NoSuchFileError(CovaltError):
-    """The workspace has no such file, or it cannot be sent."""
+    """A file that the workspace does not have, or that cannot be sent."""
 
     code = "no_such_file"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceFiles:
-    """The workspace of a chat while its lock is held."""
+    """Workspace of a chat while its lock is held."""
 
     folder: Path
     config: WorkspaceConfig
@@ -51,14 +50,15 @@ class WorkspaceFiles:
         """
         verdict = check_path(path)
         if verdict.kind == "refused":
-            raise NoSuchFileError(f"{path[:200]!r} is no file of the workspace: {verdict.reason}")
-        most = self.config.max_file_mb << 20
+            shown = repr(path[:200])
+            raise NoSuchFileError(f"{shown} is not a path of the workspace: {verdict.reason}")
+        found = None
         try:
             with Folder.opened(self.folder) as root, root.parent_of(path) as (parent, name):
                 status = os.lstat(name, dir_fd=parent)
-                if not stat.S_ISREG(status.st_mode):
-                    raise NoSuchFileError(f"{path!r} is not a regular file")
-                found = read_entry(parent, name, status, most=most)
+                if stat.S_ISREG(status.st_mode):
+                    most = self.config.max_file_mb << 20
+                    found = read_entry(parent, name, status, most=most)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             if error.errno == errno.EFBIG:
@@ -69,41 +69,33 @@ class WorkspaceFiles:
         return found[1]
 
     def save(self, name: str, content: bytes) -> str:
-        """Put bytes at the top of the workspace and return the path they got.
+        """Write a file into the workspace's top folder and return its path.
 
-        A name that is taken gets a number, unless the content is the same.
+        If the name exists already with other content, the file gets a number.
 
         Raises:
-            CovaltError: when the workspace cannot hold them.
+            CovaltError: if the workspace cannot hold it.
         """
         with Folder.opened(self.folder) as root:
-            wanted = uploads.Upload(name, content)
-            placing = uploads.place(root, [wanted], "", self.config, self.object_format)
+            wanted = [uploads.Upload(name, content)]
+            placing = uploads.place(root, wanted, "", self.config, self.object_format)
             for path in placing.fresh:
                 create(path, FILE, content, parent=root.handle)
             return placing.placed[0].path
 
 
 def file_name(disposition: str, url: str, media_type: str) -> str:
-    """Return the name that an answer's file gets: what its sender says, made harmless, else its URL's."""
-    for said in (_of_disposition(disposition), _of_url(url)):
-        name = _harmless(said)
-        if name:
-            return name if "." in name else name + _ending(media_type)
-    return _FALLBACK + _ending(media_type)
-
-
-def _of_disposition(disposition: str) -> str:
+    """Return a safe name for an answer's file: from its header, else from its URL."""
     message = Message()
     message["Content-Disposition"] = disposition
     try:
-        return message.get_filename() or ""
-    except (LookupError, ValueError):  # a charset that nobody knows
-        return ""
-
-
-def _of_url(url: str) -> str:
-    return unquote(url.partition("?")[0].partition("://")[2].partition("/")[2].rpartition("/")[2])
+        declared = message.get_filename() or ""
+    except (LookupError, ValueError):  # an unknown charset
+        declared = ""
+    path = url.partition("?")[0].partition("://")[2].partition("/")[2]
+    ending = mimetypes.guess_extension(media_type) or ".bin"
+    name = _harmless(declared) or _harmless(unquote(path.rpartition("/")[2])) or "download"
+    return name if "." in name else name + ending
 
 
 def _harmless(name: str) -> str:
@@ -113,7 +105,3 @@ def _harmless(name: str) -> str:
     if len(plain) > _MAX_NAME:
         plain = (stem or plain)[: _MAX_NAME - len(ending) - 1] + dot + ending[:_MAX_NAME]
     return plain if check_element(plain).kind == "good" else ""
-
-
-def _ending(media_type: str) -> str:
-    return mimetypes.guess_extension(media_type) or ".bin"

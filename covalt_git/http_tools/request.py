@@ -1,7 +1,7 @@
-"""The request that a call of an HTTP tool sends: its manifest's ``http`` with arguments and secrets in.
+"""Request of an HTTP tool: the ``http`` of its manifest with arguments and secrets inserted.
 
-Pure, but for the workspace files that a body takes, which are read by whoever asks for the request.
-Everything is encoded for the place where it stands; what a place cannot hold is refused.
+Each value is encoded for the part of the request that it is in.  A value that this part cannot carry is
+rejected.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from urllib.parse import quote
 
 from covalt_git.errors import CovaltError
 from covalt_git.http_client import Part, Request
-from covalt_git.http_tools.templates import HEADER_VALUE, LEFT_OUT, Texts
+from covalt_git.http_tools.secret_lookup import HEADER_VALUE
 from covalt_git.models.http_placement import FILE_BEGINS, placement
-from covalt_git.models.toolset_manifest import HttpBody, HttpParameter
+from covalt_git.models.toolset_manifest import HttpBody
+from covalt_git.templating import expressions
+from covalt_git.templating.expressions import Expression, Values
+from covalt_git.templating.references import Reference, split
 from covalt_git.templating.url_templates import BadValueError, UrlTemplate, as_text, encoded_list
 
 if TYPE_CHECKING:
@@ -24,19 +27,28 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.toolset_manifest import HttpRequest
-    from covalt_git.templating.references import Reference
+
+    LookUp = Callable[[Reference], str | None]
 
 Pair = tuple[str, list[str]]
-"""A name and its value, in the pieces that commas stand between."""
+"""A name and its value; the items of a list are separate, so that the commas between them stay."""
+
+_OMITTED = object()
+"""Value of an entry that the request does not have."""
 
 _COOKIE_SAFE = "!#$&'()*+-./:<=>?@[]^_`{|}~"
-"""What a cookie's value may hold as it is (RFC 6265, section 4.1.1); quote() keeps letters and digits."""
+"""Characters of a cookie's value that need no encoding (RFC 6265, section 4.1.1), beside letters and digits."""
 
-_UNKNOWN_TYPE = "application/octet-stream"
+_TEXT = "text/plain; charset=utf-8"
+_JSON = "application/json"
+_FORM = "application/x-www-form-urlencoded"
+
+
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class BadRequestError(CovaltError):
-    """Arguments that no request can carry where the manifest puts them; ``argument`` may be unknown."""
+    """Arguments that the request cannot carry; ``argument`` is empty if it is not known which."""
 
     code = "invalid_arguments"
 
@@ -46,237 +58,212 @@ class BadRequestError(CovaltError):
 
 
 @dataclass(slots=True)
-class _Body:
-    """What the body is made of, as arguments and the manifest fill it."""
+class RequestBuilder:
+    """Request of one call while arguments and the manifest fill its parts.
 
+    ``look_up`` and, for headers, ``in_header`` return the value of a reference, or None to omit its entry.
+    """
+
+    http: HttpRequest
+    args: JsonObject
+    look_up: LookUp
+    in_header: LookUp
+    read_file: Callable[[str], bytes]
+    query: list[Pair] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    cookies: dict[str, str] = field(default_factory=dict)
     values: JsonObject = field(default_factory=dict)
-    pairs: list[Pair] = field(default_factory=list)
+    form: list[Pair] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     content: bytes = b""
     media_type: str = ""
 
+    def build(self) -> Request:
+        """Return the request.
 
-def build(
-    http: HttpRequest,
-    args: JsonObject,
-    *,
-    look_up: Callable[[Reference], str | None],
-    in_header: Callable[[Reference], str | None],
-    read_file: Callable[[str], bytes],
-) -> Request:
-    """Return the request of one call.
+        Raises:
+            BadRequestError: if the request cannot carry an argument.
+            BadTemplateError: if the reference at the beginning of the URL is not the base of a URL.
+            CovaltError: errors of ``look_up``, ``in_header`` and ``read_file``.
+        """
+        http = self.http
+        # The URL first: errors about the destination are reported before any file is read.
+        template = UrlTemplate.parse(http.url)
+        url = self._url(template)
+        self.query += _pairs(self._fill(http.query))
+        self.headers |= _texts(self._fill(http.headers, self.in_header))
+        self.cookies |= _texts(self._fill(http.cookies))
+        placed = placement(http)
+        for name, value in self.args.items():
+            if name in http.parameters or name not in placed.named:
+                self._place(placed.place_of(name), name, value)
+        if isinstance(http.body, HttpBody):
+            self._write(http.body)
+        elif self.values:
+            self._set(_json(self.values), _JSON)
+        elif self.form:
+            self._set(_encoded(self.form), _FORM)
+        if self.query:
+            url += ("&" if "?" in url else "?") + _encoded(self.query)
+        headers, parts = tuple(self._headers()), tuple(self.parts)
+        within = template.folder(self.look_up)
+        return Request(http.method, url, headers, self.content, parts, within=within)
 
-    ``look_up`` returns what a reference stands for, or None where it has nothing to say, and
-    ``in_header`` the same of one in a header; ``read_file`` the bytes of a workspace file.
+    def _fill(self, template: Any, look_up: LookUp | None = None) -> Any:
+        """Return a template with its references and ``$args`` expressions replaced, or ``_OMITTED``.
 
-    Raises:
-        BadRequestError: when an argument has no place where it should go.
-        BadTemplateError: when what the address begins with, a reference, stands for none.
-        CovaltError: what ``look_up``, ``in_header`` and ``read_file`` raise.
-    """
-    texts = Texts(args, look_up)
-    placed = placement(http)
-    # The address first: its refusals are about where this leads, and come before any file is read.
-    template = UrlTemplate.parse(http.url)
-    url = _url(template, http, args, look_up)
-    query = list(_written_pairs(texts.value(http.query)))
-    headers = _texts_of(Texts(args, in_header).value(http.headers))
-    cookies = _texts_of(texts.value(http.cookies))
-    body = _Body()
-    for name, value in args.items():
-        if name in placed.named and name not in http.parameters:
-            continue
-        parameter = http.parameters.get(name)
-        where = placed.place_of(name)
-        if where is None or where == "path" or value is None:
-            if where == "body" and value is None and http.body == "json":
-                body.values[_wire_name(name, parameter)] = None
-            continue
-        wire = _wire_name(name, parameter)
-        style = parameter.style if parameter else None
-        if where == "query":
-            query += _pairs(wire, value, style)
-        elif where == "header":
-            headers[wire] = _joined(value, style)
-        elif where == "cookie":
-            cookies[wire] = _joined(value, style)
-        elif parameter is not None and parameter.file:
-            body.parts += [_file_part(wire, path, read_file) for path in _paths(name, value)]
-        else:
-            _take(body, http, wire, value, style)
-    _fill(body, http, texts, read_file)
-    if query:
-        url += ("&" if "?" in url else "?") + _encoded(query)
-    return Request(
-        http.method,
-        url,
-        tuple(_headers(headers, cookies, body)),
-        body.content,
-        tuple(body.parts),
-        within=template.folder(look_up),
-    )
-
-
-def _url(
-    template: UrlTemplate,
-    http: HttpRequest,
-    args: JsonObject,
-    look_up: Callable[[Reference], str | None],
-) -> str:
-    values, given_as = dict(args), dict[str, str]()
-    for name, parameter in http.parameters.items():
-        if parameter.location == "path" and parameter.name is not None:
-            values[parameter.name] = args.get(name)
-            given_as[parameter.name] = name
-    try:
-        return template.expand(values, look_up)
-    except BadValueError as error:
-        argument = given_as.get(error.name, error.name)
-        raise BadRequestError(error.why, argument=argument) from None
-
-
-def _take(body: _Body, http: HttpRequest, wire: str, value: Any, style: str | None) -> None:
-    """Put an argument that the manifest says nothing else about into the body."""
-    if http.body == "json":
-        body.values[wire] = value
-    elif http.body == "form":
-        body.pairs += _pairs(wire, value, style)
-    elif http.body == "multipart":
-        body.parts += [_part(pair) for pair in _pairs(wire, value, style)]
-    elif http.body == "text" and not body.content:
-        body.content = as_text(value).encode()
-        body.media_type = "text/plain; charset=utf-8"
-    else:
-        raise BadRequestError("has no place in a body that is one text", argument=wire)
-
-
-def _fill(
-    body: _Body,
-    http: HttpRequest,
-    texts: Texts,
-    read_file: Callable[[str], bytes],
-) -> None:
-    """Give the body its bytes: of the collected arguments, or as the manifest writes it out."""
-    written = http.body
-    if isinstance(written, HttpBody):
-        _write(body, written, texts, read_file)
-        return
-    if body.values:
-        body.content = _as_json(body.values)
-        body.media_type = "application/json"
-    elif body.pairs:
-        body.content = _encoded(body.pairs).encode()
-        body.media_type = "application/x-www-form-urlencoded"
-
-
-def _write(body: _Body, written: HttpBody, texts: Texts, read_file: Callable[[str], bytes]) -> None:
-    if written.form is not None:
-        body.content = _encoded(_written_pairs(texts.value(written.form))).encode()
-        body.media_type = "application/x-www-form-urlencoded"
-    elif written.multipart is not None:
-        for name, template in written.multipart.items():
-            if isinstance(template, str) and template.startswith(FILE_BEGINS):
-                value = texts.value(template.removeprefix(FILE_BEGINS))
-                paths = [] if value is LEFT_OUT else _paths(name, value)
-                body.parts += [_file_part(name, path, read_file) for path in paths]
+        One pass: inserted values are never searched for references, so an argument cannot request a secret.
+        An entry is omitted if it names an argument that is missing, or a reference with an empty default.
+        A single expression keeps its type.
+        """
+        if isinstance(template, dict):
+            filled = {key: self._fill(inner, look_up) for key, inner in template.items()}
+            return {key: value for key, value in filled.items() if value is not _OMITTED}
+        if isinstance(template, list | tuple):
+            items = [self._fill(inner, look_up) for inner in template]
+            return [value for value in items if value is not _OMITTED]
+        if not isinstance(template, str):
+            return template
+        values = list[Any]()
+        for piece in split(template):
+            if isinstance(piece, Reference):
+                found = (look_up or self.look_up)(piece)
+                values.append(_OMITTED if found is None else found)
             else:
-                filled = texts.value({name: template})
-                body.parts += [_part(pair) for pair in _written_pairs(filled)]
-    elif written.text is not None:
-        value = texts.value(written.text)
-        body.content = b"" if value is LEFT_OUT else as_text(value).encode()
-        body.media_type = "text/plain; charset=utf-8"
-    elif written.file is not None:
-        value = texts.value(written.file.removeprefix(FILE_BEGINS))
-        for path in [] if value is LEFT_OUT else _paths("file", value):
-            body.content = read_file(path)
-            body.media_type = mimetypes.guess_type(path)[0] or _UNKNOWN_TYPE
-    else:
-        value = texts.value(written.json_value)
-        if value is not LEFT_OUT:
-            body.content = _as_json(value)
-            body.media_type = "application/json"
+                values += [self._value(part) for part in expressions.split(piece)]
+        if any(value is _OMITTED for value in values):
+            return _OMITTED
+        return values[0] if len(values) == 1 else "".join(map(as_text, values))
+
+    def _value(self, piece: str | Expression) -> Any:
+        if isinstance(piece, str):
+            return piece
+        value, unresolved = expressions.interpolate(piece.text, Values(self.args, None, ""))
+        return _OMITTED if unresolved else value
+
+    def _url(self, template: UrlTemplate) -> str:
+        renamed = {
+            parameter.name: name
+            for name, parameter in self.http.parameters.items()
+            if parameter.location == "path" and parameter.name is not None
+        }
+        values = self.args | {wire: self.args.get(name) for wire, name in renamed.items()}
+        try:
+            return template.expand(values, self.look_up)
+        except BadValueError as error:
+            argument = renamed.get(error.name, error.name)
+            raise BadRequestError(error.why, argument=argument) from None
+
+    def _place(self, where: str | None, name: str, value: Any) -> None:
+        """Put an argument where it belongs; arguments of the path are in the URL already."""
+        parameter = self.http.parameters.get(name)
+        wire = (parameter.name if parameter else None) or name
+        style = parameter.style if parameter else None
+        if value is None:
+            if where == "body" and self.http.body == "json":
+                self.values[wire] = None
+        elif where == "query":
+            self.query += _pairs({wire: value}, style)
+        elif where in {"header", "cookie"}:
+            texts = self.headers if where == "header" else self.cookies
+            texts[wire] = ",".join(_items(value, style))
+        elif where == "body" and parameter is not None and parameter.file:
+            self._attach(wire, value, argument=name)
+        elif where == "body":
+            self._add_to_body(wire, value, style)
+
+    def _add_to_body(self, wire: str, value: Any, style: str | None) -> None:
+        body = self.http.body
+        if body == "json":
+            self.values[wire] = value
+        elif body == "form":
+            self.form += _pairs({wire: value}, style)
+        elif body == "multipart":
+            self._add_parts({wire: value}, style)
+        elif body == "text" and not self.content:
+            self._set(as_text(value), _TEXT)
+        else:
+            raise BadRequestError("has no place in a body that is one text", argument=wire)
+
+    def _write(self, body: HttpBody) -> None:
+        """Fill the body that the manifest writes out."""
+        if body.form is not None:
+            self._set(_encoded(_pairs(self._fill(body.form))), _FORM)
+        elif body.multipart is not None:
+            for name, template in body.multipart.items():
+                if isinstance(template, str) and template.startswith(FILE_BEGINS):
+                    self._attach(name, self._fill(template.removeprefix(FILE_BEGINS)))
+                else:
+                    self._add_parts(self._fill({name: template}))
+        elif body.text is not None:
+            value = self._fill(body.text)
+            self._set("" if value is _OMITTED else as_text(value), _TEXT)
+        elif body.file is not None:
+            for path in _paths("file", self._fill(body.file.removeprefix(FILE_BEGINS))):
+                self.content, self.media_type = self.read_file(path), _media_type(path)
+        elif (value := self._fill(body.json_value)) is not _OMITTED:
+            self._set(_json(value), _JSON)
+
+    def _add_parts(self, values: JsonObject, style: str | None = None) -> None:
+        pairs = _pairs(values, style)
+        self.parts += [Part(name, ",".join(items).encode()) for name, items in pairs]
+
+    def _attach(self, wire: str, value: Any, *, argument: str = "") -> None:
+        for path in _paths(argument or wire, value):
+            name = path.rpartition("/")[2]
+            self.parts.append(Part(wire, self.read_file(path), name, _media_type(path)))
+
+    def _set(self, text: str, media_type: str) -> None:
+        self.content, self.media_type = text.encode(), media_type
+
+    def _headers(self) -> Iterator[tuple[str, str]]:
+        if self.media_type and "content-type" not in map(str.lower, self.headers):
+            yield "Content-Type", self.media_type
+        for name, value in self.headers.items():
+            if self.parts and name.lower() == "content-type":
+                continue  # it has the boundary of the parts, which the client chooses
+            if not HEADER_VALUE.fullmatch(value.strip(" \t")):
+                what = "a line break or a letter that headers cannot carry"
+                raise BadRequestError(f"the header {name!r} would hold {what}")
+            yield name, value.strip(" \t")
+        if self.cookies:
+            encoded = {name: quote(text, safe=_COOKIE_SAFE) for name, text in self.cookies.items()}
+            yield "Cookie", "; ".join(f"{name}={text}" for name, text in encoded.items())
 
 
-def _headers(
-    headers: dict[str, str], cookies: dict[str, str], body: _Body
-) -> Iterator[tuple[str, str]]:
-    names = {name.lower() for name in headers}
-    if body.media_type and "content-type" not in names:
-        yield "Content-Type", body.media_type
-    for name, value in headers.items():
-        if body.parts and name.lower() == "content-type":
-            continue  # it tells where the parts begin, which only they know
-        if not HEADER_VALUE.fullmatch(value.strip(" \t")):
-            raise BadRequestError(
-                f"the header {name!r} would hold a line break or a letter that headers cannot carry"
-            )
-        yield name, value.strip(" \t")
-    if cookies:
-        pairs = (f"{name}={quote(value, safe=_COOKIE_SAFE)}" for name, value in cookies.items())
-        yield "Cookie", "; ".join(pairs)
+def _pairs(values: JsonObject, style: str | None = None) -> Iterator[Pair]:
+    """Yield values of a query or form: a list repeated, an object as JSON, except as ``style`` says."""
+    for name, value in values.items():
+        if isinstance(value, dict) and style == "deep":
+            yield from _pairs({f"{name}[{key}]": inner for key, inner in value.items()}, style)
+        elif isinstance(value, list) and style not in {"comma", "json"}:
+            for item in value:
+                yield from _pairs({name: item}, style)
+        elif value is not None:
+            yield name, _items(value, style)
 
 
-def _pairs(name: str, value: Any, style: str | None) -> Iterator[Pair]:
-    """Yield a value of a query or form: a list repeated, an object as JSON, unless ``style`` says else."""
-    if value is None:
-        return
-    if isinstance(value, dict) and style == "deep":
-        for key, inner in value.items():
-            yield from _pairs(f"{name}[{key}]", inner, style)
-    elif isinstance(value, list) and style not in {"comma", "json"}:
-        for item in value:
-            yield from _pairs(name, item, style)
-    else:
-        yield name, _pieces(value, style)
-
-
-def _pieces(value: Any, style: str | None) -> list[str]:
-    """Return the items of a list; any other value is one piece, and so is a list as JSON."""
-    if isinstance(value, list) and style != "json":
-        return [as_text(item) for item in value]
-    return [as_text(value)]
-
-
-def _joined(value: Any, style: str | None) -> str:
-    """Return a value where there is room for one text."""
-    return ",".join(_pieces(value, style))
+def _items(value: Any, style: str | None = None) -> list[str]:
+    """Return the items of a list; any other value is one item, and so is a list as JSON."""
+    is_list = isinstance(value, list) and style != "json"
+    return [as_text(item) for item in (value if is_list else [value])]
 
 
 def _encoded(pairs: Iterable[Pair]) -> str:
-    """Return a query or form; its commas stand between items, one within an item is encoded."""
+    """Return a query or form; commas separate items, a comma within an item is encoded."""
     return "&".join(f"{quote(name, safe='')}={encoded_list(value)}" for name, value in pairs)
 
 
-def _part(pair: Pair) -> Part:
-    name, value = pair
-    return Part(name, ",".join(value).encode())
-
-
-def _written_pairs(values: JsonObject) -> Iterator[Pair]:
-    for name, value in values.items():
-        yield from _pairs(name, value, None)
-
-
-def _texts_of(values: JsonObject) -> dict[str, str]:
-    return {name: _joined(value, None) for name, value in values.items() if value is not None}
-
-
-def _wire_name(name: str, parameter: HttpParameter | None) -> str:
-    return name if parameter is None or parameter.name is None else parameter.name
+def _texts(values: JsonObject) -> dict[str, str]:
+    return {name: ",".join(items) for name, items in _pairs(values, "comma")}
 
 
 def _paths(name: str, value: Any) -> Iterable[str]:
-    paths = value if isinstance(value, list) else [value]
+    paths = [] if value is _OMITTED else value if isinstance(value, list) else [value]
     if not all(isinstance(path, str) for path in paths):
         raise BadRequestError("is not the path of a file", argument=name)
     return [path.removeprefix("workspace:") for path in paths]
 
 
-def _file_part(name: str, path: str, read_file: Callable[[str], bytes]) -> Part:
-    media_type = mimetypes.guess_type(path)[0] or _UNKNOWN_TYPE
-    return Part(name, read_file(path), path.rpartition("/")[2], media_type)
-
-
-def _as_json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+def _media_type(path: str) -> str:
+    return mimetypes.guess_type(path)[0] or "application/octet-stream"

@@ -1,6 +1,6 @@
-"""The references of one request, looked up late: only declared names, and each one remembered.
+"""Lookup of the references of one request: declared secrets only, each use recorded.
 
-A value that cannot be sent is told by its name; what it is stands in no message.
+Errors name the reference and never contain its value.
 """
 
 from __future__ import annotations
@@ -11,43 +11,44 @@ from typing import TYPE_CHECKING
 
 from covalt_git.credentials.values import Mask
 from covalt_git.errors import CovaltError
-from covalt_git.http_tools.templates import HEADER_VALUE
 
 if TYPE_CHECKING:
     from covalt_git.credentials.values import SecretStore
     from covalt_git.templating.references import Reference
 
+HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
+"""Characters that every server accepts in a header."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class SecretMissingError(CovaltError):
-    """A request needs a value that nobody set, or that its toolset never declared."""
+    """A request needs a secret that is not set, or that its toolset does not declare."""
 
     code = "secret_missing"
 
 
 class UnfitSecretError(CovaltError):
-    """The value of a secret cannot be sent where a request has it: whoever set it sets it again."""
+    """The value of a secret cannot be sent in its part of the request."""
 
     code = "secret_unfit"
 
 
 @dataclass(slots=True)
 class Lookup:
-    """Looks references up for one call; ``used`` are the values that it gave away, by name."""
+    """Values of the references of one call; ``used`` holds the values that were returned, by name."""
 
     declared: frozenset[str]
     store: SecretStore
     used: dict[str, str] = field(default_factory=dict, repr=False)
 
     def look_up(self, reference: Reference) -> str | None:
-        """Return what a reference stands for; None where its default says that nothing does.
+        """Return the value of a reference; None if it is not set and its default is empty.
 
         Raises:
-            SecretMissingError: when nothing is set and there is no default, or it is not declared.
-            UnfitSecretError: when what is set is no text.
-            SecretsFileError: when the file of secrets cannot be used.
+            SecretMissingError: if it is not declared, or not set and without a default.
+            UnfitSecretError: if the value is not text.
+            SecretsFileError: if the file of secrets cannot be used.
         """
         name = reference.name
         if name not in self.declared:
@@ -63,36 +64,37 @@ class Lookup:
             return value
         if reference.default is None:
             where = f", or add it to {self.store.file}" if self.store.file else ""
-            raise SecretMissingError(
-                f"{name!r} is not set", hint=f"export {name}=...{where} as {name}=..."
-            )
+            hint = f"export {name}=...{where} as {name}=..."
+            raise SecretMissingError(f"{name!r} is not set", hint=hint)
         return reference.default or None
 
     def in_header(self, reference: Reference) -> str | None:
-        """Return what a reference in a header stands for.
+        """Return the value of a reference in a header.
 
         Raises:
-            UnfitSecretError: when no header can carry it; and as :meth:`look_up`.
+            UnfitSecretError: if a header cannot carry it, and as :meth:`look_up`.
         """
         value = self.look_up(reference)
         if reference.name not in self.used or HEADER_VALUE.fullmatch(value or ""):
             return value
-        what = "a letter that is not ASCII"
-        if _CONTROL.search(value or ""):
-            what = "a line break or another control character"
+        is_control = _CONTROL.search(value or "")
+        what = (
+            "a line break or another control character"
+            if is_control
+            else "a letter that is not ASCII"
+        )
         raise self._unfit(reference, f"cannot be sent in a header, for it holds {what}")
 
     def _unfit(self, reference: Reference, why: str) -> UnfitSecretError:
-        name, file = reference.name, self.store.file
+        name = reference.name
         source = "environment" if reference.place == "env" else self.store.source(name)
-        again = f"covalt-git secret check {name}"  # which asks the command
-        if source == "environment":
-            again = f"set it again: export {name}=..."
-        elif source == "file":
-            again = f"set it again in {file}: {name}=..."
-        return UnfitSecretError(f"the secret {name!r} {why}", hint=again)
+        hint = {
+            "environment": f"set it again: export {name}=...",
+            "file": f"set it again in {self.store.file}: {name}=...",
+        }.get(source or "", f"covalt-git secret check {name}")  # which runs the secret command
+        return UnfitSecretError(f"the secret {name!r} {why}", hint=hint)
 
     @property
     def mask(self) -> Mask:
-        """What hides the values that were given away."""
+        """Mask of the values that were returned."""
         return Mask(self.used.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from covalt_git.errors import CovaltError
 from covalt_git.models.calls import CallError
 
 if TYPE_CHECKING:
@@ -47,6 +48,13 @@ class Outcome:
     output: str = ""
     problems: tuple[tuple[str, str], ...] = ()
     asked: tuple[QuestionRecord, ...] = ()
+
+    @classmethod
+    def failed(cls, error: CallError | CovaltError) -> Outcome:
+        """Return the outcome of a run that ended with an error."""
+        if isinstance(error, CovaltError):
+            error = CallError(code=error.code, message=error.message, hint=error.hint)
+        return cls("error", error=error)
 
 
 def limit_error(code: str, limits: Limits, traceback: str = "") -> CallError:

@@ -108,13 +108,11 @@ def run(job: McpJob) -> Outcome:
         )
         outcome = _Result(job, result).outcome()
     except (CancelledError, KeyboardInterrupt):
-        error = CallError(code="cancelled", message="a person stopped it")
-        outcome = Outcome("error", error=error)
+        outcome = Outcome.failed(CallError(code="cancelled", message="a person stopped it"))
     except TimeoutError:
-        outcome = Outcome("error", error=limit_error("limit_time", job.limits))
+        outcome = Outcome.failed(limit_error("limit_time", job.limits))
     except CovaltError as error:
-        told = CallError(code=error.code, message=error.message, hint=error.hint)
-        outcome = Outcome("error", error=told)
+        outcome = Outcome.failed(error)
     return replace(outcome, output="".join(f"{line}\n" for line in log))
 
 
@@ -137,7 +135,7 @@ class _Result:
             CovaltError: when the workspace cannot hold a file of it.
         """
         if self._size > (self._job.limits.output_mb or DEFAULT_OUTPUT_MB) * MIB:
-            return Outcome("error", error=limit_error("limit_output", self._job.limits))
+            return Outcome.failed(limit_error("limit_output", self._job.limits))
         shown = [self._shown(block) for block in self._blocks]
         texts = [one for one in shown if isinstance(one, str)]
         only_text = len(texts) == len(shown)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.http_client import Part, Request
-from covalt_git.http_tools.request import BadRequestError, build
+from covalt_git.http_tools.request import BadRequestError, RequestBuilder
 from covalt_git.models.toolset_manifest import HttpRequest
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def built(text: str, /, **args: Any) -> Request:
     """Return the request of ``http: {...}`` written as YAML, below https://a.example."""
     written = {"url": "https://a.example/x", **(yaml.safe_load(text) or {})}
     http = HttpRequest.model_validate(written)
-    return build(http, args, look_up=look_up, in_header=look_up, read_file=FILES.__getitem__)
+    return RequestBuilder(http, args, look_up, look_up, FILES.__getitem__).build()
 
 
 def query(request: Request) -> str:

@@ -13,7 +13,7 @@ from covalt_git.calls.preconditions import check_arguments, check_runnable
 from covalt_git.credentials.values import SecretStore
 from covalt_git.hosts import Reach
 from covalt_git.http_client import Request
-from covalt_git.http_tools.request import build
+from covalt_git.http_tools.request import RequestBuilder
 from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.toolset import Toolset, read_toolset
@@ -34,13 +34,8 @@ def toolset(tmp_path_factory: pytest.TempPathFactory) -> Toolset:
 def request(tool: Tool, args: dict[str, Any], **environment: str) -> Request:
     assert tool.http is not None
     lookup = Lookup(frozenset({"GITHUB_TOKEN"}), SecretStore(environment))
-    return build(
-        tool.http,
-        args,
-        look_up=lookup.look_up,
-        in_header=lookup.in_header,
-        read_file=lambda _: b"",
-    )
+    look_up, in_header = lookup.look_up, lookup.in_header
+    return RequestBuilder(tool.http, args, look_up, in_header, lambda _: b"").build()
 
 
 def test_new_projects_do_not_have_it() -> None:
