@@ -207,17 +207,14 @@ class Changes:
 
     def _take_events(self, events: FolderEvents, began: float) -> bool:
         """Take the events that came; False when it is quiet, or has not been for too long."""
-        drained = events.drain()
-        # A folder that came, went or moved has others below it; a queue that was full hid some.
-        if drained is None or any(one.kind in {"folder", "moved", "ended"} for one in drained):
-            self._stale = True
+        self._stale |= events.read()
         left_s = began + STORM_S - time.monotonic()
         return left_s > 0 and events.wait(min(QUIET_S, left_s), self._ended)
 
     def _watch(self, root: Path) -> None:
         if not reports_all_changes(root.stat().st_dev):
             raise CannotWatchError("others may write to this file system, and no event tells of it")
-        events = FolderEvents(unheard=("opened", "closed"))
+        events = FolderEvents()
         try:
             self._watch_folders(events)
         except CannotWatchError:
