@@ -19,7 +19,7 @@ from covalt_git.models.chats import FileState
 from covalt_git.system.atomic_write import FEW, fsync_file_system
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterator
+    from collections.abc import Collection, Container, Iterable, Iterator
     from pathlib import Path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -131,6 +131,28 @@ class Folder:
                 yield None
                 return
             yield Folder(handle)
+
+    def files_below(self, paths: Iterable[str]) -> Iterator[tuple[str, int, str, os.stat_result]]:
+        """Yield each entry at and below ``paths`` that is not a folder.
+
+        That is its path, the handle of its folder, its name and its status.  Entries that are gone or
+        cannot be read are skipped.
+        """
+        parents = (path.rpartition("/") for path in paths)
+        waiting: list[tuple[str, list[str]]] = [(above, [name]) for above, _, name in parents]
+        while waiting:
+            above, names = waiting.pop()
+            with contextlib.suppress(OSError), self.inside(above) as folder:
+                if folder is None:
+                    continue
+                for name in names or [entry.name for entry in os.scandir(folder.handle)]:
+                    path = f"{above}/{name}" if above else name
+                    with contextlib.suppress(OSError):
+                        status = os.lstat(name, dir_fd=folder.handle)
+                        if stat.S_ISDIR(status.st_mode):
+                            waiting.append((path, []))
+                        else:
+                            yield path, folder.handle, name, status
 
     def move_in(self, file: Path, path: str) -> set[str]:
         """Rename a file to ``path``, and create the folders above it.

@@ -10,12 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from covalt_git.workspaces.folders import Folder
+from typing import Final
 
 BITS: Final = stat.S_ISUID | stat.S_ISGID
 
@@ -31,22 +26,3 @@ def clear(parent: int, name: str) -> None:
             mode = stat.S_IMODE(mode) & ~BITS
             # Not by a descriptor: the file may have a mode that its owner cannot open it with.
             os.chmod(name, mode, dir_fd=parent, follow_symlinks=False)
-
-
-def clear_below(root: Folder, paths: Iterable[str]) -> None:
-    """Clear the bits of the files at ``paths``, and of all files in the folders there."""
-    waiting = list(paths)
-    while waiting:
-        path = waiting.pop()
-        with contextlib.suppress(OSError):
-            with root.parent_of(path) as (parent, name):
-                clear(parent, name)
-            with root.inside(path) as folder:
-                if folder is None:
-                    continue
-                with os.scandir(folder.handle) as entries:
-                    for entry in entries:
-                        if entry.is_dir(follow_symlinks=False):
-                            waiting.append(f"{path}/{entry.name}")
-                        else:
-                            clear(folder.handle, entry.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
 from dataclasses import dataclass, field
@@ -72,6 +73,23 @@ class Snapshot:
         notes = self.scan.all_notes()
         return sorted(path for kind, path, _ in notes if kind in scan.LEFT_IN_PLACE)
 
+    def unstored_digest(self, workspace: Path) -> str:
+        """Return the digest of a list of all files that no commit holds, such as in ``node_modules``.
+
+        An approval covers them, since the call may load them.  Their contents are not read; a row has
+        the change time, which no program can set.
+        """
+        with Folder.opened(workspace) as root:
+            files = sorted(
+                (path, status) for path, _, _, status in root.files_below(self.unstored())
+            )
+        rows = hashlib.sha256()
+        for path, status in files:
+            times = status.st_mtime_ns, status.st_ctime_ns
+            row = os.fsencode(path), (status.st_mode, status.st_size, status.st_ino, *times)
+            rows.update(repr(row).encode())
+        return f"sha256:{rows.hexdigest()}"
+
     def held(self, workspace: Path) -> tuple[int, int]:
         """Return the number of files and their bytes by length, without those in ignored folders."""
         sizes = [file[3] for file in self.scan.all_files()]
@@ -85,9 +103,9 @@ class Snapshot:
 
     def clear_set_id(self, workspace: Path) -> None:
         """Clear set-user-ID and set-group-ID bits in what was left in place, and not scanned."""
-        if left := self.unstored():
-            with Folder.opened(workspace) as root:
-                set_id.clear_below(root, left)
+        with Folder.opened(workspace) as root:
+            for _, parent, name, _ in root.files_below(self.unstored()):
+                set_id.clear(parent, name)
 
 
 def _path_notes(notes: list[tuple[str, str]]) -> tuple[PathNote, ...]:

@@ -22,13 +22,14 @@ import os
 import unicodedata
 import zlib
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git import __version__
+from covalt_git.system.boot import boot_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from covalt_git.models.project_config import WorkspaceConfig
 
@@ -42,17 +43,7 @@ _TICK = 20_000_000  # ns; no kernel's clock ticks slower
 _COARSE_TICK = 2_000_000_000  # of file systems that count in seconds
 _SECOND = 1_000_000_000
 _CRC_BYTES = 4
-
-
-def _boot_id() -> str:
-    """Return the id of this boot of the machine, or nothing if the system has none."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
-_BOOT = _boot_id()
+_BOOT = boot_id()
 
 
 class FolderScan(NamedTuple):

@@ -24,7 +24,6 @@ from covalt_git.workspaces import (
     running_call,
     snapshot,
     trees,
-    unstored,
 )
 from covalt_git.workspaces.chat import (
     APPROVALS,
@@ -92,8 +91,8 @@ class Writer:
 
     def unstored(self) -> tuple[str, list[str]]:
         """Return the digest of the files that no commit holds, and the paths that they are at or below."""
-        paths = self.look().unstored()
-        return unstored.digest(self.chat.workspace, paths), paths
+        seen = self.look()
+        return seen.unstored_digest(self.chat.workspace), seen.unstored()
 
     def held(self) -> tuple[int, int]:
         """Return how many files were seen in the folder, and how many bytes they hold."""
