@@ -89,7 +89,7 @@ def make_project(root: Path, tools: int) -> Path:
     with Project.open(root).chats.new("c1") as chat:
         make_files(chat.workspace, FILES)
         with Project.open(root).writing(chat) as writer:
-            writer.save_edits()
+            writer.commit_changes()
         return chat.workspace
 
 
@@ -182,7 +182,7 @@ def own_pieces(root: Path) -> tuple[Side, Side]:
     def snapshot() -> None:
         (chat.workspace / path_of(FILES // 2)).write_text(f"{next(numbers)}")
         with project.writing(chat) as writer:
-            writer.save_edits()
+            writer.commit_changes()
 
     return lambda: run_sync(run, job), lambda: run_sync(snapshot)
 

@@ -229,7 +229,7 @@ def save_with_git(work: Path) -> None:
 
 def save(chat: ChatStore) -> str | None:
     with writing(chat) as writer:
-        return writer.save_edits()
+        return writer.commit_changes()
 
 
 def edit(folders: Iterable[Path], numbers: Iterable[int], chance: random.Random) -> None:
@@ -277,7 +277,7 @@ from bench.workspaces import chats_in
 from covalt_git.workspaces.writing import writing
 with chats_in(Path(sys.argv[1])).open("c1") as chat, writing(chat) as writer:
     start = time.perf_counter()
-    writer.look()
+    writer.scan()
     print(time.perf_counter() - start)
 """
 

@@ -21,7 +21,7 @@ from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import finished_call
-from covalt_git.workspaces.writer import some
+from covalt_git.workspaces.writer import listed
 
 if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine
@@ -135,7 +135,7 @@ class Approvals:
                     f"the call belongs to the branch {approval.branch!r}",
                     hint=f"covalt-git chat checkout {chat.id} {approval.branch}",
                 )
-            head = writer.save_edits()
+            head = writer.commit_changes()
             unstored, paths = writer.unstored()
             why = ""
             if found.tool.definition_digest != approval.definition_digest:
@@ -143,7 +143,7 @@ class Approvals:
             elif chat.state(head) != chat.state(approval.base):
                 why = "the workspace has changed"
             elif unstored != approval.unstored:
-                named = f" ({some([readable(path) for path in paths])})" if paths else ""
+                named = f" ({listed([readable(path) for path in paths])})" if paths else ""
                 why = f"what no commit holds of the workspace{named} has changed"
             if why:
                 again = self._request_again(writer, approval, call, head, caller, found)

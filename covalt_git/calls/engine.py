@@ -167,7 +167,7 @@ class Engine:
         reasons = self._reasons(found, request)
         if not reasons:
             python_calls.check_space(found.tool, writer.chat)
-        call = self._new_call(writer.chat, found, request, base=writer.save_edits())
+        call = self._new_call(writer.chat, found, request, base=writer.commit_changes())
         if reasons:
             return self.ask(writer, call, found.tool, reasons)
         waived = is_waived(self.config, found.tool, request.args)
@@ -221,13 +221,13 @@ class Engine:
             error, before = why_failed(outcome, found, self.follower.cancel), copy.state(call.base)
             if not has_workspace(copy.workspace):
                 copy.workspace.mkdir()
-            with step("snapshot"), copy.looking() as seen:
+            with step("snapshot"), copy.scan_in_memory() as seen:
                 if not seen.holds(before):
                     error = wrote_though_read_only(copy, before, seen, error)
         # It has run, so that it is recorded though it was cancelled meanwhile.
         patient = replace(self, follower=Follower(self.follower.tell))
         with patient.writing(chat) as writer:
-            head = writer.save_edits()
+            head = writer.commit_changes()
             named = replace(request, call_id=call.id)
             now = self._new_call(chat, found, named, base=head)
             now = now.model_copy(update={"started_at": call.started_at, "toolset": call.toolset})
@@ -347,7 +347,7 @@ class Engine:
             writer.put_call(started)
             self.follower.tell(Started(call.id))
 
-        held = writer.held()
+        held = writer.usage()
         with self._running(call):
             outcome = self._outcome(chat, started, found, begin=begin, confirmed=confirmed)
         error = why_failed(outcome, found, self.follower.cancel)
@@ -369,16 +369,16 @@ class Engine:
                 hint=f"its files are in the history: {back}" if head else "",
             )
         with step("snapshot"):
-            seen = writer.look()
+            seen = writer.scan()
             if self._may_set_modes(found):
                 seen.clear_set_id(chat.workspace)
         if error is None and found.tool.kind == "python":
             limits = limits_of(found.tool, self.config)
-            error = python_calls.limit_exceeded(limits, held, writer.held())
+            error = python_calls.limit_exceeded(limits, held, writer.usage())
         if before is not None and not seen.holds(before):
             error = wrote_though_read_only(chat, before, seen, error)
             writer.put_back(seen)
-            seen = writer.look()
+            seen = writer.scan()
         return self._record(writer, started, found, outcome, error, seen=seen)
 
     def _named(self, call_id: str, chat_id: str, tool_id: str) -> AbstractContextManager[None]:

@@ -14,7 +14,7 @@ from covalt_git.render.plan import plan
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import finished_call
-from covalt_git.workspaces.writer import some
+from covalt_git.workspaces.writer import listed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,7 +137,7 @@ def wrote_though_read_only(
     paths = [change.path for change in chat.tree_changes(before.tree, seen.tree)]
     return CallError(
         code="not_read_only",
-        message=f"it is said to be read-only, but it wrote {some(paths) or 'empty folders'}",
+        message=f"it is said to be read-only, but it wrote {listed(paths) or 'empty folders'}",
         hint="nothing of that was kept; say read_only: false in its annotations",
         traceback=error.traceback if error else "",
     )

@@ -219,7 +219,9 @@ def _elsewhere(writer: Writer, base: str | None) -> Iterator[_Elsewhere]:
     state = chat.state(base)
     scratch = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=chat.folder))
     try:
-        there = _Elsewhere(chat.id, scratch, chat.config, chat, branches.free_name(chat, "replay"))
+        there = _Elsewhere(
+            chat.id, scratch, chat.config, chat, branches.new_name(chat, None, "replay")
+        )
         write_folder(chat.store, state, there.workspace)
         if base is not None:  # else the call itself makes the branch's first manifest
             branches.create(writer, there.on, base)

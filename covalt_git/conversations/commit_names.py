@@ -55,8 +55,8 @@ def resolve(chat: ChatStore, name: str) -> str:
     The history of all branches is read, unless it is a branch or ``HEAD``.
 
     Raises:
-        UnknownNameError: when there is none; it names the nearest branch or commit.
-        AmbiguousNameError: when it means several; with their ids.
+        UnknownNameError: for an unknown name, naming the nearest branch or commit.
+        AmbiguousNameError: when it means several commits, naming their ids.
         CovaltError: when the chat has no commit yet.
     """
     named = chat.named(name)

@@ -1,11 +1,12 @@
-"""The conversation of a chat, read from its commits: the tree of its messages.
+"""Conversation of a chat, read from its commits: the tree of its messages.
 
-What stands between a message and the next one, on a line of first parents, belongs to that place of
-the conversation: the calls that are made for the message, and what people do to the files.
+The commits between a message and the next one, along first parents, belong to the message: the calls
+for it, and the users' changes of files.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,14 +24,14 @@ _FEWEST_DIGITS = 4
 
 
 class MessageExistsError(CovaltError):
-    """The chat has a message of that id of the application's."""
+    """The chat has a message with that id of the application."""
 
     code = "message_exists"
     http_status = 409
 
 
 class MessageElsewhereError(CovaltError):
-    """The active branch does not go through the message."""
+    """The message is not in the history of the active branch."""
 
     code = "message_elsewhere"
     http_status = 409
@@ -41,14 +42,14 @@ class Message(StrictModel):
 
     Attributes:
         parent_id: the message before it.
-        own_manifest_id: the commit that the message is.
-        manifest_id: where to go on from it: the last of its calls, on the active branch if it goes
-            through the message, else the newest.  Before the first call it is what a person added
-            right after the message, or the message itself.
-        number: which of its siblings it is, the oldest being 1.
-        siblings: how many messages have the same parent, itself among them.
-        branches: those whose last message it is.
-        active: whether the active branch goes through it.
+        own_manifest_id: the commit of the message.
+        manifest_id: the commit to continue from: the last of its calls, on the active branch if that has
+            the message, else the newest.  Without a call it is the last change of files by a user, or
+            the message itself.
+        number: its place among its siblings; 1 is the oldest.
+        siblings: the number of messages with the same parent, itself included.
+        branches: the branches whose last message it is.
+        active: whether the active branch has it.
     """
 
     id: str
@@ -73,10 +74,9 @@ class Message(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """As much of a manifest as the conversation needs; ``message_id`` of a message is its own.
+    """The part of a commit that the conversation needs; ``message_id`` of a message is its own.
 
-    ``made`` orders manifests by when they were made: to the millisecond, and then by their records'
-    ids, which are finer.
+    ``made`` orders commits by their time in milliseconds, and then by the ids of their records.
     """
 
     parent: str | None
@@ -87,9 +87,9 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The tree of a chat's messages, as its branches hold it.
+    """Tree of the messages in the branches of a chat.
 
-    ``messages`` are by their own manifest, each behind its parent, siblings from the oldest on.
+    ``messages`` are by their own commit, each after its parent, and siblings from the oldest on.
     """
 
     chat: ChatStore
@@ -101,7 +101,7 @@ class Conversation:
 
     @classmethod
     def of(cls, chat: ChatStore) -> Conversation:
-        """Read it."""
+        """Read the conversation of a chat."""
         steps = {oid: _step(chat, oid) for oid in chat.reachable()}
         owner = _owners(steps)
         tips = _tips(steps, owner, {branch.manifest_id for branch in chat.branches()})
@@ -112,22 +112,23 @@ class Conversation:
     def find(self, text: str | None) -> Message:
         """Return the message that ``text`` names, or the last one of the active branch.
 
-        It is the message's id or the end of it, the application's id, or an id or the beginning of
-        one of the message's manifest or of its last.
+        ``text`` is the id of the message or its end, the application's id, or an id or its beginning of
+        the first or last commit of the message.
 
         Raises:
-            UnknownNameError: naming the nearest one; CovaltError where several are meant.
+            UnknownNameError: naming the nearest one.
+            CovaltError: when several messages have that name, or the active branch has no message.
         """
         if text is None:
             return self._last()
-        found = [one for one in self.messages.values() if text in {one.id, one.ref}]
+        messages = self.messages.values()
+        found = [one for one in messages if text in {one.id, one.ref}]
         if not found and len(text) >= _FEWEST_DIGITS:
+            ids = [(one, (one.own_manifest_id, one.manifest_id)) for one in messages]
             found = [
                 one
-                for one in self.messages.values()
-                if one.id.endswith(text)
-                or one.own_manifest_id.startswith(text)
-                or one.manifest_id.startswith(text)
+                for one, commits in ids
+                if one.id.endswith(text) or any(oid.startswith(text) for oid in commits)
             ]
             if len(found) > 1:
                 raise CovaltError(
@@ -135,16 +136,17 @@ class Conversation:
                     hint=f"write the whole id: {', '.join(one.id for one in found[:3])}",
                 )
         if not found:
-            known = [name for one in self.messages.values() for name in (one.id, one.ref) if name]
-            raise UnknownNameError("message", text, known, list_with=self._list_with)
+            known = [name for one in messages for name in (one.id, one.ref) if name]
+            list_with = f"covalt-git chat message list {self.chat.id}"
+            raise UnknownNameError("message", text, known, list_with=list_with)
         # A commit that git copied is the same message twice.
         return max(found, key=lambda one: one.active)
 
     def check_new(self, ref: str | None) -> None:
-        """Make sure that no message has that id of the application's.
+        """Check that no message has an id of the application.
 
         Raises:
-            MessageExistsError: when one has.
+            MessageExistsError: when a message has it.
         """
         if ref is not None and any(ref in {one.id, one.ref} for one in self.messages.values()):
             raise MessageExistsError(
@@ -152,10 +154,10 @@ class Conversation:
                 hint=f"covalt-git chat message show {self.chat.id} {ref}",
             )
 
-    def way_on(self, message: Message) -> tuple[str | None, str]:
-        """Return where a message goes on: the branch that ends with it and its manifest.
+    def continuation(self, message: Message) -> tuple[str | None, str]:
+        """Return the branch that ends with a message, and the commit to continue it from.
 
-        Of several the active one, else the newest; the branch is None where all of them go further.
+        Of several branches it is the active one, else the newest; None if all have later messages.
         """
         ends = [branch for branch in self.chat.branches() if branch.name in message.branches]
         if not ends:
@@ -164,49 +166,34 @@ class Conversation:
         assert best.manifest_id is not None  # it ends with a message
         return best.name, best.manifest_id
 
-    def farthest(self, message: Message) -> tuple[str, Message]:
-        """Return the branch that leads farthest on from a message, and the last message of it.
+    def longest_branch(self, message: Message) -> tuple[str, Message]:
+        """Return the branch with the most messages after one, and its last message.
 
         Raises:
-            CovaltError: when no branch goes through it, only what was merged.
+            CovaltError: when the message is in no branch's first-parent history, only in a merged one.
         """
         found = []
         for branch in self.chat.branches():
-            below = list(self._messages_down_to(branch.manifest_id))
-            if message.own_manifest_id in below:
-                length = below.index(message.own_manifest_id)
-                rank = (length, self._newness(branch.manifest_id), branch.active)
-                found.append((rank, branch.name, self.messages[below[0]]))
+            history = list(self._messages_above(branch.manifest_id))
+            if message.own_manifest_id in history:
+                later = history.index(message.own_manifest_id)
+                rank = (later, self._newness(branch.manifest_id), branch.active)
+                found.append((rank, branch.name, self.messages[history[0]]))
         if not found:
             raise CovaltError(
-                f"no branch goes through the message {message.id}: it was merged",
+                f"no branch has the message {message.id}: it was merged",
                 hint=f"covalt-git chat message continue {self.chat.id} {message.id}",
             )
         _, name, leaf = max(found, key=lambda one: one[0])
         return name, leaf
 
-    def beginning(self, message: Message) -> str:
-        """Return the manifest with the files that the work on a message began with."""
-        return self._best(
-            [self._quiet_end(message.own_manifest_id, tip) for tip in self._runs(message)]
-        )
-
-    @property
-    def _list_with(self) -> str:
-        return f"covalt-git chat message list {self.chat.id}"
-
-    def _last(self) -> Message:
-        head = self.chat.head()
-        found = None if head is None else self._owner[head]
-        if found is None:
-            raise CovaltError(
-                f"the branch {self.chat.active_branch()!r} has no message yet",
-                hint=f"covalt-git chat message add {self.chat.id} TEXT",
-            )
-        return self.messages[found]
+    def first_files(self, message: Message) -> str:
+        """Return the commit with the files that the first call of a message found."""
+        oid = message.own_manifest_id
+        return self._best([self._last_before_calls(oid, tip) for tip in self._tips[oid]])
 
     def _placed(self) -> Iterator[tuple[str, Message]]:
-        """Yield every message by its own manifest, each behind its parent."""
+        """Yield each message with its own commit, after its parent."""
         children: dict[str | None, list[str]] = {}
         for oid, step in self.steps.items():
             if step.source == "message":
@@ -240,7 +227,7 @@ class Conversation:
                     created_at=manifest.created_at,
                     parent_id=None if parent is None else ids[parent],
                     own_manifest_id=oid,
-                    manifest_id=self._best([self._run_end(oid, tip) for tip in self._tips[oid]]),
+                    manifest_id=self._best([self._last_call(oid, tip) for tip in self._tips[oid]]),
                     number=siblings.index(oid) + 1,
                     siblings=len(siblings),
                     branches=tuple(ends.get(oid, ())),
@@ -249,46 +236,46 @@ class Conversation:
             )
             waiting.extend(reversed(children.get(oid, [])))
 
-    def _runs(self, message: Message) -> Sequence[str]:
-        return self._tips[message.own_manifest_id]
+    def _last(self) -> Message:
+        head = self.chat.head()
+        found = None if head is None else self._owner[head]
+        if found is None:
+            raise CovaltError(
+                f"the branch {self.chat.active_branch()!r} has no message yet",
+                hint=f"covalt-git chat message add {self.chat.id} TEXT",
+            )
+        return self.messages[found]
 
-    def _run(self, message: str, tip: str) -> list[str]:
-        """Return what was made after a message and before the next, on the line of ``tip``."""
-        run = []
-        while tip != message:
-            run.append(tip)
-            parent = self.steps[tip].parent
-            assert parent is not None  # the message is above
-            tip = parent
-        return run[::-1]
-
-    def _run_end(self, message: str, tip: str) -> str:
-        """Return the last manifest of a message's own calls on a line, else :meth:`_quiet_end`."""
-        mine = self.steps[message].message_id
-        for oid in reversed(self._run(message, tip)):
+    def _last_call(self, message: str, tip: str) -> str:
+        """Return the last call for a message on a line of commits, else :meth:`_last_before_calls`."""
+        own = self.steps[message].message_id
+        for oid in _above(self.steps, tip):
             step = self.steps[oid]
-            if step.source == "tool_run" and step.message_id == mine:
+            if oid == message:
+                break
+            if step.source == "tool_run" and step.message_id == own:
                 return oid
-        return self._quiet_end(message, tip)
+        return self._last_before_calls(message, tip)
 
-    def _quiet_end(self, message: str, tip: str) -> str:
-        """Return the message with all that people added right after it, before any call."""
-        end = message
-        for oid in self._run(message, tip):
+    def _last_before_calls(self, message: str, tip: str) -> str:
+        """Return the last commit after a message, on a line of commits, and before any call."""
+        line = itertools.takewhile(lambda oid: oid != message, _above(self.steps, tip))
+        last = message
+        for oid in reversed(list(line)):
             if self.steps[oid].source == "tool_run":
                 break
-            end = oid
-        return end
+            last = oid
+        return last
 
     def _best(self, found: Sequence[str]) -> str:
-        """Return the manifest that is on the active branch, else the newest."""
+        """Return the commit that is on the active branch, else the newest."""
         return max(found, key=lambda oid: (oid in self._line, self._newness(oid)))
 
     def _newness(self, oid: str | None) -> tuple[str, ...]:
         return () if oid is None else (*self.steps[oid].made, oid)
 
-    def _messages_down_to(self, head: str | None) -> Iterator[str]:
-        """Yield the messages of a line, the last one first."""
+    def _messages_above(self, head: str | None) -> Iterator[str]:
+        """Yield the messages at or above a commit, the last one first."""
         found = None if head is None else self._owner[head]
         while found is not None:
             yield found
@@ -299,11 +286,11 @@ class Conversation:
 def of_call(chat: ChatStore, text: str) -> str:
     """Return the id of the message that a call on the active branch is for.
 
-    A chat without messages takes any id: its conversation is kept by the application.
+    In a chat without messages every id is valid: the application stores the conversation.
 
     Raises:
         UnknownNameError: naming the nearest message.
-        MessageElsewhereError: when the active branch does not go through it.
+        MessageElsewhereError: when the active branch does not have it.
     """
     oid = chat.head()
     while oid is not None:
@@ -324,11 +311,11 @@ def of_call(chat: ChatStore, text: str) -> str:
 
 
 def _step(chat: ChatStore, oid: str) -> _Step:
-    """Return the part of a manifest that the conversation needs."""
+    """Read the part of a commit that the conversation needs."""
     manifest = chat.manifest(oid)
     source, message_id = manifest.source, manifest.message_id
     if source == "message" and manifest.record.message is None:
-        source = "push"  # a commit of git's with the trailers of a message
+        source = "push"  # made by git, with the trailers of a message
     if source == "message":
         message_id = manifest.record.id
     made = manifest.created_at, manifest.record.id
@@ -347,31 +334,28 @@ def _above(steps: dict[str, _Step], oid: str | None) -> Iterator[str]:
 
 
 def _owners(steps: dict[str, _Step]) -> dict[str, str | None]:
-    """Return the newest message at or above each manifest, along first parents."""
+    """Return the last message at or above each commit, along first parents."""
     owner: dict[str, str | None] = {}
     for start in steps:
-        way = []
+        path = []
         found = None
         for oid in _above(steps, start):
             if oid in owner:
                 found = owner[oid]
                 break
-            way.append(oid)
+            path.append(oid)
             if steps[oid].source == "message":
                 found = oid
                 break
-        owner.update(dict.fromkeys(way, found))
+        owner.update(dict.fromkeys(path, found))
     return owner
 
 
 def _tips(
     steps: dict[str, _Step], owner: dict[str, str | None], heads: Collection[str | None]
 ) -> dict[str, list[str]]:
-    """Return by message where each line of its manifests ends: at a branch, or before the next message.
-
-    Another line may go on from there: what was made on it is none of this one's.
-    """
-    followed = {step.parent for step in steps.values()}  # others end what was merged
+    """Return the last commits of each message: at a branch, before another message, or merged."""
+    followed = {step.parent for step in steps.values()}  # others are the ends of merged lines
     left = {step.parent for step in steps.values() if step.source == "message"}
     tips: dict[str, list[str]] = {}
     for oid, message in owner.items():

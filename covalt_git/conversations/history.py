@@ -1,6 +1,6 @@
-"""Layout of the graph of a chat's history, newest first: a lane for every line of work.
+"""Layout of the graph of a chat's history, newest first, in lanes.
 
-A line stays in its lane from its newest commit to the one that it began at.
+A line of commits keeps its lane from its newest commit to the one that it started at.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Manifest(Protocol):
-    """As much of a manifest as a picture needs."""
+    """The part of a commit that the graph needs."""
 
     @property
     def id(self) -> str:
@@ -21,19 +21,19 @@ class Manifest(Protocol):
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """The ids of those it was made from, the state it goes on from first."""
+        """The ids of its parents."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphRow:
-    """One manifest in the picture; lanes count from 0 at the left.
+    """One commit in the graph; lanes count from 0 at the left.
 
     Attributes:
-        id: the manifest.
-        lane: where its dot is.
-        above: the lanes that come down to the dot from the row above.
-        through: the lanes that pass by.
-        below: the lanes that go on from the dot to the row below.
+        id: the commit.
+        lane: the lane of its dot.
+        above: the lanes that lead to the dot from the row above.
+        through: the lanes that lead past the dot.
+        below: the lanes that lead from the dot to the row below.
     """
 
     id: str
@@ -44,17 +44,17 @@ class GraphRow:
 
     @property
     def width(self) -> int:
-        """How many lanes it needs."""
+        """The number of lanes that the row needs."""
         return 1 + max((self.lane, *self.above, *self.through, *self.below))
 
 
 def layout(history: Iterable[Manifest], *, trunk: str | None = None) -> list[GraphRow]:
-    """Return the rows of a history, which has no manifest before one that was made from it.
+    """Return the rows of a history, in which each commit comes before its parents.
 
-    The first lane is kept for the manifest ``trunk`` and what it came from, such as the active
-    branch.  A picture that goes on from page to page is made from the newest row every time.
+    The first lane is for the commit ``trunk``, such as the active branch, and its first parents.  Each
+    page of a long history is laid out from the newest commit on.
     """
-    waiting: list[str | None] = [trunk]  # by lane, the manifest that its line comes down to
+    waiting: list[str | None] = [trunk]  # by lane, the next commit of its line
     has_begun = trunk is None  # until then there is nothing to draw in the first lane
     rows = []
     for manifest in history:
@@ -73,7 +73,7 @@ def layout(history: Iterable[Manifest], *, trunk: str | None = None) -> list[Gra
 
 
 def _continue(waiting: list[str | None], lane: int, parents: tuple[str, ...]) -> tuple[int, ...]:
-    """Let lines go on to the parents: to the first in the same lane, to others where they may."""
+    """Continue lines to the parents: to the first in the same lane, to others in any lane."""
     below = []
     for position, parent in enumerate(parents):
         if position == 0:

@@ -1,32 +1,34 @@
-"""Changing single files of a workspace from outside it: what is checked before anything is written.
+"""Edits of single files of a workspace by a user.
 
-Whoever edits says which content they edited, so that nobody's later work is overwritten unseen; and
-a name that only some systems can check out is refused here, where a person can still choose another.
+The user passes the blob id of the content that was edited, so that a later change by another user is not
+overwritten.  A name that only some systems can check out is refused, since the user can still choose
+another.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, StaleError
 from covalt_git.git_store import FILE, LINK, blob_id
 from covalt_git.paths import check_path, collisions
-from covalt_git.workspaces.folders import Folder
+from covalt_git.workspaces.folders import Folder, folders_above
 from covalt_git.workspaces.rules import check_storable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from covalt_git.models.chats import FileState
     from covalt_git.workspaces.writer import Writer
 
 
 class MovedFileError(StaleError):
-    """A file is not what was edited: somebody else changed, made or removed it meanwhile.
+    """A file was changed, created or removed since it was read for an edit.
 
     Attributes:
-        before: the blob id that was edited; None where there was to be no file.
-        now: the blob id that is there; None where no file is.
+        before: the blob id that was edited; None for a new file.
+        now: the present blob id; None if there is no file.
     """
 
     def __init__(self, path: str, before: str | None, now: str | None) -> None:
@@ -34,20 +36,20 @@ class MovedFileError(StaleError):
         there = f"{now} is there" if now else "no file is there"
         super().__init__(
             f"{path!r} has changed meanwhile: {was}, {there}",
-            hint="read it again, and make the change in what is there now",
+            hint="read it again, and make the change in its new content",
         )
         self.before = before
         self.now = now
 
 
 class BadPathError(CovaltError):
-    """A path that a file cannot have, here or on another system."""
+    """A path that a file cannot have on this or another system."""
 
     code = "bad_path"
 
 
 def check_portable(path: str) -> None:
-    """Make sure that every system can check out a file at ``path``.
+    """Check that every system can check out a file at ``path``.
 
     Raises:
         BadPathError: with the reason.
@@ -60,7 +62,7 @@ def check_portable(path: str) -> None:
 def check_before(
     root: Folder, path: str, before: str | None, object_format: str
 ) -> FileState | None:
-    """Return the file or link at ``path``, which has to be the blob ``before``, or nothing.
+    """Return the file or link at ``path``, which must be the blob ``before``, or must not exist.
 
     Raises:
         MovedFileError: when it is another.
@@ -73,41 +75,35 @@ def check_before(
 
 
 def check_new(root: Folder, path: str, known: Iterable[str]) -> None:
-    """Make sure that a file can be made at ``path``, and be checked out beside the ``known`` ones.
+    """Check that a file can be created at ``path``, and checked out together with the ``known`` ones.
 
     Raises:
         BadPathError: with the reason.
     """
     if not root.is_free(path):
         raise _bad(path, "something else is in its place")
-    own = set(_ways((path,)))
-    pairs = collisions(dict.fromkeys([*_ways(known), *own]))
-    taken = next((first for first, second in pairs if second in own), None)
-    if taken is not None:
-        raise _bad(path, f"some systems take it for {taken!r}")
+    own = {path, *folders_above(path)}
+    others = itertools.chain.from_iterable((*folders_above(one), one) for one in known)
+    pairs = collisions(dict.fromkeys([*others, *own]))
+    other = next((first for first, second in pairs if second in own), None)
+    if other is not None:
+        raise _bad(path, f"some systems take it for {other!r}")
 
 
 def _bad(path: str, reason: str) -> BadPathError:
     return BadPathError(f"{path!r} cannot be a file's path: {reason}", hint="choose another name")
 
 
-def _ways(paths: Iterable[str]) -> Iterator[str]:
-    """Yield every path and the folders above it."""
-    for path in paths:
-        yield from (path[:at] for at, letter in enumerate(path) if letter == "/")
-        yield path
-
-
 def edit_file(writer: Writer, path: str, content: bytes, *, before: str | None) -> str:
-    """Write one file as a manifest of its own; return the id of the blob that it is now.
+    """Write one file in a commit of its own; return its blob id.
 
-    ``before`` is the blob that was edited, None where the file is new.  It stays executable if
-    it was.  Other edits in the folder are saved first; the same content again makes nothing.
+    ``before`` is the blob that was edited, None for a new file.  An executable file stays executable.
+    Other uncommitted changes are committed first; equal content makes no commit.
 
     Raises:
         MovedFileError: when the file is not ``before``; nothing was written.
-        BadPathError: when the path is not one that every system can check out.
-        CovaltError: when such a file is not stored.
+        BadPathError: when some system cannot check out the path.
+        CovaltError: when a scan would not store the file.
     """
     store = writer.chat.store
     check_portable(path)
@@ -123,15 +119,15 @@ def edit_file(writer: Writer, path: str, content: bytes, *, before: str | None) 
             )
         if oid == before:
             return oid
-        writer.save_edits()
-        check_before(root, path, before, store.object_format)  # saving took its time
+        writer.commit_changes()
+        check_before(root, path, before, store.object_format)  # it may have changed during the scan
         writer.folder.put(root, [(path, found.mode if found else FILE, content)])
-    writer.commit_files("edit", path)
+    writer.commit_changes("edit", path)
     return oid
 
 
 def delete_file(writer: Writer, path: str, *, before: str) -> None:
-    """Delete one file as a manifest of its own; the blob ``before`` is the one that is meant.
+    """Delete one file, which must be the blob ``before``, in a commit of its own.
 
     Raises:
         MovedFileError: when the file is not ``before``; nothing was deleted.
@@ -139,7 +135,7 @@ def delete_file(writer: Writer, path: str, *, before: str) -> None:
     with Folder.opened(writer.chat.workspace) as root:
         object_format = writer.chat.store.object_format
         check_before(root, path, before, object_format)
-        writer.save_edits()
+        writer.commit_changes()
         check_before(root, path, before, object_format)
         writer.folder.remove(root, path)
-    writer.commit_files("edit", path)
+    writer.commit_changes("edit", path)

@@ -1,18 +1,20 @@
-"""Bringing files back to what they were in a manifest; history only ever grows by it."""
+"""Restores of files from an earlier commit, as a new commit."""
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.models.commit_record import CommitRecord, RestoreRecord
-from covalt_git.names import new_id
-from covalt_git.workspaces import branches, commits, tree_notes, trees
+from covalt_git.models.commit_record import RestoreRecord
+from covalt_git.workspaces import branches, tree_notes, trees
 from covalt_git.workspaces.chat import HEADS
+from covalt_git.workspaces.folders import folders_above
 from covalt_git.workspaces.switching import Journal
 from covalt_git.workspaces.trees import FolderState
+from covalt_git.workspaces.writer import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,12 +24,11 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.writer import Writer
 
 _SHORT = 12
-_FEW = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The branch that the folder is on, and its manifest; ``made`` unless all was so already."""
+    """The active branch and its head; ``made`` is whether there was anything to restore."""
 
     branch: str
     manifest_id: str | None
@@ -36,17 +37,17 @@ class Restored:
 
 
 def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Restored:
-    """Bring all files, or what is at ``paths``, back to what they were in a manifest.
+    """Restore all files, or those at ``paths``, from an earlier commit, in a new commit.
 
-    That is a new manifest of the active branch.  A folder is brought back with all below it; what
-    the manifest does not have at a path is removed.  Edits are saved first.
+    A folder is restored with everything in it.  A path that the earlier commit does not have is removed.
+    Uncommitted changes are committed first.
 
     Raises:
-        UnknownNameError: for a path that is neither in the manifest nor in the folder.
-        InTheWayError: when something that is in no state stands where a file goes.
+        UnknownNameError: for a path that is neither in the earlier commit nor in the folder.
+        InTheWayError: when a path that no commit holds is where a file goes.
     """
     chat = writer.chat
-    head = writer.save_edits()
+    head = writer.commit_changes()
     now, then = chat.state(head), chat.state(manifest_id)
     wanted = _wanted(chat, paths, now, then, manifest_id)
     tree = then.tree
@@ -58,53 +59,28 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
     branch = chat.active_branch()
     if new == now:
         return Restored(branch, head, (), made=False)
-    seen = writer.look()
-    record = CommitRecord(
-        id=new_id(),
-        at=commits.now(),
-        by=writer.by,
-        restore=RestoreRecord(manifest_id=manifest_id, paths=wanted),
-        workspace=tree_notes.notes(chat.store, seen.notes, now.tree, new),
-    )
-    some = ", ".join(wanted[:_FEW]) or "all files"
-    more = f" and {len(wanted) - _FEW} more" if len(wanted) > _FEW else ""
-    oid = writer.make(
-        "restore",
-        record,
-        tree,
-        () if head is None else (head,),
-        subject=f"{some}{more} of {manifest_id[:_SHORT]}",
-    )
-    journal = Journal(old=head, new=oid, head=HEADS + branch, moves=True, before=head)
-    changes = writer.switch(journal)
-    return Restored(branch, oid, tuple(changes))
+    notes = tree_notes.notes(chat.store, writer.scan().notes, now.tree, new)
+    record = writer.record(notes, restore=RestoreRecord(manifest_id=manifest_id, paths=wanted))
+    parents = () if head is None else (head,)
+    subject = f"{listed(wanted) or 'all files'} of {manifest_id[:_SHORT]}"
+    oid = writer.make("restore", record, tree, parents, subject=subject)
+    return Restored(branch, oid, tuple(writer.advance(head, oid)))
 
 
 def keep_files(writer: Writer, manifest_id: str, *, branch: str | None = None) -> Restored:
-    """Go on from a manifest on a new branch, ``restore-N`` unless named, with the files of now.
+    """Create a branch at an earlier commit, ``restore-N`` unless named, with the present files.
 
     Raises:
-        BranchExistsError: when ``branch`` is taken.
+        BranchExistsError: when ``branch`` exists.
     """
     chat = writer.chat
-    if branch is not None:
-        branches.check_free(chat, branch)
-    name = branches.free_name(chat, "restore") if branch is None else branch
-    head = writer.save_edits()
-    record = CommitRecord(
-        id=new_id(),
-        at=commits.now(),
-        by=writer.by,
-        restore=RestoreRecord(manifest_id=manifest_id, keeps_files=True),
-        workspace=writer.noted(head),
-    )
-    oid = writer.make(
-        "restore",
-        record,
-        chat.state(head).tree,
-        (manifest_id,),
-        subject=f"the conversation of {manifest_id[:_SHORT]}, with the files kept",
-    )
+    name = branches.new_name(chat, branch, "restore")
+    head = writer.commit_changes()
+    restored = RestoreRecord(manifest_id=manifest_id, keeps_files=True)
+    record = writer.record(writer.notes_for(head), restore=restored)
+    subject = f"the conversation of {manifest_id[:_SHORT]}, with the files kept"
+    tree = chat.state(head).tree
+    oid = writer.make("restore", record, tree, (manifest_id,), subject=subject)
     journal = Journal(old=head, new=oid, head=HEADS + name, moves=True)
     return Restored(name, oid, tuple(writer.switch(journal)))
 
@@ -112,10 +88,10 @@ def keep_files(writer: Writer, manifest_id: str, *, branch: str | None = None) -
 def _wanted(
     chat: ChatStore, paths: Iterable[str], now: FolderState, then: FolderState, manifest_id: str
 ) -> tuple[str, ...]:
-    """Return the paths as trees have them, each once; nothing stands for all of the workspace.
+    """Return the paths as trees have them, each once; no path is the whole workspace.
 
     Raises:
-        UnknownNameError: naming the nearest path of the manifest.
+        UnknownNameError: naming the nearest path of the earlier commit.
     """
     wanted = dict.fromkeys(posixpath.normpath(path) for path in paths)
     if "." in wanted:
@@ -123,19 +99,22 @@ def _wanted(
     for path in wanted:
         if not any(_has(chat, state, path) for state in (then, now)):
             known = set(chat.files(manifest_id)) | set(then.empty_folders)
-            folders = {
-                path[:at] for path in known for at, letter in enumerate(path) if letter == "/"
-            }
+            folders = itertools.chain.from_iterable(map(folders_above, known))
             listing = f"covalt-git chat files {chat.id} {manifest_id[:_SHORT]}"
-            raise UnknownNameError("file", path, known | folders, list_with=listing)
+            raise UnknownNameError("file", path, known.union(folders), list_with=listing)
     return tuple(wanted)
 
 
 def _has(chat: ChatStore, state: FolderState, path: str) -> bool:
-    """Tell whether there is a file or a folder at a path."""
-    if any(folder == path or folder.startswith(f"{path}/") for folder in state.empty_folders):
+    """Return whether there is a file or a folder at a path."""
+    if any(_is_below(folder, (path,)) for folder in state.empty_folders):
         return True
     return trees.find_entry(chat.store, state.tree, path) is not None
+
+
+def _is_below(folder: str, paths: Iterable[str]) -> bool:
+    """Return whether a folder is at or below one of some paths."""
+    return any(folder == path or folder.startswith(f"{path}/") for path in paths)
 
 
 def _empty_folders(
@@ -145,13 +124,9 @@ def _empty_folders(
     then: FolderState,
     wanted: tuple[str, ...],
 ) -> tuple[str, ...]:
-    """Return the empty folders there are after ``wanted`` was brought back, the tree being so."""
+    """Return the empty folders after ``wanted`` was restored, which made ``tree``."""
     if not wanted:
         return then.empty_folders
-
-    def is_wanted(folder: str) -> bool:
-        return any(folder == path or folder.startswith(f"{path}/") for path in wanted)
-
-    kept = {folder for folder in now.empty_folders if not is_wanted(folder)}
-    back = {folder for folder in then.empty_folders if is_wanted(folder)}
-    return tree_notes.still_empty(chat.store, tree, kept | back)
+    kept = {folder for folder in now.empty_folders if not _is_below(folder, wanted)}
+    restored = {folder for folder in then.empty_folders if _is_below(folder, wanted)}
+    return tree_notes.still_empty(chat.store, tree, kept | restored)

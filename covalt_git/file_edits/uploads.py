@@ -1,4 +1,4 @@
-"""Where uploaded files go: the names they get, and which of them have to be written at all."""
+"""Uploads of files into a workspace: their paths, and one commit of all."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.writer import Writer
 
 _COMPARED = 100
-"""How many names of an upload may have its content already; those after them are not read."""
+"""How many names are tried whose files are read, to find one with the content of an upload."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file to add: the name it should have, and its content."""
+    """A file to add, with the name that it should have."""
 
     name: str
     content: bytes
@@ -32,14 +32,14 @@ class Upload:
 
 
 class Placed(UploadedFile):
-    """Where an upload is; ``was_there`` tells that the same content was at that path before."""
+    """The path of an upload; ``was_there`` is whether the path had the same content before."""
 
     was_there: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """Where each upload goes, in order, and what has to be written where."""
+    """The path of each upload, in order, and the files to write by path."""
 
     placed: tuple[Placed, ...]
     fresh: dict[str, Upload]
@@ -52,7 +52,7 @@ class Placing:
 
 
 def check_size(name: str, size: int, config: WorkspaceConfig) -> None:
-    """Make sure that a file of that many bytes would be stored, before any of them is read.
+    """Check that a scan stores files of a size in bytes, before an upload is read.
 
     Raises:
         CovaltError: naming the setting.
@@ -73,11 +73,11 @@ def place(
     *,
     beside: Collection[str] | None = None,
 ) -> Placing:
-    """Choose a path in ``folder`` of the workspace for every upload; nothing is written.
+    """Choose a path in ``folder`` of the workspace for each upload; nothing is written.
 
-    A name that is taken gets a number (``report_1.csv``), unless one of the first has the same content.
-    With ``beside``, the files that are there, a path that some system could not check out is refused;
-    without, it is stored and noted.
+    If a name already exists, the upload gets a number (``report_1.csv``), unless one of the first such
+    files has the same content.  With ``beside``, the existing files, a path that some system cannot
+    check out is refused.
 
     Raises:
         CovaltError: for a folder, a name or a size that cannot be stored.
@@ -99,7 +99,7 @@ def place(
         for path in _names(wanted, is_taken):
             if "/" in upload.name:
                 raise CovaltError(
-                    f"{upload.name!r} is no file name", hint="name its folder with --to FOLDER"
+                    f"{upload.name!r} is not a file name", hint="name its folder with --to FOLDER"
                 )
             check_storable(path, upload.content, config)
             was_there = is_taken(path)
@@ -120,10 +120,9 @@ def place(
 
 
 def _names(wanted: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
-    """Yield the name that is wanted, then those with a number before its ending.
+    """Yield the wanted name, and then names with a number before the ending.
 
-    After :data:`_COMPARED` of them comes one that is available: a search by halves finds it among any
-    number of names.
+    After :data:`_COMPARED` names, a binary search finds an available one.
     """
     stem, dot, ending = wanted.rpartition(".")
     if not stem or "/" in ending or stem.endswith("/"):
@@ -147,10 +146,10 @@ def _names(wanted: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
 def upload(
     writer: Writer, files: Sequence[Upload], *, folder: str = "", portable: bool = False
 ) -> tuple[Placed, ...]:
-    """Add files to the workspace as one manifest; return where each of them is now.
+    """Add files to the workspace in one commit; return their paths.
 
-    A name that is taken gets a number (``report_1.csv``), unless the content is the same.  What
-    some system could not check out is refused where it has to be ``portable``, and else noted.
+    If a name already exists, the file gets a number (``report_1.csv``), unless the content is the same.
+    With ``portable``, a path that some system cannot check out is refused; otherwise it gets a note.
 
     Raises:
         CovaltError: for a folder, a name or a size that cannot be stored; nothing was added.
@@ -159,12 +158,12 @@ def upload(
     with Folder.opened(writer.chat.workspace) as root:
         store = writer.chat.store
         plan = place(root, files, folder, writer.chat.config, store.object_format, beside=beside)
-        writer.save_edits()
+        writer.commit_changes()
         fresh = (
             (path, EXECUTABLE if file.executable else FILE, file.content)
             for path, file in plan.fresh.items()
         )
         writer.folder.put(root, fresh)
     names = ", ".join(file.path for file in plan.placed)
-    writer.commit_files("user_upload", names, upload=plan.record())
+    writer.commit_changes("user_upload", names, upload=plan.record())
     return plan.placed

@@ -71,7 +71,7 @@ class Resources:
             return dict(sorted(listed.items()))
         with self.project.chats.open(chat_id) as chat:
             if self._may("list_files"):
-                with chat.looking() as seen:
+                with chat.scan_in_memory() as seen:
                     for path in trees.files_in(chat.store, seen.tree):
                         if resource_uris.can_be_named(path):
                             uri = resource_uris.file(chat.id, path)
@@ -163,7 +163,7 @@ def _has(chat: ChatStore, manifest_id: str) -> bool:
 
 
 def _content(chat: ChatStore, uri: str, manifest_id: str | None, path: str) -> bytes:
-    look = chat.looking() if manifest_id is None else nullcontext(chat.state(manifest_id))
+    look = chat.scan_in_memory() if manifest_id is None else nullcontext(chat.state(manifest_id))
     with look as seen:
         found = trees.find(chat.store, seen.tree, path)
         if found is None:

@@ -1,7 +1,7 @@
-"""Merging a branch into the active one: what goes together is joined, what does not is decided.
+"""Merge of a branch into the active one.
 
-A conflict that nobody decided stops the merge before anything is changed.  Else it is one manifest
-with two parents; the folder and the branch come to it through the journal, together or not at all.
+A conflict without a decision ends the merge before anything is changed.  Otherwise the merge is one
+commit with two parents.  The folder and the branch move to it through the journal, both or neither.
 """
 
 from __future__ import annotations
@@ -14,14 +14,8 @@ from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import CommitGraph
 from covalt_git.merging.merge_conflicts import Choices, Deciding
 from covalt_git.merging.tree_merge import TreeMerge
-from covalt_git.models.commit_record import (
-    CommitRecord,
-    MergeConflict,
-    MergeRecord,
-    WorkspaceNotes,
-)
-from covalt_git.names import new_id
-from covalt_git.workspaces import commits, rules, snapshot, switching, tree_notes
+from covalt_git.models.commit_record import MergeConflict, MergeRecord, WorkspaceNotes
+from covalt_git.workspaces import rules, snapshot, switching, tree_notes
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
@@ -34,10 +28,10 @@ MergeStatus = Literal["already_merged", "fast_forward", "merged", "conflicts"]
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """What came of a merge, or would.
+    """Result of a merge, or of its preview.
 
-    ``manifest_id`` is where the active branch is afterwards, None where the manifest is not made;
-    with ``conflicts`` that nobody decided it has the status ``conflicts``, and nothing has changed.
+    ``manifest_id`` is the new head of the active branch; None in a preview of a new commit.  With the
+    status ``conflicts``, some conflicts have no decision, and nothing has changed.
     """
 
     status: MergeStatus
@@ -52,7 +46,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """Two histories and where they parted; ``ours`` is the folder as it is, saved or not."""
+    """Two histories and their merge base; ``ours`` is the folder, with uncommitted changes in a preview."""
 
     branch: str
     head: str | None
@@ -64,7 +58,7 @@ class _Sides:
 
     @property
     def status(self) -> MergeStatus:
-        """What there is to do."""
+        """The kind of merge that they need."""
         if self.theirs == self.base:
             return "already_merged"
         return "fast_forward" if self.fast_forward and self.head == self.base else "merged"
@@ -80,22 +74,22 @@ def merge(
 ) -> Merge:
     """Merge a branch, or another commit, into the active branch; uncommitted edits are committed first.
 
-    Where the active branch has nothing of its own it only moves on, unless ``fast_forward`` is false.
+    If the active branch has no commits of its own, it only moves, unless ``fast_forward`` is false.
 
     Raises:
-        UnknownNameError: naming the nearest branch, or conflict, where there is none of that name;
-            AmbiguousNameError.
-        NotMergeableError: when a conflict cannot be decided as it was chosen.
-        InTheWayError: when something that is in no state stands where a file goes.
-        UnsafeTreeError: when the branch holds what must not come into a folder.
+        UnknownNameError: for an unknown branch or conflict, naming the nearest one.
+        AmbiguousNameError: when the name means several commits.
+        NotMergeableError: when a conflict cannot be decided by its choice.
+        InTheWayError: when a path that no commit holds is where a file of the merge goes.
+        UnsafeTreeError: when the branch holds a path that a scan never stores.
     """
     chat = writer.chat
     branch, theirs = _theirs(chat, branch)
-    head = writer.save_edits()
+    head = writer.commit_changes()
     base = None if head is None else CommitGraph(chat.store).merge_base(head, theirs)
     state = chat.state(head)
     fast = fast_forward or head is None
-    sides = _Sides(branch, head, state, writer.look(), theirs, base, fast)
+    sides = _Sides(branch, head, state, writer.scan(), theirs, base, fast)
     done = Merge(sides.status, branch, chat.active_branch(), base, head)
     if done.status == "already_merged":
         return done
@@ -104,35 +98,27 @@ def merge(
         after, done = _joined(chat, sides, done, choices or Choices())
         if done.status == "conflicts":
             return done
-        record = CommitRecord(
-            id=new_id(),
-            at=commits.now(),
-            by=writer.by,
-            merge=MergeRecord(
-                branch=branch, manifest_id=theirs, base_id=base, conflicts=done.conflicts
-            ),
-            workspace=done.notes,
+        merged = MergeRecord(
+            branch=branch, manifest_id=theirs, base_id=base, conflicts=done.conflicts
         )
-        assert head is not None  # else it only moves on
+        assert head is not None  # otherwise it is a fast-forward
         subject = message or f"{branch} into {done.into}"
+        record = writer.record(done.notes, merge=merged)
         new = writer.make("merge", record, after.tree, (head, theirs), subject=subject)
-    ref = chat.store.head()
-    changes = writer.switch(switching.Journal(old=head, new=new, head=ref, moves=True, before=head))
-    return replace(done, manifest_id=new, changes=tuple(changes))
+    return replace(done, manifest_id=new, changes=tuple(writer.advance(head, new)))
 
 
 def preview(
     chat: ChatStore, branch: str, choices: Choices | None = None, *, fast_forward: bool = True
 ) -> Merge:
-    """Return what :func:`merge` would do now; nothing is stored, and nobody is waited for.
+    """Return what :func:`merge` would do now; it stores nothing and does not lock the chat.
 
-    Raises:
-        UnknownNameError: and what else :func:`merge` raises of what was asked.
+    It raises the errors of :func:`merge`.
     """
     branch, theirs = _theirs(chat, branch)
     head = chat.head()
     base = None if head is None else CommitGraph(chat.store).merge_base(head, theirs)
-    with chat.looking() as seen:
+    with chat.scan_in_memory() as seen:
         is_saved = seen.holds(chat.state(head))
         ours = FolderState(seen.tree, seen.notes.empty_folders)
         sides = _Sides(branch, head, ours, seen, theirs, base, fast_forward and is_saved)
@@ -150,7 +136,7 @@ def preview(
 
 
 def _theirs(chat: ChatStore, name: str) -> tuple[str, str]:
-    """Return what a merge calls the branch or the commit that is merged, and its commit."""
+    """Return the name of the branch or commit to merge, and its id."""
     if name not in {branch.name for branch in chat.branches()}:
         theirs = commit_names.resolve(chat, name)
         return theirs[: commit_names.SHOWN_DIGITS], theirs
@@ -166,7 +152,7 @@ def _theirs(chat: ChatStore, name: str) -> tuple[str, str]:
 def _joined(
     chat: ChatStore, sides: _Sides, done: Merge, choices: Choices
 ) -> tuple[FolderState, Merge]:
-    """Return what both sides make together, and the merge with what it says of it."""
+    """Return the merged state of the folder, and the merge with its conflicts and notes."""
     store = chat.store
     base, theirs = chat.state(sides.base), chat.state(sides.theirs)
     trees = TreeMerge(store, lambda path, text: rules.why_not_stored(path, text, chat.config))
@@ -188,5 +174,5 @@ def _joined(
 
 
 def _three_ways(base: set[str], ours: set[str], theirs: set[str]) -> set[str]:
-    """Return what is left of a set that both sides have changed."""
+    """Merge the changes of both sides to a set."""
     return (ours & theirs) | (ours - base) | (theirs - base)

@@ -49,7 +49,7 @@ def union(base: bytes, ours: bytes, theirs: bytes) -> bytes:
 def marked(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> bytes:
     """Return the text with the changes of both sides, where they are in conflict as git shows it.
 
-    ``names`` stand behind the marks, ours first.
+    ``names`` are written after the marks, ours first.
     """
     begin, end = ([f"{mark} {name}\n".encode()] for mark, name in zip(_MARKS, names, strict=True))
     return _merged(
@@ -63,7 +63,7 @@ def _merged(
     theirs: bytes,
     both: Callable[[Sequence[bytes], Sequence[bytes]], Iterable[Sequence[bytes]]],
 ) -> bytes:
-    """Return the text with the changes of both sides; ``both`` says what stands for a conflict."""
+    """Return the text with the changes of both sides; ``both`` returns the text of a conflict."""
     texts = _merge3(base, ours, theirs)
     merged: list[bytes] = []
     for region in texts.reprocess_merge_regions(texts.merge_regions()):
@@ -81,7 +81,7 @@ def _merged(
 
 
 def is_text(*contents: bytes) -> bool:
-    """Tell whether git would call none of the contents binary."""
+    """Return whether git takes all the contents for text."""
     return not any(is_binary_content(content) for content in contents)
 
 
@@ -195,7 +195,7 @@ def _shortest_edit(a: Sequence[bytes], b: Sequence[bytes]) -> list[Block] | None
 
 
 def _is_entered_from_above(furthest: dict[int, int], k: int, edits: int) -> bool:
-    """Tell whether the best path enters a diagonal by an inserted line, not by a deleted one."""
+    """Return whether the best path enters a diagonal by an inserted line, not by a deleted one."""
     return k == -edits or (k != edits and furthest[k - 1] < furthest[k + 1])
 
 

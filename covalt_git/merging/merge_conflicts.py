@@ -1,10 +1,10 @@
-"""Deciding the conflicts of a merge, and where a version goes that does not stay at its path.
+"""Conflicts of a merge: their decisions, and the paths of versions that are kept beside a file.
 
-Where both versions are kept, the active branch's stays at the path, and no conflict markers are
-written into it: every file stays one that tools and people can read.  The other version stands beside
-it as ``report.md.theirs-idea`` or, where that branch deleted the file, what it deleted as
-``report.md.deleted-in-idea``.  That is at the end of the name, so that no tool which asks for
-``*.csv`` takes both.
+If both versions are kept, that of the active branch stays at its path.  Conflict markers are not
+written, so that tools and users can read every file.  The other version is beside it as
+``report.md.theirs-idea``; a file that the other branch deleted is kept as
+``report.md.deleted-in-idea``.  These names end differently, so that a tool that reads ``*.csv`` does
+not read both versions.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from covalt_git.workspaces.rules import check_storable, why_not_stored
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from covalt_git.merging.resolving import Waiting
     from covalt_git.merging.tree_merge import Clash, Entry, MergedTree
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.trees import Edits
 
 SAVED = re.compile(r"\.(?:theirs|deleted-in)-")
-"""What is in the name of every version that was saved beside its path."""
+"""A part of each name of a version that is kept beside a file."""
 
 _LONGEST_LABEL = 60
 _ABOUT: dict[ConflictKind, str] = {
@@ -45,18 +44,18 @@ _ABOUT: dict[ConflictKind, str] = {
 }
 
 Rest = Literal["ours", "theirs", "union", "both"]
-"""How all conflicts are decided that are not decided one by one."""
+"""The decision of all conflicts that have none of their own."""
 
 
 class NotMergeableError(CovaltError):
-    """A conflict cannot be decided that way."""
+    """A conflict cannot have this decision."""
 
     code = "not_mergeable"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How one conflict is decided; ``content`` is what the file is to be, where it is ``content``."""
+    """Decision of one conflict; ``content`` is the new file's if the decision is ``content``."""
 
     decision: MergeDecision
     content: bytes = b""
@@ -64,21 +63,21 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """How conflicts are decided: by their paths, and the rest all alike, or not at all."""
+    """Decisions of conflicts by path, and one of the rest, if there is one."""
 
     by_path: Mapping[str, Choice] = field(default_factory=dict)
     rest: Rest | None = None
 
     def of(self, path: str) -> Choice | None:
-        """Return how the conflict at a path is decided; None where nobody said."""
+        """Return the decision of the conflict at a path, if there is one."""
         return self.by_path.get(path) or (Choice(self.rest) if self.rest else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Deciding:
-    """The clashes of one merge of a branch, on their way to a decision.
+    """Decision of the clashes of one merge of a branch.
 
-    ``taken`` are paths of the folder that no tree has: what is not stored, and empty folders.
+    ``taken`` are paths of the folder that no tree has: unstored files and empty folders.
     """
 
     chat: ChatStore
@@ -89,11 +88,11 @@ class Deciding:
     edits: Edits = field(default_factory=dict)
 
     def decide(self) -> tuple[str | None, tuple[MergeConflict, ...]]:
-        """Return the tree as it was decided, and each conflict with its decision.
+        """Return the tree after all decisions, and each conflict with its decision.
 
         Raises:
-            UnknownNameError: when something is decided that is no conflict.
-            NotMergeableError: when a decision cannot be made at its path.
+            UnknownNameError: when a choice is for a path without a conflict.
+            NotMergeableError: when a choice is not possible at its path.
         """
         paths = [clash.path for clash in self.merged.clashes]
         for path in self.choices.by_path:
@@ -129,9 +128,9 @@ class Deciding:
         return decided
 
     def _saved(self, clash: Clash) -> str:
-        """Put the other version beside the path, and return where."""
+        """Add the other version beside the path, and return its path."""
         version, role = (clash.theirs, "theirs") if clash.theirs else (clash.base, "deleted-in")
-        assert version is not None  # whoever deleted a path had it from the base
+        assert version is not None  # a deleted file is in the base
         path = self._free_path(clash.path, f".{role}-{_label(self.branch)}")
         reason = self._why_not(path, version)
         if reason:
@@ -143,7 +142,7 @@ class Deciding:
         return path
 
     def _free_path(self, path: str, ending: str) -> str:
-        """Return the path beside ``path`` that ends so, with a number where that is taken."""
+        """Return a path beside ``path`` with this ending, and a number if that already exists."""
         folder, slash, name = path.rpartition("/")
         above = folder + slash
         there = {*trees.names(self.chat.store, self.merged.tree, folder)}
@@ -155,26 +154,26 @@ class Deciding:
         raise AssertionError  # there is always a next number
 
     def _why_not(self, path: str, version: TreeEntry) -> str:
-        """Return why a snapshot would leave the version out there, or nothing."""
+        """Return why a scan would not store the version at a path, or nothing."""
         if version.mode == FOLDER:
             return why_not_stored(f"{path}/x", b"", self.chat.config)
         content = self.chat.store.read_blob(version.oid)
         return why_not_stored(path, content, self.chat.config)
 
 
-def told(conflict: MergeConflict | Waiting, *, ours: str, theirs: str) -> str:
-    """Return what a conflict is about, in words, between two branches of those names."""
-    if conflict.deleted is not None:
-        gone, there = (ours, theirs) if conflict.deleted == "ours" else (theirs, ours)
-        return f"{gone} deleted it, {there} changed it"
-    return _ABOUT[conflict.kind]
+def description(kind: ConflictKind, deleted: MergeSide | None, *, ours: str, theirs: str) -> str:
+    """Describe a conflict between two branches of these names."""
+    if deleted is not None:
+        without, changed = (ours, theirs) if deleted == "ours" else (theirs, ours)
+        return f"{without} deleted it, {changed} changed it"
+    return _ABOUT[kind]
 
 
 def written(chat: ChatStore, path: str, content: bytes, *sides: Entry) -> TreeEntry:
-    """Store what a file is to be, and return it; it has the mode of the first side that is one.
+    """Store the content of a file and return its entry, with the mode of the first side that is a file.
 
     Raises:
-        CovaltError: when no such file can be stored.
+        CovaltError: when the workspace cannot store it.
     """
     check_storable(path, content, chat.config)
     mode = next((side.mode for side in sides if side is not None and _is_file(side)), FILE)
@@ -182,11 +181,11 @@ def written(chat: ChatStore, path: str, content: bytes, *sides: Entry) -> TreeEn
 
 
 def united(chat: ChatStore, path: str, base: Entry, ours: Entry, theirs: Entry) -> TreeEntry:
-    """Store a file that has the lines of both sides, and return it.
+    """Store a file with the lines of both sides and return its entry.
 
     Raises:
-        NotMergeableError: when they have none.
-        CovaltError: when no such file can be stored.
+        NotMergeableError: when a side is not text.
+        CovaltError: when the workspace cannot store it.
     """
     contents = [
         chat.store.read_blob(side.oid) if side is not None and _is_file(side) else None
@@ -202,7 +201,7 @@ def united(chat: ChatStore, path: str, base: Entry, ours: Entry, theirs: Entry) 
 
 
 def _names(name: str, ending: str) -> Iterator[str]:
-    """Yield the names that a version may have: with the ending, then with numbers behind it."""
+    """Yield names with the ending, and then with a number after it."""
     raw = name.encode("utf-8", "surrogateescape")
     for number in itertools.count(1):
         full = ending if number == 1 else f"{ending}-{number}"
@@ -210,7 +209,7 @@ def _names(name: str, ending: str) -> Iterator[str]:
 
 
 def _label(branch: str) -> str:
-    """Return a branch's name as it can stand in a file's: ``try-blue`` for ``try/blue``."""
+    """Return the part of a file name that names a branch: ``try-blue`` for ``try/blue``."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", branch)[:_LONGEST_LABEL].strip(".-") or "branch"
 
 

@@ -1,7 +1,7 @@
-"""Conflicts that a merge left to be decided: which of them wait, and deciding one.
+"""Pending conflicts of earlier merges: a list of them, and their decision.
 
-A conflict waits while the version that was saved beside its file is there.  Nothing else says so:
-whoever removes that version by hand, or moves it over the file, has decided just as well.
+A conflict is pending while the version that was kept beside its file exists.  A user who removes that
+version, or moves it over the file, has decided the conflict, too.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from covalt_git.git_store import FOLDER
 from covalt_git.merging import merge_conflicts
 from covalt_git.merging.merge_conflicts import SAVED
 from covalt_git.models.base import StrictModel
-from covalt_git.models.commit_record import CommitRecord, ConflictKind, MergeSide
-from covalt_git.names import new_id
+from covalt_git.models.commit_record import ConflictKind, MergeSide
 from covalt_git.paths import typed
-from covalt_git.workspaces import commits, switching, tree_notes, trees
+from covalt_git.workspaces import tree_notes, trees
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class Waiting(StrictModel):
-    """A conflict that nobody has decided: the other version is at ``saved_as``.
+    """A pending conflict, whose other version is at ``saved_as``.
 
-    ``branch`` was merged, ``manifest_id`` is the merge, and ``base_id`` what both sides came from.
+    ``branch`` was merged, ``manifest_id`` is the merge, and ``base_id`` its merge base.
     """
 
     path: str
@@ -46,17 +45,17 @@ class Waiting(StrictModel):
 
 
 def waiting(chat: ChatStore, oid: str | None, tree: str | None) -> list[Waiting]:
-    """Return the conflicts that wait, by path, of the merges that a manifest comes from.
+    """Return the pending conflicts of the merges that a commit has in its history, sorted by path.
 
-    ``tree`` is the manifest's, or that of the folder as it is now.
+    ``tree`` is the commit's, or that of a scan of the folder.
     """
-    there = set(_saved(chat, tree, ""))
+    saved = set(_saved(chat, tree, ""))
     found: dict[str, Waiting] = {}
-    for manifest in _merges(chat, oid) if there else ():
+    for manifest in _merges(chat, oid) if saved else ():
         merge = manifest.record.merge
         for conflict in merge.conflicts if merge else ():
             saved_as = conflict.saved_as
-            if merge is not None and saved_as in there and saved_as not in found:
+            if merge is not None and saved_as in saved and saved_as not in found:
                 found[saved_as] = Waiting(
                     path=conflict.path,
                     kind=conflict.kind,
@@ -70,7 +69,7 @@ def waiting(chat: ChatStore, oid: str | None, tree: str | None) -> list[Waiting]
 
 
 def _saved(chat: ChatStore, tree: str | None, below: str) -> Iterator[str]:
-    """Yield the paths of a tree whose names are such as other versions have."""
+    """Yield the paths of a tree that have a name of a kept version."""
     for entry in chat.store.read_tree(tree) if tree else ():
         path = below + entry.name.decode("utf-8", "surrogateescape")
         if SAVED.search(path, len(below)):
@@ -80,9 +79,9 @@ def _saved(chat: ChatStore, tree: str | None, below: str) -> Iterator[str]:
 
 
 def _merges(chat: ChatStore, oid: str | None) -> list[WorkspaceManifest]:
-    """Return the merges that a manifest comes from, the newest first."""
+    """Return the merges in the history of a commit, newest first."""
     above = chat.above(oid, without=()) if oid is not None else []
-    # Most commits need not be parsed to see that they are none.
+    # The start of the message is enough to skip other commits without parsing them.
     merges = [
         chat.manifest(one)
         for one in above
@@ -92,17 +91,17 @@ def _merges(chat: ChatStore, oid: str | None) -> list[WorkspaceManifest]:
 
 
 def resolve(writer: Writer, path: str, choice: Choice) -> list[FileChange]:
-    """Decide a conflict that waits, as a manifest of its own; return what changed in the folder.
+    """Decide a pending conflict in a commit of its own; return what changed in the folder.
 
-    ``path`` is the conflict's, or that of the version saved beside it.  What stands there now is
-    decided about: ``ours`` keeps the file as it has become since the merge.
+    ``path`` is the conflict's, or that of the version kept beside it.  The decision is about the
+    present files: ``ours`` keeps the file with all changes since the merge.
 
     Raises:
-        UnknownNameError: when no conflict waits there.
-        NotMergeableError: when it cannot be decided that way.
+        UnknownNameError: when no conflict is pending at the path.
+        NotMergeableError: when the conflict cannot have this decision.
     """
     chat = writer.chat
-    head = writer.save_edits()
+    head = writer.commit_changes()
     state = chat.state(head)
     conflict = _named(chat, waiting(chat, head, state.tree), path)
     edits: Edits = {conflict.saved_as: None}
@@ -111,23 +110,17 @@ def resolve(writer: Writer, path: str, choice: Choice) -> list[FileChange]:
     tree = trees.edited(chat.store, state.tree, edits)
     empty = tree_notes.still_empty(chat.store, tree, state.empty_folders)
     after = FolderState(tree, empty)
-    record = CommitRecord(
-        id=new_id(),
-        at=commits.now(),
-        by=writer.by,
-        workspace=tree_notes.notes(chat.store, writer.look().notes, state.tree, after),
-    )
+    notes = tree_notes.notes(chat.store, writer.scan().notes, state.tree, after)
     subject = f"{conflict.path}, in conflict with {conflict.branch}: {choice.decision}"
-    assert head is not None  # a merge has made it
-    oid = writer.make("edit", record, tree, (head,), subject=subject)
-    ref = chat.store.head()
-    return writer.switch(switching.Journal(old=head, new=oid, head=ref, moves=True, before=head))
+    assert head is not None  # there was a merge
+    oid = writer.make("edit", writer.record(notes), tree, (head,), subject=subject)
+    return writer.advance(head, oid)
 
 
 def _chosen(
     chat: ChatStore, tree: str | None, conflict: Waiting, choice: Choice
 ) -> TreeEntry | None:
-    """Return what is to stand at the path of a conflict; None for nothing."""
+    """Return the new entry at the path of a conflict; None deletes the file."""
     path = conflict.path
     ours, theirs = (trees.find_entry(chat.store, tree, one) for one in (path, conflict.saved_as))
     match choice.decision:
@@ -148,7 +141,7 @@ def _chosen(
 
 
 def _named(chat: ChatStore, found: list[Waiting], path: str) -> Waiting:
-    """Return the conflict that waits at a path, or whose saved version is there."""
+    """Return the pending conflict whose path, or the path of whose kept version, is ``path``."""
     named = [one for one in found if path in {one.path, one.saved_as}]
     if not named:
         known = [one.path for one in found]

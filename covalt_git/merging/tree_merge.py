@@ -1,8 +1,8 @@
-"""Merging trees three ways: what only one side changed is taken, what both did is a clash to decide.
+"""Three-way merge of trees: a change of one side is taken, and changes of both sides clash.
 
-A name is two things that are merged each by itself, a file and a folder of that name; where both are
-left, they clash.  So a file that became a folder, or a folder that became a file, needs no rule of
-its own.  Trees are compared by their ids, and only those are read that differ on both sides.
+The file and the folder of one name are merged separately, and clash if both remain.  So a file that
+became a folder, or the reverse, needs no other rule.  Trees are compared by id, and read only if both
+sides changed them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _REGULAR = (FILE, EXECUTABLE)
 
 Entry = TreeEntry | None
-"""What stands under a name in one of the trees, if anything does."""
+"""The entry of a name in one of the trees, if it has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """A path that both sides changed, each in its own way."""
+    """A path that both sides changed differently."""
 
     path: str
     kind: ConflictKind
@@ -38,7 +38,7 @@ class Clash:
 
 @dataclass(frozen=True, slots=True)
 class MergedTree:
-    """A tree (None: no file), with our side wherever there is a clash."""
+    """A merged tree (None: no files), which has our side where there is a clash."""
 
     tree: str | None
     clashes: tuple[Clash, ...] = ()
@@ -46,10 +46,10 @@ class MergedTree:
 
 @dataclass(frozen=True, slots=True)
 class TreeMerge:
-    """A merge of the trees of one store.
+    """Merge of trees of one store.
 
-    ``refused`` tells why no file of that path and content can be stored, or nothing; what the lines
-    of both sides make together is stored only where it can be.
+    ``refused`` returns why a file of some path and content cannot be stored, or nothing.  A merge of
+    lines that cannot be stored is a clash.
     """
 
     store: GitStore
@@ -58,7 +58,7 @@ class TreeMerge:
     def merge(
         self, base: str | None, ours: str | None, theirs: str | None, *, below: str = ""
     ) -> MergedTree:
-        """Merge three trees; ``below`` is the path of their folder with a ``/`` behind it."""
+        """Merge three trees; ``below`` is the path of their folder and a ``/``."""
         if theirs in (ours, base):
             return MergedTree(ours)
         if base == ours:
@@ -77,12 +77,12 @@ class TreeMerge:
     def _entry(
         self, path: str, base: Entry, ours: Entry, theirs: Entry
     ) -> tuple[Entry, tuple[Clash, ...]]:
-        """Merge what stands under one name."""
+        """Merge the entries of one name."""
         sides = (base, ours, theirs)
         folder = self.merge(*(_folder(side) for side in sides), below=f"{path}/")
         file, clash = self._file(path, *(None if _folder(side) else side for side in sides))
-        there_is_a_folder = folder.tree is not None or folder.clashes
-        if there_is_a_folder and (file or clash):
+        has_folder = folder.tree is not None or folder.clashes
+        if has_folder and (file or clash):
             return ours, (Clash(path, "file_folder", base, ours, theirs),)
         if clash:
             return file, (clash,)
@@ -113,7 +113,7 @@ class TreeMerge:
     def _content(
         self, path: str, base: Entry, ours: TreeEntry, theirs: TreeEntry
     ) -> tuple[str | None, ConflictKind]:
-        """Return the blob that two files make together; None, and of what kind the conflict is."""
+        """Return the merged blob of two files; without one, the kind of the conflict."""
         if ours.oid == theirs.oid or (base and base.oid == theirs.oid):
             return ours.oid, "text"
         if base and base.oid == ours.oid:
@@ -132,13 +132,13 @@ class TreeMerge:
 
 
 def _folder(side: Entry) -> str | None:
-    """Return the tree of a folder; one without a file, which only others make, is none."""
+    """Return the tree of a folder; None for the empty tree, which a scan never stores."""
     is_folder = side is not None and side.mode == FOLDER and side.oid not in EMPTY
     return side.oid if side is not None and is_folder else None
 
 
 def _mode(base: Entry, ours: TreeEntry, theirs: TreeEntry) -> int:
-    """Return the mode that one side changed; of a file that both have made, executable if one is."""
+    """Return the mode that one side changed; a file that both sides added is executable if one is."""
     if base is None:
         return max(ours.mode, theirs.mode)
     return theirs.mode if base.mode == ours.mode else ours.mode

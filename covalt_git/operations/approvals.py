@@ -158,7 +158,7 @@ def _changes_since(context: Context, approval: Approval) -> list[FileChange]:
     if chat.active_branch() != approval.branch:
         now = chat.state(chat.branch(approval.branch).manifest_id).tree
         return chat.tree_changes(before, now)
-    with chat.looking() as seen:
+    with chat.scan_in_memory() as seen:
         return chat.tree_changes(before, seen.tree)
 
 

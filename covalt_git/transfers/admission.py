@@ -15,15 +15,21 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.git_store import FOLDER, LINK, SUBMODULE, BrokenStoreError
 from covalt_git.git_store.graph import CommitGraph
-from covalt_git.models.commit_record import PathNote
-from covalt_git.paths import MAX_DEPTH, Verdict, check_element, collisions
-from covalt_git.workspaces.rules import link_stays_inside, why_git_refuses, why_not_stored
+from covalt_git.paths import MAX_DEPTH, Verdict, check_element
+from covalt_git.workspaces.rules import (
+    link_stays_inside,
+    path_note,
+    unportable,
+    why_git_refuses,
+    why_not_stored,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from covalt_git.git_store import TreeEntry
     from covalt_git.git_store.object_reader import ObjectReader
+    from covalt_git.models.commit_record import PathNote
     from covalt_git.models.project_config import WorkspaceConfig
 
 MOST_FILES = 1_000_000
@@ -33,7 +39,7 @@ MOST_BYTES = 64 << 30
 """What the files of one state may have together."""
 
 _MOST_MESSAGE = 16 << 20
-_MOST_TOLD = 20
+_MOST_REFUSED = 20
 
 
 class NotAdmittedError(CovaltError):
@@ -75,7 +81,7 @@ def admit(
         inspection.trust(graph.commit(oid).tree)
     for oid in commits:  # the oldest first, where a path occurs first
         inspection.commit(oid)
-        if len(inspection.refused) >= _MOST_TOLD:
+        if len(inspection.refused) >= _MOST_REFUSED:
             break
     if inspection.refused:
         raise _not_admitted(inspection.refused)
@@ -88,7 +94,7 @@ def _not_admitted(refused: list[Problem]) -> NotAdmittedError:
     count = "something" if len(refused) == 1 else f"{len(refused)} things"
     return NotAdmittedError(
         f"the history holds {count} that must not come into a chat",
-        hint="mend every commit that has it with git, and try again",
+        hint="fix every commit that has it with git, and try again",
         problems=refused,
     )
 
@@ -199,15 +205,14 @@ class _Inspection:
         if len(path) > MAX_DEPTH:
             self._refuse("/".join(path), "its path is too long")
             return extent
-        names = []
-        for entry in self._entries(oid, path):
-            if len(self.refused) >= _MOST_TOLD:
+        entries = [(os.fsdecode(entry.name), entry) for entry in self._entries(oid, path)]
+        for name, reason in unportable([name for name, _ in entries]):
+            note = path_note("/".join((*path, name)), reason)
+            self.unportable.setdefault(note.path, note)
+        for name, entry in entries:
+            if len(self.refused) >= _MOST_REFUSED:
                 break
-            name = entry.name.decode("utf-8", "surrogateescape")
-            names.append(name)
             extent = extent.beside(self.entry(entry, (*path, name)))
-        for first, second in collisions(names):
-            self._note((*path, second), f"some systems take it for {first!r}")
         self._extents[oid] = extent
         return extent
 
@@ -217,8 +222,6 @@ class _Inspection:
         if verdict.kind == "refused":
             self._refuse("/".join(path), verdict.reason)
             return _Extent()
-        if verdict.kind == "unportable":
-            self._note(path, verdict.reason)
         if entry.mode == SUBMODULE:
             reason = "it is a submodule, another repository, which a chat cannot hold"
             self._refuse("/".join(path), reason)
@@ -275,13 +278,8 @@ class _Inspection:
             self._refuse("", f"its files have more than {MOST_BYTES >> 30} GiB together")
 
     def _refuse(self, path: str, reason: str) -> None:
-        readable = os.fsencode(path).decode("utf-8", "backslashreplace")
-        told = f"{reason} (commit {self._commit[:12]})"
-        self.refused.append(Problem(readable or self._commit, 0, 0, "not_admitted", told))
-
-    def _note(self, path: tuple[str, ...], reason: str) -> None:
-        readable = os.fsencode("/".join(path)).decode("utf-8", "backslashreplace")
-        self.unportable.setdefault(readable, PathNote(path=readable, reason=reason))
+        note = path_note(path, f"{reason} (commit {self._commit[:12]})")
+        self.refused.append(Problem(note.path or self._commit, 0, 0, "not_admitted", note.reason))
 
 
 @lru_cache(maxsize=1 << 16)

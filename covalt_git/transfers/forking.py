@@ -45,7 +45,7 @@ def fork(
     if chat_id is not None:
         chats.check_free(chat_id)  # before anything is saved
     if at is None:
-        head, active = writer.save_edits(), source.store.head()
+        head, active = writer.commit_changes(), source.store.head()
         refs = source.store.refs(HEADS)
     else:
         head, active = at, f"{HEADS}main"

@@ -254,7 +254,7 @@ def left_out(writer: Writer) -> tuple[PathNote, ...]:
     """
     chat = writer.chat
     head = chat.state(chat.head())
-    seen = writer.look()
+    seen = writer.scan()
     found = []
     for path in changed_paths(chat.store, head.tree, seen.tree):
         reason = why_not_stored(path, b"", chat.config)

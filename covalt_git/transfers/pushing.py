@@ -204,7 +204,7 @@ class _Push:
         """Make sure, with the chat locked, that the branch and the objects are still there."""
         chat = self.chat
         active = one.name == chat.active_branch()
-        now = writer.save_edits() if active else chat.store.read_ref(one.command.ref)
+        now = writer.commit_changes() if active else chat.store.read_ref(one.command.ref)
         if now != one.command.old:
             raise MovedError("fetch first", hint="git pull, and push again: the branch went on")
         if not all(map(chat.store.has, one.required)):

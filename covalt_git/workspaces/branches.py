@@ -121,8 +121,15 @@ def create(writer: Writer, name: str, manifest_id: str | None) -> None:
         raise BranchExistsError(f"there is a branch {name!r}", hint="choose another name")
 
 
-def free_name(chat: ChatStore, purpose: str) -> str:
-    """Return the first of ``retry-1``, ``retry-2``, ... that no branch has."""
+def new_name(chat: ChatStore, wanted: str | None, purpose: str) -> str:
+    """Return the name of a new branch: ``wanted``, or an available one such as ``retry-1``.
+
+    Raises:
+        BranchExistsError: when ``wanted`` exists.
+    """
+    if wanted is not None:
+        check_free(chat, wanted)
+        return wanted
     names = {branch.name.partition("/")[0] for branch in chat.branches()}
     numbered = (f"{purpose}-{number}" for number in itertools.count(1))
     return next(name for name in numbered if name not in names)

@@ -316,7 +316,7 @@ class ChatStore:
         return Snapshot.of(self.stat_cache.scan)
 
     @contextlib.contextmanager
-    def looking(self) -> Iterator[Snapshot]:
+    def scan_in_memory(self) -> Iterator[Snapshot]:
         """Yield the folder as it is now, without storing any of it or holding the chat.
 
         Within, :meth:`tree_changes` and :meth:`patch` know the snapshot's files.  A folder that is
@@ -449,6 +449,16 @@ def write_stored(store: GitStore, value: StrictModel, subject: str) -> str:
 def _stored(value: StrictModel, subject: str) -> str:
     line = canonical_json.dumps(value.model_dump(mode="json", exclude_none=True)).decode()
     return f"{commits.one_line(subject)}\n\n{line}\n"
+
+
+def move_branch(store: GitStore, name: str, old: str | None, new: str | None) -> None:
+    """Move a branch from one commit to another; None is no branch.
+
+    Raises:
+        MovedError: when it is at a third commit.
+    """
+    if not store.swap_ref(HEADS + name, old, new):
+        raise MovedError(f"the branch {name!r} has moved", hint="try again")
 
 
 def write_about(store: GitStore, about: AboutChat) -> None:

@@ -213,9 +213,9 @@ class Folder:
         return False
 
 
-def folders_above(path: str) -> set[str]:
-    """Return the folders above a path, without the root."""
-    return {path[:at] for at, letter in enumerate(path) if letter == "/"}
+def folders_above(path: str) -> list[str]:
+    """Return the folders above a path, the outermost first, without the root."""
+    return [path[:at] for at, letter in enumerate(path) if letter == "/"]
 
 
 def create(name: str, mode: int, content: bytes, *, parent: int | None = None) -> None:

@@ -8,11 +8,13 @@ reads them, and git refuses to fetch a tree with one that it does not trust.  Th
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import FILE, FOLDER, LINK
+from covalt_git.models.commit_record import PathNote
 from covalt_git.names import matches_text
 from covalt_git.paths import (
     MAX_PATH_BYTES,
@@ -22,6 +24,7 @@ from covalt_git.paths import (
     is_git_file,
     is_plain,
 )
+from covalt_git.workspaces.folders import folders_above
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -54,7 +57,7 @@ def why_not_stored(path: str, content: bytes, config: WorkspaceConfig) -> str:
     verdict = check_path(path)
     if verdict.kind == "refused":
         return verdict.reason
-    folders = [path[:at] for at, letter in enumerate(path) if letter == "/"]
+    folders = folders_above(path)
     if is_ignored(config.ignore, path, folder=False) or any(
         is_ignored(config.ignore, folder, folder=True) for folder in folders
     ):
@@ -119,6 +122,11 @@ def unportable(names: Collection[str]) -> list[tuple[str, str]]:
     found = [(name, one.reason) for name, one in verdicts if one.kind == "unportable"]
     clashes = collisions(ordered)
     return found + [(second, f"some systems take it for {first!r}") for first, second in clashes]
+
+
+def path_note(path: str, reason: str) -> PathNote:
+    """Return a note for a record, whose path is text whatever bytes the path has."""
+    return PathNote(path=os.fsencode(path).decode("utf-8", "backslashreplace"), reason=reason)
 
 
 def link_stays_inside(target: bytes, *, depth: int) -> bool:

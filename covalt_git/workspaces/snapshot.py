@@ -9,14 +9,16 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from covalt_git.models.commit_record import PathNote, WorkspaceNotes
+from covalt_git.models.commit_record import WorkspaceNotes
 from covalt_git.workspaces import scan, set_id
 from covalt_git.workspaces.folders import Folder
+from covalt_git.workspaces.rules import path_note
 from covalt_git.workspaces.stat_cache import NOT_SCANNED, FolderScan
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from covalt_git.models.commit_record import PathNote
     from covalt_git.workspaces.trees import FolderState
 
 
@@ -90,7 +92,7 @@ class Snapshot:
             rows.update(repr(row).encode())
         return f"sha256:{rows.hexdigest()}"
 
-    def held(self, workspace: Path) -> tuple[int, int]:
+    def usage(self, workspace: Path) -> tuple[int, int]:
         """Return the number of files and their bytes by length, without those in ignored folders."""
         sizes = [file[3] for file in self.scan.all_files()]
         left = [path for kind, path, _ in self.scan.all_notes() if kind == scan.NOT_STORED]
@@ -109,9 +111,5 @@ class Snapshot:
 
 
 def _path_notes(notes: list[tuple[str, str]]) -> tuple[PathNote, ...]:
-    """Return notes for the record, whose paths are readable whatever bytes they have."""
-    readable = [
-        PathNote(path=os.fsencode(path).decode("utf-8", "backslashreplace"), reason=reason)
-        for path, reason in notes
-    ]
-    return tuple(sorted(readable, key=lambda note: note.path))
+    found = (path_note(path, reason) for path, reason in notes)
+    return tuple(sorted(found, key=lambda note: note.path))

@@ -8,29 +8,19 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from covalt_git.models.calls import Approval
-from covalt_git.models.commit_record import (
-    CallRecord,
-    CommitRecord,
-    Source,
-    UploadedFile,
-    WorkspaceNotes,
-)
+from covalt_git.models.commit_record import CallRecord, CommitRecord, Source, WorkspaceNotes
 from covalt_git.names import new_id
-from covalt_git.workspaces import (
-    commits,
-    running_call,
-    snapshot,
-    trees,
-)
+from covalt_git.workspaces import commits, running_call, trees
 from covalt_git.workspaces.chat import (
     APPROVALS,
     CALLS,
     HEADS,
     ChatStore,
     MovedError,
+    move_branch,
     read_stored,
     write_stored,
 )
@@ -41,18 +31,19 @@ if TYPE_CHECKING:
 
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import FileChange
+    from covalt_git.workspaces.snapshot import Snapshot
 
-NAMED = 3
-"""How many paths a subject names."""
+_LISTED = 3
+"""How many paths a subject lists."""
 
 
 @dataclass(slots=True)
 class Writer:
-    """What may be done to a chat while its lock is held."""
+    """The changes of a chat that its lock allows; ``snapshot`` is of the last scan of the workspace."""
 
     chat: ChatStore
     by: str
-    _seen: snapshot.Snapshot | None = None
+    snapshot: Snapshot | None = None
     _before: str | None = None
 
     @property
@@ -60,71 +51,72 @@ class Writer:
         """The working folder."""
         return WorkingFolder(self.chat)
 
-    # States
+    # Commits
 
-    def look(self) -> snapshot.Snapshot:
-        """Return the folder as it is now, its content stored; one that a tool removed is empty."""
-        return self._look(self.chat.head())
-
-    def _look(self, head: str | None) -> snapshot.Snapshot:
+    def scan(self) -> Snapshot:
+        """Scan the workspace, store its content and return the snapshot; create a missing workspace."""
         if not self.folder.exists():
             self.chat.workspace.mkdir()
-        if self._seen is None:
-            self._before = head
-        self._seen = self.chat.scan()
-        return self._seen
+        if self.snapshot is None:
+            self._before = self.chat.head()
+        self.snapshot = self.chat.scan()
+        return self.snapshot
 
     def fresh_notes(self) -> WorkspaceNotes:
-        """Return what was seen in the folder that the manifest before this writer does not note.
+        """Return the notes of the last scan that the commit before this writer does not have.
 
-        Whoever shows a person what was done shows that, too: nothing is left out silently.
+        Each command shows them to its user, so that no file is left out silently.
         """
-        if self._seen is None:
+        if self.snapshot is None:
             return WorkspaceNotes()
-        before = None if self._before is None else self.chat.manifest(self._before)
-        told = WorkspaceNotes() if before is None else before.record.workspace
-        return self._seen.notes.beyond(told)
+        return self.snapshot.notes.beyond(self._notes_at(self._before))
 
     def left_in_place(self) -> tuple[str, ...]:
-        """Return the paths that were seen in the folder and that no manifest holds."""
-        return () if self._seen is None else self._seen.left_in_place
+        """Return the paths of the last scan that no commit holds."""
+        return () if self.snapshot is None else self.snapshot.left_in_place
+
+    def usage(self) -> tuple[int, int]:
+        """Return the number of files of the last scan, and their bytes."""
+        return (0, 0) if self.snapshot is None else self.snapshot.usage(self.chat.workspace)
 
     def unstored(self) -> tuple[str, list[str]]:
-        """Return the digest of the files that no commit holds, and the paths that they are at or below."""
-        seen = self.look()
+        """Scan; return the digest of the files that no commit holds, and the paths at or above them."""
+        seen = self.scan()
         return seen.unstored_digest(self.chat.workspace), seen.unstored()
 
-    def held(self) -> tuple[int, int]:
-        """Return how many files were seen in the folder, and how many bytes they hold."""
-        return (0, 0) if self._seen is None else self._seen.held(self.chat.workspace)
-
-    def noted(self, manifest_id: str | None) -> WorkspaceNotes:
-        """Return the notes of a manifest as they are for another one that is made of it here and now.
-
-        What could not be stored stays in the folder, whichever files come.
-        """
-        notes = WorkspaceNotes()
-        if manifest_id is not None:
-            notes = self.chat.manifest(manifest_id).record.workspace
-        if self._seen is None:
+    def notes_for(self, manifest_id: str | None) -> WorkspaceNotes:
+        """Return the notes of a new commit with the files of another; unstored files stay in place."""
+        notes = self._notes_at(manifest_id)
+        if self.snapshot is None:
             return notes
-        return notes.model_copy(update={"not_stored": self._seen.notes.not_stored})
+        return notes.model_copy(update={"not_stored": self.snapshot.notes.not_stored})
 
-    def save_edits(self) -> str | None:
-        """Make what a person changed in the folder a manifest; return the branch's manifest."""
+    def _notes_at(self, manifest_id: str | None) -> WorkspaceNotes:
+        if manifest_id is None:
+            return WorkspaceNotes()
+        return self.chat.manifest(manifest_id).record.workspace
+
+    def commit_changes(
+        self, source: Source = "edit", subject: str = "", **fields: Any
+    ) -> str | None:
+        """Commit the uncommitted changes of the workspace; return the head of the active branch.
+
+        The commit's record has ``fields``.  Its subject lists changed paths unless one is passed.
+        """
         head = self.chat.head()
         state = self.chat.state(head)
-        seen = self._look(head)
-        if seen.holds(state):
-            if self.chat.store.has_pending:  # again, as after a power cut
-                self.chat.store.flush()
-            return head
-        return self.commit(
-            "edit",
-            CommitRecord(id=new_id(), at=commits.now(), by=self.by, workspace=seen.notes),
-            seen.tree,
-            subject=self._named(state.tree, seen) or "empty folders",
-        )
+        seen = self.scan()
+        if not seen.holds(state):
+            record = self.record(seen.notes, **fields)
+            subject = subject or self._listed(state.tree, seen) or "empty folders"
+            return self.commit(source, record, seen.tree, subject=subject)
+        if self.chat.store.has_pending:  # objects that the store had lost, as by a power cut
+            self.chat.store.flush()
+        return head
+
+    def record(self, notes: WorkspaceNotes, **fields: Any) -> CommitRecord:
+        """Return the record of a new commit by this writer."""
+        return CommitRecord(id=new_id(), at=commits.now(), by=self.by, workspace=notes, **fields)
 
     def commit(
         self,
@@ -136,18 +128,16 @@ class Writer:
         branch: str | None = None,
         message_id: str | None = None,
     ) -> str:
-        """Make a manifest on a branch, the active one unless named; return its id.
+        """Add a commit to a branch, by default the active one; return its id.
 
         Raises:
-            MovedError: when the branch moved meanwhile, which only a push can do.
+            MovedError: when a push moved the branch meanwhile.
         """
-        active = self.chat.store.head()
-        ref = active if branch is None else HEADS + branch
-        before = self.chat.store.read_ref(ref)
+        name = self.chat.active_branch() if branch is None else branch
+        before = self.chat.store.read_ref(HEADS + name)
         parents = () if before is None else (before,)
-        oid = self._store(source, record, tree, parents, subject=subject, message_id=message_id)
-        if not self.chat.store.swap_ref(ref, before, oid):
-            raise MovedError(f"the branch {ref.removeprefix(HEADS)!r} has moved", hint="try again")
+        oid = self.make(source, record, tree, parents, subject=subject, message_id=message_id)
+        move_branch(self.chat.store, name, before, oid)
         return oid
 
     def make(
@@ -160,23 +150,10 @@ class Writer:
         subject: str,
         message_id: str | None = None,
     ) -> str:
-        """Store a manifest that no branch is at, durable with all it reaches; return its id."""
-        oid = self._store(source, record, tree, parents, subject=subject, message_id=message_id)
-        self.chat.store.flush()
-        return oid
-
-    def _store(
-        self,
-        source: Source,
-        record: CommitRecord,
-        tree: str | None,
-        parents: tuple[str, ...],
-        *,
-        subject: str,
-        message_id: str | None,
-    ) -> str:
+        """Store a commit that no branch has yet, durable with everything it reaches; return its id."""
+        store = self.chat.store
         commit = commits.build(
-            self.chat.store.write_tree([]) if tree is None else tree,
+            store.write_tree([]) if tree is None else tree,
             parents,
             source,
             record,
@@ -185,65 +162,58 @@ class Writer:
             message_id=message_id,
         )
         self.chat.records.save()
-        return self.chat.store.write_commit(commit)
+        oid = store.write_commit(commit)
+        store.flush()
+        return oid
 
     # Branches
 
     def checkout(self, name: str) -> list[FileChange]:
-        """Bring the folder to a branch; return what changed in it.
-
-        What a person changed is saved on the branch they were on first.
+        """Switch to a branch, after committing uncommitted changes; return what changed in the folder.
 
         Raises:
             UnknownNameError: naming the nearest branch.
-            InTheWayError: when something that is in no state stands where a file goes.
-            UnsafeTreeError: when the branch holds what must not come into a folder.
+            InTheWayError: when a path that no commit holds is where a file of the branch goes.
+            UnsafeTreeError: when the branch holds a path that a scan never stores.
         """
         target = self.chat.branch(name)
-        head = self.save_edits()
+        head = self.commit_changes()
         if target.active:
             return []
-        journal = Journal(old=head, new=target.manifest_id, head=HEADS + name)
-        return self.switch(journal)
+        return self.switch(Journal(old=head, new=target.manifest_id, head=HEADS + name))
+
+    def advance(self, head: str | None, new: str) -> list[FileChange]:
+        """Move the active branch and the folder from its ``head`` to a new commit, as :meth:`switch`."""
+        ref = self.chat.store.head()
+        return self.switch(Journal(old=head, new=new, head=ref, moves=True, before=head))
 
     def switch(self, journal: Journal) -> list[FileChange]:
-        """Make a switch from the active branch, whose edits are saved; return what changed.
+        """Switch from the active branch, whose changes are committed; return what changed in the folder.
 
         Raises:
-            InTheWayError: when something that is in no state stands where a file goes.
-            UnsafeTreeError: when the new state holds what must not come into a folder.
-            MovedError: when the branch was to move, and a push came first; nothing has changed.
+            InTheWayError: when a path that no commit holds is where a file goes.
+            UnsafeTreeError: when the new commit holds a path that a scan never stores.
+            MovedError: when the branch was to move and a push moved it before; nothing has changed.
         """
-        seen = self._seen or self.look()  # when its edits were saved
+        seen = self.snapshot or self.scan()
         return self.folder.switch(journal, seen.left_in_place)
 
-    def put_back(self, seen: snapshot.Snapshot) -> None:
-        """Bring the folder, which is as it was seen, back to the branch's manifest.
+    def put_back(self, seen: Snapshot) -> None:
+        """Restore the files of the active branch in a folder that is as in a snapshot.
 
-        What was seen is kept as a manifest that no branch is at: a process that dies over it leaves
-        a switch which the next writer finishes.
+        The snapshot becomes a commit without a branch.  So if the process dies, the journal of the
+        switch has both commits, and the next writer completes it.
         """
         head = self.chat.head()
-        record = CommitRecord(id=new_id(), at=commits.now(), by=self.by, workspace=seen.notes)
         parents = () if head is None else (head,)
+        record = self.record(seen.notes)
         left = self.make("edit", record, seen.tree, parents, subject="put back")
         self.folder.switch(Journal(old=left, new=head, head=self.chat.store.head()))
-
-    def commit_files(
-        self, source: Source, subject: str, *, upload: tuple[UploadedFile, ...] = ()
-    ) -> None:
-        """Commit what the folder holds now, with what an ``upload`` added, if it has changed."""
-        seen = self.look()
-        if not seen.holds(self.chat.state(self.chat.head())):
-            record = CommitRecord(
-                id=new_id(), at=commits.now(), by=self.by, upload=upload, workspace=seen.notes
-            )
-            self.commit(source, record, seen.tree, subject=subject)
 
     # Calls and approvals
 
     def put_call(self, call: PendingCall) -> None:
-        """Write down that a call waits or runs, before anything of it happens."""
+        """Store a call that is pending or runs, before it changes anything."""
         store = self.chat.store
         if call.status == "running":
             running_call.put(store.path, call, durable=store.durable)
@@ -251,10 +221,10 @@ class Writer:
         ref = CALLS + call.id
         if not self._move_stored(ref, store.read_ref(ref), call):
             raise MovedError(f"the call {call.id} has moved", hint="try again")
-        running_call.forget(store.path, call.id)  # its own code asked first
+        running_call.forget(store.path, call.id)  # its own code required approval
 
     def drop_call(self, call_id: str) -> None:
-        """Forget a waiting or running call: its commit says all there is to say."""
+        """Remove a pending or running call, whose commit has everything that is known of it."""
         ref = CALLS + call_id
         before = self.chat.store.read_ref(ref)
         if before is not None:
@@ -262,43 +232,42 @@ class Writer:
         running_call.forget(self.chat.store.path, call_id)
 
     def put_approval(self, approval: Approval, *, before: Approval | None = None) -> bool:
-        """Write an approval if it is still as it was ``before``; return whether it was.
+        """Store an approval if the stored one equals ``before``; return whether it does.
 
-        This is the one place where an approval is settled, so it is settled once.
+        Approvals are decided only here, so each is decided once.
         """
         store = self.chat.store
         ref = APPROVALS + approval.execution_id
         old = store.read_ref(ref)
-        current = None if old is None else read_stored(store, old, type(approval))
+        current = None if old is None else read_stored(store, old, Approval)
         return current == before and self._move_stored(ref, old, approval)
 
     def _move_stored(self, ref: str, old: str | None, value: PendingCall | Approval) -> bool:
-        """Let a ref hold another value; return whether it moved."""
+        """Store a value at a ref; return whether the ref was at ``old``."""
         store = self.chat.store
-        state = value.state if isinstance(value, Approval) else value.status
-        kind = "approval" if isinstance(value, Approval) else "call"
+        kind, state = (
+            ("approval", value.state) if isinstance(value, Approval) else ("call", value.status)
+        )
         new = write_stored(store, value, f"{kind}: {value.tool_id} {state}")
         return new == old or store.swap_ref(ref, old, new)
 
     def finish_call(
-        self, call: PendingCall, record: CallRecord, *, seen: snapshot.Snapshot | None = None
+        self, call: PendingCall, record: CallRecord, *, seen: Snapshot | None = None
     ) -> str:
-        """Make the commit of a call and forget that it was running; return the manifest's id.
+        """Commit a call, and remove that it is pending or runs; return the commit's id.
 
-        ``seen`` is the folder after the call.  Without it the call never ran: its commit goes on
-        the branch it was asked for, with the files that are there.
+        ``seen`` is the folder after the call.  A call without it never ran: its commit is on the branch
+        that it was requested on, with the files of the commit before.
         """
         if seen is None:
             head = self.chat.branch(call.branch).manifest_id
-            tree = self.chat.state(head).tree
-            notes = self.chat.manifest(head).record.workspace if head else WorkspaceNotes()
+            tree, notes = self.chat.state(head).tree, self._notes_at(head)
         else:
             tree, notes = seen.tree, seen.notes
+        at = record.finished_at
         oid = self.commit(
             "tool_run",
-            CommitRecord(
-                id=call.id, at=record.finished_at, by=call.by, call=record, workspace=notes
-            ),
+            CommitRecord(id=call.id, at=at, by=call.by, call=record, workspace=notes),
             tree,
             subject=call.tool_id,
             branch=call.branch,
@@ -307,15 +276,15 @@ class Writer:
         self.drop_call(call.id)
         return oid
 
-    def _named(self, old: str | None, seen: snapshot.Snapshot) -> str:
-        """Return some of the paths that differ from a tree."""
-        if old is None:  # of the first files of a chat, which may be very many, a few are read
-            paths = itertools.islice(trees.files_in(self.chat.store, seen.tree), NAMED)
-            return some(list(paths), of=seen.files)
-        return some(trees.changed_paths(self.chat.store, old, seen.tree))
+    def _listed(self, old: str | None, seen: Snapshot) -> str:
+        """Return a list of the paths that differ from a tree."""
+        if old is None:  # a chat's first files may be very many, and only some are read
+            paths = itertools.islice(trees.files_in(self.chat.store, seen.tree), _LISTED)
+            return listed(list(paths), total=seen.files)
+        return listed(trees.changed_paths(self.chat.store, old, seen.tree))
 
 
-def some(paths: Sequence[str], *, of: int | None = None) -> str:
-    """Return the first of some paths, and how many more there are; ``of`` says how many in all."""
-    more = (len(paths) if of is None else of) - NAMED
-    return ", ".join(paths[:NAMED]) + (f" and {more} more" if more > 0 else "")
+def listed(paths: Sequence[str], *, total: int | None = None) -> str:
+    """Return the first paths, and the number of the others; ``total`` is of all, if not all are passed."""
+    more = (len(paths) if total is None else total) - _LISTED
+    return ", ".join(paths[:_LISTED]) + (f" and {more} more" if more > 0 else "")

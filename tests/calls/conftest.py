@@ -118,7 +118,7 @@ class World:
     def branch(self, name: str) -> None:
         """Create a branch at the active one and check it out."""
         with self.project().chats.open("c1") as chat, self.project().engine().writing(chat) as it:
-            branches.create(it, name, it.save_edits())
+            branches.create(it, name, it.commit_changes())
             it.checkout(name)
 
     def checkout(self, name: str) -> None:

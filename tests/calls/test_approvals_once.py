@@ -99,7 +99,7 @@ def test_a_call_killed_while_its_approval_is_renewed_runs_by_the_new_approval_on
     (world.workspace / "notes.txt").write_text("mine")
     project = world.project()
     with project.chats.open("c1") as chat, dying(chat) as writer:
-        base = writer.save_edits()
+        base = writer.commit_changes()
         (call,) = chat.calls()
         moved = call.model_copy(update={"base": base})
         tool = project.catalog.find("demo:ask").tool

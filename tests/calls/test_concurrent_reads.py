@@ -77,7 +77,7 @@ def test_read_only_calls_run_on_the_last_commit_while_the_chat_is_held(
         assert [call.logged() for call in calls] == ["read a.txtruns.txt"] * 2
         assert not any(call.outcome.done() for call in calls)
         assert not left.exists()
-        head = writer.save_edits()
+        head = writer.commit_changes()
     outcomes = [call.outcome.result() for call in calls]
     before, *made = reader.log()[-3:]
 

@@ -52,7 +52,7 @@ def test_a_file_is_reported_once_and_recorded_by_every_call(world: World, fifo: 
 def test_a_file_of_an_edit_is_reported_by_the_next_call(world: World, fifo: Path) -> None:
     (world.workspace / "mine.txt").write_text("mine")
     with world.project().chats.open("c1") as chat, writing(chat) as writer:
-        writer.save_edits()
+        writer.commit_changes()
         assert paths(chat.manifest(str(chat.head())).record.workspace) == [fifo.name]
 
     assert [reported(world), reported(world)] == [[fifo.name], []]

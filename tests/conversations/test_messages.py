@@ -55,10 +55,10 @@ def say(chat: ChatStore, text: str | None, role: str = "user", **where: Any) -> 
 def work(chat: ChatStore, message_id: str | None, path: str, content: bytes, **ended: Any) -> str:
     """Make a call for a message that writes one file; return its manifest."""
     with writing(chat) as writer:
-        call = pending_call(chat, base=writer.save_edits(), message_id=message_id)
+        call = pending_call(chat, base=writer.commit_changes(), message_id=message_id)
         writer.put_call(call)
         put(chat.workspace, {path: ("file", content)})
-        return writer.finish_call(call, call_record(**ended), seen=writer.look())
+        return writer.finish_call(call, call_record(**ended), seen=writer.scan())
 
 
 def retry(chat: ChatStore, message: str | None = None, **how: Any) -> Place:
@@ -486,7 +486,7 @@ def test_a_message_that_was_only_merged_is_gone_on_from(chat: ChatStore) -> None
     git(store, "update-ref", "refs/heads/main", merge)
     git(store, "branch", "-D", "idea")
 
-    with pytest.raises(CovaltError, match="no branch goes through the message") as caught:
+    with pytest.raises(CovaltError, match="no branch has the message") as caught:
         switch(chat, said)
     assert caught.value.hint == f"covalt-git chat message continue c1 {said}"
     assert go_on(chat, said).branch == "continue-1"

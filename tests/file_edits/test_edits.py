@@ -143,7 +143,7 @@ def test_the_message_of_a_conflict_names_both_blobs(chat: ChatStore) -> None:
     mine, theirs = blob_id(b"mine", "sha1"), blob_id(b"theirs", "sha1")
     assert str(caught.value) == (
         f"'a' has changed meanwhile: {mine} was edited, {theirs} is there\n"
-        "  hint: read it again, and make the change in what is there now"
+        "  hint: read it again, and make the change in its new content"
     )
 
 

@@ -135,7 +135,7 @@ def finish(
         tool_id="app-builder:write_file",
         args={"path": path},
         status="running",
-        base=writer.save_edits(),
+        base=writer.commit_changes(),
         message_id=message_id,
     )
     writer.put_call(call)
@@ -150,7 +150,7 @@ def finish(
         finished_at=NOW,
         toolset=call.toolset,
     )
-    return writer.finish_call(call, record, seen=writer.look())
+    return writer.finish_call(call, record, seen=writer.scan())
 
 
 def say(writer: Writer, text: str) -> str:
@@ -183,4 +183,4 @@ def make_lively(root: Path) -> None:
         pass
     with chats_of(root).new("c2") as chat, writing(chat) as writer:
         (chat.workspace / "notes.md").write_text("# notes\n")
-        writer.save_edits()
+        writer.commit_changes()

@@ -112,7 +112,7 @@ class Life:
             self.random.choice(sorted(files)).unlink()
         (chat.workspace / "folder").mkdir(exist_ok=True)
         (chat.workspace / "folder" / self.random.choice("xy")).write_text(self.any_text())
-        writer.save_edits()
+        writer.commit_changes()
 
     def call(self, _: ChatStore, writer: Writer) -> None:
         finish(writer, self.random.choice(["out.txt", "a.txt"]), self.any_text().encode())
@@ -159,14 +159,14 @@ class Life:
 
     def merge(self, chat: ChatStore, writer: Writer) -> None:
         """Push a commit with two parents and any time."""
-        head, states = writer.save_edits(), sorted(chat.reachable())
+        head, states = writer.commit_changes(), sorted(chat.reachable())
         if head is not None:
             other = self.random.choice(states)
             self.push(chat, head, f"{head}^{{tree}}", ["-m", "merge"], head, other)
 
     def copy_commit(self, chat: ChatStore, writer: Writer) -> None:
         """Copy a commit's message with its record into another commit, as cherry-pick and rebase do."""
-        head, states = writer.save_edits(), sorted(chat.reachable())
+        head, states = writer.commit_changes(), sorted(chat.reachable())
         if head is not None:
             copied = self.random.choice(states)
             text = chat.store.read_commit(copied).message

@@ -64,7 +64,7 @@ def found(place: Path, old: str | None) -> str:
     """Return what the next writer finds."""
     with ChatStore("c1", place / "chats/c1", FAST) as chat:
         with writing(chat) as writer:
-            head = writer.save_edits()
+            head = writer.commit_changes()
         files = {path: (mode, oid) for path, (mode, oid) in _listed(chat, str(head)).items()}
         right = files == _listed_folder(chat)
         fsck = run_git(chat.folder / "store.git", "fsck", "--strict", "--no-dangling")
@@ -78,7 +78,7 @@ def _listed(chat: ChatStore, oid: str) -> dict[str, tuple[int, str]]:
 
 
 def _listed_folder(chat: ChatStore) -> dict[str, tuple[int, str]]:
-    with chat.looking() as seen:
+    with chat.scan_in_memory() as seen:
         changed = chat.tree_changes(chat.state(chat.head()).tree, seen.tree)
     return _listed(chat, str(chat.head())) if not changed and folder(chat) else {}
 

@@ -33,7 +33,7 @@ def become(chat: ChatStore, layout: Layout) -> str | None:
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
     put(chat.workspace, layout)
     with writing(chat) as writer:
-        return writer.save_edits()
+        return writer.commit_changes()
 
 
 def parted(chat: ChatStore, base: Layout, ours: Layout, theirs: Layout) -> None:
@@ -57,9 +57,9 @@ def merge(
     with writing(chat) as writer:
         done = branch_merge.merge(writer, branch, choices, fast_forward=ff)
         at = chat.head()
-        assert writer.save_edits() == at == done.manifest_id
+        assert writer.commit_changes() == at == done.manifest_id
         if done.status == "merged" and at is not None:
-            assert chat.manifest(at).record.workspace == writer.look().notes
+            assert chat.manifest(at).record.workspace == writer.scan().notes
     return done
 
 
@@ -69,8 +69,8 @@ def resolve(chat: ChatStore, path: str, choice: Choice) -> None:
         resolving.resolve(writer, path, choice)
         at = chat.head()
         assert at is not None
-        assert writer.save_edits() == at
-        assert chat.manifest(at).record.workspace == writer.look().notes
+        assert writer.commit_changes() == at
+        assert chat.manifest(at).record.workspace == writer.scan().notes
 
 
 def waiting(chat: ChatStore) -> dict[str, str]:

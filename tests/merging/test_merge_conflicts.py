@@ -8,7 +8,7 @@ import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.merging import branch_merge, resolving
-from covalt_git.merging.merge_conflicts import Choice, Choices, NotMergeableError, told
+from covalt_git.merging.merge_conflicts import Choice, Choices, NotMergeableError, description
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
@@ -166,7 +166,9 @@ def test_every_conflict_is_told_in_words(chat: ChatStore) -> None:
     )
     done = merge(chat)
 
-    assert [told(one, ours="main", theirs="idea") for one in done.conflicts] == [
+    assert [
+        description(one.kind, one.deleted, ours="main", theirs="idea") for one in done.conflicts
+    ] == [
         "idea deleted it, main changed it",
         "main deleted it, idea changed it",
         "both changed the same lines",
@@ -260,7 +262,7 @@ def test_removing_the_other_version_by_hand_decides_too(chat: ChatStore) -> None
     parted(chat, *CASES["text"])
     merge(chat, choices=BOTH)
     (chat.workspace / "d/a.md.theirs-idea").rename(chat.workspace / "d/a.md")
-    with chat.looking() as seen:
+    with chat.scan_in_memory() as seen:
         assert resolving.waiting(chat, chat.head(), seen.tree) == []
     assert waiting(chat) != {}
     save(chat)

@@ -105,7 +105,7 @@ def test_many_sparse_files_are_not_read(chat: ChatStore, monkeypatch: pytest.Mon
     seen = chat.scan()
 
     assert (seen.files, len(seen.notes.not_stored)) == (11, 20)
-    assert seen.held(chat.workspace) == (31, 31 << 20)
+    assert seen.usage(chat.workspace) == (31, 31 << 20)
 
 
 def test_files_are_counted_by_the_scan_after_the_call(

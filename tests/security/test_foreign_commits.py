@@ -240,7 +240,7 @@ def test_no_forged_record_is_believed(
         assert Conversation.of(chat).messages == {}
         assert chat.about().active_leaf_message_id is None
         with writing(chat) as writer:
-            assert waiting(chat, oid, writer.look().tree) == []
+            assert waiting(chat, oid, writer.scan().tree) == []
             branches.create(writer, "back", found.parent_id)
             writer.checkout("back")  # which takes away what the state had in the folder
     assert world.cli("chat", "show", "c1", given).returncode == 1

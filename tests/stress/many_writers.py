@@ -69,7 +69,7 @@ def _start(chats: Chats, said: Path, count: int) -> Forked:
                     record = CommitRecord(
                         id=new_id(), at=commits.now(), by=f"w{number}", message=message
                     )
-                    made = writer.commit("message", record, writer.look().tree, subject="said")
+                    made = writer.commit("message", record, writer.scan().tree, subject="said")
                 out.write(f"{made}\n")
 
     return fork(write, said.with_suffix(".error"))

@@ -32,17 +32,17 @@ STARTED = b"the step starts\n"
 
 def snapshot(writer: Writer) -> str | None:
     """Save what was edited in the folder."""
-    return writer.save_edits()
+    return writer.commit_changes()
 
 
 def call(writer: Writer) -> str:
     """Make a call that changes files, and whose result is kept beside its commit."""
-    running = pending_call(writer.chat, base=writer.save_edits())
+    running = pending_call(writer.chat, base=writer.commit_changes())
     writer.put_call(running)
     (writer.chat.workspace / "made-by-call").write_text(running.id)
     (writer.chat.workspace / "both").unlink()
     record = call_record(result="a long text " * 3000)
-    return writer.finish_call(running, record, seen=writer.look())
+    return writer.finish_call(running, record, seen=writer.scan())
 
 
 def checkout(writer: Writer) -> str | None:

@@ -123,7 +123,7 @@ def _is_below(path: str, refused: Tree) -> bool:
 
 def _check_told(proof: Proof, chat: ChatStore, number: int, refused: Tree) -> None:
     """Check that a look tells what cannot be stored, each once, and nothing else."""
-    with chat.looking() as seen:
+    with chat.scan_in_memory() as seen:
         found = sorted(note.path for note in seen.notes.not_stored)
     wanted = sorted(os.fsencode(path).decode("utf-8", "backslashreplace") for path in refused)
     why = {path: it.why_not for path, it in refused.items()}
@@ -199,7 +199,7 @@ def _change(folder: Path, made: Tree, chance: random.Random) -> None:
 def _stored(proof: Proof, chat: ChatStore, read: _Read, object_format: str) -> Layout:
     """Store a folder and return what stock git reads of it."""
     with writing(chat) as writer:
-        head = writer.save_edits()
+        head = writer.commit_changes()
     if head is None:
         return {}
     tree = read(head)[1].partition(b"\n")[0].removeprefix(b"tree ").decode()
@@ -231,7 +231,7 @@ def _brought_back(
         branches.create(writer, name, chat.head())
         for path in list(chat.workspace.iterdir()):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-        writer.save_edits()
+        writer.commit_changes()
         writer.checkout(name)
     found = layout_of(chat.workspace)
     other = _differences(found, before | {path: it for path, it in may_be.items() if path in found})

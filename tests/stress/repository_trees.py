@@ -40,8 +40,8 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every 
                     tar.extractall(chat.workspace, filter="fully_trusted")
                 before = layout_of(chat.workspace)
                 with writing(chat) as writer:
-                    tree = writer.look().tree
-                    writer.save_edits()
+                    tree = writer.scan().tree
+                    writer.commit_changes()
                     if not chat.store.read_ref("refs/heads/empty"):
                         branches.create(writer, "empty", chat.head())
                     writer.checkout("empty")

@@ -44,7 +44,7 @@ def reachable(chat: ChatStore) -> set[str]:
 def check_sound(proof: Proof, chat: ChatStore, after: str) -> None:
     """Check that the next command works, fsck is clean, and the folder is what its branch says."""
     with writing(chat, timeout_s=20) as writer:
-        writer.save_edits()
+        writer.commit_changes()
     store = chat.folder / "store.git"
     done = run_git(store, "fsck", "--strict", "--full", "--no-dangling")
     said = (done.stdout + done.stderr).decode("utf-8", "replace")

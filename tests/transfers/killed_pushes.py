@@ -32,7 +32,7 @@ def main(folder: Path, command: Command) -> None:
             take_in(copy, folder / "pack", command, die_at=number)
         _, status = os.waitpid(child, 0)
         with open_chats(copy).open("c1") as chat, writing(chat, timeout_s=0) as writer:
-            writer.save_edits()
+            writer.commit_changes()
             left = sorted(path.name for path in chat.folder.iterdir())
             sys.stdout.write(json.dumps(seen(chat) | {"left": left}) + "\n")
         shutil.rmtree(copy)

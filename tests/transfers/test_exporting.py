@@ -51,10 +51,10 @@ def full(chat: ChatStore) -> ChatStore:
 
 def say(chat: ChatStore, text: str) -> str:
     with writing(chat) as writer:
-        writer.save_edits()
+        writer.commit_changes()
         message = MessageRecord(role="user", text=text)
         record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
-        return writer.commit("message", record, writer.look().tree, subject="long")
+        return writer.commit("message", record, writer.scan().tree, subject="long")
 
 
 def exported(chat: ChatStore, branch: str | None = None) -> bytes:
@@ -119,7 +119,7 @@ def test_it_is_about_as_small_as_what_git_makes(full: ChatStore, tmp_path: Path)
     for number in range(40):
         (full.workspace / "a.txt").write_bytes(b"a\n" * 5000 + b"%d\n" % number)
         with writing(full) as writer:
-            writer.save_edits()
+            writer.commit_changes()
     git(full.folder / "store.git", "bundle", "create", "-q", str(tmp_path / "git"), "--branches")
 
     assert len(exported(full)) < 2 * (tmp_path / "git").stat().st_size

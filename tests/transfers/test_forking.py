@@ -45,7 +45,7 @@ def say_something_long(chat: ChatStore) -> str:
     with writing(chat) as writer:
         message = MessageRecord(role="user", text=LONG)
         record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
-        return writer.commit("message", record, writer.look().tree, subject="long")
+        return writer.commit("message", record, writer.scan().tree, subject="long")
 
 
 def heads(chat: ChatStore) -> str:

@@ -54,7 +54,7 @@ def bundle(chat: ChatStore, tmp_path: Path) -> Path:
     with writing(chat) as writer:
         message = MessageRecord(role="user", text=LONG)
         record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
-        writer.commit("message", record, writer.look().tree, subject="long")
+        writer.commit("message", record, writer.scan().tree, subject="long")
     branch_off(chat, "idea")
     (chat.workspace / "empty").mkdir()
     upload(chat, "b.txt", b"b")

@@ -59,21 +59,21 @@ def go(writer: Writer, chance: random.Random) -> str | None:
 
 def talk(writer: Writer, chance: random.Random) -> str:
     """Make a manifest of a long message, whose text is kept beside the commit."""
-    writer.save_edits()
+    writer.commit_changes()
     message = MessageRecord(role="user", text=chance.choice("abc") * 20_000 + new_id())
     record = CommitRecord(id=new_id(), at=commits.now(), by="busy", message=message)
-    return writer.commit("message", record, writer.look().tree, subject="a message")
+    return writer.commit("message", record, writer.scan().tree, subject="a message")
 
 
 def call(writer: Writer, _: random.Random) -> str:
     """Make a call that writes and removes files, as a tool would."""
-    base = writer.save_edits()
+    base = writer.commit_changes()
     running = pending_call(writer.chat, base=base)
     writer.put_call(running)
     for path in sorted(writer.chat.workspace.glob("d1-*"))[:2]:
         path.unlink()
     (writer.chat.workspace / "made-by-call").write_text(running.id)
-    return writer.finish_call(running, call_record(), seen=writer.look())
+    return writer.finish_call(running, call_record(), seen=writer.scan())
 
 
 def hold(folder: Path) -> None:

@@ -34,6 +34,6 @@ if __name__ == "__main__":
             with writing(chat, by=by, timeout_s=60, waiting=report) as writer:
                 message = MessageRecord(role="user", text="hello")
                 record = CommitRecord(id=new_id(), at=commits.now(), by=by, message=message)
-                made = writer.commit("message", record, writer.look().tree, subject="hello")
+                made = writer.commit("message", record, writer.scan().tree, subject="hello")
             sys.stdout.write(f"{made}\n")
             sys.stdout.flush()

@@ -65,7 +65,7 @@ def main(folder: Path, step: str) -> None:
             make(copy, step, die_at=number)
         _, status = os.waitpid(child, 0)
         with open_chats(copy).open("c1") as chat, writing(chat, timeout_s=0) as writer:
-            writer.save_edits()
+            writer.commit_changes()
             sys.stdout.write(json.dumps(seen(chat)) + "\n")
         shutil.rmtree(copy)
         if os.WIFEXITED(status):

@@ -156,7 +156,7 @@ def git_tree(layout: Layout, algorithm: str = "sha1") -> dict[str, tuple[str, st
 def save(chat: ChatStore) -> str:
     """Save the edits of a chat's folder and return the manifest."""
     with writing(chat) as writer:
-        manifest_id = writer.save_edits()
+        manifest_id = writer.commit_changes()
     assert manifest_id is not None
     return manifest_id
 
@@ -164,7 +164,7 @@ def save(chat: ChatStore) -> str:
 def branch_off(chat: ChatStore, name: str) -> None:
     """Save the edits, make a branch of them and go there."""
     with writing(chat) as writer:
-        branches.create(writer, name, writer.save_edits())
+        branches.create(writer, name, writer.commit_changes())
         writer.checkout(name)
 
 

@@ -94,7 +94,7 @@ def test_branch_that_cannot_be_is_refused(
 
 def test_branch_of_a_chat_in_which_nothing_happened_is_refused(chat: ChatStore) -> None:
     with writing(chat) as writer, pytest.raises(CovaltError, match="no manifest to branch from"):
-        branches.create(writer, "idea", writer.save_edits())
+        branches.create(writer, "idea", writer.commit_changes())
 
 
 def test_checkout_of_an_unknown_branch_names_the_nearest(chat: ChatStore) -> None:
@@ -439,9 +439,9 @@ def test_folder_that_is_gone_is_brought_back_as_the_branch_has_it(chat: ChatStor
     head = save(chat)
     chat.workspace.rename(chat.folder.parent / "moved-away")
     with writing(chat) as writer:
-        seen = writer.look()
+        seen = writer.scan()
 
-        assert writer.save_edits() == head
+        assert writer.commit_changes() == head
     assert layout_of(chat.workspace) == layout
     assert seen.notes.empty_folders == ("e/f",)
 

@@ -69,7 +69,7 @@ def say(chat: ChatStore, text: str) -> str:
     with writing(chat) as writer:
         message = MessageRecord(role="user", text=text)
         record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
-        return writer.commit("message", record, writer.look().tree, subject="long")
+        return writer.commit("message", record, writer.scan().tree, subject="long")
 
 
 def contents(chat: ChatStore) -> dict[str, dict[str, bytes]]:
@@ -156,7 +156,7 @@ def test_a_pack_of_stock_git_keeps_its_deltas(chat: ChatStore) -> None:
 def upload_again(chat: ChatStore, content: bytes) -> None:
     (chat.workspace / "text").write_bytes(content)
     with writing(chat) as writer:
-        writer.save_edits()
+        writer.commit_changes()
 
 
 def test_a_deleted_branch_is_kept_for_thirty_days(
@@ -233,7 +233,7 @@ def test_a_record_that_only_another_record_refers_to_is_kept(chat: ChatStore) ->
         }
         call = pending_call(chat)
         writer.put_call(call)
-        oid = writer.finish_call(call, call_record(render_plan=plan), seen=writer.look())
+        oid = writer.finish_call(call, call_record(render_plan=plan), seen=writer.scan())
 
     assert collect(chat, everything=True).records == 0
     shown = chat.manifest(oid).record.call
@@ -313,9 +313,9 @@ def test_what_was_seen_before_is_stored_again(chat: ChatStore) -> None:
     (chat.workspace / "sub").mkdir()
     (chat.workspace / "sub/b.txt").write_text("not saved yet")
     with writing(chat) as writer:
-        writer.look()
+        writer.scan()
         collecting.collect(writer, everything=True)
-        writer.save_edits()
+        writer.commit_changes()
 
     assert fsck(chat) == ""
     assert chat.read_file(chat.head(), "sub/b.txt") == b"not saved yet"
@@ -380,7 +380,7 @@ def test_no_history_loses_anything_that_a_branch_has(steps: list[str]) -> None:
                 case _:
                     git(chat.folder / "store.git", "repack", "-q", "-a", "-d", "-k")
         with writing(chat) as writer:
-            writer.save_edits()
+            writer.commit_changes()
         before = contents(chat)
         said = {oid: chat.manifest(oid).record for oid in chat.reachable()}
 

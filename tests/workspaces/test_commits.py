@@ -134,9 +134,9 @@ def assert_git_reads_it(chat: ChatStore, oid: str, record: CommitRecord) -> None
 
 def finished(chat: ChatStore, call: PendingCall, record: CallRecord) -> str:
     with writing(chat) as writer:
-        writer.save_edits()
+        writer.commit_changes()
         writer.put_call(call)
-        return writer.finish_call(call, record, seen=writer.look())
+        return writer.finish_call(call, record, seen=writer.scan())
 
 
 def test_call_is_told_in_trailers_that_git_reads(chat: ChatStore) -> None:
@@ -205,7 +205,7 @@ def test_subject_is_one_short_line(chat: ChatStore, subject: str, shown: str) ->
 def test_principal_is_an_author_that_git_accepts(chat: ChatStore, by: str, author: str) -> None:
     put(chat.workspace, {"a": ("file", b"1")})
     with writing(chat, by=by) as writer:
-        oid = writer.save_edits()
+        oid = writer.commit_changes()
     assert oid is not None
 
     shown = git(chat.folder / "store.git", "log", "-1", "--format=%an <%ae>", oid)

@@ -103,7 +103,7 @@ def test_nothing_acknowledged_is_lost_however_often_the_writer_is_killed(
         assert problems == ""
 
         with writing(chat, timeout_s=0) as writer:
-            head = writer.save_edits()
+            head = writer.commit_changes()
         assert head is not None
         assert set(acknowledged) <= reachable(chat)
         assert damage(chat) == ""
@@ -143,7 +143,7 @@ def test_lock_of_a_killed_process_is_free(chats: Chats, chat: ChatStore) -> None
         process.wait()
 
         with writing(chat, timeout_s=0) as writer:
-            assert writer.save_edits() is None
+            assert writer.commit_changes() is None
 
 
 def test_lock_is_free_after_an_error(chat: ChatStore) -> None:
@@ -151,7 +151,7 @@ def test_lock_is_free_after_an_error(chat: ChatStore) -> None:
         raise BrokenStoreError("while writing")
 
     with writing(chat, timeout_s=0) as writer:
-        assert writer.save_edits() is None
+        assert writer.commit_changes() is None
 
 
 def test_stale_locks_and_half_written_objects_of_dead_processes_are_cleared(

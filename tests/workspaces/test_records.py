@@ -37,7 +37,7 @@ BIG = "x" * LARGE
 
 def finish(chat: ChatStore, record: CallRecord) -> str:
     with writing(chat) as writer:
-        return writer.finish_call(pending_call(chat), record, seen=writer.look())
+        return writer.finish_call(pending_call(chat), record, seen=writer.scan())
 
 
 def line_of(chat: ChatStore, oid: str) -> Any:
@@ -187,7 +187,7 @@ def test_history_without_the_records_stays_readable(chats: Chats, chat: ChatStor
             message=MessageRecord(role="user", text=BIG),
             upload=tuple(UploadedFile(path=f"{'p' * 60}{number}") for number in range(300)),
         )
-        writer.commit("message", record, writer.look().tree, subject="x")
+        writer.commit("message", record, writer.scan().tree, subject="x")
     for number in range(300):
         (chat.workspace / f"{'e' * 60}{number}").mkdir()
     save(chat)

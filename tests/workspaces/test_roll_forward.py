@@ -94,7 +94,7 @@ def begin_switch(chat: ChatStore, steps: int) -> None:
 def test_next_writer_finishes_a_switch_wherever_it_was_cut(half: ChatStore, steps: int) -> None:
     begin_switch(half, steps)
     with writing(half) as writer:
-        head = writer.save_edits()
+        head = writer.commit_changes()
 
     assert layout_of(half.workspace) == NEW
     assert half.active_branch() == "idea"
@@ -173,7 +173,7 @@ def test_switch_whose_folder_is_gone_ends_with_the_whole_state(half: ChatStore) 
     begin_switch(half, 4)
     half.workspace.rename(half.folder.parent / "moved-away")
     with writing(half) as writer:
-        head = writer.save_edits()
+        head = writer.commit_changes()
 
     assert layout_of(half.workspace) == NEW
     assert head == half.branch("idea").manifest_id

@@ -105,7 +105,7 @@ def test_snapshot_and_checkout_elsewhere_give_the_same_files(
         with chats.new("c1") as chat:
             put(chat.workspace, layout)
             with writing(chat) as writer:
-                head = writer.save_edits()
+                head = writer.commit_changes()
 
             assert (head is None) == (not layout)
             if head is None:
@@ -114,7 +114,7 @@ def test_snapshot_and_checkout_elsewhere_give_the_same_files(
             assert fsck(chat) == ""
             with elsewhere(chats, chat) as copy:
                 with writing(copy) as writer:
-                    assert writer.save_edits() == head
+                    assert writer.commit_changes() == head
                 assert layout_of(copy.workspace) == layout
 
 
@@ -473,7 +473,7 @@ def test_whatever_a_modules_file_says_the_store_is_well(pieces: list[str]) -> No
         content = '[submodule "a"]\n' + "".join(pieces)
         put(chat.workspace, {".gitmodules": ("file", content.encode())})
         with writing(chat) as writer:
-            writer.save_edits()
+            writer.commit_changes()
 
         assert [line for line in fsck(chat).splitlines() if "notice" not in line] == []
 

@@ -60,7 +60,7 @@ def restart(chat: ChatStore) -> None:
 
 def look(chat: ChatStore) -> Snapshot:
     with writing(chat) as writer:
-        return writer.look()
+        return writer.scan()
 
 
 def read_everything(chat: ChatStore) -> Snapshot:
@@ -172,7 +172,7 @@ def test_snapshot_with_the_cache_is_the_one_that_reads_everything(
                 settle()
             restart(chat)
             assert look(chat) == read_everything(chat)
-            with chat.looking() as seen:
+            with chat.scan_in_memory() as seen:
                 assert seen == read_everything(chat)
 
 
@@ -255,13 +255,13 @@ def test_objects_that_were_pruned_are_written_again(chat: ChatStore) -> None:
     store = chat.folder / "store.git"
     before = set((store / "objects/pack").iterdir())
     with writing(chat) as writer:
-        writer.look()
+        writer.scan()
         chat.store.flush()
     pruned = set((store / "objects/pack").iterdir()) - before
     assert pruned
     for path in pruned:
         path.unlink()
-    with chat.looking() as seen:
+    with chat.scan_in_memory() as seen:
         assert len(trees_of(chat, seen)) == 90
     save(chat)
 
@@ -300,7 +300,7 @@ def test_what_was_seen_but_never_committed_is_stored_by_the_next_commit(chat: Ch
     put(chat.workspace, {"a": ("file", b"1"), "d/b": ("file", b"2")})
     settle()
     look(chat)
-    with chat.looking() as seen:
+    with chat.scan_in_memory() as seen:
         assert sorted(trees_of(chat, seen)) == ["a", "d/b"]
     chat.store.close()
     with open_chats(chat.folder.parents[1]).open("c1") as again:
@@ -317,7 +317,7 @@ def test_other_settings_know_nothing_of_each_other(chats: Chats, chat: ChatStore
     small = WorkspaceConfig(durability="fast", ignore=("*.log",), max_file_mb=1)
     for config, stored in ((small, set()), (FAST, {"a.log", "b"}), (small, set())):
         with open_chats(chats.folder.parent, config).open("c1") as other:
-            with other.looking() as seen:
+            with other.scan_in_memory() as seen:
                 assert set(trees_of(other, seen)) == stored
             look(other)
 
@@ -420,7 +420,7 @@ def test_threads_that_look_while_one_writes_see_only_whole_states(chats: Chats) 
     def watch() -> None:
         with chats.open("c1") as reader:
             while not done.is_set():
-                with reader.looking() as seen:
+                with reader.scan_in_memory() as seen:
                     files = trees_of(reader, seen)
                     if len(files) != 30:
                         wrong.append(files)

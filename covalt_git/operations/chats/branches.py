@@ -158,7 +158,7 @@ def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
     chat = context.chat(request.chat_id)
     start = request.from_manifest
     with context.writing(chat) as writer:
-        oid = writer.save_edits() if start is None else context.index().resolve(chat, start)
+        oid = writer.commit_changes() if start is None else context.index().resolve(chat, start)
         branches.create(writer, request.name, oid)
     assert oid is not None  # there is no branch at nothing
     return BranchCreated(name=request.name, manifest_id=oid, notes=writer.fresh_notes())

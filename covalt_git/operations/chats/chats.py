@@ -338,7 +338,7 @@ def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
     """
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
-        writer.save_edits()
+        writer.commit_changes()
         of_folder = request.branch in {None, chat.active_branch()}
         lacks = writer.left_in_place() if of_folder else ()
     done = exporting.export_to(chat, request.path, branch=request.branch, progress=context.progress)
@@ -440,7 +440,7 @@ def _chat_row(context: Context, row: JsonObject) -> ChatRow:
 def _status(context: Context, chat: ChatStore) -> ChatStatus:
     folder = WorkingFolder(chat)
     begun = folder.announced()
-    with chat.looking() as seen:
+    with chat.scan_in_memory() as seen:
         changes = folder.edits(seen.tree, begun)
         return ChatStatus(
             changes=changes,

@@ -8,8 +8,7 @@ from pydantic import Base64Bytes, Field
 
 from covalt_git.merging import branch_merge, resolving
 from covalt_git.merging.branch_merge import MergeStatus
-from covalt_git.merging.merge_conflicts import Choice, Choices, Rest
-from covalt_git.merging.merge_conflicts import told as about
+from covalt_git.merging.merge_conflicts import Choice, Choices, Rest, description
 from covalt_git.models.commit_record import ConflictKind, MergeDecision, MergeSide, WorkspaceNotes
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import InvalidRequestError, PathText, Request, Result, operation
@@ -159,7 +158,7 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
 def list_conflicts(context: Context, request: ListConflicts) -> ConflictList:
     """List the conflicts that merges have left to be decided, by path."""
     chat = context.chat(request.chat_id)
-    with chat.looking() as seen:
+    with chat.scan_in_memory() as seen:
         return ConflictList(conflicts=waiting_conflicts(chat, seen))
 
 
@@ -172,7 +171,7 @@ def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictReso
         changes = resolving.resolve(writer, request.path, choice)
     head = chat.head()
     assert head is not None  # it is where the decision is
-    with chat.looking() as seen:
+    with chat.scan_in_memory() as seen:
         conflicts = waiting_conflicts(chat, seen)
     return ConflictResolved(
         branch=chat.active_branch(),
@@ -187,7 +186,9 @@ def waiting_conflicts(chat: ChatStore, seen: Snapshot) -> tuple[WaitingConflict,
     """Return the conflicts that wait in a chat's workspace, of which ``seen`` is a scan."""
     ours = chat.active_branch()
     return tuple(
-        WaitingConflict.of(one, about=about(one, ours=ours, theirs=one.branch))
+        WaitingConflict.of(
+            one, about=description(one.kind, one.deleted, ours=ours, theirs=one.branch)
+        )
         for one in resolving.waiting(chat, chat.head(), seen.tree)
     )
 
@@ -204,7 +205,9 @@ def _merged(done: Merge, fresh: WorkspaceNotes) -> Merged:
     return Merged.of(
         done,
         conflicts=tuple(
-            Conflict.of(one, about=about(one, ours=done.into, theirs=done.branch))
+            Conflict.of(
+                one, about=description(one.kind, one.deleted, ours=done.into, theirs=done.branch)
+            )
             for one in done.conflicts
         ),
         workspace=done.notes,

@@ -163,7 +163,7 @@ def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> Fil
         _check_branch(chat, request.branch)
         base = request.base
         if request.overwrite:
-            found = chat.find_file(writer.save_edits(), request.path)
+            found = chat.find_file(writer.commit_changes(), request.path)
             base = None if found is None else found.oid
         oid = edits.edit_file(writer, request.path, request.content.encode(), before=base)
     head = chat.head()
@@ -203,7 +203,7 @@ def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
         file.stream.seek(0)
     sent = [_upload(file, below, portable=request.portable) for file in files]
     with context.writing(chat) as writer:
-        before = writer.save_edits()
+        before = writer.commit_changes()
         placed = uploads.upload(writer, sent, folder=request.folder, portable=request.portable)
     return FilesUploaded(
         manifest_id=chat.head(),
@@ -219,7 +219,7 @@ def save_edits(context: Context, request: SaveEdits) -> EditsSaved:
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
         before = chat.head()
-        after = writer.save_edits()
+        after = writer.commit_changes()
     return EditsSaved(manifest_id=after, changed=after != before, notes=writer.fresh_notes())
 
 

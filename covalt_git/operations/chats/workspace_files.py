@@ -199,7 +199,7 @@ def _state(
         state = chat.state(manifest_id)
         yield manifest_id, state.tree, state.empty_folders
         return
-    with chat.looking() as seen:
+    with chat.scan_in_memory() as seen:
         yield chat.head(), seen.tree, seen.notes.empty_folders
 
 

@@ -291,7 +291,7 @@ def read_text(chat: ChatStore, path: str) -> FolderText | None:
     Raises:
         NotEditableError: when it is no text that a form could carry there and back.
     """
-    with chat.looking() as seen:
+    with chat.scan_in_memory() as seen:
         found = trees.find(chat.store, seen.tree, path)
         if found is None:
             return None
@@ -319,7 +319,7 @@ def edited_text(chat: ChatStore, path: str) -> FolderText:
 
 def patch_of(chat: ChatStore, path: str, typed: str) -> str:
     """Return what writing ``typed`` would change in the folder's file, as git's patch."""
-    with chat.looking() as seen:
+    with chat.scan_in_memory() as seen:
         there = trees.find(chat.store, seen.tree, path)
         oid = chat.store.write_blob(typed.encode())
         new = FileState(mode=there.mode if there else FILE, oid=oid)

@@ -90,7 +90,7 @@ def test_the_history_has_a_hundred_states_a_page(visitor: Visitor, api: Api) -> 
     with Project.open(api.root).chats.open("c1") as chat, writing(chat) as writer:
         for number in range(103):
             (chat.workspace / "count.txt").write_text(str(number))
-            writer.save_edits()
+            writer.commit_changes()
 
     newest = visitor.open("/chats/c1")
     older = visitor.open(newest.link("Older"))
