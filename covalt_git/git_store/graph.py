@@ -13,7 +13,7 @@ from covalt_git.git_store.checking import SUBMODULE
 from covalt_git.git_store.objects import FOLDER, BrokenStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.git_store.objects import CommitObject
@@ -59,20 +59,6 @@ class CommitGraph:
             levels.append(level)
         return levels
 
-    def parents_first(self, oids: Collection[str]) -> list[str]:
-        """Return commits so that each comes after those of its parents that are among them."""
-        ordered: dict[str, None] = {}
-        for start in oids:
-            path = [] if start in ordered else [start]
-            while path:
-                parents = self.commit(path[-1]).parents
-                before = [oid for oid in parents if oid in oids and oid not in ordered]
-                if before:
-                    path += before
-                else:
-                    ordered[path.pop()] = None
-        return list(ordered)
-
     def new_commits(self, tips: Iterable[str], known: Iterable[str]) -> set[str]:
         """Return the commits that ``tips`` reach and ``known`` ones do not.
 
@@ -116,6 +102,20 @@ class CommitGraph:
         common = self.ancestors([ours]).keys() & self.ancestors([theirs])
         above = {parent for oid in common for parent in self.commit(oid).parents}
         return max(common - above, key=lambda oid: (self.commit(oid).time, oid), default=None)
+
+
+def parents_first(parents: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Yield commits, given with their parents, each after those of its parents that are among them."""
+    done: set[str] = set()
+    for start in parents:
+        path = [start]
+        while path:
+            before = [oid for oid in parents[path[-1]] if oid in parents and oid not in done]
+            if before:
+                path += before
+            elif (oid := path.pop()) not in done:
+                done.add(oid)
+                yield oid
 
 
 def new_in_tree(reader: ObjectReader, tree: str, found: set[str]) -> list[str]:

@@ -10,9 +10,11 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dulwich.lru_cache import LRUSizeCache
 from dulwich.objects import ObjectID
 from dulwich.pack import DELTA_TYPES, create_delta
 
+from covalt_git.git_store.graph import parents_first
 from covalt_git.git_store.objects import (
     FOLDER,
     KINDS,
@@ -21,7 +23,8 @@ from covalt_git.git_store.objects import (
     object_id,
     tree_differences,
 )
-from covalt_git.git_store.pack_store import PackWriter, remove_packs
+from covalt_git.git_store.pack_store import remove_packs
+from covalt_git.git_store.pack_writer import PackWriter
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.git_store.pack_store import PackStore
+    from covalt_git.git_store.pack_writer import PackEncoder
 
 MOST_PACKS = 24
 """Small packs that a store may have; each costs a search when an object is read."""
@@ -49,9 +53,8 @@ _LARGEST_DELTA = 1 << 20
 _LONGEST_CHAIN = 20
 _MOST_UNLIKE = 16 << 10
 _LARGE = 64 << 10
-_MOST_CONTENTS = 4096
+_CACHE_BYTES = 32 << 20
 _STEP = 64
-_COMMIT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def combine(store: PackStore, most: int) -> None:
         if 3 * sizes[path] <= 2 * total or number <= len(small) // 2:
             chosen = number
     if chosen > 1:
-        _replace(store, small[:chosen], loose=False, keep=None)
+        _replace(store, small[:chosen], {}, lambda *_: True)
 
 
 def rewrite(store: PackStore, live: AbstractSet[str], *, until: float) -> None:
@@ -103,130 +106,118 @@ def rewrite(store: PackStore, live: AbstractSet[str], *, until: float) -> None:
 
     ``until`` is in seconds since 1970.  Packs that git was told to keep stay.
     """
-    _replace(
-        store, list(store.open_packs()), loose=True, keep=lambda oid, at: oid in live or at >= until
-    )
+    files = store.pack_folder.parent.glob("[0-9a-f][0-9a-f]/" + "[0-9a-f]" * 38 + "*")
+    loose = {path.parent.name + path.name: path for path in files}
+    _replace(store, list(store.open_packs()), loose, lambda oid, at: oid in live or at >= until)
 
 
 def _replace(
     store: PackStore,
     paths: Collection[Path],
-    *,
-    loose: bool,
-    keep: Callable[[str, float], bool] | None,
+    loose: Mapping[str, Path],
+    keep: Callable[[str, float], bool],
 ) -> None:
-    """Replace packs, and ``loose`` objects, by one pack of those of their objects that are to be kept.
+    """Replace packs and ``loose`` objects by one pack of those of their objects that are to be kept.
 
-    ``keep`` is called with an object's id and when its file was written.
+    ``keep`` is called with an object's id and the time at which its file was written.
     """
     packs = store.open_packs()
     found: dict[str, float] = {}
     for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns):
-        written = path.stat().st_mtime
-        for oid in map(bytes.decode, packs[path]):
-            found[oid] = max(written, found.get(oid, 0))
-    files = {path.parent.name + path.name: path for path in _loose(store)} if loose else {}
-    for oid, path in files.items():
+        found |= dict.fromkeys(map(bytes.decode, packs[path]), path.stat().st_mtime)
+    for oid, path in loose.items():
         found[oid] = max(path.stat().st_mtime, found.get(oid, 0))
-    oids = [oid for oid, written in found.items() if keep is None or keep(oid, written)]
     made = None
-    if oids:
-        with PackWriter(store.pack_folder, store.object_format, len(oids)) as writer:
-            _Repacking(store, writer, oids).run()
+    if oids := [oid for oid, written in found.items() if keep(oid, written)]:
+        with PackWriter(store.pack_folder, store.object_format) as writer:
+            writer.write(_Repacking(store, writer.encoder, oids).run())
             made = writer.finish(durable=True)  # even in a store that is not: the old ones go
     remove_packs(store.pack_folder, [path for path in paths if path != made])
-    for path in files.values():
+    for path in loose.values():
         path.unlink(missing_ok=True)
     store.refresh()
-
-
-def _loose(store: PackStore) -> Iterator[Path]:
-    return store.pack_folder.parent.glob("[0-9a-f][0-9a-f]/" + "[0-9a-f]" * 38 + "*")
 
 
 class _Repacking:
     """Objects on their way into a new pack, in the order of the history."""
 
-    def __init__(self, store: PackStore, writer: PackWriter, oids: Iterable[str]) -> None:
+    def __init__(self, store: PackStore, encoder: PackEncoder, oids: Iterable[str]) -> None:
         self._store = store
-        self._writer = writer
+        self._encoder = encoder
         self._left = dict.fromkeys(oids)
         self._depths: dict[str, int] = {}
-        self._contents: dict[str, tuple[int, bytes]] = {}
+        self._cache = LRUSizeCache[str, tuple[bytes, bytes]](
+            _CACHE_BYTES, compute_size=lambda found: len(found[1])
+        )
 
-    def run(self) -> None:
-        """Write all of them: a commit after its parents and after its tree, and a tree after its files."""
-        commits = {}
-        for oid in self._left:
-            kind, content = self._read(oid)
-            if kind == _COMMIT:
-                commits[oid] = decode_commit(content)
-        for oid in parents_first({oid: commit.parents for oid, commit in commits.items()}):
+    def run(self) -> Iterator[bytes]:
+        """Yield the pack: a commit after its parents and after its tree, and a tree after its files."""
+        yield self._encoder.header(len(self._left))
+        objects = ((oid, *self._read(oid)) for oid in self._left)
+        commits = {
+            oid: decode_commit(content) for oid, kind, content in objects if kind == b"commit"
+        }
+        for oid in parents_first({oid: commits[oid].parents for oid in commits}):
             commit = commits[oid]
             before = self._find(commit.parents[0]) if commit.parents else None
-            self._add_tree(commit.tree, decode_commit(before[1]).tree if before else None)
-            self._add(oid, None)
+            yield from self._tree(commit.tree, decode_commit(before).tree if before else None)
+            yield from self._object(oid, None)
         for oid in list(self._left):
-            self._add(oid, None)
+            yield from self._object(oid, None)
 
-    def _add_tree(self, oid: str, base: str | None) -> None:
-        """Add a tree after what is in it; ``base`` is what the parent commit has in its place."""
+    def _tree(self, oid: str, base: str | None) -> Iterator[bytes]:
+        """Yield a tree after what is in it; ``base`` is what the parent commit has in its place."""
         if oid not in self._left:
             return
-        found = None if base is None else self._find(base)
-        before = b"" if found is None else found[1]
+        before = b"" if base is None else self._find(base)
         length = self._store.object_format.oid_length
         for _, was, now in tree_differences(before, self._read(oid)[1], length):
             if now is not None and now.oid in self._left:
-                add = self._add_tree if now.mode == FOLDER else self._add
-                add(now.oid, was.oid if was is not None and was.mode == now.mode else None)
-        self._add(oid, base)
+                entries = self._tree if now.mode == FOLDER else self._object
+                yield from entries(
+                    now.oid, was.oid if was is not None and was.mode == now.mode else None
+                )
+        yield from self._object(oid, base)
 
-    def _add(self, oid: str, base: str | None) -> None:
-        """Add an object, as a delta of ``base`` where that was added and is like it."""
+    def _object(self, oid: str, base: str | None) -> Iterator[bytes]:
+        """Yield the entry of an object: a delta of ``base`` if that was yielded and is like it."""
         if oid not in self._left:
             return
         del self._left[oid]
         raw = bytes.fromhex(oid)
         kind, content = self._read(oid)
         depth = self._depths.get(base or "", 0) + 1
-        if (
-            base is not None
-            and bytes.fromhex(base) in self._writer.entries
-            and depth <= _LONGEST_CHAIN
-        ):
-            change = _delta(self._read(base)[1], content)
-            if change is not None:
+        if base and bytes.fromhex(base) in self._encoder.entries and depth <= _LONGEST_CHAIN:
+            delta = _delta(self._read(base)[1], content)
+            if delta is not None:
                 self._depths[oid] = depth
-                self._writer.add(raw, kind, change, base=bytes.fromhex(base))
+                yield self._encoder.delta(raw, delta, bytes.fromhex(base))
                 return
         if len(content) > _LARGE and self._store.is_packed(oid):
-            entry = self._store.get_unpacked_object(ObjectID(oid.encode()), include_comp=True)
-            if entry.pack_type_num not in DELTA_TYPES:  # its compressed bytes serve as they are
-                self._writer.add_compressed(
-                    raw, kind, len(content), b"".join(entry.comp_chunks or ())
-                )
+            found = self._store.get_unpacked_object(ObjectID(oid.encode()), include_comp=True)
+            if found.pack_type_num not in DELTA_TYPES:  # its compressed bytes serve as they are
+                compressed = b"".join(found.comp_chunks or ())
+                yield self._encoder.entry(raw, found.pack_type_num, len(content), compressed)
                 return
-        self._writer.add(raw, kind, content)
+        yield self._encoder.whole(raw, kind, content)
 
-    def _find(self, oid: str) -> tuple[int, bytes] | None:
-        with contextlib.suppress(KeyError):  # a history that git cut off, or a damaged one
-            return self._read(oid)
-        return None
+    def _find(self, oid: str) -> bytes:
+        """Return the content of an object; nothing if a shallow or damaged history lacks it."""
+        with contextlib.suppress(KeyError):
+            return self._read(oid)[1]
+        return b""
 
-    def _read(self, oid: str) -> tuple[int, bytes]:
-        """Return the kind and content of an object; most are asked for several times."""
-        if oid in self._contents:
-            return self._contents[oid]
-        kind, content = self._store.get_raw(ObjectID(oid.encode()))
-        content = bytes(content)
-        if object_id(KINDS[kind], content, self._store.object_format.name) != oid:
-            raise DamagedObjectError(f"{oid} is another object")
-        if len(content) <= _LARGE:
-            self._contents[oid] = kind, content
-            if len(self._contents) > _MOST_CONTENTS:
-                del self._contents[next(iter(self._contents))]
-        return kind, content
+    def _read(self, oid: str) -> tuple[bytes, bytes]:
+        """Return the kind and content of an object; most are read several times."""
+        if oid not in self._cache:
+            number, chunks = self._store.get_raw(ObjectID(oid.encode()))
+            kind, content = KINDS[number], bytes(chunks)
+            if object_id(kind, content, self._store.object_format.name) != oid:
+                raise DamagedObjectError(f"{oid} is another object")
+            if len(content) > _LARGE:
+                return kind, content
+            self._cache[oid] = kind, content
+        return self._cache[oid]
 
 
 def _delta(base: bytes, content: bytes) -> bytes | None:
@@ -245,28 +236,10 @@ def _delta(base: bytes, content: bytes) -> bytes | None:
 def _shared(base: bytes, content: bytes) -> int:
     """Return how many bytes two contents share at their beginning and end, counted in steps."""
     most = min(len(base), len(content)) // _STEP * _STEP
-    start = next(
-        (at for at in range(0, most, _STEP) if base[at : at + _STEP] != content[at : at + _STEP]),
-        most,
-    )
-    base, content = base[::-1], content[::-1]
-    most -= start
-    end = next(
-        (at for at in range(0, most, _STEP) if base[at : at + _STEP] != content[at : at + _STEP]),
-        most,
-    )
-    return start + end
+    start = _shared_start(base, content, most)
+    return start + _shared_start(base[::-1], content[::-1], most - start)
 
 
-def parents_first(parents: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Yield commits, each after those of its parents that are among them."""
-    done: set[str] = set()
-    for start in parents:
-        line = [start]
-        while line:
-            above = [one for one in parents[line[-1]] if one in parents and one not in done]
-            if above:
-                line += above
-            elif (oid := line.pop()) not in done:
-                done.add(oid)
-                yield oid
+def _shared_start(one: bytes, other: bytes, most: int) -> int:
+    steps = range(0, most, _STEP)
+    return next((at for at in steps if one[at : at + _STEP] != other[at : at + _STEP]), most)

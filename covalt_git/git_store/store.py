@@ -22,7 +22,6 @@ from dulwich.repo import Repo
 from covalt_git.git_store import repacking
 from covalt_git.git_store.object_reader import DAMAGE, ObjectReader, damage_of
 from covalt_git.git_store.objects import (
-    KINDS,
     BrokenStoreError,
     CommitObject,
     TreeEntry,
@@ -31,7 +30,8 @@ from covalt_git.git_store.objects import (
     is_object_id,
     object_id,
 )
-from covalt_git.git_store.pack_store import PackStore, PackWriter, clear_temporary
+from covalt_git.git_store.pack_store import PackStore, clear_temporary
+from covalt_git.git_store.pack_writer import PackWriter
 from covalt_git.git_store.repacking import MOST_PACKS
 from covalt_git.system.atomic_write import fsync, fsync_many
 
@@ -140,12 +140,6 @@ class GitStore(ObjectReader):
         """Return how many bytes a blob has."""
         return len(self._pending[oid][1]) if oid in self._pending else super().blob_size(oid)
 
-    def read_note(self, oid: str) -> str:
-        """Return the text of a blob, or of a tag object, as version 0.1 wrote notes."""
-        kind, content = self.read_object(oid)
-        text = content.partition(b"\n\n")[2] if kind == b"tag" else content
-        return text.decode("utf-8", "replace")
-
     def write_blob(self, content: bytes) -> str:
         """Store a blob and return its id; pending until a flush."""
         return self._write(b"blob", content)
@@ -177,9 +171,10 @@ class GitStore(ObjectReader):
         if not self._pending or self._in_scratch:
             return
         folder, object_format = self.objects.pack_folder, self.objects.object_format
-        with PackWriter(folder, object_format, len(self._pending)) as writer:
-            for oid, (kind, content) in self._pending.items():
-                writer.add(bytes.fromhex(oid), KINDS.index(kind), content)
+        with PackWriter(folder, object_format) as writer:
+            whole = writer.encoder.whole
+            writer.write([writer.encoder.header(len(self._pending))])
+            writer.write(whole(bytes.fromhex(oid), *found) for oid, found in self._pending.items())
             writer.finish(durable=self.durable)
         self.abandon()
         self.objects.refresh()
@@ -197,11 +192,6 @@ class GitStore(ObjectReader):
             yield
         finally:
             self._pending, self._pending_bytes, self._in_scratch = pending, size, False
-
-    @property
-    def in_scratch(self) -> bool:
-        """Whether what is written is kept in memory only."""
-        return self._in_scratch
 
     # Packs.  Only the holder of the chat's lock may change any.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.git_store import FOLDER, LINK, SUBMODULE, BrokenStoreError
-from covalt_git.git_store.graph import CommitGraph
+from covalt_git.git_store.graph import CommitGraph, parents_first
 from covalt_git.paths import MAX_DEPTH, Verdict, check_element
 from covalt_git.workspaces.rules import (
     link_stays_inside,
@@ -102,7 +102,8 @@ def _not_admitted(refused: list[Problem]) -> NotAdmittedError:
 def _new_commits(graph: CommitGraph, new: list[str], known: list[str]) -> list[str]:
     """Return the commits that only ``new`` reaches, parents first."""
     try:
-        return graph.parents_first(sorted(graph.new_commits(new, known)))
+        found = sorted(graph.new_commits(new, known))
+        return list(parents_first({oid: graph.commit(oid).parents for oid in found}))
     except BrokenStoreError:
         graph.ancestors(known)  # raises where the chat's own history is broken
         raise NotAdmittedError(

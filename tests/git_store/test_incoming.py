@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import random
 import struct
 import tracemalloc
 import zlib
@@ -21,53 +20,15 @@ from covalt_git.git_store import GitStore
 from covalt_git.git_store.incoming import BadPackError, PackLimits, Quarantine, clear_incoming
 from covalt_git.git_store.object_reader import ObjectReader
 from covalt_git.system import file_lock
+from tests.git_store.histories import HOW_PACKED, MAIN, make_history, objects_of, packed
 from tests.workspaces.stores import git, run_git, scratch
 
 LIMITS = PackLimits(pack=64 << 20, objects=10_000, blob=8 << 20, other=1 << 20, together=256 << 20)
-MAIN = "refs/heads/main"
-
-HOW_PACKED = {
-    "offset-deltas": ("--delta-base-offset",),
-    "id-deltas": (),
-    "long-chains": ("--delta-base-offset", "--depth=200", "--window=250"),
-    "without": ("--window=0",),
-    "stored": ("--compression=0",),
-}
 
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository of stock git: one file of many lines that changes 80 times, and some others."""
-    path = tmp_path_factory.mktemp("history") / "repository"
-    git(path.parent, "init", "--quiet", "--bare", "-b", "main", str(path))
-    chance = random.Random(5)
-    lines = [b"%d\n" % chance.randrange(1 << 60) for _ in range(300)]
-    parts = []
-    for number in range(80):
-        lines[chance.randrange(300)] = b"changed %d\n" % number
-        content = b"".join(lines)
-        parts.append(
-            b"commit %s\ncommitter A <a@example.com> %d +0000\ndata 2\nc\n"
-            b"M 100644 inline a/b/lines\ndata %d\n%s\nM 100755 inline run%d\ndata 0\n\n"
-            % (MAIN.encode(), 1_700_000_000 + number, len(content), content, number % 7)
-        )
-    git(path, "fast-import", "--quiet", given=b"".join(parts))
-    return path
-
-
-def packed(history: Path, revisions: str, *options: str) -> bytes:
-    done = run_git(
-        history,
-        *("pack-objects", "--stdout", "--revs", "-q", *options),
-        given=revisions.encode(),
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def objects_of(path: Path) -> set[str]:
-    listed = git(path, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
-    return set(listed.split())
+    return make_history(tmp_path_factory.mktemp("history") / "repository")
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from contextlib import closing
 from pathlib import Path
 
@@ -11,59 +10,19 @@ import pytest
 from covalt_git.git_store import BrokenStoreError
 from covalt_git.git_store.object_reader import ObjectReader, ObjectStore
 from covalt_git.git_store.pack_stream import pack_stream
+from covalt_git.git_store.pack_writer import PackEncoder
+from tests.git_store.histories import FORMATS, HOW_PACKED, init, make_history, objects_of, packed
 from tests.workspaces.stores import git, run_git
-
-MAIN = "refs/heads/main"
-FORMATS = ("sha1", "sha256")
-
-HOW_PACKED = {
-    "offset-deltas": ("--delta-base-offset",),
-    "id-deltas": (),
-    "long-chains": ("--delta-base-offset", "--depth=200", "--window=250"),
-    "without": ("--window=0",),
-    "stored": ("--compression=0",),
-}
 
 
 @pytest.fixture(scope="module", params=FORMATS)
 def history(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository of stock git: one file of many lines that changes 80 times, and some others."""
-    path = tmp_path_factory.mktemp("history") / "repository"
-    init(path, request.param)
-    chance = random.Random(5)
-    lines = [b"%d\n" % chance.randrange(1 << 60) for _ in range(300)]
-    parts = []
-    for number in range(80):
-        lines[chance.randrange(300)] = b"changed %d\n" % number
-        content = b"".join(lines)
-        parts.append(
-            b"commit %s\ncommitter A <a@example.com> %d +0000\ndata 2\nc\n"
-            b"M 100644 inline a/b/lines\ndata %d\n%s\nM 100755 inline run%d\ndata 0\n\n"
-            % (MAIN.encode(), 1_700_000_000 + number, len(content), content, number % 7)
-        )
-    git(path, "fast-import", "--quiet", given=b"".join(parts))
-    return path
-
-
-def init(path: Path, object_format: str) -> None:
-    options = ("--quiet", "--bare", "-b", "main", f"--object-format={object_format}")
-    git(path.parent, "init", *options, str(path))
+    """A repository of stock git of either object format."""
+    return make_history(tmp_path_factory.mktemp("history") / "repository", request.param)
 
 
 def format_of(path: Path) -> str:
     return git(path, "rev-parse", "--show-object-format").strip()
-
-
-def packed(history: Path, revisions: str, *options: str) -> bytes:
-    arguments = ("pack-objects", "--stdout", "--revs", "-q", *options)
-    done = run_git(history, *arguments, given=revisions.encode())
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def objects_of(path: Path) -> set[str]:
-    listed = git(path, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
-    return set(listed.split())
 
 
 def copy_of(history: Path, path: Path, *packs: bytes) -> Path:
@@ -147,18 +106,18 @@ def test_missing_and_damaged_objects_are_reported(history: Path, tmp_path: Path)
 
 def test_the_index_of_a_sent_pack_is_gits(history: Path, tmp_path: Path) -> None:
     store = copy_of(history, tmp_path / "store.git", packed(history, "main\n"))
-    rows: list[tuple[bytes, int, int]] = []
     with closing(ObjectStore(store / "objects", format_of(store))) as objects:
-        pack = b"".join(pack_stream(objects, sorted(objects_of(history)), index=rows))
+        encoder = PackEncoder(objects.object_format)
+        pack = b"".join(pack_stream(objects, sorted(objects_of(history)), encoder=encoder))
     other = copy_of(history, tmp_path / "other.git", pack)
     (index,) = other.glob("objects/pack/*.idx")
     listed = git(
         other, "show-index", f"--object-format={format_of(other)}", given=index.read_bytes()
     )
 
-    assert {(oid.hex(), str(at), f"({check:08x})") for oid, at, check in rows} == {
-        (oid, at, check) for at, oid, check in map(str.split, listed.splitlines())
-    }
+    assert {
+        (oid.hex(), str(at), f"({check:08x})") for oid, (at, check) in encoder.entries.items()
+    } == {(oid, at, check) for at, oid, check in map(str.split, listed.splitlines())}
 
 
 @pytest.mark.parametrize("options", HOW_PACKED.values(), ids=HOW_PACKED.keys())

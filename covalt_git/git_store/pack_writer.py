@@ -1,0 +1,122 @@
+"""Encoder of packs, and writer of a pack with its index to a folder.
+
+A pack gets its name after its content and its index are fsynced, the index first, so that git never finds
+a pack without one.  Dulwich's ``add_objects`` names the pack before its index and does not fsync the
+folder.  Format: ``gitformat-pack(5)``.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Self
+
+from dulwich.pack import OFS_DELTA, pack_header_chunks, pack_object_header, write_pack_index
+
+from covalt_git.git_store.objects import KINDS
+from covalt_git.names import new_id
+from covalt_git.system.atomic_write import fsync
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dulwich.object_format import ObjectFormat
+
+TEMPORARY = "tmp_"
+"""Start of the names of files that are being written, which git ignores and prunes, too."""
+
+_LEVEL = 1
+"""zlib's level: higher ones take several times as long and save a tenth."""
+
+
+class PackEncoder:
+    """Bytes of a pack, part by part, and the index of its entries.
+
+    Attributes:
+        entries: the offset and CRC-32 of each entry by its raw object id.
+    """
+
+    def __init__(self, object_format: ObjectFormat) -> None:
+        self.entries: dict[bytes, tuple[int, int]] = {}
+        self._format = object_format
+        self._hasher = object_format.new_hash()
+        self._end = 0
+
+    def header(self, count: int) -> bytes:
+        """Return the start of a pack of ``count`` objects."""
+        return self._append(b"".join(pack_header_chunks(count)))
+
+    def whole(self, oid: bytes, kind: bytes, content: bytes) -> bytes:
+        """Return the entry of an object that is not a delta."""
+        return self.entry(oid, KINDS.index(kind), len(content), zlib.compress(content, _LEVEL))
+
+    def delta(self, oid: bytes, delta: bytes, base: bytes) -> bytes:
+        """Return the entry of a delta; its base was encoded before."""
+        return self.entry(oid, OFS_DELTA, len(delta), zlib.compress(delta, _LEVEL), base)
+
+    def entry(
+        self, oid: bytes, kind: int, size: int, compressed: bytes, base: bytes | None = None
+    ) -> bytes:
+        """Return the entry of an object whose ``size`` bytes, or those of its delta, are compressed."""
+        distance = None if base is None else self._end - self.entries[base][0]
+        kind = kind if base is None else OFS_DELTA
+        content = bytes(pack_object_header(kind, distance, size, self._format)) + compressed
+        self.entries[oid] = self._end, zlib.crc32(content)
+        return self._append(content)
+
+    def trailer(self) -> bytes:
+        """Return the checksum, with which a pack ends."""
+        return self._hasher.digest()
+
+    def _append(self, content: bytes) -> bytes:
+        self._hasher.update(content)
+        self._end += len(content)
+        return content
+
+
+class PackWriter:
+    """A pack in a folder, under temporary names until :meth:`finish`."""
+
+    def __init__(self, folder: Path, object_format: ObjectFormat) -> None:
+        folder.mkdir(exist_ok=True)
+        self.encoder = PackEncoder(object_format)
+        self._folder = folder
+        self._files = ExitStack()
+        self._pack = self._temporary_file("pack")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._files.close()
+
+    def write(self, parts: Iterable[bytes]) -> None:
+        """Write parts of the pack as :attr:`encoder` returned them, all but the trailer."""
+        self._pack.writelines(parts)
+
+    def finish(self, *, durable: bool) -> Path:
+        """Give the pack its name, fsynced if it is to be ``durable``; return its path."""
+        checksum = self.encoder.trailer()
+        self._pack.write(checksum)
+        index = self._temporary_file("idx")
+        rows = sorted((oid, offset, crc) for oid, (offset, crc) in self.encoder.entries.items())
+        write_pack_index(index, rows, checksum)
+        for file in (self._pack, index):
+            file.flush()
+            os.fchmod(file.fileno(), 0o444)
+            if durable:
+                os.fsync(file.fileno())
+        path = self._folder / f"pack-{checksum.hex()}.pack"
+        Path(index.name).rename(path.with_suffix(".idx"))
+        Path(self._pack.name).rename(path)
+        if durable:
+            fsync(self._folder)
+        return path
+
+    def _temporary_file(self, kind: str) -> IO[bytes]:
+        path = self._folder / f"{TEMPORARY}{kind}_{new_id()}"
+        file = self._files.enter_context(path.open("xb"))
+        self._files.callback(path.unlink, missing_ok=True)
+        return file
