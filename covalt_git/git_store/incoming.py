@@ -12,6 +12,7 @@ import io
 import mmap
 import shutil
 import traceback
+import zlib
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Self
@@ -137,7 +138,7 @@ class Quarantine:
             self._spool(parts, file)
             checksum = index.read(file)
         with pack.with_suffix(".idx").open("wb") as file:
-            rows = sorted((oid, at, 0) for oid, at in index.offsets.items())
+            rows = sorted((oid, at, index.crcs[at]) for oid, at in index.offsets.items())
             write_pack_index(file, rows, checksum)
         self.ids = frozenset(map(bytes.hex, index.offsets))
 
@@ -174,10 +175,11 @@ def clear_incoming(folder: Path) -> None:
 
 
 class _PackIndex:
-    """Index of a received pack: the offset of each object by its raw id."""
+    """Index of a received pack: the offset of each object by its raw id, and CRC-32s by offset."""
 
     def __init__(self, store: ObjectReader, limits: PackLimits) -> None:
         self.offsets: dict[bytes, int] = {}
+        self.crcs: dict[int, int] = {}
         self._store = store
         self._format = store.objects.object_format
         self._limits = limits
@@ -226,6 +228,7 @@ class _PackIndex:
             kind = b"blob" if header.base is not None else KINDS[header.kind]
             self._check_size(kind, header.size)
             found, after = unpack_object_at(self._pack, at, self._format.hash_func)
+            self.crcs[at] = zlib.crc32(self._pack[at:after])
             if header.base is None:
                 self._add(at, kind, b"".join(found.decomp_chunks))
             else:

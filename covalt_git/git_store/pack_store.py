@@ -35,6 +35,12 @@ class PackStore(ObjectStore):
         """Close the packs; dulwich warns of a store that was left open."""
         self.close()
 
+    def _mark_pack_used(self, pack_hash: str) -> None:
+        """Search this pack first: the next object is mostly there, too."""
+        if next(iter(self._pack_cache)) != pack_hash:
+            found = self._pack_cache.pop(pack_hash)
+            self._pack_cache = {pack_hash: found, **self._pack_cache}
+
     def refresh(self) -> None:
         """Look for packs that others have written or removed."""
         self._update_pack_cache()

@@ -6,6 +6,9 @@ the stream before it; every other object is sent whole.  Format: ``gitformat-pac
 
 from __future__ import annotations
 
+import contextlib
+import io
+import zlib
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -13,6 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from dulwich.pack import PackFileDisappeared
 
 from covalt_git.git_store.object_reader import ObjectReader, damage_of
+from covalt_git.git_store.objects import DamagedObjectError
+from covalt_git.git_store.pack_entries import entry_header
 from covalt_git.git_store.pack_writer import PackEncoder, PackWriter
 
 if TYPE_CHECKING:
@@ -72,7 +77,11 @@ def _entries(
     left = dict.fromkeys(map(bytes.fromhex, ids))
     yield encoder.header(len(left))
     for pack in objects.packs:
-        with damage_of(f"in {pack!r}", Path(objects.path).parent):
+        with (
+            damage_of(f"in {pack!r}", Path(objects.path).parent),
+            # If gc has removed the pack, its objects are read one by one below.
+            contextlib.suppress(FileNotFoundError, PackFileDisappeared),
+        ):
             yield from _packed(pack, left, read, encoder)
     for oid in left:
         yield encoder.whole(oid, *read(oid.hex()))
@@ -82,32 +91,33 @@ def _packed(
     pack: Pack, left: dict[bytes, None], read: ReadObject, encoder: PackEncoder
 ) -> Iterator[bytes]:
     """Yield the entries of one pack that are ``left``, and remove them from there."""
-    try:
-        if len(pack) > _LISTED * len(left):
-            return
-        ids = {offset: oid for oid, offset, _ in pack.index.iterentries()}
-        data = pack.data
-    except (FileNotFoundError, PackFileDisappeared):
-        return  # gc has replaced it: the caller reads its objects one by one
-    todo = deque(offset for offset in sorted(ids) if ids[offset] in left)
-    here = {ids[offset] for offset in todo}
-    deferred = 0
-    while todo:
-        offset = todo.popleft()
-        found = data.get_unpacked_object_at(offset, include_comp=True)
-        base = found.delta_base
-        base = ids[offset - base] if isinstance(base, int) else base
-        # A base may have a higher offset, as in a thin pack that was completed.
-        if base in here and base not in encoder.entries and deferred < len(todo):
-            todo.append(offset)
-            deferred += 1
-            continue
+    if len(pack) > _LISTED * len(left):
+        return
+    rows = sorted((offset, oid, crc) for oid, offset, crc in pack.index.iterentries())
+    with Path(pack.data.path).open("rb") as file:
+        id_length = pack.object_format.oid_length
+        ends = [offset for offset, _, _ in rows[1:]] + [file.seek(0, io.SEEK_END) - id_length]
+        ids = {offset: oid for offset, oid, _ in rows}
+        chosen = [(*row, end) for row, end in zip(rows, ends, strict=True) if row[1] in left]
+        here = {oid for _, oid, _, _ in chosen}
+        waiting = deque(chosen)
         deferred = 0
-        oid = ids[offset]
-        del left[oid]
-        if base is not None and base not in encoder.entries:
-            yield encoder.whole(oid, *read(oid.hex()))
-            continue
-        assert found.decomp_len is not None
-        compressed = b"".join(found.comp_chunks or ())
-        yield encoder.entry(oid, found.pack_type_num, found.decomp_len, compressed, base)
+        while waiting:
+            offset, oid, crc, end = row = waiting.popleft()
+            file.seek(offset)
+            stored = file.read(end - offset)
+            if crc is not None and zlib.crc32(stored) != crc:
+                raise DamagedObjectError(f"its entry of {oid.hex()} does not match the index")
+            kind, size, base, length = entry_header(stored, id_length)
+            base = ids[offset - base] if isinstance(base, int) else base
+            # A base may have a higher offset, as in a thin pack that was completed.
+            if base in here and base not in encoder.entries and deferred < len(waiting):
+                waiting.append(row)
+                deferred += 1
+                continue
+            deferred = 0
+            del left[oid]
+            if base is None or base in encoder.entries:
+                yield encoder.entry(oid, kind, size, stored[length:], base)
+            else:
+                yield encoder.whole(oid, *read(oid.hex()))

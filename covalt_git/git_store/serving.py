@@ -29,7 +29,7 @@ from covalt_git.git_store.objects import BrokenStoreError, is_object_id
 from covalt_git.git_store.pack_stream import pack_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from covalt_git.git_store.object_reader import ObjectReader
 
@@ -99,6 +99,18 @@ def _line(text: str) -> bytes:
 def _in_band(band: int, content: bytes) -> Iterator[bytes]:
     for at in range(0, len(content), _MOST_IN_BAND):
         yield pkt_line(bytes([band]) + content[at : at + _MOST_IN_BAND])
+
+
+def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield parts of 64 KiB and more: each takes a message to the web server's loop."""
+    together, size = [], 0
+    for part in parts:
+        together.append(part)
+        size += len(part)
+        if size >= _MOST_IN_BAND:
+            yield b"".join(together)
+            together, size = [], 0
+    yield b"".join(together)
 
 
 class _Lines:
@@ -276,8 +288,8 @@ class _Sender:
             if banded and "no-progress" not in self._wants.options:
                 text = f"sending {len(ids)} objects\n"
                 yield from _in_band(SIDE_BAND_CHANNEL_PROGRESS, text.encode())
-            reader = self._reader
-            for part in pack_stream(reader.objects, ids, read=reader.read_object):
+            parts = pack_stream(self._reader.objects, ids, read=self._reader.read_object)
+            for part in _joined(parts):
                 yield from _in_band(SIDE_BAND_CHANNEL_DATA, part) if banded else (part,)
         except BrokenStoreError as error:
             if not banded:
