@@ -59,9 +59,10 @@ def resolve(chat: ChatStore, name: str) -> str:
         AmbiguousNameError: when it means several commits, naming their ids.
         CovaltError: when the chat has no commit yet.
     """
-    named = chat.named(name)
-    if named is not None:
-        return named
+    heads = {branch.name: branch.manifest_id for branch in chat.branches()}
+    head = chat.head() if name == "HEAD" else heads.get(name)
+    if head is not None:
+        return head
     found = _find(chat, name)
     back = _BACK.fullmatch(name)
     if found is None and back is not None:

@@ -251,11 +251,9 @@ def _list_foreign(chat: ChatStore, found: set[str]) -> None:
 
     That they are in the store says nothing: a push that was killed may have left them.
     """
-    known: set[str] = set()
     if found:
-        for tip in {*chat.store.refs(HEADS).values(), *chat.store.refs(DELETED).values()}:
-            known.update(chat.above(tip, without=known))
-    chat.foreign.add(found - known)
+        tips = *chat.store.refs(HEADS).values(), *chat.store.refs(DELETED).values()
+        chat.foreign.add(found - chat.above(*tips, without=()).keys())
 
 
 def _move_branch(writer: Writer, one: _Accepted) -> None:

@@ -1,14 +1,13 @@
-"""Branches of a chat: available names, renaming, deletion and restoration.
+"""Branches of a chat: creation, renaming and deletion.
 
-A call that requires approval is bound to its branch, which the reviewer was shown.  So a branch keeps
-its name while a call is pending on it, and is deleted with one only by force: the call then ends as an
-error, ``cancelled``, in the history that is deleted.
+A reviewer of a call is shown its branch.  So a branch cannot be renamed while a call is pending on it,
+and is deleted with one only by force: the call then ends as an error, ``cancelled``.
 
-Commits that only a deleted branch had stay reachable at ``refs/covalt/deleted/<uuid7>/<name>``, whose
-id has the time.
+The last commit of a deleted branch, if no other branch has it, stays at
+``refs/covalt/deleted/<uuid7>/<name>``; the id has the time of the deletion.
 
-A rename changes two refs and maybe HEAD, which cannot change at once.  It is written down first, at
-``refs/covalt/rename``; each later step can be repeated, and the last removes the note.
+A rename changes two refs and perhaps HEAD.  It is stored first, at ``refs/covalt/rename``.  Each later
+step can be repeated, and the last one removes that ref.
 """
 
 from __future__ import annotations
@@ -24,11 +23,14 @@ from covalt_git.workspaces.chat import (
     DELETED,
     HEADS,
     MovedError,
+    move_branch,
     read_stored,
     write_stored,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from covalt_git.git_store import GitStore
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import Branch
@@ -46,21 +48,21 @@ class BranchExistsError(CovaltError):
 
 
 class ActiveBranchError(CovaltError):
-    """The folder is on the branch."""
+    """The branch is active."""
 
     code = "active_branch"
     http_status = 409
 
 
 class CallWaitsError(CovaltError):
-    """A call waits for a person, bound to the branch."""
+    """A call is pending on the branch."""
 
     code = "call_waits"
     http_status = 409
 
 
 class OnlyThereError(CovaltError):
-    """The branch has manifests that no other branch has."""
+    """The branch has commits that no other branch has."""
 
     code = "only_there"
     http_status = 409
@@ -75,7 +77,7 @@ class DeletedBranch(StrictModel):
 
 
 class Rename(StrictModel):
-    """A rename that was decided: the commit that the branch is at, None before its first."""
+    """A rename, and the head of the branch; None before its first commit."""
 
     v: int = 1
     old: str
@@ -91,7 +93,7 @@ def check_free(chat: ChatStore, name: str) -> None:
         BranchExistsError: when it exists, or a branch whose name is a folder of this one or the reverse.
     """
     check_branch(name)
-    names = chat.branch_names()
+    names = [branch.name for branch in chat.branches()]
     if name in names:
         raise BranchExistsError(
             f"there is a branch {name!r}", hint=f"covalt-git chat checkout {chat.id} {name}"
@@ -142,46 +144,37 @@ def rename(writer: Writer, old: str, new: str) -> Branch:
         UnknownNameError: naming the nearest branch.
         CallWaitsError: when a call is pending on it.
         BranchExistsError: when the new name exists.
-        MovedError: when a push came first; the branch has its old name.
+        MovedError: when a push moved the branch before; it keeps its old name.
     """
     chat = writer.chat
     at = chat.branch(old).manifest_id
-    _check_nothing_waits(chat, old, verb="renamed")
+    _check_nothing_pending(chat, old, verb="renamed")
     check_free(chat, new)
-    decide_rename(chat.store, Rename(old=old, new=new, at=at))
+    stored = write_stored(chat.store, Rename(old=old, new=new, at=at), f"rename: {old} {new}")
+    if not chat.store.swap_ref(RENAME, None, stored):
+        raise MovedError("another process renames a branch", hint="try again")
+    finish_rename(chat.store)
+    if chat.store.read_ref(HEADS + old) is not None:
+        raise MovedError(f"the branch {old!r} has moved", hint="try again")
     return chat.branch(new)
 
 
-def decide_rename(store: GitStore, rename: Rename) -> None:
-    """Write a rename down and finish it; a process killed before that has not begun it.
-
-    Raises:
-        MovedError: when a push came first; the branch has its old name.
-    """
-    note = write_stored(store, rename, f"rename: {rename.old} {rename.new}")
-    if not store.swap_ref(RENAME, None, note):
-        raise MovedError("another process renames a branch", hint="try again")
-    finish_rename(store)
-    if store.read_ref(HEADS + rename.old) is not None:
-        raise MovedError(f"the branch {rename.old!r} has moved", hint="try again")
-
-
 def finish_rename(store: GitStore) -> None:
-    """Complete the rename that was written down, if there is one.
+    """Complete the stored rename, if there is one.
 
-    If a push has moved the branch or taken the name since, nothing is renamed.
+    If a push has moved the branch since, or created one with the new name, nothing is renamed.
     """
-    note = store.read_ref(RENAME)
-    if note is None:
+    stored = store.read_ref(RENAME)
+    if stored is None:
         return
-    rename = read_stored(store, note, Rename)
+    rename = read_stored(store, stored, Rename)
     old, new = HEADS + rename.old, HEADS + rename.new
     if rename.at is None or _has_both(store, old, new, rename.at):
         if store.head() == old:
             store.set_head(new)
         if rename.at is not None:
             store.swap_ref(old, rename.at, None)
-    store.swap_ref(RENAME, note, None)
+    store.swap_ref(RENAME, stored, None)
 
 
 def _has_both(store: GitStore, old: str, new: str, at: str) -> bool:
@@ -193,11 +186,11 @@ def _has_both(store: GitStore, old: str, new: str, at: str) -> bool:
 
 
 def delete(writer: Writer, name: str, *, force: bool = False) -> DeletedBranch:
-    """Delete a branch; with ``force`` also one with commits of its own, or with a pending call.
+    """Delete a branch; with ``force``, also one with commits of its own or a pending call.
 
     Raises:
         UnknownNameError: naming the nearest branch.
-        ActiveBranchError: when the folder is on it.
+        ActiveBranchError: when it is active.
         CallWaitsError: when a call is pending on it.
         OnlyThereError: when it has commits that no other branch has.
     """
@@ -210,61 +203,55 @@ def delete(writer: Writer, name: str, *, force: bool = False) -> DeletedBranch:
             hint=first or f"make another and go there: covalt-git chat branch {chat.id} NAME",
         )
     if not force:
-        _check_nothing_waits(chat, name, verb="deleted")
-        _check_is_elsewhere(chat, name)
-    for call in _waiting(chat, name):
+        _check_nothing_pending(chat, name, verb="deleted")
+        if count := len(_own_commits(chat, name)):
+            manifests = "a manifest" if count == 1 else f"{count} manifests"
+            raise OnlyThereError(
+                f"the branch {name!r} has {manifests} that no other branch has",
+                hint=f"covalt-git chat branch delete {chat.id} {name} --force",
+            )
+    for call in _pending(chat, name):
         _cancel(writer, call)
     at = chat.branch(name).manifest_id
-    assert at is not None  # a call waited on one without, and has now made its manifest
-    count = len(_only_there(chat, name))
+    assert at is not None  # a branch without a commit has a pending call, which was just committed
+    count = len(_own_commits(chat, name))
     if count:
         chat.store.swap_ref(f"{DELETED}{new_id()}/{name}", None, at)
-    if not chat.store.swap_ref(HEADS + name, at, None):
-        raise MovedError(f"the branch {name!r} has moved", hint="try again")
+    move_branch(chat.store, name, at, None)
     return DeletedBranch(name=name, manifest_id=at, manifests=count)
 
 
 def deleted(chat: ChatStore) -> list[DeletedBranch]:
-    """Return the deleted branches with commits that no branch has, the last one first."""
-    had = chat.reachable()
+    """Return the deleted branches with commits that no branch has, last deleted first."""
+    reachable = chat.reachable()
     refs = reversed(chat.store.refs(DELETED).items())
     return [
         DeletedBranch(
             name=ref.removeprefix(DELETED).partition("/")[2],
             manifest_id=at,
-            manifests=len(chat.above(at, without=had)),
+            manifests=len(chat.above(at, without=reachable)),
         )
         for ref, at in refs
-        if at not in had
+        if at not in reachable
     ]
 
 
 def way_back(chat: ChatStore, gone: DeletedBranch) -> str:
-    """Return the command that makes a deleted branch again."""
+    """Return the command that restores a deleted branch."""
     return f"covalt-git chat branch new {chat.id} {gone.name} --from {gone.manifest_id[:12]}"
 
 
-def _check_is_elsewhere(chat: ChatStore, name: str) -> None:
-    count = len(_only_there(chat, name))
-    if count:
-        manifests = "a manifest" if count == 1 else f"{count} manifests"
-        raise OnlyThereError(
-            f"the branch {name!r} has {manifests} that no other branch has",
-            hint=f"covalt-git chat branch delete {chat.id} {name} --force",
-        )
-
-
-def _only_there(chat: ChatStore, name: str) -> list[str]:
+def _own_commits(chat: ChatStore, name: str) -> Collection[str]:
     at = chat.branch(name).manifest_id
-    return [] if at is None else chat.above(at, without=chat.reachable(but=name))
+    return () if at is None else chat.above(at, without=chat.reachable(but=name))
 
 
-def _waiting(chat: ChatStore, name: str) -> list[PendingCall]:
+def _pending(chat: ChatStore, name: str) -> list[PendingCall]:
     return [call for call in chat.calls() if call.branch == name]
 
 
-def _check_nothing_waits(chat: ChatStore, name: str, *, verb: str) -> None:
-    for call in _waiting(chat, name):
+def _check_nothing_pending(chat: ChatStore, name: str, *, verb: str) -> None:
+    for call in _pending(chat, name):
         raise CallWaitsError(
             f"a call waits for a person on the branch {name!r}, which is not {verb} meanwhile",
             hint=f"covalt-git approval deny {call.execution_id}",

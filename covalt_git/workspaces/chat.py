@@ -1,11 +1,6 @@
-"""A chat: its store, its branches and its history, for reading; :mod:`.writing` changes it.
+"""A chat for reading: its branches, history, files, calls and approvals; :mod:`.writer` changes them.
 
-::
-
-    data/chats/<chat_id>/store.git    the truth: commits are manifests, branches are branches
-    data/chats/<chat_id>/workspace/   the folder that tools and people work in
-    data/chats/<chat_id>/lock         held by whoever writes
-    data/chats/<chat_id>/switch.json  a switch of the folder that has not ended
+``docs/design/chat-store.md`` describes its folder and its store.
 """
 
 from __future__ import annotations
@@ -13,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from pydantic import ValidationError
@@ -26,7 +20,6 @@ from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import Approval, PendingCall, RenderPlan, ToolCall
 from covalt_git.models.chats import (
     Branch,
-    Chat,
     FileChange,
     FileState,
     Origin,
@@ -43,6 +36,7 @@ from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
+    from pathlib import Path
 
     from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.models.project_config import WorkspaceConfig
@@ -60,14 +54,14 @@ Stored = TypeVar("Stored", bound=StrictModel)
 
 
 class MovedError(StaleError):
-    """A ref is not where it was: another writer, such as a push, came first."""
+    """A ref moved before a writer could move it, as by a push."""
 
 
 class AboutChat(StrictModel):
-    """What a chat is, besides its states: the content of ``refs/covalt/chat``.
+    """Description of a chat: the content of ``refs/covalt/chat``.
 
     Attributes:
-        made_by: the agent that made it and works in it, ``agent:NAME``; None where a person did.
+        made_by: the agent that created it, ``agent:NAME``; None for a user.
     """
 
     v: int = 1
@@ -80,7 +74,7 @@ class AboutChat(StrictModel):
 
 @dataclass(slots=True)
 class ChatMemory:
-    """What a process remembers of a chat while it does not have it open; all of it can be read again.
+    """Cache of a chat that outlives its ``ChatStore``.
 
     Attributes:
         manifests: commits with short messages, by their id and whether they were made elsewhere.
@@ -89,7 +83,7 @@ class ChatMemory:
     manifests: dict[tuple[str, bool], WorkspaceManifest] = field(default_factory=dict)
 
     def remember(self, key: tuple[str, bool], manifest: WorkspaceManifest) -> None:
-        """Remember a manifest, and forget the others when there are many."""
+        """Remember a commit; forget the others if there are many."""
         if len(self.manifests) == _MOST_REMEMBERED:
             self.manifests.clear()
         self.manifests[key] = manifest
@@ -97,7 +91,7 @@ class ChatMemory:
 
 @dataclass
 class ChatStore:
-    """One chat, open for reading.  Close it after use; one thread at a time."""
+    """One open chat, for one thread.  Close it after use."""
 
     id: str
     folder: Path
@@ -121,7 +115,7 @@ class ChatStore:
         self.close()
 
     def close(self) -> None:
-        """Close the store, and save what the last scan by a writer found for other processes."""
+        """Close the store, and save the stat cache for other processes."""
         self.store.close()
         self.stat_cache.save()
 
@@ -135,72 +129,35 @@ class ChatStore:
         """The last scan of the working folder."""
         return StatCache.of(self.workspace, self.config, self.store.object_format)
 
-    def about(self) -> Chat:
-        """Return the chat as lists show it.
-
-        The index has the same without looking for the active leaf among the commits.
-        """
-        card = self.card()
-        head = self.head()
-        return Chat(
-            id=self.id,
-            title=card.title,
-            created_at=card.created_at,
-            active_branch=self.active_branch(),
-            active_manifest_id=head,
-            active_leaf_message_id=self._leaf_message(head),
-            forked_from=card.forked_from,
-        )
-
     def card(self) -> AboutChat:
-        """Return what the chat says of itself; one that somebody made with git alone says nothing."""
+        """Return the chat's description; one that was made with git alone has none."""
         oid = self.store.read_ref(ABOUT)
         if oid is None:
             return AboutChat(id=self.id, created_at="1970-01-01T00:00:00Z")
         return read_stored(self.store, oid, AboutChat)
 
-    def _leaf_message(self, oid: str | None) -> str | None:
-        """Return the newest message at or above a manifest, along first parents."""
-        while oid is not None:
-            commit = self.store.read_commit(oid)
-            # Most commits need not be parsed to see that they are none.
-            if commit.message.startswith("message: "):
-                manifest = self.manifest(oid)
-                if manifest.source == "message":
-                    return manifest.source_ref
-            oid = commit.parents[0] if commit.parents else None
-        return None
-
     # Branches
 
     def active_branch(self) -> str:
-        """Return the name of the branch that the folder is on."""
+        """Return the name of the branch of the working folder."""
         return self.store.head().removeprefix(HEADS)
 
     def head(self) -> str | None:
-        """Return the manifest of the active branch; None before anything happened."""
+        """Return the head of the active branch; None before its first commit."""
         return self.store.read_ref(self.store.head())
 
     def branches(self) -> list[Branch]:
-        """Return the branches by name.
+        """Return the branches, sorted by name.
 
-        A branch that has no manifest yet is one while it is active, or a call waits on it.
+        A branch without a commit has no ref; it exists while it is active or has a pending call.
         """
         active = self.active_branch()
         heads = self.store.refs(HEADS)
+        names = {ref.removeprefix(HEADS) for ref in heads}
         return [
             Branch(name=name, manifest_id=heads.get(HEADS + name), active=name == active)
-            for name in self.branch_names()
+            for name in sorted(names | {active} | {call.branch for call in self.calls()})
         ]
-
-    def branch_names(self) -> list[str]:
-        """Return the names of the branches, sorted."""
-        names = {ref.removeprefix(HEADS) for ref in self.store.ref_names(HEADS)}
-        return sorted(names | self.unborn_branches())
-
-    def unborn_branches(self) -> set[str]:
-        """Return the names of branches that may have no manifest yet, and so no ref."""
-        return {self.active_branch()} | {call.branch for call in self.calls()}
 
     def branch(self, name: str) -> Branch:
         """Return one branch.
@@ -218,65 +175,44 @@ class ChatStore:
     # History
 
     def manifest(self, oid: str) -> WorkspaceManifest:
-        """Return the manifest that a commit of this chat is; ``oid`` is its full id."""
+        """Return a commit of this chat with its record; ``oid`` is its full id."""
         key = oid, oid in self.foreign
         found = self.memory.manifests.get(key)
         if found is None:
             commit = self.store.read_commit(oid)
             found = commits.read(oid, commit, self.id, self.records, foreign=key[1])
-            # Large fields are in the records, which may come later, as after a clone.
+            # The records with its large fields may arrive later, as after a clone.
             if len(commit.message) <= _SHORT_MESSAGE and '"ref":' not in commit.message:
                 self.memory.remember(key, found)
         self.foreign.cover(found.parents)
         return found
 
-    def named(self, text: str) -> str | None:
-        """Return the manifest of the branch of that name, or of ``HEAD``; None where there is none."""
-        if text == "HEAD":
-            return self.head()
-        found = (one.manifest_id for one in self.branches() if one.name == text)
-        return next(found, None)
-
     def reachable(self, *, but: str | None = None) -> dict[str, None]:
-        """Return the ids of all manifests of all branches ``but`` one, a branch's newest first."""
-        return dict.fromkeys(self._walk(but))
-
-    def above(self, oid: str, *, without: Container[str]) -> list[str]:
-        """Return a manifest and what it was made from, as far as that is not ``without``."""
-        met: dict[str, None] = {}
-        waiting = [oid]
-        while waiting:
-            found = waiting.pop()
-            if found not in met and found not in without:
-                met[found] = None
-                waiting.extend(self._parents(found))
-        return list(met)
-
-    def _walk(self, but: str | None = None) -> Iterator[str]:
-        """Yield the id of every manifest of every branch ``but`` one, once."""
-        met: set[str] = set()
+        """Return the ids of the commits of all branches ``but`` one, newest first in each."""
         heads = (branch.manifest_id for branch in self.branches() if branch.name != but)
-        waiting = [oid for oid in heads if oid]
+        return self.above(*(oid for oid in heads if oid), without=())
+
+    def above(self, *tips: str, without: Container[str]) -> dict[str, None]:
+        """Return commits and their ancestors, but not those in ``without`` or reached through them."""
+        found: dict[str, None] = {}
+        waiting = list(tips)
         while waiting:
             oid = waiting.pop()
-            if oid not in met:
-                met.add(oid)
-                yield oid
-                waiting.extend(self._parents(oid))
-
-    def _parents(self, oid: str) -> tuple[str, ...]:
-        remembered = self.memory.manifests.get((oid, False))
-        return self.store.read_commit(oid).parents if remembered is None else remembered.parents
+            if oid not in found and oid not in without:
+                found[oid] = None
+                known = self.memory.manifests.get((oid, False)) or self.store.read_commit(oid)
+                waiting.extend(known.parents)
+        return found
 
     def log(self, oid: str | None) -> Iterator[WorkspaceManifest]:
-        """Yield a manifest and its ancestors along first parents, newest first."""
+        """Yield a commit and its ancestors along first parents, newest first."""
         while oid is not None:
             manifest = self.manifest(oid)
             yield manifest
             oid = manifest.parent_id
 
     def state(self, oid: str | None) -> FolderState:
-        """Return what the folder holds at a manifest."""
+        """Return the state of the folder at a commit."""
         if oid is None:
             return FolderState()
         manifest = self.manifest(oid)
@@ -285,15 +221,15 @@ class ChatStore:
     # Files
 
     def files(self, oid: str | None) -> dict[str, FileState]:
-        """Return the files of a manifest by path."""
+        """Return the files of a commit by path."""
         return trees.files(self.store, self.state(oid).tree)
 
     def find_file(self, oid: str | None, path: str) -> FileState | None:
-        """Return one file of a manifest, or None where there is none at that path."""
+        """Return the file at a path of a commit, or None."""
         return trees.find(self.store, self.state(oid).tree, path)
 
     def read_file(self, oid: str | None, path: str) -> bytes:
-        """Return a file's content at a manifest, from the store, never from the folder.
+        """Return the content of a file at a commit.
 
         Raises:
             UnknownNameError: naming the nearest path.
@@ -306,7 +242,7 @@ class ChatStore:
         return self.store.read_blob(found.oid)
 
     def changes(self, old: str | None, new: str | None) -> list[FileChange]:
-        """Return the paths that differ between two manifests."""
+        """Return the paths that differ between two commits."""
         return trees.changes(self.store, self.state(old).tree, self.state(new).tree)
 
     def scan(self) -> Snapshot:
@@ -317,10 +253,10 @@ class ChatStore:
 
     @contextlib.contextmanager
     def scan_in_memory(self) -> Iterator[Snapshot]:
-        """Yield the folder as it is now, without storing any of it or holding the chat.
+        """Yield a snapshot of the folder, without a lock, and without writing to the store.
 
-        Within, :meth:`tree_changes` and :meth:`patch` know the snapshot's files.  A folder that is
-        not there is as the next writer will make it.
+        In the block, :meth:`tree_changes` and :meth:`patch` can read its files.  A missing folder has the
+        files of the active branch, as the next writer restores it.
         """
         with self.store.scratch():
             if self.workspace.is_dir():
@@ -335,33 +271,33 @@ class ChatStore:
         return trees.changes(self.store, old, new)
 
     def patch(self, change: FileChange) -> str:
-        """Return git's patch of one change; what is not UTF-8 is replaced."""
+        """Return git's patch of one change; bytes that are not UTF-8 are replaced."""
         old = (change.old.mode, change.old.oid) if change.old else None
         new = (change.new.mode, change.new.oid) if change.new else None
         return patch_of_blobs(self.store, change.path, old, new).decode("utf-8", "replace")
 
-    # Calls and approvals that wait
+    # Calls and approvals
 
     def calls(self) -> list[PendingCall]:
-        """Return the calls that wait, and the one that runs, oldest first."""
+        """Return the pending calls, and the one that runs, oldest first."""
         found = {call.id: call for call in self._stored_below(CALLS, PendingCall)}
         if (running := running_call.read(self.store.path)) is not None:
-            found[running.id] = running  # which waited before, perhaps
+            found[running.id] = running  # it may have been pending before
         return [found[call_id] for call_id in sorted(found)]
 
     def call(self, call_id: str) -> PendingCall | None:
-        """Return one call that has not finished, or None where this chat has none of that id."""
+        """Return a call that is pending or runs, or None."""
         running = running_call.read(self.store.path)
         if running is not None and running.id == call_id:
             return running
         return self._stored_at(CALLS + call_id, PendingCall)
 
     def approvals(self) -> list[Approval]:
-        """Return every approval ever asked for in this chat, oldest first."""
+        """Return all approvals of this chat, also decided ones, oldest first."""
         return self._stored_below(APPROVALS, Approval)
 
     def approval(self, execution_id: str) -> Approval | None:
-        """Return one approval, or None where this chat has none of that id."""
+        """Return an approval, or None."""
         return self._stored_at(APPROVALS + execution_id, Approval)
 
     def _stored_below(self, prefix: str, kind: type[Stored]) -> list[Stored]:
@@ -369,7 +305,7 @@ class ChatStore:
         return [value for value in found if value is not None]
 
     def _stored_at(self, ref: str, kind: type[Stored]) -> Stored | None:
-        """Return what a ref holds; a writer may move or remove it while this reads."""
+        """Return the value at a ref, which a writer may move or remove meanwhile."""
         oid = self.store.read_ref(ref)
         while oid is not None:
             try:
@@ -383,12 +319,12 @@ class ChatStore:
 
 
 def state_of(tree: str | None, record: CommitRecord) -> FolderState:
-    """Return what the folder holds at a manifest of that tree and record."""
+    """Return the state of the folder at a commit with this tree and record."""
     return FolderState(None if tree in trees.EMPTY else tree, record.workspace.empty_folders)
 
 
 def finished_call(manifest: WorkspaceManifest) -> ToolCall | None:
-    """Return the call that made a manifest, as the ``tool_calls`` table shows it."""
+    """Return the call that made a commit, as the ``tool_calls`` table shows it."""
     call = manifest.record.call
     if call is None:
         return None
@@ -410,7 +346,7 @@ def finished_call(manifest: WorkspaceManifest) -> ToolCall | None:
 
 
 def waiting_call(call: PendingCall) -> ToolCall:
-    """Return a call that waits or runs, as the ``tool_calls`` table shows it."""
+    """Return a call that is pending or runs, as the ``tool_calls`` table shows it."""
     return ToolCall(
         id=call.id,
         chat_id=call.chat_id,
@@ -424,10 +360,10 @@ def waiting_call(call: PendingCall) -> ToolCall:
 
 
 def read_stored(store: ObjectReader, oid: str, kind: type[Stored]) -> Stored:
-    """Return the model that a note holds (see :func:`write_stored`), or what a chat says of itself.
+    """Return the model that :func:`write_stored` stored.
 
     Raises:
-        BrokenStoreError: when it holds none.
+        BrokenStoreError: when the object has no such model.
     """
     line = store.read_note(oid).partition("\n\n")[2]
     try:
@@ -439,16 +375,9 @@ def read_stored(store: ObjectReader, oid: str, kind: type[Stored]) -> Stored:
 
 
 def write_stored(store: GitStore, value: StrictModel, subject: str) -> str:
-    """Store a model as a note: a subject and one line of canonical JSON; return its id.
-
-    It is a blob under a ref of its own; gc removes it once no ref leads to it.
-    """
-    return store.write_blob(_stored(value, subject).encode())
-
-
-def _stored(value: StrictModel, subject: str) -> str:
-    line = canonical_json.dumps(value.model_dump(mode="json", exclude_none=True)).decode()
-    return f"{commits.one_line(subject)}\n\n{line}\n"
+    """Store a model as a blob for a ref: a subject and one line of canonical JSON; return its id."""
+    line = canonical_json.dumps(value.model_dump(mode="json", exclude_none=True))
+    return store.write_blob(b"%s\n\n%s\n" % (commits.one_line(subject).encode(), line))
 
 
 def move_branch(store: GitStore, name: str, old: str | None, new: str | None) -> None:
@@ -462,16 +391,7 @@ def move_branch(store: GitStore, name: str, old: str | None, new: str | None) ->
 
 
 def write_about(store: GitStore, about: AboutChat) -> None:
-    """Let a chat's store say what the chat is."""
+    """Store the description of a chat."""
     oid = write_stored(store, about, f"chat: {about.id}")
     if not store.swap_ref(ABOUT, store.read_ref(ABOUT), oid):
-        raise MovedError("somebody else writes what the chat is", hint="try again")
-
-
-def make_chat(folder: str, about: AboutChat, object_format: str) -> None:
-    """Make what is in the folder of a new chat: an empty workspace, and a store that says what it is."""
-    (Path(folder) / "workspace").mkdir()
-    with GitStore.create(
-        Path(folder) / "store.git", object_format=object_format, durable=False
-    ) as store:
-        write_about(store, about)
+        raise MovedError("another process describes the chat", hint="try again")

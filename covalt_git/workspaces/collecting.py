@@ -1,13 +1,14 @@
-"""Garbage collection: what no ref of a chat leads to is removed, and the rest packed up.
+"""Garbage collection: delete unreachable objects of a chat, and write the others into one pack.
 
-Kept are all that branches, calls and approvals lead to, and for a while also branches that were
-deleted and files that somebody stored lately: whoever writes to the store with git alone first
-stores, then moves a ref.  Large fields of records go with the commits that they belong to, which
-gives ``refs/covalt/records`` a history of one commit.
+Branches, calls and approvals keep what they reach.  Branches that were deleted less than 30 days ago do,
+too, and objects in files that are younger than an hour stay, since git stores objects before it moves a
+ref to them.  Large fields are deleted with the last commit that has them; ``refs/covalt/records`` then
+starts a new history.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from dataclasses import dataclass
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.writer import Writer
 
 GRACE_S = 3600
-"""How long what nothing leads to is kept, as somebody may be about to lead a ref there."""
+"""Seconds for which unreachable objects stay; another process may be about to move a ref to them."""
 
 DELETED_S = 30 * 24 * 3600
-"""How long a deleted branch can be brought back."""
+"""Seconds for which a deleted branch can be restored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a collection did: what the store took before and after, and what was given up for good."""
+    """Result of a collection: the store's size before and after, deleted branches and records."""
 
     before: Usage
     after: Usage
@@ -42,68 +43,59 @@ class Collected:
 
 
 def collect(
-    writer: Writer, *, everything: bool = False, told: Callable[[str], None] = lambda _: None
+    writer: Writer, *, everything: bool = False, progress: Callable[[str], None] = lambda _: None
 ) -> Collected:
-    """Remove what nothing leads to, and pack up the rest; ``told`` hears what takes its time.
+    """Delete unreachable objects and write one pack; ``progress`` is called with each long step.
 
-    With ``everything`` nothing is kept for a while: deleted branches are forgotten now.
+    With ``everything``, deleted branches and young objects are deleted, too.
 
     Raises:
-        BrokenStoreError: when the store is damaged; nothing is removed then.
+        BrokenStoreError: when the store is damaged; nothing is deleted then.
     """
     chat = writer.chat
     store = chat.store
     store.clear_leftovers()
     before = store.usage()
     now = time.time()
-    told("looking for what is used")
-    live = reachable(store, _tips(chat))  # before anything is given up: is all of it there?
+    progress("finding reachable objects")
+    live = reachable(store, _tips(chat))  # first of all, to find a damaged store
     forgotten = _forget_deleted(chat, now if everything else now - DELETED_S)
     dropped = _drop_records(chat)
     if forgotten or dropped:
         live = reachable(store, _tips(chat))
-    told("writing one pack")
+    progress("writing one pack")
     store.rewrite(live, until=float("inf") if everything else now - GRACE_S)
     return Collected(before, store.usage(), forgotten, dropped)
 
 
 def _tips(chat: ChatStore) -> list[str]:
-    """Return what all refs are at, and the manifests that waiting calls were asked on."""
-    found = list(chat.store.refs("refs/").values())
-    asked = [call.base for call in chat.calls()]
-    asked += [one.base for one in chat.approvals() if one.state == "pending"]
-    return found + [oid for oid in asked if oid is not None and chat.store.has(oid)]
+    """Return the objects of all refs, and the commits that pending calls were requested on."""
+    bases = [call.base for call in chat.calls()]
+    bases += [one.base for one in chat.approvals() if one.state == "pending"]
+    refs = chat.store.refs("refs/").values()
+    return [*refs, *(oid for oid in bases if oid is not None and chat.store.has(oid))]
 
 
 def _forget_deleted(chat: ChatStore, until: float) -> tuple[str, ...]:
-    """Forget the branches that were deleted before a time; return their names."""
+    """Remove the refs of branches that were deleted before a time; return the names."""
     names = []
     for ref, oid in chat.store.refs(DELETED).items():
-        made, _, name = ref.removeprefix(DELETED).partition("/")
-        if _made_at(made) < until and chat.store.swap_ref(ref, oid, None):
-            names.append(name)
+        uuid7, _, name = ref.removeprefix(DELETED).partition("/")
+        with contextlib.suppress(ValueError):  # of a ref that git made
+            deleted_at = (uuid.UUID(uuid7).int >> 80) / 1000
+            if deleted_at < until and chat.store.swap_ref(ref, oid, None):
+                names.append(name)
     return tuple(names)
 
 
-def _made_at(text: str) -> float:
-    """Return when a UUIDv7 was made; what is none seems to be new."""
-    try:
-        return (uuid.UUID(text).int >> 80) / 1000
-    except ValueError:
-        return float("inf")
-
-
 def _drop_records(chat: ChatStore) -> int:
-    """Let the records be only those that commits, calls and approvals lead to; return how many go."""
+    """Remove the records that no commit, call or approval needs; return their number."""
     store = chat.store
     tip = store.read_ref(records.REF)
-    held = records.entries(store, tip)
+    stored = records.entries(store, tip)
     tips = [oid for oid in _tips(chat) if oid != tip and store.read_object(oid)[0] == b"commit"]
-    stored = [call.model_dump_json() for call in chat.calls()]
-    stored += [approval.model_dump_json() for approval in chat.approvals()]
-    texts = [*records.messages(store, tips), *stored]
-    used = records.used(store, held, texts)
-    if len(used) == len(held):
-        return 0
-    store.swap_ref(records.REF, tip, records.write(store, used, int(time.time())))
-    return len(held) - len(used)
+    pending = (one.model_dump_json() for one in [*chat.calls(), *chat.approvals()])
+    used = records.used(store, stored, [*records.messages(store, tips), *pending])
+    if len(used) < len(stored):
+        store.swap_ref(records.REF, tip, records.write(store, used, int(time.time())))
+    return len(stored) - len(used)

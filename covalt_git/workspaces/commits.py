@@ -11,9 +11,9 @@
     Covalt-Status: success
     Covalt-Toolset: app-builder 1.0.0 sha256:...
 
-The JSON line is RFC 8785.  The trailers repeat what people ask of ``git log`` without our tool; they
-are written from the record and never read back, except the source and the message they belong to.
-A record is believed only where it was made (see :mod:`.foreign_commits`).
+The JSON line is RFC 8785.  The trailers repeat fields of the record for users of ``git log``; only the
+source and the message are read back.  A record counts only in the chat that it was made in (see
+:mod:`.foreign_commits`).
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _ODD = re.compile(r"[^A-Za-z0-9._@+-]+")
 
 
 def now() -> str:
-    """Return this moment as records have it."""
+    """Return the present time in the form of records."""
     return timestamps.now()
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` fit to stand in a subject or a trailer."""
+    """Return ``text`` in one line, for a subject or a trailer."""
     line = _BLANK.sub(" ", text).strip()
     return line.encode("utf-8", "replace").decode()
 
@@ -76,9 +76,9 @@ def build(
     subject: str,
     message_id: str | None = None,
 ) -> CommitObject:
-    """Return the commit that carries ``record``; its large fields go into ``records`` first."""
+    """Return the commit with a record; its large fields are stored in ``records`` first."""
     fields = {"v": record.v} | record.model_dump(mode="json", exclude_defaults=True)
-    line = records.spelled(fields)
+    line = records.encoded(fields)
     trailers = {
         "Covalt-Source": source,
         "Covalt-Source-Ref": record.id,
@@ -98,9 +98,10 @@ def build(
 
 
 def looks_like_record(commit: CommitObject) -> bool:
-    """Tell whether :func:`read` may find a record in a commit, whatever the store's records hold.
+    """Return whether a commit has the trailer of a record.
 
-    Those may change, and so may what a record is: the trailer alone decides.
+    :func:`read` may find a record only in such a commit, also in another version or after the large
+    fields of the store have changed.
     """
     return _SOURCE_TRAILER in commit.message
 
@@ -108,17 +109,17 @@ def looks_like_record(commit: CommitObject) -> bool:
 def read(
     oid: str, commit: CommitObject, chat_id: str, records: Records, *, foreign: bool = False
 ) -> WorkspaceManifest:
-    """Return the workspace manifest that a commit is.
+    """Return a commit as a workspace manifest.
 
     A commit that is ``foreign``, that was made with git alone, or whose record was altered, is a
-    ``push``: its tree and its place in history are what it is, and nothing else is believed of it.
+    ``push``: its tree, parents, author and time count, and nothing in its message.
     """
     source, record, trailers = _parse("" if foreign else commit.message, records)
     subject = one_line(commit.message.partition("\n")[0])
     if record is None:
         source = "push"
         record = CommitRecord(
-            id=oid, at=_moment(commit.time), by=commit.author.partition(" <")[0] or "unknown"
+            id=oid, at=_written(commit.time), by=commit.author.partition(" <")[0] or "unknown"
         )
     return WorkspaceManifest(
         id=oid,
@@ -134,13 +135,13 @@ def read(
     )
 
 
-def _moment(seconds: int) -> str:
-    """Return a commit's time as a record writes it; one beyond all calendars is the epoch."""
+def _written(seconds: int) -> str:
+    """Return a commit's time in the form of records; a time that no calendar has is the epoch."""
     try:
-        moment = datetime.fromtimestamp(seconds, UTC)
+        at = datetime.fromtimestamp(seconds, UTC)
     except (OSError, OverflowError, ValueError):
-        moment = datetime.fromtimestamp(0, UTC)
-    return moment.isoformat().replace("+00:00", "Z")
+        at = datetime.fromtimestamp(0, UTC)
+    return at.isoformat().replace("+00:00", "Z")
 
 
 def _parse(message: str, records: Records) -> tuple[Any, CommitRecord | None, dict[str, str]]:
@@ -161,7 +162,7 @@ def _parse(message: str, records: Records) -> tuple[Any, CommitRecord | None, di
 
 
 def unfinished(call: PendingCall, code: str, message: str) -> CallRecord:
-    """Return the record of a call that ended before its tool did."""
+    """Return the record of a call that ended without a result."""
     return CallRecord(
         tool_id=call.tool_id,
         args=call.args,

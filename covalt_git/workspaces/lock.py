@@ -18,7 +18,6 @@ import os
 import re
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,19 +79,27 @@ def held(
         CancelledError: when ``cancel`` is set before the lock is free.
         ChatGoneError: when the chat was deleted, or replaced by another with its id.
     """
-    path = folder / "lock"
-    with contextlib.ExitStack() as stack:
-        try:
-            lock = stack.enter_context(_opened(path))
-            following = stack.enter_context(contextlib.ExitStack())
-            next_lock = following.enter_context(_opened(folder / "lock.next"))
-        except FileNotFoundError:
-            raise ChatGoneError(chat_id) from None
-        wait = _Wait(path, lock, chat_id, time.monotonic() + timeout_s, waiting, cancel)
-        wait.acquire(next_lock, _NEXT_POLL_S)
-        wait.acquire(lock, _POLL_S)
-        following.close()
-        wait.check_exists()
+    until = time.monotonic() + timeout_s
+    reported = {""}
+
+    def acquire(handle: int, poll_s: float) -> None:
+        while not file_lock.acquire(handle, wait=False):
+            _check_exists(lock, folder, chat_id)
+            holder = _lines(lock)[0]
+            if cancel is not None and cancel.is_set():
+                raise CancelledError("it was cancelled before it began")
+            if time.monotonic() >= until:
+                raise _busy(chat_id, holder)
+            if waiting is not None and holder not in reported:
+                reported.add(holder)
+                waiting(holder)
+            time.sleep(poll_s)
+
+    with _opened(folder, chat_id, "lock") as lock:
+        with _opened(folder, chat_id, "lock.next") as next_lock:
+            acquire(next_lock, _NEXT_POLL_S)
+            acquire(lock, _POLL_S)
+        _check_exists(lock, folder, chat_id)
         clean = ["", _mark(lock)]
         unclean = _lines(lock)[:2] != clean or clean[1] == ""
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -106,44 +113,18 @@ def is_abandoned(folder: Path, *, has_call: bool) -> bool:
 
     After a power cut the lock may not show it: ``has_call`` is whether the chat says that a call runs.
     """
-    with contextlib.suppress(FileNotFoundError), _opened(folder / "lock", os.O_RDONLY) as lock:
-        is_left = has_call or _lines(lock)[0] != ""
-        return is_left and file_lock.acquire(lock, shared=True, wait=False)
+    with contextlib.suppress(FileNotFoundError), (folder / "lock").open("rb") as file:
+        is_left = has_call or _lines(file.fileno())[0] != ""
+        return is_left and file_lock.acquire(file.fileno(), shared=True, wait=False)
     return False
 
 
-@dataclass(slots=True)
-class _Wait:
-    """Wait for a chat's lock until a time of the monotonic clock."""
-
-    path: Path
-    lock: int
-    chat_id: str
-    until: float
-    waiting: Callable[[str], None] | None
-    cancel: threading.Event | None
-    reported: str = ""
-
-    def acquire(self, handle: int, poll_s: float) -> None:
-        """Acquire one of the two files."""
-        while not file_lock.acquire(handle, wait=False):
-            self.check_exists()
-            holder = _lines(self.lock)[0]
-            if self.cancel is not None and self.cancel.is_set():
-                raise CancelledError("it was cancelled before it began")
-            if time.monotonic() >= self.until:
-                raise _busy(self.chat_id, holder)
-            if self.waiting is not None and holder not in {"", self.reported}:
-                self.reported = holder
-                self.waiting(holder)
-            time.sleep(poll_s)
-
-    def check_exists(self) -> None:
-        """Check that the open lock is still the chat's."""
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(self.lock), self.path.stat()):
-                return
-        raise ChatGoneError(self.chat_id)
+def _check_exists(lock: int, folder: Path, chat_id: str) -> None:
+    """Check that an open lock is still the chat's."""
+    with contextlib.suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(lock), (folder / "lock").stat()):
+            return
+    raise ChatGoneError(chat_id)
 
 
 def _busy(chat_id: str, holder: str) -> ChatBusyError:
@@ -157,8 +138,12 @@ def _busy(chat_id: str, holder: str) -> ChatBusyError:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[int]:
-    handle = os.open(path, flags | os.O_CLOEXEC, 0o644)
+def _opened(folder: Path, chat_id: str, name: str) -> Iterator[int]:
+    """Open a file of the lock, and create it if it is missing."""
+    try:
+        handle = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except FileNotFoundError:
+        raise ChatGoneError(chat_id) from None
     try:
         yield handle
     finally:

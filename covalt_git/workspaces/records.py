@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import FILE, FOLDER, CommitObject, GitStore, TreeEntry
+from covalt_git.git_store.graph import CommitGraph
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import CallError, FileReference, RenderPlan
 from covalt_git.workspaces import trees
@@ -55,7 +56,7 @@ class AlteredRecordError(CovaltError):
 
 @dataclass(slots=True)
 class Records:
-    """The large fields of one store.  :meth:`save` has to run before a commit that refers to them."""
+    """Large fields of one store.  :meth:`save` must run before a commit that refers to them."""
 
     store: GitStore
     _new: dict[str, str] = field(default_factory=dict)
@@ -93,10 +94,10 @@ class Records:
         if not self.store.swap_ref(REF, before, after):
             raise CovaltError("another process wrote this chat's records", hint="try again")
 
-    def spelled(self, record: JsonObject) -> bytes:
-        """Return the record as canonical JSON, its large fields stored here and referred to."""
+    def encoded(self, record: JsonObject) -> bytes:
+        """Return the record as canonical JSON, with references to its large fields, which are stored."""
         line = canonical_json.dumps(record)
-        # Then no field is large; and what looks like a reference has these letters.
+        # Then no field is large, and no value looks like a reference.
         if len(line) <= LARGE and b'"ref":' not in line:
             return line
         return canonical_json.dumps(self._shrink(record))
@@ -110,9 +111,9 @@ class Records:
         return small | self._shrink_fields(rest)
 
     def expand(self, record: Any) -> JsonObject:
-        """Return the record with its large fields, as far as this store holds them.
+        """Return the record with its large fields, if this store has them.
 
-        An altered record may hold any value; one that is no object stays as it is.
+        An altered record may be any JSON value.
         """
         if not isinstance(record, dict):
             return {}
@@ -191,15 +192,9 @@ def write(store: GitStore, records: dict[str, str], time: int) -> str | None:
 
 def messages(store: ObjectReader, tips: Iterable[str]) -> Iterator[str]:
     """Yield the messages of all commits that ``tips`` reach."""
-    met = set()
-    waiting = list(tips)
-    while waiting:
-        oid = waiting.pop()
-        if oid not in met:
-            met.add(oid)
-            commit = store.read_commit(oid)
-            yield commit.message
-            waiting.extend(commit.parents)
+    graph = CommitGraph(store)
+    for oid in graph.ancestors(tips):
+        yield graph.commit(oid).message
 
 
 def _write_commit(
@@ -233,7 +228,7 @@ def _looks_like_reference(value: Any) -> bool:
 
 
 def _placeholder(name: str, reference: FileReference, error: MissingRecordError) -> Any:
-    """Return what the field of that name shows while its bytes are not in this store."""
+    """Return a valid value for a field whose bytes are missing."""
     missing = f"{error.message}: {reference.size} bytes"
     match name:
         case "error":

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_store import BrokenStoreError, old_log
+from covalt_git.git_store import BrokenStoreError, GitStore, old_log
 from covalt_git.names import check_id, id_key, is_id, new_id
 from covalt_git.system import file_lock
 from covalt_git.system.atomic_write import fsync, fsync_tree
 from covalt_git.system.remove_tree import remove_tree
 from covalt_git.workspaces import commits, running_call
-from covalt_git.workspaces.chat import AboutChat, ChatMemory, ChatStore, make_chat
+from covalt_git.workspaces.chat import AboutChat, ChatMemory, ChatStore, write_about
 from covalt_git.workspaces.lock import held, is_abandoned
 from covalt_git.workspaces.writing import finish_left
 
@@ -48,7 +48,7 @@ class ChatExistsError(CovaltError):
 
 @dataclass(frozen=True, slots=True)
 class OneChat:
-    """A chat, and no later one with its id, which has another time of creation."""
+    """A chat, but not a later chat with its id, which has another time of creation."""
 
     id: str
     created_at: str
@@ -56,9 +56,9 @@ class OneChat:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What is deleted with a chat; ``size`` is in bytes, without the files that forks share.
+    """What is deleted with a chat: numbers of commits, branches and pending calls, and bytes of files.
 
-    ``manifests``, ``branches`` and ``waiting`` calls are None if the store cannot be read.
+    Files that forks share do not count.  The numbers are None if the store cannot be read.
     """
 
     manifests: int | None
@@ -71,9 +71,9 @@ class Loss:
 class Chats:
     """The chats of a project, each a folder of ``data/chats``.
 
-    With ``only``, no other chat exists for the caller; with an agent's ``maker``, no chat that it did
-    not create.  A chat's store names its creator for as long as the chat exists, whatever becomes of
-    the agent's token.  ``memories`` are of chats that the process has opened before.
+    With ``only``, no other chat exists for the caller.  With an agent as ``maker``, no chat exists that
+    it did not create; the store of a chat names its creator, also after the agent's token was deleted.
+    ``memories`` are of the chats that the process opened last.
     """
 
     folder: Path
@@ -121,7 +121,7 @@ class Chats:
         return ChatStore(chat_id, self.path(chat_id), self.config, memory=self._memory(chat_id))
 
     def _memory(self, chat_id: str) -> ChatMemory:
-        """Return what is remembered of a chat, and forget the chat that was opened longest ago."""
+        """Return the memory of a chat, and remove that of the chat that was opened longest ago."""
         memory = self.memories.pop(chat_id, None) or ChatMemory()
         self.memories[chat_id] = memory
         if len(self.memories) > _MOST_MEMORIES:
@@ -131,7 +131,7 @@ class Chats:
     def finish_left(self) -> None:
         """Complete what killed processes left in any of the chats, as when a server starts."""
         for chat_id in self.ids():
-            # It may be damaged, or deleted at this time.
+            # A chat may be damaged, or be deleted meanwhile.
             with contextlib.suppress(CovaltError), self.open(chat_id):
                 pass
 
@@ -144,15 +144,18 @@ class Chats:
         """
         object_format = self.config.object_format
 
-        def fill(folder: Path, final: str) -> None:
+        def fill(final: str) -> None:
             about = AboutChat(id=final, title=title, created_at=commits.now(), made_by=self.maker)
-            make_chat(str(folder), about, object_format)
+            (folder / "workspace").mkdir()
+            path = folder / "store.git"
+            with GitStore.create(path, object_format=object_format, durable=False) as store:
+                write_about(store, about)
 
         try:
             if chat_id is not None:
                 check_id(chat_id, "chat")
             with self.creating() as folder:
-                final = self.place(folder, chat_id, name=lambda final: fill(folder, final))
+                final = self.place(folder, chat_id, name=fill)
         except OSError as error:
             raise CovaltError(
                 f"the chat cannot be made: {error.strerror}: {error.filename}"
@@ -288,7 +291,7 @@ class Chats:
         return next(name for name in numbered if name not in taken)
 
     def _is_visible(self, chat_id: str) -> bool:
-        """Return whether a chat in the folder is one of these."""
+        """Return whether a chat in the folder exists for the caller."""
         if self.maker is None and self.only is None:
             return True
         if self.only is not None and chat_id != self.only.id:
@@ -296,7 +299,7 @@ class Chats:
         try:
             with ChatStore(chat_id, self.folder / chat_id, self.config) as chat:
                 card = chat.card()
-        except (CovaltError, OSError):  # the store does not show that it is one
+        except (CovaltError, OSError):  # a damaged store does not show whose chat it is
             return False
         if self.only is not None:
             return card.created_at == self.only.created_at

@@ -22,6 +22,7 @@ from covalt_git.workspaces import commits
 from covalt_git.workspaces.branches import BranchExistsError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
+    as_listed,
     branch_off,
     call_record,
     checkout,
@@ -108,7 +109,7 @@ def test_a_message_is_a_commit_that_git_shows(chat: ChatStore) -> None:
         store, "log", "-1", "--format=%s|%(trailers:key=Covalt-Source-Ref,valueonly)"
     ).strip() == (f"message: user: Make a page, please|{message_id}")
     assert git(store, "rev-parse", "main^{tree}") == git(store, "rev-parse", "main~1^{tree}")
-    assert chat.about().active_leaf_message_id == message_id
+    assert as_listed(chat).active_leaf_message_id == message_id
     assert fsck(chat) == ""
 
 

@@ -20,6 +20,7 @@ from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.workspaces.stores import (
     Layout,
+    as_listed,
     branch_off,
     checkout,
     fsck,
@@ -283,7 +284,7 @@ def test_the_conversation_goes_back_and_the_files_stay(chat: ChatStore) -> None:
 
     assert (done.branch, done.changes, chat.active_branch()) == ("restore-1", (), "restore-1")
     assert chat.manifest(str(chat.head())).parents == (first.manifest_id,)
-    assert chat.about().active_leaf_message_id == first.message_id
+    assert as_listed(chat).active_leaf_message_id == first.message_id
     assert layout_of(chat.workspace).keys() == {"mine", "empty"}
     assert (chat.workspace / "mine").stat().st_ino == inode
     assert tree_of(chat, "restore-1") == tree_of(chat, "main")

@@ -13,6 +13,7 @@ import pytest
 from covalt_git.errors import UnknownNameError
 from covalt_git.workspaces.chat import ChatStore, finished_call, waiting_call
 from tests.index.rows import chats_of, open_index, synced
+from tests.workspaces.stores import as_listed
 
 if TYPE_CHECKING:
     from covalt_git.index.index import Index
@@ -42,7 +43,7 @@ def test_chats_are_listed_newest_first_with_the_facts_of_their_stores(
     assert lively_index.chat_row("nothing") is None
     for row in rows:
         with chats_of(lively_project).as_left(row["id"]) as chat:
-            assert row.items() >= chat.about().model_dump().items()
+            assert row.items() >= as_listed(chat).model_dump().items()
             assert row["active_manifest_id"] == chat.head()
             assert row["manifests"] == len(chat.reachable())
     assert (rows[2]["title"], rows[2]["active_branch"]) == ("First", "idea")

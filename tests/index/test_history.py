@@ -17,6 +17,7 @@ from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import HEADS, ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.index.rows import anew, chats_of, finish, git, open_index, say, synced
+from tests.workspaces.stores import as_listed
 
 if TYPE_CHECKING:
     from covalt_git.index.history import HistoryRow
@@ -205,7 +206,7 @@ def test_the_active_message_is_the_newest_of_the_active_branch(
         row = index.chat_row("long")
         assert row is not None
         assert row["active_leaf_message_id"] == rows[title].source_ref
-        assert row.items() >= chat.about().model_dump().items()
+        assert row.items() >= as_listed(chat).model_dump().items()
 
 
 def test_the_manifest_of_a_message_is_that_of_its_last_call_on_the_active_branch(

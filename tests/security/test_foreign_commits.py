@@ -34,7 +34,7 @@ from covalt_git.workspaces import branches, commits, foreign_commits
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World, make_world
 from tests.index.rows import dump
-from tests.workspaces.stores import call_record, fsck, git
+from tests.workspaces.stores import as_listed, call_record, fsck, git
 
 if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
@@ -238,7 +238,7 @@ def test_no_forged_record_is_believed(
         assert is_a_push(found)
         assert found.title == f"push (made elsewhere): {source}: x" or source == "push"
         assert Conversation.of(chat).messages == {}
-        assert chat.about().active_leaf_message_id is None
+        assert as_listed(chat).active_leaf_message_id is None
         with writing(chat) as writer:
             assert waiting(chat, oid, writer.scan().tree) == []
             branches.create(writer, "back", found.parent_id)

@@ -16,6 +16,7 @@ from covalt_git.workspaces import collecting, commits
 from covalt_git.workspaces.registry import ChatExistsError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
+    as_listed,
     branch_off,
     checkout,
     fsck,
@@ -97,11 +98,11 @@ def test_calls_that_wait_stay_and_records_come_along(full: ChatStore, chats: Cha
 
 def test_a_fork_knows_what_it_came_from(full: ChatStore, chats: Chats) -> None:
     with forked(full, chats, chat_id="mine", title="another try") as other:
-        about = other.about()
+        about = as_listed(other)
 
         assert about.forked_from == Origin(chat_id="c1", manifest_id=full.head())
         assert (about.id, about.title) == ("mine", "another try")
-    assert full.about().forked_from is None
+    assert full.card().forked_from is None
 
 
 def test_a_fork_at_a_manifest_has_its_history_on_main(full: ChatStore, chats: Chats) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
 from covalt_git.models.calls import PendingCall, ToolsetVersion
+from covalt_git.models.chats import Chat
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
@@ -221,3 +222,18 @@ def call_record(**fields: object) -> CallRecord:
         "toolset": {"id": "app-builder", "version": "1.0.0", "digest": DIGEST},
     }
     return CallRecord.model_validate(values | fields)
+
+
+def as_listed(chat: ChatStore) -> Chat:
+    """Return a chat as lists show it, read from its commits."""
+    card, head = chat.card(), chat.head()
+    messages = (one.source_ref for one in chat.log(head) if one.source == "message")
+    return Chat(
+        id=chat.id,
+        title=card.title,
+        created_at=card.created_at,
+        active_branch=chat.active_branch(),
+        active_manifest_id=head,
+        active_leaf_message_id=next(messages, None),
+        forked_from=card.forked_from,
+    )

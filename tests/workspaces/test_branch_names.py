@@ -18,7 +18,7 @@ from covalt_git.workspaces.branches import (
     OnlyThereError,
     Rename,
 )
-from covalt_git.workspaces.chat import MovedError, finished_call, write_stored
+from covalt_git.workspaces.chat import finished_call, write_stored
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     DIGEST,
@@ -189,8 +189,11 @@ def test_a_rename_is_finished_wherever_its_process_died(
 
 def test_a_rename_that_a_push_overtook_is_not_made(three: ChatStore) -> None:
     idea, main = three.branch("idea").manifest_id, three.branch("main").manifest_id
-    with writing(three), pytest.raises(MovedError):
-        branches.decide_rename(three.store, Rename(old="idea", new="new", at=main))
+    with dying(three):
+        stored = write_stored(three.store, Rename(old="idea", new="new", at=main), "rename")
+        assert three.store.swap_ref(branches.RENAME, None, stored)
+    with writing(three):
+        pass
 
     assert three.branch("idea").manifest_id == idea
     assert names(three) == ["idea", "main", "same"]

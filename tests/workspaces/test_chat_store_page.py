@@ -33,7 +33,7 @@ def test_chat_made_with_git_from_the_page_is_opened_and_continued(tmp_path: Path
 
     with open_chats(tmp_path).open("c1") as chat:
         manifest = chat.manifest(str(chat.head()))
-        assert chat.about().title == "Demo"
+        assert chat.card().title == "Demo"
         assert (manifest.source, manifest.record.by) == ("edit", "local")
         assert manifest.record.workspace.empty_folders == ("notes",)
         upload(chat, "a.txt", b"a")

@@ -20,6 +20,7 @@ from covalt_git.workspaces.chat import ABOUT
 from covalt_git.workspaces.registry import ChatExistsError, OneChat
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
+    as_listed,
     branch_off,
     call_record,
     dying,
@@ -53,7 +54,7 @@ def test_new_chat_is_a_store_that_git_takes_for_its_own(
     )
     with open_chats(chats.folder.parent, config).new("c1", title="Größe") as chat:
         store = chat.folder / "store.git"
-        about = chat.about()
+        about = as_listed(chat)
 
         assert run_git(store, "fsck", "--strict").returncode == 0
         assert git(store, "symbolic-ref", "HEAD") == "refs/heads/main\n"
@@ -250,9 +251,9 @@ def test_chat_without_a_manifest_says_how_to_make_one(chat: ChatStore) -> None:
 
 
 def test_chat_goes_on_from_the_newest_message_above_its_head(chat: ChatStore) -> None:
-    assert chat.about().active_leaf_message_id is None
+    assert as_listed(chat).active_leaf_message_id is None
     save_one(chat, b"1")
-    assert chat.about().active_leaf_message_id is None
+    assert as_listed(chat).active_leaf_message_id is None
     message = MessageRecord(role="user", text="hello")
     record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
     with writing(chat) as writer:
@@ -264,8 +265,8 @@ def test_chat_goes_on_from_the_newest_message_above_its_head(chat: ChatStore) ->
     pushed = git(store, "commit-tree", "-m", "message: of git", "-p", head, "main^{tree}").strip()
     git(store, "update-ref", "refs/heads/main", pushed)
 
-    assert chat.about().active_leaf_message_id == record.id
-    assert chat.about().active_manifest_id == pushed
+    assert as_listed(chat).active_leaf_message_id == record.id
+    assert as_listed(chat).active_manifest_id == pushed
     assert chat.manifest(pushed).title == "push (made elsewhere): message: of git"
     assert resolve(chat, record.id) == pushed
     assert resolve(chat, said) == said
@@ -374,7 +375,6 @@ def test_damaged_branch_is_named_and_never_begun_anew(chats: Chats, content: byt
         uses: list[Callable[[], object]] = [
             chat.branches,
             chat.head,
-            chat.about,
             lambda: resolve(chat, "main"),
             lambda: upload(chat, "b", b"2"),
         ]

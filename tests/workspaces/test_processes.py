@@ -18,7 +18,7 @@ import pytest
 from covalt_git.git_store import BrokenStoreError
 from covalt_git.workspaces.lock import ChatBusyError
 from covalt_git.workspaces.writing import writing
-from tests.workspaces.stores import branch_off, git, layout_of, run_git, tree_of, upload
+from tests.workspaces.stores import as_listed, branch_off, git, layout_of, run_git, tree_of, upload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,7 +189,7 @@ def test_reading_works_while_somebody_writes(chats: Chats, chat: ChatStore) -> N
         while process.poll() is None:
             with chats.open("c1") as reader:
                 seen += len(list(reader.log(reader.head())))
-                assert reader.about().active_branch
+                assert as_listed(reader).active_branch
                 assert [call.status for call in reader.calls()] in ([], ["running"])
         assert process.stderr is not None
         assert process.stderr.read() == ""

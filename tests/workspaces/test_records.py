@@ -163,7 +163,7 @@ def test_documented_refspec_brings_the_records(chats: Chats, chat: ChatStore) ->
         )
 
         assert copy.manifest(oid).record.call == record
-        assert copy.about().created_at == chat.about().created_at
+        assert copy.card().created_at == chat.card().created_at
         assert fsck(copy) == ""
 
 

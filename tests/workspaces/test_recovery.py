@@ -373,4 +373,4 @@ def test_call_that_a_power_cut_brought_back_makes_no_branch_that_was_deleted(
         pass
 
     assert chat.calls() == []
-    assert chat.branch_names() == ["main"]
+    assert [branch.name for branch in chat.branches()] == ["main"]

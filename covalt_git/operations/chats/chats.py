@@ -406,11 +406,11 @@ def collect_all_garbage(context: Context, request: CollectAllGarbage) -> AllGarb
 
 
 def _collect(context: Context, chat_id: str, *, now: bool) -> GarbageCollected:
-    def told(step: str) -> None:
+    def progress(step: str) -> None:
         context.report(f"{chat_id}: {step}")
 
     with context.project.chats.open(chat_id) as chat, context.writing(chat) as writer:
-        done = collecting.collect(writer, everything=now, told=told)
+        done = collecting.collect(writer, everything=now, progress=progress)
     return GarbageCollected.of(done, chat_id=chat_id)
 
 
