@@ -115,15 +115,12 @@ class Folder:
 
     def is_folder(self, path: str) -> bool:
         """Return whether there is a folder at ``path``."""
-        try:
-            with self.parent_of(f"{path}/."):
-                return True
-        except OSError:
-            return False
+        with self.inside(path) as folder:
+            return folder is not None
 
     @contextlib.contextmanager
     def inside(self, path: str) -> Iterator[Folder | None]:
-        """Yield the folder at ``path``, None where none is; the empty path is this one."""
+        """Yield the folder at ``path``, or None; the empty path is this folder."""
         with contextlib.ExitStack() as stack:
             try:
                 handle, _ = stack.enter_context(self.parent_of(f"{path}/." if path else "."))
@@ -235,12 +232,12 @@ def create(name: str, mode: int, content: bytes, *, parent: int | None = None) -
 def read_entry(
     parent: int, name: str, status: os.stat_result | None, *, most: int | None = None
 ) -> tuple[os.stat_result, bytes] | None:
-    """Return the content of a regular file or link, None for anything else, and its status then.
+    """Return the status of a regular file or link when it was read, and its content; else None.
 
-    ``status`` is what it was before, None of a regular file; what it was when it was read counts.
+    Pass the ``status`` of the entry, or None for a regular file.
 
     Raises:
-        OSError: when it is gone or may not be read.
+        OSError: when it does not exist or cannot be read.
         TooLargeError: when it is larger than ``most`` bytes.
     """
     if status is not None and stat.S_ISLNK(status.st_mode):
@@ -271,10 +268,10 @@ def mode_of(status_mode: int) -> int:
 
 
 def _read_all(handle: int, size: int) -> bytes:
-    """Return what a file holds, which should be ``size`` bytes but may have changed by now."""
+    """Return the content of a file, which should have ``size`` bytes, but may have changed."""
     content = os.read(handle, size + 1)
     if len(content) == size:
-        return content  # asked for one more, there was none
+        return content
     parts = [content]
     while parts[-1]:
         parts.append(os.read(handle, 1 << 20))
@@ -283,5 +280,7 @@ def _read_all(handle: int, size: int) -> bytes:
 
 def _write_all(handle: int, content: bytes) -> None:
     written = os.write(handle, content)
-    while written < len(content):  # the kernel takes 2 GiB at most, or what the disk has left
+    while written < len(
+        content
+    ):  # the kernel writes at most 2 GiB at once, or as much as the disk has space for
         written += os.write(handle, memoryview(content)[written:])

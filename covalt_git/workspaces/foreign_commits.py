@@ -1,10 +1,9 @@
-"""The commits of a chat that came by a push or an import and look like our records.
+"""Foreign commits of a chat: those of a push or an import that look like records of covalt-git.
 
-A commit message is text that any git can write, so a record counts only where it was made.
-``refs/covalt/foreign`` is a blob with the full ids of those that were made elsewhere: one a line, sorted.
-Whatever lets a branch come to such commits lists them first, under the chat's lock.  So a process that
-is killed in between leaves ids too many, which is harmless, and never a commit that is believed wrongly.
-Ids are never removed.
+Any git can write a commit message, so a record counts only in the chat that it was made in.
+``refs/covalt/foreign`` is a blob with the full ids of such commits, one a line, sorted.  A push lists them
+under the chat's lock before a branch moves to them.  If it is killed in between, unknown ids stay in the
+list, which is harmless.  Ids are never removed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ REF = "refs/covalt/foreign"
 
 
 def lookalikes(store: ObjectReader, oids: Iterable[str]) -> set[str]:
-    """Return those of some commits that look like our records."""
+    """Return the commits that look like records."""
     return {oid for oid in oids if commits.looks_like_record(store.read_commit(oid))}
 
 
@@ -39,9 +38,9 @@ class ForeignCommits:
     _covered: set[str] = field(default_factory=set)
 
     def __contains__(self, oid: str) -> bool:
-        """Tell whether a commit, to which a ref leads already, is listed.
+        """Return whether a commit that a ref reaches is listed.
 
-        The ref of the list is read once a commit, and not for those that :meth:`cover` named.
+        The list is read again for each commit that is not :meth:`cover`-ed, since a push may have come.
         """
         if oid not in self._covered:
             self.ids()
@@ -49,14 +48,11 @@ class ForeignCommits:
         return oid in self._ids
 
     def cover(self, parents: Iterable[str]) -> None:
-        """Note the parents of a commit that was asked about: they were listed no later than it."""
+        """Cover the parents of a commit that was looked up: they were listed no later."""
         self._covered.update(parents)
 
     def add(self, oids: Collection[str]) -> None:
-        """List some commits; durable when this returns.
-
-        Only whoever holds the chat's lock may, before any ref leads to them.
-        """
+        """List commits durably, before a ref reaches them; needs the chat's lock."""
         known = self.ids()
         if known.issuperset(oids):
             return
@@ -65,7 +61,7 @@ class ForeignCommits:
             raise CovaltError("another process lists this chat's foreign commits", hint="try again")
 
     def ids(self) -> frozenset[str]:
-        """Return the ids of all commits that are listed now."""
+        """Return the listed ids."""
         at = self.store.read_ref(REF)
         if at != self._at:
             lines = b"" if at is None else self.store.read_blob(at)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _ENDINGS = {
     "approved": ("interrupted", "it was approved, and the process ended before it ran"),
     "denied": ("denied", "a person denied it"),
-    "expired": ("expired", "nobody approved it in time"),
+    "expired": ("expired", "it was not approved in time"),
     "lost": ("interrupted", "its approval is gone"),
 }
 

@@ -74,7 +74,7 @@ def scan(
 
 
 def _head_tree(store: GitStore) -> str | None:
-    """Return the tree of the active branch; None if there is none that can be read."""
+    """Return the tree of the active branch; None if it has none or cannot be read."""
     with contextlib.suppress(BrokenStoreError):
         head = store.read_ref(store.head())
         return None if head is None else store.read_commit(head).tree

@@ -30,9 +30,9 @@ from covalt_git.git_store import EXECUTABLE, FILE, FOLDER, LINK, BrokenStoreErro
 from covalt_git.models.base import StrictModel
 from covalt_git.names import new_id
 from covalt_git.paths import check_path, typed
-from covalt_git.system.atomic_write import fsync, fsync_many, fsync_tree
+from covalt_git.system.atomic_write import fsync_many, fsync_tree
 from covalt_git.workspaces import trees
-from covalt_git.workspaces.chat import HEADS, MovedError
+from covalt_git.workspaces.chat import HEADS, MovedError, move_branch
 from covalt_git.workspaces.folders import Folder, create, folders_above, unless_changed
 from covalt_git.workspaces.rules import link_stays_inside
 from covalt_git.workspaces.trees import FolderState
@@ -57,7 +57,7 @@ class InTheWayError(CovaltError):
 
 
 class UnsafeTreeError(CovaltError):
-    """A commit that was made by git alone holds a path that must not be written into a folder."""
+    """A commit that was made by git alone has a path that must not be written into a folder."""
 
     code = "unsafe_tree"
 
@@ -150,28 +150,24 @@ class Switch:
             if now is not None:
                 self.staged[path] = stage(staging, now.mode, self.store.read_blob(now.oid))
 
-    def place(self) -> set[str]:
-        """Change each path that is still as in the old state; return the folders whose names changed.
-
-        The names are not fsynced.
-        """
+    def place(self, root: Folder) -> set[str]:
+        """Change each path that is still as in the old state; return the folders to fsync."""
         changed: set[str] = set()
         stay = set[str]().union(*map(folders_above, self.staged))
-        with Folder.opened(self.folder) as root:
-            for path, was, now in self.differences:
-                if now is None:
-                    changed |= self._remove(root, path, was, stay)
-            for path in sorted(set(self.old.empty_folders) - set(self.new.empty_folders)):
-                root.remove_empty(path, but=stay)
-                changed.add(root.nearest(path))
-            for path, was, now in self.differences:
-                if now is not None:
-                    changed |= self._put(root, path, was, now)
-            for path in self.new.empty_folders:
-                if root.is_free(path):
-                    changed |= {"", path, *folders_above(path)}
-                    if not root.make(path):
-                        self.edited.append(path)
+        for path, was, now in self.differences:
+            if now is None:
+                changed |= self._remove(root, path, was, stay)
+        for path in sorted(set(self.old.empty_folders) - set(self.new.empty_folders)):
+            root.remove_empty(path, but=stay)
+            changed.add(root.nearest(path))
+        for path, was, now in self.differences:
+            if now is not None:
+                changed |= self._put(root, path, was, now)
+        for path in self.new.empty_folders:
+            if root.is_free(path):
+                changed |= {"", path, *folders_above(path)}
+                if not root.make(path):
+                    self.edited.append(path)
         return changed
 
     def _remove(
@@ -179,14 +175,14 @@ class Switch:
     ) -> set[str]:
         """Remove a file, and the folders above it that are then empty, but those that ``stay``."""
         found = root.state(path, self.store.object_format)
-        if found == trees.state_of(was):
-            root.remove(path, but=stay)
-            return {root.nearest(path)}
-        if found is None:  # its folder may be left, if a process died between the two
+        if found is None:  # a killed process may have removed it, and left its folder
             root.remove_empty(path.rpartition("/")[0], but=stay)
+        elif found == trees.state_of(was):
+            root.remove(path, but=stay)
         else:
             self.edited.append(path)
-        return set()
+            return set()
+        return {root.nearest(path)}
 
     def _put(self, root: Folder, path: str, was: TreeEntry | None, now: TreeEntry) -> set[str]:
         """Rename a staged file to its path, unless a user's edit is there."""
@@ -237,7 +233,7 @@ def stage(staging: Path, mode: int, content: bytes) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class WorkingFolder:
-    """The folder in which tools and users work; only the holder of the chat's lock switches it."""
+    """The folder of a chat in which tools and users work.  Only the holder of the chat's lock changes it."""
 
     chat: ChatStore
 
@@ -272,8 +268,8 @@ class WorkingFolder:
             return False
         if not stat.S_ISDIR(mode):
             raise CovaltError(
-                f"{self.chat.workspace} is no folder",
-                hint=f"move it away, and the next command makes it again: "
+                f"{self.chat.workspace} is not a folder",
+                hint=f"move it away, and the next command restores the folder: "
                 f"mv {typed(self.chat.workspace)} /tmp/",
             )
         return True
@@ -291,13 +287,12 @@ class WorkingFolder:
 
     def _write(self, state: FolderState) -> None:
         """Create the workspace, with all its files at once: an empty one would be a user's edit."""
-        durable, folder = self.chat.store.durable, self.staging() / new_id()
+        folder = self.staging() / new_id()
         write_folder(self.chat.store, state, folder)
-        if durable:
+        if self.chat.store.durable:
             fsync_tree(folder)
         folder.rename(self.chat.workspace)
-        if durable:
-            fsync(self.chat.folder)
+        self._fsync([self.chat.folder])
 
     def put(self, root: Folder, files: Iterable[tuple[str, int, bytes]]) -> None:
         """Write files, each by its path, git's mode and content; ``root`` is the open workspace.
@@ -308,14 +303,12 @@ class WorkingFolder:
         staged = [(path, stage(staging, mode, content)) for path, mode, content in files]
         self._fsync(file for _, file in staged)
         changed = set[str]().union(*(root.move_in(file, path) for path, file in staged))
-        if self.chat.store.durable:
-            root.fsync(changed)
+        self._fsync_folders(root, changed)
 
     def remove(self, root: Folder, path: str) -> None:
         """Remove a file, and the folders above it that are then empty."""
         root.remove(path)
-        if self.chat.store.durable:
-            root.fsync({root.nearest(path)})
+        self._fsync_folders(root, {root.nearest(path)})
 
     def switch(self, journal: Journal, left_in_place: Iterable[str] = ()) -> list[FileChange]:
         """Switch the folder, the branch and HEAD, and return the changes of the folder.
@@ -336,8 +329,8 @@ class WorkingFolder:
             if not self.exists():
                 self._write(new)
             self._carry_out(switch, journal)
-            if not self._move_branch(journal):
-                raise MovedError(f"the branch {journal.branch!r} has moved", hint="try again")
+            if journal.moves and store.read_ref(journal.head) != journal.new:
+                move_branch(store, journal.branch, journal.before, journal.new)
             store.set_head(journal.head)
         except (BrokenStoreError, MovedError):
             if self.journal.exists():
@@ -358,18 +351,11 @@ class WorkingFolder:
         if announced is not None:
             files[-1].replace(self.journal)
             self._fsync([self.chat.folder])
-        changed = switch.place()
-        if self.chat.store.durable:
-            with Folder.opened(self.chat.workspace) as root:
-                root.fsync(changed)
+        with Folder.opened(self.chat.workspace) as root:
+            changed = switch.place(root)
+            self._fsync_folders(root, changed)
         if switch.edited:
-            self.chat.stat_cache.clear()  # it shows what differs from the last scan
-
-    def _move_branch(self, journal: Journal) -> bool:
-        store = self.chat.store
-        if not journal.moves or store.read_ref(journal.head) == journal.new:
-            return True
-        return store.swap_ref(journal.head, journal.before, journal.new)
+            self.chat.stat_cache.clear()  # the next scan finds the edits
 
     def _undo(self, back: Switch, journal: Journal) -> None:
         if self.exists():
@@ -387,6 +373,10 @@ class WorkingFolder:
         """Fsync files and folders if the chat is durable."""
         if self.chat.store.durable:
             fsync_many([str(path) for path in paths])
+
+    def _fsync_folders(self, root: Folder, folders: Collection[str]) -> None:
+        if self.chat.store.durable:
+            root.fsync(folders)
 
     def announced(self) -> Journal | None:
         """Return the journal of a switch that was announced and has not ended, if there is one.

@@ -471,7 +471,7 @@ def test_something_in_place_of_the_folder_is_never_removed_or_followed(chat: Cha
     chat.workspace.rename(elsewhere)
     chat.workspace.symlink_to(elsewhere)
 
-    with pytest.raises(CovaltError, match="is no folder") as caught:
+    with pytest.raises(CovaltError, match="is not a folder") as caught:
         save(chat)
     assert "mv " in caught.value.hint
     assert chat.workspace.is_symlink()
