@@ -1,4 +1,4 @@
-"""Admission of a history that others made: every object, path and link of it is inspected.
+"""Admission of a history of commits that come from elsewhere: all objects, paths and links are inspected.
 
 Imports and pushes call :func:`admit` before any ref of the chat names what was received.  An
 admitted history holds what a snapshot might have stored, and passes ``git fsck --strict``.
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from covalt_git.models.project_config import WorkspaceConfig
 
 MOST_FILES = 1_000_000
-"""Paths that one state may have: a few small trees can spell any number of them."""
+"""Paths of one commit; a few small trees can have any number of them."""
 
 MOST_BYTES = 64 << 30
-"""What the files of one state may have together."""
+"""Total size of the files of one commit."""
 
 _MOST_MESSAGE = 16 << 20
 _MOST_REFUSED = 20
 
 
 class NotAdmittedError(CovaltError):
-    """A history holds what must not come into a chat; ``problems`` names the paths and commits."""
+    """A history that a chat cannot have; ``problems`` names the paths and commits."""
 
     code = "not_admitted"
 
@@ -266,7 +266,7 @@ class _Inspection:
         return _climb(self.reader.read_blob(oid))
 
     def _check_extent(self, extent: _Extent) -> None:
-        """Judge a whole state: what is good in one folder may not be in another."""
+        """Check a whole tree: paths and links that are valid in one folder may not be in another."""
         if extent.climb:
             self._refuse(os.fsdecode(extent.climber), "it is a link that may lead outside")
         everything = self.config.model_copy(update={"ignore": ()})

@@ -1,4 +1,4 @@
-"""Export of a chat to one file: a git bundle with its branches, its records and its card.
+"""Export of a chat to one file: a git bundle with its branches, its records and its description.
 
 Stock git reads it: ``git bundle verify``, ``git clone FILE``.  Pending calls, approvals, deleted
 branches and uncommitted changes of the folder are not exported.
@@ -13,7 +13,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.git_store import write_bundle
 from covalt_git.system import atomic_write
 from covalt_git.workspaces import records
-from covalt_git.workspaces.chat import ABOUT, HEADS
+from covalt_git.workspaces.chat import ABOUT, HEADS, existing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,11 +38,11 @@ def export(
     branch: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Exported:
-    """Write a chat to a file that is open, all of it or one branch.
+    """Write all of a chat, or one branch, to an open file.
 
     Raises:
         UnknownNameError: naming the nearest branch.
-        CovaltError: when there is nothing yet to export.
+        CovaltError: when the chat has no commit.
     """
     wanted = chat.branches() if branch is None else [chat.branch(branch)]
     heads = {one.name: one.manifest_id for one in wanted if one.manifest_id is not None}
@@ -55,14 +55,12 @@ def export(
     active = heads.get(chat.active_branch() if branch is None else branch)
     if active is not None:
         refs["HEAD"] = active
-    about = chat.store.read_ref(ABOUT)
-    if about is not None:
-        refs[ABOUT] = about
+    refs |= existing(chat.store, ABOUT)
     start = file.tell()
-    with chat.store.scratch():  # what belongs to these branches, made for this file
-        kept = _records(chat, list(heads.values()))
-        if kept is not None:
-            refs[records.REF] = kept
+    with chat.store.scratch():  # of records that only these branches need
+        tip = _records(chat, list(heads.values()))
+        if tip is not None:
+            refs[records.REF] = tip
         objects = write_bundle(chat.store, refs, file, progress)
     return Exported(tuple(heads), objects, file.tell() - start)
 
@@ -77,15 +75,15 @@ def export_to(
     """Write a chat to a new file at ``path``, which appears only when it is complete.
 
     Raises:
-        CovaltError: when there is a file already, or none can be made; and as :func:`export`.
+        CovaltError: when the file exists or cannot be written, and as :func:`export`.
     """
     with atomic_write.create(path) as file:
         return export(chat, file, branch=branch, progress=progress)
 
 
 def _records(chat: ChatStore, heads: list[str]) -> str | None:
-    """Return a commit of the records that some branches lead to."""
+    """Return a commit of the records that some commits and their ancestors need."""
     store = chat.store
-    held = records.entries(store, store.read_ref(records.REF))
-    found = records.used(store, held, records.messages(store, heads))
-    return records.write(store, found, max(store.read_commit(oid).time for oid in heads))
+    stored = records.entries(store, store.read_ref(records.REF))
+    used = records.used(store, stored, records.messages(store, heads))
+    return records.write(store, used, max(store.read_commit(oid).time for oid in heads))

@@ -1,8 +1,8 @@
-"""Forking a chat: another one with the same history, which shares its objects and is independent.
+"""Forks of a chat: independent chats with the same history, which share its objects.
 
-Objects are hard links of files that never change, so that a fork takes no time and hardly any room,
-and whatever becomes of one chat, even its deletion, is nothing to the other.  Calls that wait and
-approvals stay where they were asked for.
+The packs of a fork are hard links, since packs never change.  So a fork takes little time and space, and
+no change of one chat, not even its deletion, affects the other.  Pending calls and approvals are not
+copied.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from covalt_git.git_store import GitStore
 from covalt_git.git_store.linking import link_objects
 from covalt_git.models.chats import Origin
 from covalt_git.workspaces import commits, foreign_commits, records
-from covalt_git.workspaces.chat import HEADS, AboutChat, write_about
+from covalt_git.workspaces.chat import HEADS, AboutChat, existing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,28 +32,26 @@ def fork(
     chat_id: str | None = None,
     title: str | None = None,
 ) -> ChatStore:
-    """Fork the chat of ``writer`` and open the fork, which has no folder until its first write.
+    """Fork the chat of ``writer`` and open the fork, which has no workspace until its first write.
 
-    It has all branches, the edits in the folder saved first; or with ``at``, a manifest's id, only
-    the history of that on a branch main.  It gets the next free id and the same title unless given.
+    Uncommitted changes are committed first, and the fork has all branches; with the id of a commit as
+    ``at``, it only has that commit's history on the branch main.  Unless passed, it has the next
+    available id and the same title.
 
     Raises:
-        ChatExistsError: when there is a chat of that id.
-        BadNameError: when the id is not one.
+        ChatExistsError: when the id exists.
+        BadNameError: when the id is not valid.
     """
     source = writer.chat
     if chat_id is not None:
-        chats.check_free(chat_id)  # before anything is saved
+        chats.check_free(chat_id)  # before anything is committed
     if at is None:
         head, active = writer.commit_changes(), source.store.head()
         refs = source.store.refs(HEADS)
     else:
         head, active = at, f"{HEADS}main"
         refs = {active: at}
-    for ref in (records.REF, foreign_commits.REF):
-        kept = source.store.read_ref(ref)
-        if kept is not None:
-            refs[ref] = kept
+    refs |= existing(source.store, records.REF, foreign_commits.REF)
     about = AboutChat(
         id="",
         title=source.card().title if title is None else title,
@@ -86,8 +84,4 @@ def _make(
         for ref, oid in refs.items():
             store.swap_ref(ref, None, oid)
         store.set_head(active)
-        return chats.place(
-            made,
-            wanted,
-            name=lambda final: write_about(store, about.model_copy(update={"id": final})),
-        )
+        return chats.place(made, store, about, wanted=wanted)

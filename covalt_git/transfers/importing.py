@@ -20,7 +20,7 @@ from covalt_git.models.commit_record import PathNote
 from covalt_git.names import BadNameError, check_branch
 from covalt_git.transfers.admission import admit
 from covalt_git.workspaces import commits, records
-from covalt_git.workspaces.chat import ABOUT, HEADS, AboutChat, read_stored, write_about
+from covalt_git.workspaces.chat import ABOUT, HEADS, AboutChat, existing, read_stored
 from covalt_git.workspaces.foreign_commits import ForeignCommits, lookalikes
 from covalt_git.workspaces.rules import why_not_stored
 from covalt_git.workspaces.trees import changed_paths
@@ -43,15 +43,15 @@ _PART = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A chat that came in.
+    """An imported chat.
 
     Attributes:
-        chat_id: the id it has here.
-        was: the id it had, None where it was no chat.
-        branches: their names.
-        commits: how many states there are.
+        chat_id: its id in this project.
+        was: its id before; None for a repository of git.
+        branches: the names of its branches.
+        commits: the number of its commits.
         unportable: the paths that some system cannot check out.
-        left_out: the refs that are nothing to a chat, such as tags.
+        left_out: the refs that a chat cannot have, such as tags.
     """
 
     chat_id: str
@@ -75,12 +75,12 @@ class _Source:
 def import_path(
     chats: Chats, path: Path, *, chat_id: str | None = None, title: str | None = None
 ) -> Imported:
-    """Import a bundle or a git repository at ``path`` as a new chat, which has no folder yet.
+    """Import a bundle or a git repository at ``path`` as a new chat, which has no workspace yet.
 
-    It keeps its id if that is free here, unless another is given.
+    Unless an id is passed, the chat keeps its id if that is available.
 
     Raises:
-        CovaltError: naming what is wrong with it, or what of it must not come in; nothing is left.
+        CovaltError: when it is damaged or has something that is not admitted; nothing is left of it.
     """
     if path.is_dir():
         return _import_repository(chats, path, chat_id, title)
@@ -95,12 +95,12 @@ def import_path(
 def import_bundle(
     chats: Chats, file: IO[bytes], *, chat_id: str | None = None, title: str | None = None
 ) -> Imported:
-    """Import a bundle from a file that is open, as :func:`import_path` does.
+    """Import a bundle from an open file, as :func:`import_path`.
 
     Raises:
-        BadBundleError: when the file is not a bundle, or holds only a part of a history.
-        BadPackError: when the pack in it is damaged, or holds what is too large.
-        NotAdmittedError: naming the paths and commits that must not come in.
+        BadBundleError: when the file is not a bundle, or has only a part of a history.
+        BadPackError: when its pack is damaged or too large.
+        NotAdmittedError: naming the paths and commits that are not admitted.
     """
     header = read_bundle_header(file)
     source = _Source(header.object_format, header.refs, None, iter(partial(file.read, _PART), b""))
@@ -122,13 +122,9 @@ def _import_repository(
             hint=f"git -C {path} fetch --unshallow",
         )
     with GitStore(git_folder) as store:
-        refs = store.refs(HEADS) | store.refs("refs/tags/")
-        for ref in (ABOUT, records.REF):
-            oid = store.read_ref(ref)
-            if oid is not None:
-                refs[ref] = oid
+        refs = store.refs(HEADS) | store.refs("refs/tags/") | existing(store, ABOUT, records.REF)
         active = None
-        with contextlib.suppress(BrokenStoreError):  # HEAD may be at a commit, on no branch
+        with contextlib.suppress(BrokenStoreError):  # a detached HEAD
             active = store.head()
         objects = reachable(store, (oid for ref, oid in refs.items() if _is_taken(ref)))
         pack = pack_stream(store.objects, sorted(objects))
@@ -177,12 +173,7 @@ class _Import:
             known = None if about is None else about.id
             about = about or AboutChat(id="", created_at=commits.now())
             about = about if title is None else about.model_copy(update={"title": title})
-            final = self.chats.place(
-                self.made,
-                chat_id,
-                preferred=known,
-                name=lambda name: write_about(store, about.model_copy(update={"id": name})),
-            )
+            final = self.chats.place(self.made, store, about, wanted=chat_id, preferred=known)
         return Imported(
             chat_id=final,
             was=known,
@@ -202,29 +193,29 @@ class _Import:
         )
 
     def _card_and_records(self, reader: ObjectReader) -> tuple[AboutChat | None, dict[str, str]]:
-        """Return the card of the chat, if it was one, and the records of its commits."""
+        """Return the description of the chat, if it has one, and the records of its commits."""
         try:
             return self._about(reader), self._records(reader)
         except BrokenStoreError:
             raise CovaltError(
-                "what the chat says of itself, or its records, is not all there, or is damaged",
+                "the chat's description or its records are incomplete or damaged",
                 hint=f"leave them out: git bundle create FILE --branches, without {ABOUT}",
             ) from None
 
     def _about(self, reader: ObjectReader) -> AboutChat | None:
-        """Return what the chat was where it comes from; a repository of git's was none."""
+        """Return the description of the chat; a repository of git has none."""
         oid = self.source.refs.get(ABOUT)
         if oid is None:
             return None
         about = read_stored(reader, oid, AboutChat)
-        # An agent of that name here is another one.
+        # An agent with that name in this project is another agent.
         title = about.title[:_LONGEST_TITLE]
         return about.model_copy(update={"title": title, "made_by": None})
 
     def _records(self, reader: ObjectReader) -> dict[str, str]:
-        """Return the records that belong to what comes in, each checked against its name."""
-        held = records.entries(reader, self.source.refs.get(records.REF))
-        return records.used(reader, held, records.messages(reader, self.heads.values()))
+        """Return the records that the commits need, each checked against its name."""
+        stored = records.entries(reader, self.source.refs.get(records.REF))
+        return records.used(reader, stored, records.messages(reader, self.heads.values()))
 
     def _write_refs(self, store: GitStore, stored: dict[str, str]) -> None:
         newest = max(store.read_commit(oid).time for oid in self.heads.values())
@@ -236,42 +227,34 @@ class _Import:
         store.set_head(HEADS + self._active())
 
     def _active(self) -> str:
-        """Return the branch that the folder will be on."""
+        """Return the branch to check out."""
         name = (self.source.active or "").removeprefix(HEADS)
         if name in self.heads:
             return name
         at = self.source.refs.get("HEAD")
-        alike = [name for name, oid in sorted(self.heads.items()) if oid == at] or sorted(
-            self.heads
-        )
-        return "main" if "main" in alike else alike[0]
+        names = [name for name, oid in self.heads.items() if oid == at] or [*self.heads]
+        return "main" if "main" in names else min(names)
 
 
 def left_out(writer: Writer) -> tuple[PathNote, ...]:
-    """Return the files of the active branch that states made here will not hold, such as ignored ones.
+    """Return the files of the active branch that the next commit will not have, such as ignored ones.
 
     They stay in the history and in the folder.
     """
     chat = writer.chat
-    head = chat.state(chat.head())
-    seen = writer.scan()
-    found = []
-    for path in changed_paths(chat.store, head.tree, seen.tree):
-        reason = why_not_stored(path, b"", chat.config)
-        if reason:
-            found.append(PathNote(path=path, reason=reason))
-    return tuple(found)
+    paths = changed_paths(chat.store, chat.state(chat.head()).tree, writer.scan().tree)
+    reasons = ((path, why_not_stored(path, b"", chat.config)) for path in paths)
+    return tuple(PathNote(path=path, reason=reason) for path, reason in reasons if reason)
 
 
 def _heads(source: _Source) -> dict[str, str]:
-    """Return the branches that come in.
+    """Return the branches of a source.
 
     Raises:
-        CovaltError: when there is no branch, or the name of one is not allowed in a chat.
+        CovaltError: when it has no branch, or one with a name that a chat cannot have.
     """
-    heads = {
-        ref.removeprefix(HEADS): oid for ref, oid in source.refs.items() if ref.startswith(HEADS)
-    }
+    refs = source.refs.items()
+    heads = {ref.removeprefix(HEADS): oid for ref, oid in refs if ref.startswith(HEADS)}
     if not heads and "HEAD" in source.refs:
         heads = {"main": source.refs["HEAD"]}
     if not heads:

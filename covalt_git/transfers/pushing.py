@@ -1,8 +1,8 @@
 """Refs of a chat that git may fetch, and the policy of a push.
 
 A push creates branches and moves them forward; it never overwrites or deletes one.  The received pack
-stays in a quarantine until every object is inspected by the rules of an import (:mod:`.admission`),
-and only what a moved branch reaches is stored.  So a push that fails or is killed changes nothing.
+stays in a quarantine until every object is inspected by the rules of an import (:mod:`.admission`), and
+only objects that a moved branch reaches are stored.  So a push that fails or is killed changes nothing.
 The chat is locked only while branches move.
 
 The active branch moves together with the folder, as in a merge.  Uncommitted changes of the folder
@@ -22,10 +22,9 @@ from covalt_git.git_store.serving import PushReport, VisibleRefs
 from covalt_git.names import PERSON
 from covalt_git.transfers.admission import admit
 from covalt_git.workspaces import branches
-from covalt_git.workspaces.chat import ABOUT, DELETED, HEADS, MovedError
+from covalt_git.workspaces.chat import ABOUT, DELETED, HEADS, MovedError, existing
 from covalt_git.workspaces.foreign_commits import lookalikes
 from covalt_git.workspaces.records import REF as RECORDS
-from covalt_git.workspaces.switching import Journal
 from covalt_git.workspaces.writing import writing
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ _PART = 1 << 18
 
 
 class NotPushedError(CovaltError):
-    """A ref that a push may not move so."""
+    """A push is not allowed to change a ref in this way."""
 
     code = "not_pushed"
 
@@ -56,7 +55,7 @@ class _Accepted:
 
     Attributes:
         received: the objects of the pack that belong to it.
-        required: the objects that the chat has to have by then.
+        required: the other objects that the branch reaches, which the chat must have.
         lookalikes: the new commits that look like our records.
     """
 
@@ -71,12 +70,8 @@ class _Accepted:
 
 
 def fetchable(chat: ChatStore) -> VisibleRefs:
-    """Return what git may fetch: branches, the chat's card and the records of its commits."""
-    refs = chat.store.refs(HEADS)
-    for ref in (RECORDS, ABOUT):
-        oid = chat.store.read_ref(ref)
-        if oid is not None:
-            refs[ref] = oid
+    """Return the refs that git may fetch: branches, the chat's description and the records."""
+    refs = chat.store.refs(HEADS) | existing(chat.store, RECORDS, ABOUT)
     return VisibleRefs(chat.store, refs, chat.store.head())
 
 
@@ -104,9 +99,9 @@ def push(
     by: str = PERSON,
     timeout_s: float = 30,
 ) -> PushReport:
-    """Carry out a push, each branch by itself, and return what git reports.
+    """Carry out a push, each branch separately, and return the report for git.
 
-    ``stream`` is read to its end.  Nothing is raised for what is refused.
+    ``stream`` is read to its end.  Refused branches are in the report, and not raised as errors.
     """
     if not request.commands:
         return PushReport({})
@@ -118,7 +113,7 @@ def push(
     except BadPackError as error:
         return _not_unpacked(request, error)
     except OSError as error:
-        return _not_unpacked(request, _of_the_disk(error))
+        return _not_unpacked(request, _not_stored(error))
 
 
 def _not_unpacked(request: PushRequest, error: CovaltError) -> PushReport:
@@ -126,7 +121,7 @@ def _not_unpacked(request: PushRequest, error: CovaltError) -> PushReport:
     return PushReport(refused, unpack=error.message, messages=(error.message,))
 
 
-def _of_the_disk(error: OSError) -> CovaltError:
+def _not_stored(error: OSError) -> CovaltError:
     return CovaltError(f"it cannot be stored: {(error.strerror or 'no reason given').lower()}")
 
 
@@ -143,25 +138,25 @@ class _Push:
     messages: list[str] = field(default_factory=list)
 
     def carry_out(self, commands: Sequence[Command]) -> PushReport:
-        """Judge every command, and then carry out those that may be."""
+        """Inspect every command, and then carry out the accepted ones."""
         accepted: list[_Accepted] = []
         for command in commands:
             try:
-                accepted.append(self._judge(command))
+                accepted.append(self._inspect(command))
             except CovaltError as error:
                 self._refuse(command, error)
         if accepted:
             try:
                 with writing(self.chat, by=self.by, timeout_s=self.timeout_s) as writer:
                     self._move(writer, accepted)
-            except CovaltError as error:  # such as that another process has locked the chat
+            except CovaltError as error:  # such as a chat that another process has locked
                 self._refuse_rest(accepted, error)
             except OSError as error:
-                self._refuse_rest(accepted, _of_the_disk(error))
+                self._refuse_rest(accepted, _not_stored(error))
         return PushReport(self.refused, messages=self.messages)
 
-    def _judge(self, command: Command) -> _Accepted:
-        """Judge a command by all that can be known before the chat is locked."""
+    def _inspect(self, command: Command) -> _Accepted:
+        """Inspect a command and its objects, before the chat is locked."""
         chat, reader = self.chat, self.quarantine.reader
         name, new = _check_kind(chat, command)
         if command.old is None and name != chat.active_branch():
@@ -171,7 +166,7 @@ class _Push:
         if command.old and not graph.is_ancestor(command.old, new):
             raise NotPushedError(
                 "non-fast-forward",
-                hint="what a chat has is not overwritten; push it as a new branch: "
+                hint="a push does not overwrite commits; push a new branch: "
                 f"git push origin HEAD:{name}-2",
             )
         parents = {parent for oid in admitted.commits for parent in graph.commit(oid).parents}
@@ -201,12 +196,12 @@ class _Push:
                 self._refuse(one.command, error)
 
     def _check_still(self, writer: Writer, one: _Accepted) -> None:
-        """Make sure, with the chat locked, that the branch and the objects are still there."""
+        """Check, with the chat locked, that the branch has not moved and its objects exist."""
         chat = self.chat
         active = one.name == chat.active_branch()
         now = writer.commit_changes() if active else chat.store.read_ref(one.command.ref)
         if now != one.command.old:
-            raise MovedError("fetch first", hint="git pull, and push again: the branch went on")
+            raise _fetch_first()
         if not all(map(chat.store.has, one.required)):
             raise MovedError("objects were removed meanwhile", hint="push again")
 
@@ -247,9 +242,9 @@ def _check_kind(chat: ChatStore, command: Command) -> tuple[str, str]:
 
 
 def _list_foreign(chat: ChatStore, found: set[str]) -> None:
-    """List those of some commits that no branch led to until now, not even a deleted one.
+    """List commits that no branch reaches yet, not even a deleted one.
 
-    That they are in the store says nothing: a push that was killed may have left them.
+    They may be in the store already, if a push was killed.
     """
     if found:
         tips = *chat.store.refs(HEADS).values(), *chat.store.refs(DELETED).values()
@@ -257,12 +252,15 @@ def _list_foreign(chat: ChatStore, found: set[str]) -> None:
 
 
 def _move_branch(writer: Writer, one: _Accepted) -> None:
-    """Make a branch or move it forward, the folder with it where it is on that branch."""
+    """Create a branch or move it forward; the folder follows the active branch."""
     chat, command = writer.chat, one.command
     if one.name == chat.active_branch():
-        head = chat.head()
-        writer.switch(Journal(old=head, new=command.new, head=command.ref, moves=True, before=head))
+        writer.advance(chat.head(), str(command.new))
     elif command.old is None:
         branches.create(writer, one.name, command.new)
     elif not chat.store.swap_ref(command.ref, command.old, command.new):
-        raise MovedError("fetch first", hint="git pull, and push again: the branch went on")
+        raise _fetch_first()
+
+
+def _fetch_first() -> MovedError:
+    return MovedError("fetch first", hint="git pull, and push again: the branch has new commits")

@@ -380,6 +380,11 @@ def write_stored(store: GitStore, value: StrictModel, subject: str) -> str:
     return store.write_blob(b"%s\n\n%s\n" % (commits.one_line(subject).encode(), line))
 
 
+def existing(store: GitStore, *refs: str) -> dict[str, str]:
+    """Return those refs that exist, with their objects."""
+    return {ref: oid for ref in refs if (oid := store.read_ref(ref)) is not None}
+
+
 def move_branch(store: GitStore, name: str, old: str | None, new: str | None) -> None:
     """Move a branch from one commit to another; None is no branch.
 

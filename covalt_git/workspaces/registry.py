@@ -143,19 +143,15 @@ class Chats:
             BadNameError: when the id is not valid.
         """
         object_format = self.config.object_format
-
-        def fill(final: str) -> None:
-            about = AboutChat(id=final, title=title, created_at=commits.now(), made_by=self.maker)
-            (folder / "workspace").mkdir()
-            path = folder / "store.git"
-            with GitStore.create(path, object_format=object_format, durable=False) as store:
-                write_about(store, about)
-
+        about = AboutChat(id="", title=title, created_at=commits.now(), made_by=self.maker)
         try:
             if chat_id is not None:
                 check_id(chat_id, "chat")
             with self.creating() as folder:
-                final = self.place(folder, chat_id, name=fill)
+                (folder / "workspace").mkdir()
+                path = folder / "store.git"
+                with GitStore.create(path, object_format=object_format, durable=False) as store:
+                    final = self.place(folder, store, about, wanted=chat_id)
         except OSError as error:
             raise CovaltError(
                 f"the chat cannot be made: {error.strerror}: {error.filename}"
@@ -200,15 +196,15 @@ class Chats:
     def place(
         self,
         folder: Path,
-        wanted: str | None,
+        store: GitStore,
+        about: AboutChat,
         *,
+        wanted: str | None,
         preferred: str | None = None,
-        name: Callable[[str], None],
     ) -> str:
-        """Rename a created chat into its place, and return its id.
+        """Describe a created chat in its store, rename it into its place, and return its id.
 
-        That is ``wanted``, or else ``preferred`` if it is free, or the next of ``c1``, ``c2``, ...  The
-        function ``name`` is called with the id before, to write it into the chat.
+        That is ``wanted``, or else ``preferred`` if it is free, or the next of ``c1``, ``c2``, ...
 
         Raises:
             ChatExistsError: when the id ``wanted`` exists.
@@ -218,7 +214,7 @@ class Chats:
             if wanted is not None:
                 self.check_free(wanted)
             chat_id = wanted or self._free_id(preferred)
-            name(chat_id)
+            write_about(store, about.model_copy(update={"id": chat_id}))
             if self._durable:
                 fsync_tree(folder)
             folder.rename(self.folder / chat_id)
