@@ -13,7 +13,7 @@ from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.project_root import find_root
-from covalt_git.runtime import machine, probing, sandbox
+from covalt_git.runtime import machine, probes, sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
-    from covalt_git.runtime.probing import Finding
+    from covalt_git.runtime.probes import Finding
     from covalt_git.runtime.sandbox import Available
 
     Found = dict[SandboxLevel, list[Finding]]
@@ -79,7 +79,7 @@ def exit_code(found: Found, *, in_force: SandboxLevel) -> int:
 def _probe(available: Available, *, quiet: bool) -> list[Finding]:
     if not quiet:
         output.say(f"probing {available.level!r} ...", err=True, dim=True)
-    return probing.run(available.level)
+    return probes.run(available.level)
 
 
 def print_levels(levels: Sequence[Available], found: Found, *, verbose: bool) -> None:

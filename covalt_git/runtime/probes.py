@@ -1,347 +1,117 @@
-"""The hostile probes: what a tool must not be able to do, tried for real.
+"""Ten probes that ``doctor`` runs in the sandbox at each level; ``tests/stress`` has the others.
 
-A probe is a function that runs as a tool would, behind the walls of a level.  It returns what it got
-hold of, and None where it got nothing; an ``OSError`` is a refusal as well.  What it did outside is
-seen there too, whatever it says (:mod:`covalt_git.runtime.probing`).  None of them does harm where no
-wall stops it, so that each can be seen to get through there.
+A probe tries something that a tool must not be able to do.  It returns what it obtained, or None; an
+``OSError`` and a ``MemoryError`` mean that it was refused.  A probe does no harm where no sandbox stops it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
+import json
 import mmap
 import os
-import resource
 import select
 import signal
 import socket
-import stat
-import struct
-import threading
+import subprocess
+import sys
+import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
+from covalt_git.errors import CovaltError
+from covalt_git.runtime.sandbox.entering import enter
 from covalt_git.runtime.sandbox.limits import SLACK
-from covalt_git.runtime.sandbox.seccomp import SET_ID
-from covalt_git.runtime.sandbox.syscall_numbers import NUMBERS
-from covalt_git.runtime.sandbox.walls import RunLimits
+from covalt_git.runtime.sandbox.walls import RunLimits, Walls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
+
+    from covalt_git.models.calls import SandboxLevel
+
+Verdict = Literal["refused", "through", "broken"]
 
 LIMITS: Final = RunLimits(
     cpu_s=20, memory_mb=1024, processes=32, file_mb=4, open_files=256, grouped=True
 )
-"""What a probe may take."""
+MOST_STARTED: Final = LIMITS.processes + SLACK + 8
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from covalt_git.runtime import probes; probes.main()"
+_SOURCES = Path(__file__).parents[2]
+_NEIGHBOUR = "print('ready', flush=True); input()"
+_PROBE_S, _RUN_S, _END_S = 20.0, 300.0, 2.0
 
-Passes: TypeAlias = Literal["all", "root", "kernel", "none"]
-"""Whom a probe gets through for without walls: everybody, root, whoever the kernel lets, nobody."""
 
-_MIB = 1 << 20
-_MOST_STARTED = LIMITS.processes + SLACK + 8
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_RACE_S, _MET = 10.0, 20
-_STAYS_S = 8.0
+class ProbesBrokenError(CovaltError):
+    """The program that runs the probes failed."""
+
+    code = "probes_broken"
+    http_status = 500
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """Verdict on one probe at one level; ``broken`` means that the sandbox was never entered."""
+
+    probe: str
+    what: str
+    level: SandboxLevel
+    verdict: Verdict
+    said: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What lies around a probe: all of it but the workspace and the scratch folder is out of bounds."""
+    """Surroundings of a probe, which may use its workspace and its scratch folder and nothing else.
+
+    Attributes:
+        outside: a folder with a file ``secret``.
+        token: a text in the secret and in the environment of the neighbour.
+        neighbour: id of another process of the same user.
+        tcp_port: port of a server on this machine.
+    """
 
     workspace: Path
     toolset: Path
     scratch: Path
-    project: Path
     outside: Path
-    """A folder with ``secret``, ``file`` and the sockets ``stream`` and ``datagrams``."""
     token: str
-    """Stands in the secret, in the neighbour's environment and memory, and in names outside."""
     neighbour: int
-    """The id of a process of the same user."""
     tcp_port: int
-    udp_port: int
-    memory_key: int
-    """The key of a System V segment of shared memory that holds the token."""
-    terminal: int
-    """A descriptor on a terminal, inherited as a tool's standard streams are."""
-    held: int
-    """The writing end of a pipe: who still holds it after the end stayed behind."""
-
-    @property
-    def secret(self) -> Path:
-        """A file that nobody but its owner may read."""
-        return self.outside / "secret"
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One thing that must not happen."""
+    """One operation that must fail; ``what`` completes the sentence "a tool ..."."""
 
     name: str
     what: str
-    """Ends the sentence "a tool ..."."""
-    passes: Passes
-    run: Callable[[Ground], str | None]
+    run: Callable[[Any], str | None]
 
 
-PROBES: Final[list[Probe]] = []
+def _read_outside(ground: Ground) -> str:
+    return (ground.outside / "secret").read_text(encoding="utf-8")
 
 
-def _probe(
-    what: str, passes: Passes = "all"
-) -> Callable[[Callable[[Ground], str | None]], Callable[[Ground], str | None]]:
-    def listed(run: Callable[[Ground], str | None]) -> Callable[[Ground], str | None]:
-        PROBES.append(Probe(run.__name__.strip("_").replace("_", "-"), what, passes, run))
-        return run
-
-    return listed
-
-
-# Reading ---------------------------------------------------------------------------------------
-
-
-@_probe("reads the password hashes of the machine", "root")
-def _password_hashes(_: Ground) -> str | None:
-    return Path("/etc/shadow").read_text(encoding="utf-8")[:1]
-
-
-@_probe("reads the project's covalt.yaml")
-def _project(ground: Ground) -> str | None:
-    return (ground.project / "covalt.yaml").read_text(encoding="utf-8")
-
-
-@_probe("reads the store of another chat")
-def _another_chat(ground: Ground) -> str | None:
-    store = ground.project / "data" / "chats" / "other" / "store.git"
-    return (store / "HEAD").read_text(encoding="utf-8")
-
-
-@_probe("lists a folder outside")
-def _list_outside(ground: Ground) -> str | None:
-    return ", ".join(path.name for path in ground.outside.iterdir())
-
-
-@_probe("reads a secret through a link in its workspace")
-def _link_out(ground: Ground) -> str | None:
-    link = ground.workspace / "link"
-    link.symlink_to(ground.secret)
-    return link.read_text(encoding="utf-8")
-
-
-@_probe("reads a secret by swapping a folder for a link while it opens")
-def _swapped_folder(ground: Ground) -> str | None:
-    folder, link = ground.workspace / "folder", ground.workspace / "link"
-    folder.mkdir()
-    (folder / "secret").write_text("harmless", encoding="utf-8")
-    link.symlink_to(ground.outside)
-    names = (-100, str(folder).encode(), -100, str(link).encode(), 2)  # RENAME_EXCHANGE
-    swapping = os.fork()
-    while swapping == 0:
-        _LIBC.renameat2(*names)
-    end = time.monotonic() + _RACE_S
-    met = 0
-    try:
-        while met < _MET and time.monotonic() < end:
-            try:
-                text = (folder / "secret").read_text(encoding="utf-8")
-            except OSError:
-                met += 1  # the link was there, and led nowhere
-            else:
-                if ground.token in text:
-                    return text
-    finally:
-        os.kill(swapping, signal.SIGKILL)
-        os.waitpid(swapping, 0)
-    return None
-
-
-@_probe("reads a secret by the roots and folders of processes in /proc")
-def _proc_roots(ground: Ground) -> str | None:
-    secret = str(ground.secret)
-    for pid in ("self", "1", ground.neighbour):
-        for way in (f"/proc/{pid}/root{secret}", f"/proc/{pid}/cwd/../../{secret}"):
-            with suppress(OSError):
-                return Path(way).read_text(encoding="utf-8")
-    return None
-
-
-@_probe("leaves by a descriptor on a folder that it inherited")
-def _inherited_folder(ground: Ground) -> str | None:
-    below = str(ground.secret)[1:]
-    for number in range(256):
-        for up in ("", "../" * 12):
-            with suppress(OSError):
-                return os.read(os.open(up + below, os.O_RDONLY, dir_fd=number), 64).decode()
-    for levels in range(1, 12):  # and up from the one folder that every process has
-        with suppress(OSError):
-            return Path("../" * levels, below).read_text(encoding="utf-8")
-    return None
-
-
-@_probe("opens a file by its handle, whatever its path", "root")
-def _file_handle(ground: Ground) -> str | None:
-    handle = ctypes.create_string_buffer(8 + 128)
-    ctypes.c_uint.from_buffer(handle).value = 128
-    mount = ctypes.c_int()
-    folder = os.open(ground.workspace, os.O_RDONLY)
-    here = str(ground.workspace).encode()
-    _made(_LIBC.name_to_handle_at(-100, here, handle, ctypes.byref(mount), 0))
-    return f"descriptor {_made(_LIBC.open_by_handle_at(folder, handle, os.O_RDONLY))}"
-
-
-@_probe("reads or leaves files in the /tmp that everybody shares")
-def _shared_tmp(ground: Ground) -> str | None:
-    (Path("/tmp") / f"{ground.token}.tmp").write_text("", encoding="utf-8")  # noqa: S108 - the probe
-    return None  # whether it is there is seen outside
-
-
-@_probe("shares memory by files in /dev/shm")
-def _shared_memory(ground: Ground) -> str | None:
-    (Path("/dev/shm") / f"{ground.token}.shm").write_text("", encoding="utf-8")  # noqa: S108 - the probe
-    return None
-
-
-@_probe("shares memory by a System V segment")
-def _system_v_memory(ground: Ground) -> str | None:
-    segment = _made(_LIBC.shmget(ground.memory_key, 4096, 0))
-    _LIBC.shmat.restype = ctypes.c_void_p
-    address = _LIBC.shmat(segment, None, 0o10000)
-    return ctypes.string_at(address, len(ground.token)).decode()
-
-
-@_probe("opens a disk", "root")
-def _disk(_: Ground) -> str | None:
-    disks = [Path("/dev", name.name.replace("!", "/")) for name in Path("/sys/block").iterdir()]
-    for disk in disks:
-        with suppress(OSError):
-            os.close(os.open(disk, os.O_RDONLY | os.O_NONBLOCK))
-            return str(disk)
-    return None
-
-
-@_probe("reads the kernel's log", "root")
-def _kernel_log(_: Ground) -> str | None:
-    return f"{_made(_LIBC.klogctl(10, None, 0))} bytes"
-
-
-@_probe("watches what happens in a folder outside")
-def _watch(ground: Ground) -> str | None:
-    watcher = _made(_LIBC.inotify_init1(0))
-    return f"watch {_made(_LIBC.inotify_add_watch(watcher, str(ground.outside).encode(), 0x100))}"
-
-
-# Writing ---------------------------------------------------------------------------------------
-
-
-@_probe("changes a file of its own toolset")
-def _write_toolset(ground: Ground) -> str | None:
-    (ground.toolset / "tool.py").write_text("changed", encoding="utf-8")
-    return "changed"
-
-
-@_probe("changes the mode of a file of its own toolset")
-def _toolset_mode(ground: Ground) -> str | None:
-    (ground.toolset / "tool.py").chmod(0o755)
-    return None  # the level `landlock` pretends
-
-
-@_probe("makes a file outside")
-def _write_outside(ground: Ground) -> str | None:
+def _write_outside(ground: Ground) -> str:
     (ground.outside / "new").write_text("", encoding="utf-8")
     return "made"
 
 
-@_probe("empties a file outside")
-def _truncate(ground: Ground) -> str | None:
-    os.truncate(ground.outside / "file", 0)
-    return "emptied"
+def _network(_: Ground) -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+        end.connect(("192.0.2.1", 53))  # finds a route and sends nothing
+    return "has a route"
 
 
-@_probe("changes the mode of a file outside")
-def _change_mode(ground: Ground) -> str | None:
-    (ground.outside / "file").chmod(0o777)
-    return None
+def _loopback(ground: Ground) -> str:
+    with socket.create_connection(("127.0.0.1", ground.tcp_port), timeout=2):
+        return "connected"
 
 
-@_probe("changes the times of a file outside")
-def _change_times(ground: Ground) -> str | None:
-    os.utime(ground.outside / "file", (0, 0))
-    return None
-
-
-@_probe("gives a file outside an attribute", "kernel")
-def _attribute(ground: Ground) -> str | None:
-    os.setxattr(ground.outside / "file", "user.covalt", b"1")
-    return "given"
-
-
-@_probe("makes a second name for a secret in its workspace")
-def _hard_link(ground: Ground) -> str | None:
-    (ground.workspace / "second").hardlink_to(ground.secret)
-    return (ground.workspace / "second").read_text(encoding="utf-8")
-
-
-@_probe("moves a file from outside into its workspace")
-def _move_in(ground: Ground) -> str | None:
-    (ground.outside / "movable").rename(ground.workspace / "moved")
-    return "moved"
-
-
-@_probe("leaves a set-user-ID program in its workspace")
-def _set_id_program(ground: Ground) -> str | None:
-    numbers, mode = NUMBERS[os.uname().machine], SET_ID | 0o755
-    plain = ground.workspace / "plain"
-    plain.touch(0o755)
-    descriptor = os.open(plain, os.O_RDONLY)
-    how = ctypes.create_string_buffer(struct.pack("=QQQ", os.O_CREAT | os.O_WRONLY, mode, 0))
-    creating, unnamed = os.O_CREAT | os.O_WRONLY, os.O_TMPFILE | os.O_WRONLY
-    tried: dict[str, tuple[tuple[object, ...], ...]] = {
-        "chmod": ((plain, mode),),
-        "fchmod": ((descriptor, mode),),
-        "fchmodat": ((-100, plain, mode),),
-        "fchmodat2": ((-100, plain, mode, 0),),
-        "open": ((ground.workspace / "open", creating, mode), (ground.workspace, unnamed, mode)),
-        "openat": (
-            (-100, ground.workspace / "openat", creating, mode),
-            (-100, ground.workspace, unnamed, mode),
-        ),
-        "openat2": ((-100, ground.workspace / "openat2", how, 24),),
-        "creat": ((ground.workspace / "creat", mode),),
-        "mknod": ((ground.workspace / "mknod", stat.S_IFREG | mode, 0),),
-        "mknodat": ((-100, ground.workspace / "mknodat", stat.S_IFREG | mode, 0),),
-    }
-    os.umask(0)
-    for name in tried.keys() & numbers.keys():
-        for given in tried[name]:
-            arguments = [str(one).encode() if isinstance(one, Path) else one for one in given]
-            made = _LIBC.syscall(numbers[name], *arguments)
-            opened = made if name.startswith(("open", "creat")) else -1
-            files = [opened] * (opened >= 0) + list(ground.workspace.iterdir())
-            if any(os.stat(file).st_mode & SET_ID for file in files):  # noqa: PTH116 - or open ones
-                return name
-    return None
-
-
-@_probe("opens a setting of the kernel to write it", "root")
-def _kernel_setting(_: Ground) -> str | None:
-    os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY))
-    return "opened"
-
-
-# Other processes -------------------------------------------------------------------------------
-
-
-@_probe("sees the processes of the machine")
-def _see_processes(ground: Ground) -> str | None:
-    return (Path("/proc") / str(ground.neighbour) / "cmdline").read_text(encoding="utf-8")
-
-
-@_probe("reads a secret from the environment of a process")
 def _environment(ground: Ground) -> str | None:
     for pid in (ground.neighbour, 1, os.getppid()):
         with suppress(OSError):
@@ -350,349 +120,175 @@ def _environment(ground: Ground) -> str | None:
     return None
 
 
-@_probe("reads the memory of a process by /proc", "root")
-def _memory(ground: Ground) -> str | None:
-    pids = [ground.neighbour, *([1, os.getppid()] if os.getppid() > 0 else [])]
-    for pid in pids:
-        with suppress(OSError):
-            os.close(os.open(f"/proc/{pid}/mem", os.O_RDWR))
-            return f"that of {pid}"
-    return None
-
-
-@_probe("reads the memory of a process by process_vm_readv")
-def _process_vm(ground: Ground) -> str | None:
-    # No bytes from nowhere: what is asked is whether it may.
-    _made(_LIBC.process_vm_readv(ground.neighbour, None, 0, None, 0, 0))
-    return "allowed"
-
-
-@_probe("traces a process", "root")
-def _trace(ground: Ground) -> str | None:
-    attach, detach = 0x4206, 17  # PTRACE_SEIZE stops nobody
-    _made(_LIBC.ptrace(attach, ground.neighbour, None, None))
-    _LIBC.ptrace(detach, ground.neighbour, None, None)
-    return "attached"
-
-
-@_probe("signals a process")
-def _signal(ground: Ground) -> str | None:
+def _signal(ground: Ground) -> str:
     os.kill(ground.neighbour, signal.SIGCONT)
     return "signalled"
 
 
-@_probe("signals a process by a descriptor of it")
-def _pidfd(ground: Ground) -> str | None:
-    if not hasattr(os, "pidfd_open"):
-        return None
-    end = os.pidfd_open(ground.neighbour)
-    signal.pidfd_send_signal(end, signal.SIGCONT)
-    return "signalled"
+def _mount(ground: Ground) -> str:
+    libc = ctypes.CDLL(None, use_errno=True)
+    made = libc.mount(None, str(ground.workspace).encode(), b"no-such-file-system", 0, None)
+    if made == -1 and (number := ctypes.get_errno()) in {errno.EPERM, errno.EACCES, errno.ENOSYS}:
+        raise OSError(number, os.strerror(number))
+    return "the kernel executed the call"
 
 
-@_probe("has a process signalled by a file's owner setting")
-def _owner_signal(ground: Ground) -> str | None:
-    told, tell = os.pipe()
-    fcntl.fcntl(told, fcntl.F_SETOWN, ground.neighbour)
-    fcntl.fcntl(told, 10, signal.SIGUSR1)  # F_SETSIG
-    fcntl.fcntl(told, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
-    os.write(tell, b"1")
-    time.sleep(0.1)
-    return None  # whether it came, and ended the neighbour, is seen outside
+def _memory(_: Ground) -> str:
+    taken = [mmap.mmap(-1, (LIMITS.memory_mb or 0) << 17) for _ in range(16)]
+    return f"{len(taken)} pieces"
 
 
-@_probe("lowers a limit of a process")
-def _others_limits(ground: Ground) -> str | None:
-    resource.prlimit(ground.neighbour, resource.RLIMIT_NOFILE, (100, 200))
-    return "lowered"
-
-
-@_probe("lowers the priority of a process")
-def _others_priority(ground: Ground) -> str | None:
-    os.setpriority(os.PRIO_PROCESS, ground.neighbour, 5)
-    return "lowered"
-
-
-@_probe("lowers the limits of the process that it was forked from")
-def _room_s_limits(ground: Ground) -> str | None:
-    del ground
-    resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (100, 200))
-    return "lowered"
-
-
-@_probe("lowers the priority of the process that it was forked from")
-def _room_s_priority(ground: Ground) -> str | None:
-    del ground
-    os.setpriority(os.PRIO_PROCESS, os.getppid(), 5)
-    return "lowered"
-
-
-@_probe("leaves memory in the kernel for the next call")
-def _kernel_memory(ground: Ground) -> str | None:
-    del ground
-    made = ctypes.CDLL(None, use_errno=True).shmget(0, 4096, 0o1600)
-    if made < 0:
-        raise OSError(ctypes.get_errno(), "shmget")
-    return "made"
-
-
-@_probe("stays behind after its call")
-def _stay_behind(ground: Ground) -> str | None:
-    first = os.fork()
-    if first == 0:
-        with suppress(OSError):
-            os.setsid()
-        if os.fork() == 0:
-            os.closerange(0, ground.held)
-            os.closerange(ground.held + 1, 256)
-            time.sleep(_STAYS_S)
-        os._exit(0)
-    os.waitpid(first, 0)
-    return None  # whether it is still there is seen outside
-
-
-# The network -----------------------------------------------------------------------------------
-
-
-@_probe("connects to a server on this machine")
-def _tcp(ground: Ground) -> str | None:
-    with socket.create_connection(("127.0.0.1", ground.tcp_port), timeout=2):
-        return "connected"
-
-
-@_probe("sends a datagram to this machine")
-def _udp(ground: Ground) -> str | None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
-        end.sendto(b"x", ("127.0.0.1", ground.udp_port))
-    return None  # nothing listens inside either, which UDP does not tell
-
-
-@_probe("has a way to other machines", "kernel")
-def _way_out(_: Ground) -> str | None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
-        end.connect(("192.0.2.1", 53))  # looks for a route and sends nothing
-    return "has a route"
-
-
-@_probe("connects to an abstract Unix socket")
-def _abstract_socket(ground: Ground) -> str | None:
-    with socket.socket(socket.AF_UNIX) as end:
-        end.connect(f"\0{ground.token}")
-    return "connected"
-
-
-@_probe("connects to a Unix socket outside")
-def _unix_socket(ground: Ground) -> str | None:
-    with socket.socket(socket.AF_UNIX) as end:
-        end.connect(str(ground.outside / "stream"))
-    return "connected"
-
-
-@_probe("points one of a pair of sockets at another address")
-def _pair_of_sockets(ground: Ground) -> str | None:
-    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    with one, other:
-        one.connect(str(ground.outside / "datagrams"))
-    return "connected"
-
-
-@_probe("talks to the kernel's network by a netlink socket")
-def _netlink(_: Ground) -> str | None:
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW):
-        return "opened"
-
-
-@_probe("opens a socket of the kernel's cryptography", "kernel")
-def _crypto_socket(_: Ground) -> str | None:
-    with socket.socket(socket.AF_ALG, socket.SOCK_SEQPACKET):
-        return "opened"
-
-
-# The kernel ------------------------------------------------------------------------------------
-
-
-@_probe("makes a device", "root")
-def _make_device(ground: Ground) -> str | None:
-    os.mknod(ground.workspace / "device", stat.S_IFCHR | 0o600, os.makedev(1, 3))
-    return "made"
-
-
-@_probe("mounts", "root")
-def _mount(ground: Ground) -> str | None:
-    there = str(ground.workspace).encode()
-    return _looked_at(_LIBC.mount(None, there, b"no-such-file-system", 0, None))
-
-
-@_probe("changes its root", "root")
-def _change_root(ground: Ground) -> str | None:
-    os.chroot(ground.workspace)
-    return "changed"
-
-
-@_probe("makes a user namespace", "kernel")
-def _user_namespace(_: Ground) -> str | None:
-    _made(_LIBC.unshare(0x10000000))
-    return "made"
-
-
-@_probe("starts a process in namespaces of its own", "kernel")
-def _namespaces_of_a_child(_: Ground) -> str | None:
-    number = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
-    child = _made(_LIBC.syscall(number, 0x10000000 | signal.SIGCHLD, 0, 0, 0, 0))
-    if child == 0:
-        os._exit(0)
-    os.waitpid(child, 0)
-    return "started"
-
-
-@_probe("enters a namespace")
-def _enter_namespace(_: Ground) -> str | None:
-    return _looked_at(_LIBC.setns(-1, 0))
-
-
-@_probe("uses the kernel's key rings", "kernel")
-def _key_ring(_: Ground) -> str | None:
-    number = {"x86_64": 248, "aarch64": 217}[os.uname().machine]
-    key = _made(_LIBC.syscall(number, b"user", b"covalt-probe", b"x", ctypes.c_long(1), -2))
-    return f"key {key}"
-
-
-@_probe("loads a program into the kernel (bpf)", "root")
-def _bpf(_: Ground) -> str | None:
-    number = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
-    return _looked_at(_LIBC.syscall(number, 0, ctypes.create_string_buffer(64), 64))
-
-
-@_probe("listens to the processor's counters", "root")
-def _perf(_: Ground) -> str | None:
-    number = {"x86_64": 298, "aarch64": 241}[os.uname().machine]
-    wanted = ctypes.create_string_buffer(120)
-    ctypes.c_uint32.from_buffer(wanted).value = 1
-    ctypes.c_uint32.from_buffer(wanted, 4).value = 120
-    end = _made(_LIBC.syscall(number, wanted, 0, -1, -1, 0))
-    return f"descriptor {end}"
-
-
-@_probe("uses io_uring", "kernel")
-def _io_uring(_: Ground) -> str | None:
-    return f"descriptor {_made(_LIBC.syscall(425, 1, ctypes.create_string_buffer(120)))}"
-
-
-@_probe("stops the kernel at its own page faults", "root")
-def _page_faults(_: Ground) -> str | None:
-    number = {"x86_64": 323, "aarch64": 282}[os.uname().machine]
-    return f"descriptor {_made(_LIBC.syscall(number, 0))}"
-
-
-@_probe("types into the terminal that it was started from", "kernel")
-def _type_into_terminal(ground: Ground) -> str | None:
-    fcntl.ioctl(ground.terminal, 0x5412, b"x")
-    return "typed"
-
-
-@_probe("turns off the randomness of addresses")
-def _personality(_: Ground) -> str | None:
-    return f"was {_made(_LIBC.personality(0x0040000)):#x}"
-
-
-@_probe("reboots the machine", "root")
-def _reboot(_: Ground) -> str | None:
-    number = {"x86_64": 169, "aarch64": 142}[os.uname().machine]
-    return _looked_at(_LIBC.syscall(number, 0, 0, 0, 0))  # not the numbers that reboot anything
-
-
-@_probe("becomes another user", "root")
-def _another_user(_: Ground) -> str | None:
-    other = os.getuid() + 1
-    os.setresuid(other, other, other)
-    return f"became {other}"
-
-
-@_probe("gives a file to another user", "root")
-def _give_away(ground: Ground) -> str | None:
-    own = ground.workspace / "own"
-    own.touch()
-    os.chown(own, os.getuid() + 1, -1)
-    return "gave it" if own.stat().st_uid != os.getuid() else None
-
-
-# Limits ----------------------------------------------------------------------------------------
-
-
-@_probe("raises its own limits", "kernel")
-def _raise_limits(_: Ground) -> str | None:
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
-    except ValueError as error:
-        raise PermissionError(errno.EPERM, str(error)) from None
-    return "raised"
-
-
-@_probe("leaves core files again", "kernel")
-def _core_file(_: Ground) -> str | None:
-    try:
-        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
-    except ValueError as error:
-        raise PermissionError(errno.EPERM, str(error)) from None
-    return "may be left"
-
-
-@_probe("starts processes without end", "root")
-def _fork_bomb(_ground: Ground) -> str | None:
+def _processes(_: Ground) -> str:
     hold, let_go = os.pipe()
     try:
-        for _ in range(_MOST_STARTED + 1):
+        for _number in range(MOST_STARTED + 1):
             if os.fork() == 0:
                 os.close(let_go)
                 select.select([hold], [], [])
                 os._exit(0)
     finally:
         os.close(let_go)
-    return f"more than {_MOST_STARTED} processes"
+    return f"more than {MOST_STARTED} processes"
 
 
-@_probe("starts threads without end", "root")
-def _thread_bomb(_ground: Ground) -> str | None:
-    enough = threading.Event()
-    threading.stack_size(1 << 16)  # so that it is not memory that ends it
-    try:
-        for _ in range(_MOST_STARTED + 1):
-            threading.Thread(target=enough.wait, daemon=True).start()
-    except RuntimeError as error:
-        raise BlockingIOError(errno.EAGAIN, str(error)) from None
-    finally:
-        enough.set()
-    return f"more than {_MOST_STARTED} threads"
-
-
-@_probe("takes memory without end", "none")
-def _memory_bomb(_ground: Ground) -> str | None:
-    kept = [mmap.mmap(-1, (LIMITS.memory_mb or 0) * _MIB // 8) for _ in range(16)]
-    return f"{len(kept)} pieces"
-
-
-@_probe("writes a file without end", "none")
-def _huge_file(ground: Ground) -> str | None:
+def _file_size(ground: Ground) -> str:
     with (ground.workspace / "huge").open("wb") as file:
         file.truncate(1 << 40)
     return "1 TiB"
 
 
-@_probe("opens files without end", "none")
-def _open_files(_: Ground) -> str | None:
-    ends = [os.open(os.devnull, os.O_RDONLY) for _ in range(LIMITS.open_files + 1)]
-    return f"{len(ends)} files"
+PROBES: Final = (
+    Probe("read-outside", "reads a secret outside", _read_outside),
+    Probe("write-outside", "makes a file outside", _write_outside),
+    Probe("way-out", "has a way to other machines", _network),
+    Probe("tcp", "connects to a server on this machine", _loopback),
+    Probe("environment", "reads a secret from the environment of a process", _environment),
+    Probe("signal", "signals a process", _signal),
+    Probe("mount", "mounts", _mount),
+    Probe("memory-bomb", "takes memory without end", _memory),
+    Probe("fork-bomb", "starts processes without end", _processes),
+    Probe("huge-file", "writes a file without end", _file_size),
+)
 
 
-def _made(returned: int) -> int:
-    if returned == -1:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return returned
+def run(level: SandboxLevel, *, python: str = sys.executable) -> list[Finding]:
+    """Run the probes at a level, in a program of their own.
+
+    Raises:
+        ProbesBrokenError: if the program fails.
+    """
+    return run_program([python, "-I", "-S", "-B", "-c", _PROGRAM, str(_SOURCES), level], level)
 
 
-def _looked_at(returned: int) -> str | None:
-    """Return what the kernel said of a call that could not work, unless that it may not be made."""
-    if returned == -1 and ctypes.get_errno() in {errno.EPERM, errno.EACCES, errno.ENOSYS}:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return "the kernel looked at it"
+def run_program(argv: list[str], level: SandboxLevel, **options: Any) -> list[Finding]:
+    """Start a program and return the findings that it prints as JSON.
+
+    Raises:
+        ProbesBrokenError: if it fails.
+    """
+    env = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TMPDIR": tempfile.gettempdir()}
+    try:
+        done = subprocess.run(
+            argv,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_RUN_S,
+            env=env,
+            **options,
+        )
+        return [Finding(**one) for one in json.loads(done.stdout)]
+    except subprocess.TimeoutExpired:
+        raise ProbesBrokenError(f"the probes at {level!r} took more than {_RUN_S:g} s") from None
+    except ValueError:
+        last = done.stderr.strip().splitlines()[-1:] or ["no output"]
+        raise ProbesBrokenError(f"the probes at {level!r} failed: {last[0]}") from None
+
+
+def main() -> None:
+    """Run the probes at the level that the command line names, and print the findings as JSON."""
+    level: SandboxLevel = sys.argv[2]  # type: ignore[assignment]  # `run` was given a level
+    token, server = f"covalt-{time.time_ns()}", socket.create_server(("127.0.0.1", 0))
+    with tempfile.TemporaryDirectory(prefix="covalt-") as folder, start_neighbour(token) as other:
+        names = ("workspace", "toolset", "scratch", "outside")
+        folders = {name: Path(folder).resolve() / name for name in names}
+        for path in folders.values():
+            path.mkdir()
+        (folders["outside"] / "secret").write_text(token, encoding="utf-8")
+        port = server.getsockname()[1]
+        ground = Ground(**folders, token=token, neighbour=other.pid, tcp_port=port)
+        found = [
+            Finding(one.name, one.what, level, *attempt(one, level, ground, [server.fileno()]))
+            for one in PROBES
+        ]
+    sys.stdout.write(json.dumps([asdict(finding) for finding in found]))
+
+
+def start_neighbour(token: str) -> subprocess.Popen[bytes]:
+    """Start a process with the token in its environment, which ends when its context does."""
+    started = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _NEIGHBOUR],
+        env={"COVALT_PROBE": token},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert started.stdout is not None
+    started.stdout.readline()
+    return started
+
+
+def attempt(
+    probe: Probe, level: SandboxLevel, ground: Ground, closed: Collection[int]
+) -> tuple[Verdict, str]:
+    """Run a probe in a sandboxed fork without the ``closed`` descriptors; return its verdict and message."""
+    report, end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        for descriptor in (report, *closed):
+            os.close(descriptor)
+        _be_a_tool(probe, level, ground, end)
+    os.close(end)
+    with os.fdopen(report, "rb", buffering=0) as file:
+        said = file.read(1 << 16) if select.select([file], [], [], _PROBE_S)[0] else b""
+    status = _reap(child)
+    if said:
+        verdict, text = json.loads(said)
+        return verdict, " ".join(text.replace("\0", " ").split())
+    if os.WIFSIGNALED(status):
+        return "refused", f"ended by {signal.Signals(os.WTERMSIG(status)).name}"
+    return "broken", "it ended without a result"
+
+
+def _be_a_tool(probe: Probe, level: SandboxLevel, ground: Ground, end: int) -> NoReturn:
+    verdict: Verdict = "broken"
+    try:
+        os.setsid()
+        walls = Walls(ground.workspace, ground.toolset, (), ground.scratch, limits=LIMITS)
+        enter(walls, level)
+        try:
+            obtained = probe.run(ground)
+        except (OSError, MemoryError) as error:
+            verdict, said = "refused", f"{type(error).__name__}: {error}"
+        else:
+            verdict = "refused" if obtained is None else "through"
+            said = "got nothing" if obtained is None else obtained
+    except BaseException as error:  # noqa: BLE001 - a bug of a probe must not look like a refusal
+        said = (
+            error.message if isinstance(error, CovaltError) else f"{type(error).__name__}: {error}"
+        )
+    os.write(end, json.dumps([verdict, said[:200]]).encode())
+    os._exit(0)
+
+
+def _reap(child: int) -> int:
+    """Wait for the process of a probe, kill it if it does not end, and kill its group; return its status."""
+    end = time.monotonic() + _END_S
+    options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    while time.monotonic() < end and not os.waitid(os.P_PID, child, options):
+        time.sleep(0.001)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)
+    return os.waitpid(child, 0)[1]

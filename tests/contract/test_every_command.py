@@ -23,7 +23,7 @@ import yaml
 from covalt_git.cli import cli
 from covalt_git.connections.definition import Name
 from covalt_git.connections.token_store import SignInFile, StoredLogin
-from covalt_git.runtime.probing import Finding
+from covalt_git.runtime.probes import Finding
 from covalt_git.toolsets.new_project import create_project
 from tests.command import REPOSITORY, Piped, run
 from tests.contract.json_names import json_keys, json_values

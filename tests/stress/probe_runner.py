@@ -1,8 +1,7 @@
-"""Running the hostile probes at a level, and seeing from outside what came of each.
+"""Runner of all probes of the sandbox, which also observes from outside what each probe did.
 
-``run`` starts this module as a program of its own: it lays out a ground with a project, secrets,
-listeners and a neighbour process, forks once for each probe, has it enter the walls, and looks
-afterwards at what changed outside.  It needs nothing but Python's own library.
+It lays out a project, secrets, listeners and a neighbour process, forks once for each probe, and checks
+afterwards what changed outside.  It runs as a program that needs only the standard library.
 """
 
 from __future__ import annotations
@@ -15,61 +14,29 @@ import pty
 import resource
 import select
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
-import time
 import uuid
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, replace
+from contextlib import ExitStack
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from covalt_git.errors import CovaltError
-from covalt_git.runtime.probes import LIMITS, PROBES, Ground, Probe
-from covalt_git.runtime.sandbox.entering import enter
-from covalt_git.runtime.sandbox.walls import Walls
+from covalt_git.runtime import probes
+from covalt_git.runtime.probes import Finding, Verdict
+from tests.stress.sandbox_probes import PROBES, Ground
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from covalt_git.models.calls import SandboxLevel
+    from covalt_git.runtime.probes import Probe
 
-Verdict = Literal["refused", "through", "broken"]
-
-_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from covalt_git.runtime import probing; probing.main()"
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from tests.stress import probe_runner as it; it.main()"
 _SOURCES = Path(__file__).parents[2]
-_PROBE_S = 20.0
-_RUN_S = 300.0
-_END_S = 2.0
 _MOMENT_MS = 2000
-_SAID = 200
-_NEIGHBOUR = "import sys; print('here', flush=True); sys.stdin.read()"
-_LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 _LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-class ProbesBrokenError(CovaltError):
-    """The probes could not be run to their end."""
-
-    code = "probes_broken"
-    http_status = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What came of one probe.
-
-    ``broken`` means that the probe never came to the wall, so that it says nothing about it.
-    """
-
-    probe: str
-    what: str
-    level: SandboxLevel
-    verdict: Verdict
-    said: str
 
 
 def run(
@@ -79,33 +46,13 @@ def run(
     python: str = sys.executable,
     user: int | None = None,
 ) -> list[Finding]:
-    """Run the probes, all or those of the names in ``only``, at a level.
+    """Run the probes, or those named in ``only``, at a level.
 
-    Root may have them run as another ``user``, by a ``python`` that is in that user's reach.
-
-    Raises:
-        ProbesBrokenError: the program that runs them came to no end.
+    Root may run them as another ``user``, with a ``python`` that this user can start.
     """
     argv = [python, "-I", "-S", "-B", "-c", _PROGRAM, str(_SOURCES), level, *only]
-    try:
-        done = subprocess.run(
-            argv,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_RUN_S,
-            user=user,
-            group=user,
-            extra_groups=None if user is None else [],
-            env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TMPDIR": tempfile.gettempdir()},
-        )
-        return [Finding(**one) for one in json.loads(done.stdout)]
-    except subprocess.TimeoutExpired:
-        raise ProbesBrokenError(f"the probes at {level!r} took more than {_RUN_S:g} s") from None
-    except ValueError:
-        last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
-        raise ProbesBrokenError(f"the probes at {level!r} came to no end: {last[0]}") from None
+    groups = None if user is None else list[int]()
+    return probes.run_program(argv, level, user=user, group=user, extra_groups=groups)
 
 
 def main() -> None:
@@ -118,8 +65,8 @@ def main() -> None:
     sys.stdout.write(json.dumps([asdict(finding) for finding in findings]))
 
 
-def _findings(probes: Sequence[Probe], level: SandboxLevel) -> Iterator[Finding]:
-    left = list(reversed(probes))
+def _findings(wanted: Sequence[Probe], level: SandboxLevel) -> Iterator[Finding]:
+    left = list(reversed(wanted))
     while left:
         with ExitStack() as stack:
             field = _Field(stack)
@@ -148,7 +95,8 @@ class _Field:
             _listening(stack, socket.AF_UNIX, socket.SOCK_STREAM, str(outside / "stream")),
             _listening(stack, socket.AF_UNIX, socket.SOCK_DGRAM, str(outside / "datagrams")),
         ]
-        self._neighbour = _neighbour(stack, token)
+        self._neighbour = stack.enter_context(probes.start_neighbour(token))
+        stack.callback(self._neighbour.kill)
         terminal = pty.openpty()
         for end in terminal:
             stack.callback(os.close, end)
@@ -170,21 +118,16 @@ class _Field:
             shutil.rmtree(self._folders[name])
             self._folders[name].mkdir()
         watched, held = os.pipe()
-        told, tell = os.pipe()
-        child = os.fork()
-        if child == 0:
-            for end in (told, watched, *(one.fileno() for one in self._listeners)):
-                os.close(end)
-            _be_a_tool(probe, level, replace(self._ground, held=held), tell)
-        os.close(tell)
+        closed = [watched, *(one.fileno() for one in self._listeners)]
+        ground = replace(self._ground, held=held)
+        verdict, said = probes.attempt(probe, level, ground, closed)
         os.close(held)
-        verdict, said = _wait(child, told)
         try:
             if verdict == "refused" and (seen := self._seen(watched)):
                 return "through", seen
         finally:
             os.close(watched)
-        return verdict, " ".join(said.replace("\0", " ").split())
+        return verdict, said
 
     def _seen(self, watched: int) -> str:
         """Return what a probe changed outside; empty where it changed nothing."""
@@ -233,22 +176,6 @@ def _lay_out(base: Path, token: str) -> dict[str, Path]:
     return folders
 
 
-def _neighbour(stack: ExitStack, token: str) -> subprocess.Popen[bytes]:
-    """Start a process of the same user that has the token in its environment."""
-    started = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _NEIGHBOUR],
-        env={"COVALT_PROBE": token},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    stack.callback(started.communicate)
-    stack.callback(started.kill)
-    assert started.stdout is not None
-    started.stdout.readline()
-    return started
-
-
 def _listening(
     stack: ExitStack, family: int, kind: int, address: tuple[str, int] | str
 ) -> socket.socket:
@@ -270,57 +197,6 @@ def _shared_segment(stack: ExitStack, token: str) -> int:
     return key
 
 
-def _be_a_tool(probe: Probe, level: SandboxLevel, ground: Ground, tell: int) -> NoReturn:
-    """Enter the walls, run the probe, tell what it says, and end."""
-    try:
-        os.setsid()
-        walls = Walls(ground.workspace, ground.toolset, (), ground.scratch, limits=LIMITS)
-        try:
-            enter(walls, level)
-        except CovaltError as error:
-            _say(tell, "broken", error.message)
-        try:
-            got = probe.run(ground)
-        except (OSError, MemoryError) as error:
-            _say(tell, "refused", f"{type(error).__name__}: {error}")
-        _say(tell, "through", got) if got is not None else _say(tell, "refused", "got nothing")
-    except BaseException as error:  # noqa: BLE001 - a probe's own mistake must not look like a wall
-        _say(tell, "broken", f"{type(error).__name__}: {error}")
-    finally:
-        os._exit(1)
-
-
-def _say(tell: int, verdict: Verdict, said: str) -> NoReturn:
-    os.write(tell, json.dumps({"verdict": verdict, "said": said[:_SAID]}).encode())
-    os._exit(0)
-
-
-def _wait(child: int, told: int) -> tuple[Verdict, str]:
-    """Return what a probe said; all that it started in its group ends with it."""
-    try:
-        ended = select.select([told], [], [], _PROBE_S)[0]
-        said = os.read(told, 1 << 16) if ended else b""
-    finally:
-        os.close(told)
-    status = _reap(child)
-    if said:
-        answer = json.loads(said)
-        return answer["verdict"], answer["said"]
-    if os.WIFSIGNALED(status):
-        return "refused", f"ended by {signal.Signals(os.WTERMSIG(status)).name}"
-    return "broken", "it ended without a word"
-
-
-def _reap(child: int) -> int:
-    """Wait for a probe's process to end by itself, or end it; its group goes with it."""
-    end = time.monotonic() + _END_S
-    while time.monotonic() < end and not os.waitid(os.P_PID, child, _LOOK):
-        time.sleep(0.001)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)
-    return os.waitpid(child, 0)[1]
-
-
 def _fingerprints(folder: Path) -> dict[str, Any]:
     """Return each file below a folder with its kind, mode, times, attributes and content."""
     found = {}
@@ -335,7 +211,7 @@ def _fingerprints(folder: Path) -> dict[str, Any]:
 
 def _shared(token: str) -> list[Path]:
     """Return what probes left where everybody may write."""
-    places = (Path("/tmp"), Path("/dev/shm"))  # noqa: S108 - where it must not be
+    places = (Path("/tmp"), Path("/dev/shm"))
     return [path for place in places for path in place.glob(f"{token}.*")]
 
 
