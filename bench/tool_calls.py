@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from covalt_git.models.calls import SandboxLevel
-    from covalt_git.runtime.workers import Room
+    from covalt_git.runtime.pool import SandboxProcess
 
 MANIFEST = """\
 id: bench
@@ -164,12 +164,12 @@ def round_trip(bench: Bench, rounds: int) -> Iterator[Pair]:
     job, answered = bench.job(), dict[str, float]()
 
     class Timed(AwaitedCall):
-        def __init__(self, room: Room, job: Job) -> None:
+        def __init__(self, sandbox_process: SandboxProcess, job: Job) -> None:
             answered["sent"] = time.perf_counter()
-            super().__init__(room, job)
+            super().__init__(sandbox_process, job)
 
-        def _receive(self, chunk: bytes) -> None:
-            super()._receive(chunk)
+        def _hear(self, chunk: bytes) -> None:
+            super()._hear(chunk)
             answered.setdefault("at", time.perf_counter())
 
     from covalt_git.runtime import python_tool  # noqa: PLC0415 - the name that it uses is replaced

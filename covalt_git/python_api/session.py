@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
-from covalt_git.runtime import workers
+from covalt_git.runtime import pool
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,4 +57,4 @@ def _end_processes() -> None:
     from covalt_git.connections.pool import CONNECTIONS  # noqa: PLC0415 - mcp takes 0.6 s
 
     CONNECTIONS.close()
-    workers.shared().close()
+    pool.shared().close()

@@ -27,16 +27,17 @@ from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import CallError
 from covalt_git.models.outcomes import MIB, Log, LogLevel, Outcome, Progress, limit_error
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
-from covalt_git.runtime import process_tree, wire
+from covalt_git.runtime import process_tree
 from covalt_git.runtime.disk_space import DiskSpace
 from covalt_git.runtime.folder_size import FolderSize
 from covalt_git.runtime.process_tree import ProcessorTime
+from covalt_git.runtime.processes import wire
 from covalt_git.runtime.tool_questions import ToolQuestions
 
 if TYPE_CHECKING:
     from covalt_git.models.elicitation import QuestionRecord
     from covalt_git.runtime.jobs import Job
-    from covalt_git.runtime.workers import Room
+    from covalt_git.runtime.pool import SandboxProcess
 
 KEPT_OUTPUT = 64 * 1024
 """How much of what a tool prints is kept in its record, in bytes."""
@@ -122,13 +123,13 @@ class Printed:
 class AwaitedCall:
     """One call: made where it is created, over when :meth:`outcome` returns.
 
-    ``room_is_good`` tells then whether the room can serve another one.
+    ``is_reusable`` tells then whether the room can serve another one.
     """
 
-    def __init__(self, room: Room, job: Job) -> None:
-        self._connection, self._output = room.next_call()
-        self.room_is_good = False
-        self._room = room
+    def __init__(self, sandbox: SandboxProcess, job: Job) -> None:
+        self._connection, self._output = sandbox.next_call()
+        self.is_reusable = False
+        self._sandbox = sandbox
         self._job = job
         self._most = (job.limits.output_mb or DEFAULT_OUTPUT_MB) * MIB
         self._unsent = memoryview(wire.packed(_request(job)))
@@ -140,11 +141,11 @@ class AwaitedCall:
         self._answer: _Answer | None = None
         self._status: int | None = None
         self._ended_after_s: float | None = None
-        self._room_is_gone = False
-        self._processor_time = job.limits.cpu_s and ProcessorTime(room.pid)
+        self._sandbox_is_gone = False
+        self._processor_time = job.limits.cpu_s and ProcessorTime(sandbox.pid)
         self._workspace = FolderSize(job.workspace, job.limits)
-        self._private = FolderSize(room.scratch, job.limits)
-        self._disks = DiskSpace(job.workspace, room.scratch)
+        self._private = FolderSize(sandbox.scratch, job.limits)
+        self._disks = DiskSpace(job.workspace, sandbox.scratch)
         self._questions = ToolQuestions(job)
         self._asked: tuple[QuestionRecord, ...] = ()
 
@@ -162,15 +163,15 @@ class AwaitedCall:
         more = selectors.EVENT_WRITE if self._send() else 0
         with selectors.PollSelector() as selector:  # epoll has one more to set up and to close
             selector.register(self._connection, selectors.EVENT_READ | more)
-            for end in (self._output, self._room.door, self._room.life):
+            for end in (self._output, self._sandbox.calls, self._sandbox.life):
                 selector.register(end, selectors.EVENT_READ)
             failure = self._wait(selector)
         self._asked = self._questions.close()
-        enforced = self._room.limit_hit(is_over=True)
+        enforced = self._sandbox.limit_hit(is_over=True)
         hit = _ENFORCED[enforced] if enforced else "limit_cpu" if self._has_used_its_time() else ""
-        if failure is not None or not self.room_is_good or self._status == -signal.SIGKILL:
-            self.room_is_good = False
-            self._room.end()
+        if failure is not None or not self.is_reusable or self._status == -signal.SIGKILL:
+            self.is_reusable = False
+            self._sandbox.end()
         for end in (self._output, self._connection.fileno()):  # nobody writes to them any more
             while self._take(end):
                 pass
@@ -192,7 +193,7 @@ class AwaitedCall:
         looked = time.monotonic()
         end = looked + (limits.timeout_s or DEFAULT_TIMEOUT_S)
         cancelled, patience = False, end
-        while self._status is None and not self._room_is_gone:
+        while self._status is None and not self._sandbox_is_gone:
             now = time.monotonic()
             if cancel is not None and cancel.is_set() and not cancelled:
                 cancelled, patience = True, self._ask_to_end(selector)
@@ -230,7 +231,7 @@ class AwaitedCall:
                     return CallError(code=full.code, message=full.message, hint=full.hint)
         if cancelled:
             return CallError(code="cancelled", message="a person stopped it")
-        if self._status is None and not self._room_is_gone:
+        if self._status is None and not self._sandbox_is_gone:
             return limit_error("limit_time", limits)
         return None
 
@@ -256,15 +257,15 @@ class AwaitedCall:
     def _too_much(self) -> str:
         """Return the limit that the whole tree breaks, where each of its processes keeps to its own."""
         most = self._job.limits.memory_mb
-        found, place = process_tree.taken(self._room.pid), self._room.place
-        if found.tasks > place.limits.processes + _WALLS_OWN.get(place.level, 0):
+        found, spec = process_tree.taken(self._sandbox.pid), self._sandbox.spec
+        if found.tasks > spec.limits.processes + _WALLS_OWN.get(spec.level, 0):
             return "limit_processes"
         if self._has_used_its_time():
             return "limit_cpu"
-        if enforced := self._room.limit_hit(is_over=False):
+        if enforced := self._sandbox.limit_hit(is_over=False):
             return _ENFORCED[enforced]
         if most and found.memory > most * MIB:
-            found = process_tree.taken(self._room.pid, exactly=True)
+            found = process_tree.taken(self._sandbox.pid, exactly=True)
             if found.memory > most * MIB:
                 return "limit_memory"
         return self._workspace.exceeded_soon() or _in_private(self._private.exceeded_soon())
@@ -293,7 +294,7 @@ class AwaitedCall:
 
     def _take(self, end: int) -> bool:
         """Take what an end has to say; False where there is nothing, now or any more."""
-        room = self._room
+        sandbox = self._sandbox
         try:
             if end == self._output:
                 chunk = os.read(end, _READ)
@@ -302,15 +303,15 @@ class AwaitedCall:
                 chunk = self._connection.recv(_READ)
                 self._received += len(chunk)
                 self._hear(chunk)
-            elif end == room.door.fileno():
-                chunk = room.door.recv(wire.ENDED.size)
+            elif end == sandbox.calls.fileno():
+                chunk = sandbox.calls.recv(wire.ENDED.size)
                 if chunk:
-                    self._status, self.room_is_good = wire.ENDED.unpack(chunk)
+                    self._status, self.is_reusable = wire.ENDED.unpack(chunk)
             else:
-                chunk = room.life.recv(wire.STATUS.size)
+                chunk = sandbox.life.recv(wire.STATUS.size)
                 if chunk:
                     self._status, self._ended_after_s = wire.STATUS.unpack(chunk)
-                self._room_is_gone = not chunk
+                self._sandbox_is_gone = not chunk
         except ConnectionResetError:
             # How a connection ends whose other side has left something unread: the request.
             self._is_unread = True

@@ -15,8 +15,8 @@ from covalt_git.models.outcomes import Outcome
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.runtime import sandbox
 from covalt_git.runtime.jobs import Job
+from covalt_git.runtime.pool import SandboxPool
 from covalt_git.runtime.python_tool import run
-from covalt_git.runtime.workers import Workers
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Workshop:
     toolset: Path
     workspace: Path
     scratch: Path
-    workers: Workers
+    pool: SandboxPool
 
     def write(self, path: str, source: str) -> None:
         file = self.toolset / path
@@ -59,27 +59,27 @@ class Workshop:
     def run(self, source: str, **changes: Any) -> Outcome:
         """Run the function ``run`` of ``source``, which becomes ``tools/it.py``."""
         self.write("tools/it.py", source)
-        return run(self.job(**changes), workers=self.workers)
+        return run(self.job(**changes), pool=self.pool)
 
 
 @pytest.fixture(scope="session")
-def workers() -> Iterator[Workers]:
+def pool() -> Iterator[SandboxPool]:
     """The processes that the tests of a session share, as the calls of a server do."""
-    made = Workers()
+    made = SandboxPool()
     yield made
     made.close()
 
 
 @pytest.fixture
 def workshop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: Workers
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: SandboxPool
 ) -> Iterator[Workshop]:
-    made = Workshop(tmp_path / "toolset", tmp_path / "workspace", tmp_path / "scratch", workers)
+    made = Workshop(tmp_path / "toolset", tmp_path / "workspace", tmp_path / "scratch", pool)
     made.workspace.mkdir()
     made.scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(made.scratch))
 
     yield made
 
-    workers.end_idle()
+    pool.end_idle()
     assert list(made.scratch.iterdir()) == []

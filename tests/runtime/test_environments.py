@@ -113,7 +113,7 @@ def test_a_tool_uses_a_compiled_package_and_sees_nothing_of_ours(
         """,
     )
     job = workshop.job(python=installed, level=level, args={"rows": [{"name": "a"}]}, warm=True)
-    first, second = (run(job, workers=workshop.workers) for _ in range(2))
+    first, second = (run(job, pool=workshop.pool) for _ in range(2))
 
     assert first.error is None
     assert first.result == second.result == {"prefix": str(installed.parents[1]), "ours": []}
@@ -139,7 +139,7 @@ def test_a_tool_cannot_write_to_its_environment(
         """,
     )
 
-    outcome = run(workshop.job(python=installed, level=level), workers=workshop.workers)
+    outcome = run(workshop.job(python=installed, level=level), pool=workshop.pool)
 
     assert outcome.result in {"PermissionError", "OSError"}
     assert list(installed.parents[1].rglob("planted.py")) == []

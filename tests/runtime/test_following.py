@@ -181,7 +181,7 @@ def test_cancelled_tool_that_does_not_look_is_ended_with_all_it_started(
     assert outcome.error is not None
     assert outcome.error.code == "cancelled"
     assert (workshop.workspace / "half.txt").read_text() == "half"
-    assert workshop.workers.idle() == []
+    assert workshop.pool.idle() == []
     assert (
         list(workshop.scratch.iterdir()) == []
     )  # the room's, which is removed after its last process

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.runtime import private_folder
+from covalt_git.runtime.processes import private_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAKER = """
 import sys, time
 from pathlib import Path
-from covalt_git.runtime import private_folder
+from covalt_git.runtime.processes import private_folder
 path, held = private_folder.make(Path(sys.argv[1]))
 print(path, flush=True)
 time.sleep(60)

@@ -152,7 +152,7 @@ def test_package_of_the_toolset_wins_over_an_installed_one_of_its_name(
     for path, source in files.items():
         workshop.write(path, "def run(): return 'mine'" if source is None else source)
 
-    assert run(workshop.job(entrypoint), workers=workshop.workers).result == "mine"
+    assert run(workshop.job(entrypoint), pool=workshop.pool).result == "mine"
 
 
 def test_files_beside_the_tools_shadow_nothing_that_python_brings(workshop: Workshop) -> None:

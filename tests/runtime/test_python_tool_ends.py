@@ -137,7 +137,7 @@ def test_run_that_cannot_start_leaves_no_descriptor(workshop: Workshop) -> None:
     before = descriptors()
 
     with pytest.raises(FileNotFoundError):
-        run(workshop.job(), workers=workshop.workers)
+        run(workshop.job(), pool=workshop.pool)
 
     assert descriptors() == before
 

@@ -271,7 +271,7 @@ def test_process_that_was_refused_is_an_error_of_the_call_that_asked_for_it(
         for many in (10, 30, 10)
     ]
 
-    few, many, few_again = (run(job, workers=workshop.workers) for job in jobs)
+    few, many, few_again = (run(job, pool=workshop.pool) for job in jobs)
 
     assert (few.result, few_again.result) == (10, 10)
     assert many.error is not None
@@ -342,7 +342,7 @@ def test_tool_that_dies_before_it_reads_its_arguments_is_an_error(workshop: Work
     job = workshop.job(args={"text": "x" * 40_000_000}, limits={"memory_mb": 16})
     workshop.write("tools/it.py", "def run(text: str) -> int:\n    return len(text)\n")
 
-    outcome = run(job, workers=workshop.workers)
+    outcome = run(job, pool=workshop.pool)
 
     assert outcome.status == "error"
 

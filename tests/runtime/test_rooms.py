@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.runtime import sandbox
+from covalt_git.runtime.pool import SandboxPool
 from covalt_git.runtime.python_tool import run
-from covalt_git.runtime.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,8 +50,8 @@ def until(holds: Callable[[], bool]) -> bool:
 
 
 @pytest.fixture
-def own_workers() -> Iterator[Workers]:
-    made = Workers()
+def own_pool() -> Iterator[SandboxPool]:
+    made = SandboxPool()
     yield made
     made.close()
 
@@ -59,7 +59,7 @@ def own_workers() -> Iterator[Workers]:
 def results(workshop: Workshop, source: str, count: int = 2, **changes: Any) -> list[Any]:
     workshop.write("tools/it.py", source)
     job = workshop.job(**{"warm": True} | changes)
-    found = [run(job, workers=workshop.workers) for _ in range(count)]
+    found = [run(job, pool=workshop.pool) for _ in range(count)]
     assert [one.error for one in found] == [None] * count
     return [one.result for one in found]
 
@@ -187,7 +187,7 @@ def test_two_workspaces_share_no_import(workshop: Workshop, tmp_path: Path) -> N
     (tmp_path / "other").mkdir()
     job = replace(workshop.job(warm=True), workspace=tmp_path / "other")
 
-    assert run(job, workers=workshop.workers).result["imported"] != first["imported"]
+    assert run(job, pool=workshop.pool).result["imported"] != first["imported"]
 
 
 def test_workspace_that_another_folder_took_the_place_of_is_the_one_that_is_seen(
@@ -204,19 +204,19 @@ def test_workspace_that_another_folder_took_the_place_of_is_the_one_that_is_seen
 
 def test_a_changed_toolset_ends_the_rooms_of_the_old_one(workshop: Workshop) -> None:
     results(workshop, COUNTING, 1)
-    (old,) = workshop.workers.idle()
+    (old,) = workshop.pool.idle()
     workshop.write("assets/new.txt", "new")
     results(workshop, COUNTING, 1)
 
-    assert old not in workshop.workers.idle()
-    assert len(workshop.workers.idle()) == 1
+    assert old not in workshop.pool.idle()
+    assert len(workshop.pool.idle()) == 1
 
 
 def test_a_module_reads_nothing_of_the_workspace_by_chance(workshop: Workshop) -> None:
     (workshop.workspace / "settings.txt").write_text("old")
     workshop.write("tools/it.py", "TEXT = open('settings.txt').read()\ndef run(): return TEXT\n")
 
-    outcome = run(workshop.job(), workers=workshop.workers)
+    outcome = run(workshop.job(), pool=workshop.pool)
 
     assert outcome.error is not None
     assert outcome.error.code == "cannot_load"
@@ -253,7 +253,7 @@ def run() -> list:
     assert first[0] != second[0]
     assert first[1:] == second[1:]
     assert first[2]
-    assert workshop.workers.idle() == []
+    assert workshop.pool.idle() == []
 
 
 @needs_proc
@@ -262,15 +262,15 @@ def test_idle_room_ends_and_the_next_call_makes_another(
     workshop: Workshop, level: SandboxLevel
 ) -> None:
     workshop.write("tools/it.py", COUNTING)
-    workers = Workers(idle_s=0.05)
+    pool = SandboxPool(idle_s=0.05)
     job = workshop.job(warm=True, level=level)
     try:
-        first = run(job, workers=workers)
-        (room,) = workers.idle()
+        first = run(job, pool=pool)
+        (room,) = pool.idle()
         assert until(lambda: not room.is_usable())
-        second = run(job, workers=workers)
+        second = run(job, pool=pool)
     finally:
-        workers.close()
+        pool.close()
 
     assert not Path(f"/proc/{room.pid}").exists()
     assert first.result["imported"] != second.result["imported"]
@@ -278,27 +278,27 @@ def test_idle_room_ends_and_the_next_call_makes_another(
 
 def test_a_call_that_meets_an_ending_room_is_made_all_the_same(workshop: Workshop) -> None:
     workshop.write("tools/it.py", COUNTING)
-    workers = Workers(idle_s=0.002)
+    pool = SandboxPool(idle_s=0.002)
     job = workshop.job(warm=True)
     try:
-        found = [run(job, workers=workers).status for _ in range(40)]
+        found = [run(job, pool=pool).status for _ in range(40)]
     finally:
-        workers.close()
+        pool.close()
 
     assert found == ["success"] * 40
 
 
 def test_only_so_many_rooms_wait(workshop: Workshop, tmp_path: Path) -> None:
     workshop.write("tools/it.py", COUNTING)
-    workers = Workers(most_idle=2)
+    pool = SandboxPool(most_idle=2)
     try:
         for number in range(4):
             (tmp_path / str(number)).mkdir()
             job = replace(workshop.job(warm=True), workspace=tmp_path / str(number))
-            assert run(job, workers=workers).status == "success"
-        waiting = [room.place.workspace.name for room in workers.idle()]
+            assert run(job, pool=pool).status == "success"
+        waiting = [room.spec.workspace.name for room in pool.idle()]
     finally:
-        workers.close()
+        pool.close()
 
     assert waiting == ["2", "3"]
 
@@ -326,7 +326,7 @@ def test_many_threads_call_at_once_and_each_gets_its_own_answer(
 
     def call(number: int) -> tuple[Any, str]:
         job = workshop.job(warm=True, args={"number": number})
-        outcome = run(replace(job, workspace=folders[number % 4]), workers=workshop.workers)
+        outcome = run(replace(job, workspace=folders[number % 4]), pool=workshop.pool)
         return outcome.result, outcome.output
 
     with ThreadPoolExecutor(8) as threads:
@@ -340,7 +340,7 @@ def test_many_threads_call_at_once_and_each_gets_its_own_answer(
 @needs_proc
 def test_rooms_that_are_killed_while_they_wait_are_replaced(workshop: Workshop) -> None:
     results(workshop, COUNTING, 1)
-    (room,) = workshop.workers.idle()
+    (room,) = workshop.pool.idle()
     os.kill(room.pid, signal.SIGKILL)
 
     assert until(lambda: not room.is_usable())
@@ -349,7 +349,7 @@ def test_rooms_that_are_killed_while_they_wait_are_replaced(workshop: Workshop) 
 
 @needs_proc
 def test_keeper_that_is_killed_is_replaced_and_its_running_call_fails(
-    workshop: Workshop, own_workers: Workers
+    workshop: Workshop, own_pool: SandboxPool
 ) -> None:
     workshop.write(
         "tools/it.py",
@@ -364,14 +364,14 @@ def test_keeper_that_is_killed_is_replaced_and_its_running_call_fails(
     )
     found: list[Any] = []
     slow = workshop.job(args={"seconds": 600.0})
-    thread = threading.Thread(target=lambda: found.append(run(slow, workers=own_workers)))
+    thread = threading.Thread(target=lambda: found.append(run(slow, pool=own_pool)))
     thread.start()
     assert until((workshop.workspace / "begun").exists)
 
-    own_workers.start().kill()
+    own_pool.start().kill()
     thread.join()
-    after = run(workshop.job(args={"seconds": 0.0}), workers=own_workers)
-    own_workers.close()
+    after = run(workshop.job(args={"seconds": 0.0}), pool=own_pool)
+    own_pool.close()
 
     assert [one.error.code for one in found] == ["tool_died"]
     assert after.status == "success"
@@ -384,7 +384,7 @@ def test_fork_of_this_process_ends_no_room_of_it(workshop: Workshop) -> None:
 
     pid = os.fork()
     if pid == 0:
-        workshop.workers.close()
+        workshop.pool.close()
         os._exit(0)
     os.waitpid(pid, 0)
 

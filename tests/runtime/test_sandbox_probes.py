@@ -28,7 +28,7 @@ NAMES = [probe.name for probe in PROBES]
 def findings(
     tmp_path_factory: pytest.TempPathFactory, worker_id: str, where: str
 ) -> dict[str, Finding]:
-    """Return what came of all probes somewhere; they are run once, for all of pytest's workers."""
+    """Return what came of all probes somewhere; they are run once, for all of pytest's pool."""
     base = tmp_path_factory.getbasetemp()
     base = base if worker_id == "master" else base.parent
     kept = base / f"probes-{where.replace(' ', '-')}.json"

@@ -28,8 +28,8 @@ from covalt_git.manifests.toolset_files import read_bundle_files
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.runtime import sandbox
 from covalt_git.runtime.jobs import Job
+from covalt_git.runtime.pool import shared
 from covalt_git.runtime.python_tool import run
-from covalt_git.runtime.workers import shared
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError, ToolsetCopy
 from tests.calls.conftest import make_world

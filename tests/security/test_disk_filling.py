@@ -15,7 +15,7 @@ from covalt_git.runtime.disk_space import DiskFullError
 from covalt_git.workspaces import scan
 from covalt_git.workspaces.folders import read_entry
 from tests.calls.conftest import World, make_world, world
-from tests.runtime.conftest import Workshop, workers, workshop
+from tests.runtime.conftest import Workshop, pool, workshop
 from tests.settling import settle
 from tests.workspaces.conftest import chat, chats
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.workspaces.chat import ChatStore
 
-__all__ = ["chat", "chats", "workers", "workshop", "world"]
+__all__ = ["chat", "chats", "pool", "workshop", "world"]
 
 MANIFEST = """\
 id: demo

@@ -18,7 +18,7 @@ from covalt_git.runtime.sandbox.syscall_numbers import NUMBERS
 from tests.calls.conftest import World, world
 from tests.calls.test_mcp_calls import manifest
 from tests.runtime.behind_walls import HOLDING, LEVELS, Yard, yard
-from tests.runtime.conftest import Workshop, workers, workshop
+from tests.runtime.conftest import Workshop, pool, workshop
 from tests.taking_servers import take
 from tests.workspaces.conftest import chat, chats
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.workspaces.chat import ChatStore
 
-__all__ = ["chat", "chats", "workers", "workshop", "world", "yard"]
+__all__ = ["chat", "chats", "pool", "workshop", "world", "yard"]
 
 BITS = (stat.S_ISUID, stat.S_ISGID)
 
@@ -244,7 +244,7 @@ def test_only_the_owner_enters_the_private_folder_of_a_tool(
     """A tool opens its `/tmp`, which stays for the next call, to all users of the machine."""
     workshop.write("tools/it.py", "import os\ndef run():\n    os.chmod(os.environ['TMPDIR'], 0o777)\n")  # fmt: skip
 
-    outcome = run(workshop.job(warm=True, level=level), workers=workshop.workers)
+    outcome = run(workshop.job(warm=True, level=level), pool=workshop.pool)
 
     assert outcome.status == "success", outcome.error
     (outer,) = workshop.scratch.iterdir()

@@ -18,7 +18,7 @@ from covalt_git.calls.engine import Request
 from covalt_git.models.calls import SandboxLevel
 from covalt_git.names import new_id
 from covalt_git.project import Project
-from covalt_git.runtime.workers import shared
+from covalt_git.runtime.pool import shared
 from tests.api_client import BEARER, HOME, Api, make_project
 from tests.server.hostile import ENDS, LEVELS, check_store, is_held, put_hostile
 from tests.waiting import wait_for

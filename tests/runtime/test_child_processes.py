@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.runtime import offspring
+from covalt_git.runtime.processes import child_processes
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 
-SOURCES = Path(offspring.__file__).parents[2]
+SOURCES = Path(child_processes.__file__).parents[3]
 
 FAMILIES = """
 import json, os, sys, time
 sys.path.insert(0, sys.argv[1])
-from covalt_git.runtime import offspring
+from covalt_git.runtime.processes import child_processes
 
-offspring.adopt_orphans()
+child_processes.adopt_orphans()
 ready, told = os.pipe()
 
 def family(generations):
@@ -47,15 +47,15 @@ family(2)
 for _ in range(2 + 3 + 27):  # the kept one and its child, grandparents, and children
     assert os.read(ready, 1)
 before = os.sched_getscheduler(0)
-offspring.end_all_but({kept}, within_s=10)
-left = [*offspring.children(os.getpid())]
+child_processes.end_all_but({kept}, within_s=10)
+left = [*child_processes.children(os.getpid())]
 print(json.dumps({
     "left": left == [kept],
-    "its_child": len([*offspring.children(kept)]),
+    "its_child": len([*child_processes.children(kept)]),
     "as_before": os.sched_getscheduler(0) == before,
 }))
-offspring.end_all_but((), within_s=10)
-print(json.dumps([*offspring.children(os.getpid())]))
+child_processes.end_all_but((), within_s=10)
+print(json.dumps([*child_processes.children(os.getpid())]))
 """
 
 

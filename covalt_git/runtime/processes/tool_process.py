@@ -1,16 +1,14 @@
-"""One call of a Python tool, in the worker that ends with it.
+"""Tool process: makes one call of a Python tool and ends with it.
 
-The request comes over a connection of the call's own, and so does what is told while the tool runs
-and the answer; what the tool prints goes to the standard streams, never between them.
+The request, events and the answer use a connection of the call; printed text goes to the standard streams.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import gc
+import mmap
 import os
-import select
 import signal
 import socket
 import sys
@@ -18,25 +16,21 @@ import threading
 import time
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import covalt_toolset
-from covalt_git.runtime import sandbox, wire
+from covalt_git.runtime import sandbox
+from covalt_git.runtime.processes import wire
 from covalt_toolset.files import saved
 from covalt_toolset.invoke import result_problems
 
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Callable, Iterator, Mapping
 
     from covalt_toolset.elicitation import Kind
 
 _PROGRESS_S = 0.05
 """Progress that comes faster is left out, but never its end."""
-
-
-CALLED, FILE_TOO_LARGE = range(2)
-"""What a worker's marks say, for its room and itself: that a call has come, that a write was refused."""
 
 _MOST_CAUSES = 10
 _REFUSALS: dict[str, type[Exception]] = {
@@ -130,103 +124,32 @@ class _Listener:
             wire.send(self._connection, event)
 
 
-def serve(
-    door: socket.socket,
-    tool: Tool,
-    *,
-    workspace: str,
-    idle_s: float,
-    marks: mmap.mmap,
-) -> NoReturn:
-    """Wait for a call, make it, and end this process; also where no call comes."""
-    with contextlib.suppress(BaseException):  # the module may have changed what it imported
-        rehearse(workspace)
-    # In shared memory, for the forks of the tool.  Of the processes that it starts nothing is told.
-    signal.signal(signal.SIGXFSZ, lambda *_: marks.__setitem__(FILE_TOO_LARGE, 1))
-    marks[CALLED] = marks[FILE_TOO_LARGE] = 0  # so that this page, too, is there before the call
-    connection = _let_in(door) if _has_come(door, idle_s) else None
-    if connection is None or not _has_come(connection, idle_s):
-        os._exit(wire.NOT_CALLED)
-    marks[CALLED] = 1
-    # A tool's threads and exit handlers do not get to hold the call up once it is answered.
-    os._exit(_make_call(connection, tool, marks))
-
-
-def _let_in(door: socket.socket) -> socket.socket | None:
-    """Take what the next call has at the door: print to its output, and return its connection."""
-    asked = wire.receive_with_descriptors(door)
-    if asked is None:
-        return None
-    end, output = asked[1]
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.close(output)
-    door.close()
-    return socket.socket(fileno=end)
-
-
-def _has_come(end: socket.socket, within_s: float) -> bool:
-    """Wait until something comes, or the other side is gone; False where neither does."""
-    return bool(select.select([end], [], [], within_s)[0])
-
-
-def _make_call(connection: socket.socket, tool: Tool, marks: mmap.mmap | bytes) -> int:
-    """Make the call that is asked for, and return what this process is to end with."""
+def make_call(connection: socket.socket, output: int | None, tool: Tool) -> int:
+    """Make the call whose request comes over ``connection``; return the exit code of this process."""
+    if output is not None:
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
     listener = _Listener(connection)
+    # Shared with forks of the tool, whose failed writes count too.
+    file_too_large = mmap.mmap(-1, 1)
+    signal.signal(signal.SIGXFSZ, lambda *_: file_too_large.__setitem__(0, 1))
     own = os.getpid()
     with contextlib.suppress(EOFError, OSError):
         if request := wire.receive(connection):
             try:
                 answer = _answer(tool, request, listener)
-            except MemoryError as error:  # nothing was left to say even that
+            except MemoryError as error:  # too little memory even for an error
                 answer = failure("limit_memory", error, tool.folder)
-            if marks[FILE_TOO_LARGE] and request["limits"]["file_mb"]:
+            if file_too_large[0] and request["limits"]["file_mb"]:
                 answer = {**answer, "status": "error", "code": "limit_written"}
-            if os.getpid() == own:  # else it is a fork that the tool let run on
-                with contextlib.suppress(Exception):  # whatever it put in the place of its streams
+            if os.getpid() == own:  # not in a fork that the tool let return
+                with contextlib.suppress(Exception):  # the tool may have replaced its streams
                     sys.stdout.flush()
                     sys.stderr.flush()
                 wire.send(connection, {"event": "answer", **answer})
             return 0
     return 1
-
-
-def rehearse(workspace: str = "/") -> None:
-    """Make a call of nothing, in the very steps of one that comes.
-
-    The first time, pydantic loads half of what it takes.  In a fork, the first call would copy every
-    page of memory that calling writes to: done beforehand, nobody waits for it.
-    """
-    ids = ("toolset_id", "chat_id", "call_id", "message_id")
-    request: dict[str, Any] = {one: f"the {one} of a rehearsal" for one in ids}
-    request |= {"function": "_nothing", "args": {"path": "a"}, "workspace": workspace}
-    request |= {"limits": {"memory_mb": None, "file_mb": None}, "secrets": {}, "kinds": []}
-    request |= {"confirmed": True, "check_result": True}
-    outside, door = socket.socketpair()
-    here, there = socket.socketpair()
-    with outside, door, here:
-        with there:
-            wire.send(outside, None, (there.fileno(), 1))
-        wire.send(here, request)
-        connection = _let_in(door)
-        assert connection is not None
-        assert _has_come(connection, 0)
-        with connection:
-            _make_call(connection, Tool(Path("/"), __name__), bytes(2))
-    os.chdir("/")
-    gc.collect(0)  # whose time has come, rather than in the midst of a call
-
-
-def _nothing(workspace: Path, path: str, number: int = 1) -> dict[str, int]:
-    """Do nothing.
-
-    Args:
-        workspace: the workspace
-        path: a path
-        number: a number
-    """
-    del workspace
-    return {path: number}
 
 
 def _answer(tool: Tool, request: dict[str, Any], listener: _Listener) -> dict[str, Any]:

@@ -1,0 +1,357 @@
+"""Our side of the processes that tools run in: fork servers and idle warm sandboxes.
+
+A fork server runs for each interpreter (:mod:`covalt_git.runtime.processes.fork_server`).  An idle warm sandbox
+serves the next call with an equal :class:`SandboxSpec`.  The spec has the digest of the toolset, so that changed
+files are imported anew, and the workspace, so that nothing passes between two chats.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+import functools
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import covalt_git
+import covalt_toolset
+from covalt_git.errors import CovaltError
+from covalt_git.runtime.egress import Egress
+from covalt_git.runtime.processes import wire
+from covalt_git.runtime.sandbox import Counts, RunLimits
+
+if TYPE_CHECKING:
+    from covalt_git.models.calls import SandboxLevel
+    from covalt_git.toolsets.toolset_copies import HeldCopy, ToolsetCopy
+
+IDLE_S = 60.0
+"""How long a warm sandbox waits for its next call."""
+
+MOST_IDLE = 16
+"""The most idle sandboxes; the one that has waited longest is ended first."""
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_PROGRAM = Path(__file__).with_name("processes") / "program.py"
+_PACKAGES = (Path(covalt_toolset.__file__).parent, Path(covalt_git.__file__).parent)
+_END_S = 10.0
+
+
+class NoWorkerError(CovaltError):
+    """The fork server could not be started, or has ended."""
+
+    code = "no_worker"
+    http_status = 500
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSpec:
+    """Everything that a warm sandbox depends on; ``warm`` means that it may serve further calls."""
+
+    toolset: ToolsetCopy
+    module: str
+    workspace: Path
+    level: SandboxLevel
+    python: Path = Path(sys.executable)
+    readable: tuple[Path, ...] = ()
+    hosts: tuple[str, ...] = ()
+    limits: RunLimits = field(default_factory=RunLimits)
+    writable_workspace: bool = True
+    warm: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class SandboxProcess:
+    """A warm sandbox, used by one caller at a time.
+
+    Attributes:
+        life: connection to the fork server, which reports the sandbox's end over it.
+        calls: connection that calls are sent to, and that reports the end of each.
+        scratch: its private folder, the only one that its tool can write to beside the workspace.
+        output: the pipe that the import prints to, until the first call reads it.
+        workspace_id: device and inode of the workspace when the sandbox was entered.
+        toolset: the copy that its module is imported from.
+        egress: the proxy to the granted hosts, if there are any.
+        counts: counters of the control groups that it is in, once they were needed.
+    """
+
+    spec: SandboxSpec
+    life: socket.socket
+    calls: socket.socket
+    output: int | None
+    workspace_id: tuple[int, int]
+    toolset: HeldCopy
+    egress: Egress | None = None
+    pid: int = 0
+    scratch: Path = Path()
+    counts: Counts | None = None
+
+    def limit_hit(self, *, is_over: bool) -> str:
+        """Return a limit that a control group enforced since the last check: ``memory``, ``pids``.
+
+        Until a call is over, the sandbox may not be entered yet.
+        """
+        if self.counts is None:
+            if self.spec.level != "landlock" and not self.spec.limits.grouped:
+                return ""
+            counts = Counts(self.pid)
+            if not (counts.are_there or is_over):
+                return ""
+            self.counts = counts
+        return self.counts.risen()
+
+    def next_call(self) -> tuple[socket.socket, int]:
+        """Send a call's connection and output; return our ends of both, which the caller closes."""
+        ours, theirs = socket.socketpair()
+        written = None
+        if self.output is not None:  # the first call prints to the pipe of the import
+            printed, self.output = self.output, None
+        else:
+            printed, written = os.pipe()
+        ends = [theirs.fileno(), *([] if written is None else [written])]
+        with (
+            theirs,
+            contextlib.suppress(OSError),
+        ):  # a sandbox that has ended reports it over `life`
+            wire.send(self.calls, None, ends)
+        if written is not None:
+            os.close(written)
+        ours.setblocking(False)
+        os.set_blocking(printed, False)
+        return ours, printed
+
+    def is_usable(self) -> bool:
+        """Return whether it still waits for a call, in the current folder of the workspace."""
+        ready, _, _ = select.select([self.life, self.calls], [], [], 0)
+        return not ready and _identity(self.spec.workspace) == self.workspace_id
+
+    def end(self) -> None:
+        """End the sandbox; none of its processes is left when this returns."""
+        with self.life:
+            self.calls.close()
+            if self.output is not None:
+                os.close(self.output)
+                self.output = None
+            with contextlib.suppress(OSError):
+                self.life.shutdown(socket.SHUT_WR)
+                self.life.settimeout(_END_S)
+                while self.life.recv(wire.STATUS.size):
+                    pass
+        self.toolset.close()
+        if self.egress is not None:
+            self.egress.close()
+        if self.counts is not None:
+            self.counts.close()
+
+
+class ForkServerProcess:
+    """The fork server of one interpreter."""
+
+    def __init__(self, python: Path) -> None:
+        self._requesting = threading.Lock()
+        self._was_used = False
+        self._control, theirs = socket.socketpair()
+        # Isolated from the user's variables and folders; unbuffered, so that both streams of a tool are in
+        # order and complete.
+        argv = [str(python), "-I", "-B", "-u", "-X", "utf8", str(_PROGRAM), str(theirs.fileno())]
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [*argv, *map(str, _PACKAGES)],
+                    cwd="/",
+                    env={"PATH": PATH, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            except OSError as error:
+                self._control.close()
+                raise NoWorkerError(
+                    f"the interpreter {str(python)!r} cannot be started: {error}"
+                ) from None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    def open(self, spec: SandboxSpec, function: str, *, idle_s: float = IDLE_S) -> SandboxProcess:
+        """Fork a sandbox, which ends by itself after ``idle_s`` without a call.
+
+        Raises:
+            NoWorkerError: if the fork server has ended.
+            FileNotFoundError: if the workspace does not exist.
+            ToolsetChangedError: if the toolset no longer has the files of the spec's digest.
+        """
+        workspace_id = _identity(spec.workspace)
+        if workspace_id is None:
+            raise FileNotFoundError(spec.workspace)
+        toolset = spec.toolset.hold()
+        self._was_used = True
+        request = {
+            "toolset_dir": str(toolset.folder),
+            "module": spec.module,
+            "function": function,
+            "workspace": str(spec.workspace),
+            "level": spec.level,
+            "readable": [str(path) for path in spec.readable],
+            "hosts": list(spec.hosts),
+            "limits": dataclasses.asdict(spec.limits),
+            "writable_workspace": spec.writable_workspace,
+            "warm": spec.warm,
+            "scratch_in": tempfile.gettempdir(),
+            "idle_s": idle_s,
+        }
+        life, their_life = socket.socketpair()
+        calls, their_calls = socket.socketpair()
+        printed, output = os.pipe()
+        egress = Egress(spec.hosts) if spec.hosts and spec.level == "full" else None
+        sandbox = SandboxProcess(spec, life, calls, printed, workspace_id, toolset, egress)
+        with their_life, their_calls:
+            ends = [their_life.fileno(), their_calls.fileno(), output]
+            ends += [egress.descriptor] if egress else []
+            with self._requesting, contextlib.suppress(OSError):  # then no answer arrives below
+                wire.send(self._control, request, ends)
+        os.close(output)
+        if egress is not None:
+            egress.hand_over()
+        try:
+            opened = wire.receive(life)
+        except (EOFError, OSError):
+            opened = None
+        if opened is None:
+            sandbox.end()
+            self.close()
+            raise NoWorkerError("the process that tools are forked from has ended")
+        sandbox.pid, sandbox.scratch = opened["pid"], Path(opened["scratch"])
+        return sandbox
+
+    def kill(self) -> None:
+        """Kill the fork server; its sandboxes end with it."""
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """End every sandbox and the fork server."""
+        self._control.close()
+        if not self._was_used:  # it may still import, and has nothing to end
+            self._process.kill()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+class SandboxPool:
+    """The fork servers and idle sandboxes of a process; thread-safe."""
+
+    def __init__(self, *, idle_s: float = IDLE_S, most_idle: int = MOST_IDLE) -> None:
+        self._idle_s = idle_s
+        self._most_idle = most_idle
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+        self._servers: dict[Path, ForkServerProcess] = {}
+        self._idle: list[SandboxProcess] = []
+
+    def start(self, python: Path = Path(sys.executable)) -> ForkServerProcess:
+        """Return the fork server of an interpreter; start it if it does not run."""
+        with self._lock:
+            server = self._servers.get(python)
+            if server is None or not server.is_alive:
+                if server is not None:
+                    server.close()
+                server = self._servers[python] = ForkServerProcess(python)
+            return server
+
+    def take(self, spec: SandboxSpec) -> SandboxProcess | None:
+        """Return an idle sandbox with this spec, or None."""
+        with self._lock:
+            over = [one for one in self._idle if _is_over(one, spec)]
+            self._idle = [one for one in self._idle if one not in over]
+            fitting = [one for one in self._idle if one.spec == spec]
+            if fitting:
+                self._idle.remove(fitting[-1])
+        for sandbox in over:
+            sandbox.end()
+        return fitting[-1] if fitting else None
+
+    def open(self, spec: SandboxSpec, function: str) -> SandboxProcess:
+        """Return a new sandbox.
+
+        Raises:
+            NoWorkerError: if no process can be started.
+            FileNotFoundError: if the workspace does not exist.
+            ToolsetChangedError: as :meth:`ForkServerProcess.open`.
+        """
+        try:
+            return self.start(spec.python).open(spec, function, idle_s=self._idle_s)
+        except NoWorkerError:  # it was killed; start another
+            return self.start(spec.python).open(spec, function, idle_s=self._idle_s)
+
+    def give_back(self, sandbox: SandboxProcess) -> None:
+        """Keep a sandbox for the next call with its spec."""
+        with self._lock:
+            self._idle.append(sandbox)
+            over = self._idle[: -self._most_idle]
+            self._idle = self._idle[-self._most_idle :]
+        for old in over:
+            old.end()
+
+    def idle(self) -> list[SandboxProcess]:
+        """Return the idle sandboxes, the one that has waited longest first."""
+        with self._lock:
+            return list(self._idle)
+
+    def end_idle(self) -> None:
+        """End the idle sandboxes."""
+        with self._lock:
+            sandboxes, self._idle = self._idle, []
+        for sandbox in sandboxes:
+            sandbox.end()
+
+    def close(self) -> None:
+        """End every process of the pool; a fork of the pool's process ends none."""
+        if os.getpid() != self._owner:
+            return
+        self.end_idle()
+        with self._lock:
+            servers, self._servers = self._servers, {}
+        for server in servers.values():
+            server.close()
+
+
+@functools.cache
+def shared() -> SandboxPool:
+    """Return the pool of this process, which is closed at its exit."""
+    pool = SandboxPool()
+    atexit.register(pool.close)
+    return pool
+
+
+# A fork has copies of the connections, and would read the answers of calls that are not its own.
+os.register_at_fork(after_in_child=shared.cache_clear)
+
+
+def _is_over(sandbox: SandboxProcess, spec: SandboxSpec) -> bool:
+    """Return whether a sandbox has ended, or its toolset has changed."""
+    same = sandbox.spec.toolset.source == spec.toolset.source
+    return (same and sandbox.spec.toolset != spec.toolset) or not sandbox.is_usable()
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,4 @@
+"""The processes that tools run in: fork server, warm sandboxes and tool processes.
+
+The interpreters of tools load this package, so it imports the standard library, pydantic and the SDK only.
+"""

@@ -1,0 +1,144 @@
+"""Fork server: the process that warm sandboxes are forked from, so that no call waits for an import.
+
+There are three kinds of processes, each a fork of the one before:
+
+- The *fork server* has imported what every tool needs: the standard library, pydantic and the SDK.  It
+  never runs code of a tool, so a fork of it is as good as a new interpreter and its reports are trusted.
+- A *warm sandbox* (:mod:`.warm_sandbox`) belongs to one module of one toolset and to one workspace.  It
+  enters the sandbox first and then imports the module.
+- A *tool process* (:mod:`.tool_process`) makes one call and ends.  Memory that a call changes ends with it.
+
+Only the fork server ends warm sandboxes: when their life connection is closed, when they have ended, and
+when the process that started the fork server is gone.  Afterwards none of their processes is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covalt_git.runtime.processes import child_processes, private_folder, wire
+from covalt_git.runtime.processes.warm_sandbox import WarmSandbox
+from covalt_git.system.remove_tree import remove_tree
+
+if TYPE_CHECKING:
+    import resource
+
+_END_S = 5.0
+"""Time limit for killing what a sandbox left, during which other sandboxes wait."""
+
+_FAILED = 70
+
+
+@dataclass(eq=False, slots=True)
+class _Sandbox:
+    """A warm sandbox and what the fork server holds for it."""
+
+    pid: int
+    life: socket.socket
+    private: Path
+    lock: int
+
+
+class ForkServer:
+    """Forks warm sandboxes on request and ends them; it trusts nothing that they send."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._sandboxes: list[_Sandbox] = []
+        self._selector = selectors.DefaultSelector()
+        self._cleared: set[Path] = set()
+
+    def run(self) -> None:
+        """Serve until the other end of the control connection is closed."""
+        child_processes.adopt_orphans()
+        ended, wake = os.pipe()
+        for end in (ended, wake):
+            os.set_blocking(end, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self._selector.register(ended, selectors.EVENT_READ)
+        self._selector.register(self._control, selectors.EVENT_READ)
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj is self._control:
+                    if not self._open():
+                        return
+                elif isinstance(key.data, _Sandbox):
+                    self._end(key.data)
+                else:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(ended, 4096)
+                    self._reap()
+
+    def _open(self) -> bool:
+        """Fork the requested sandbox; return False at the end of the control connection."""
+        try:
+            received = wire.receive_with_descriptors(self._control)
+        except (EOFError, OSError):
+            received = None
+        if received is None:
+            for sandbox in list(self._sandboxes):
+                self._end(sandbox)
+            return False
+        request, (life_end, *descriptors) = received
+        life = socket.socket(fileno=life_end)
+        parent = Path(request["scratch_in"])
+        private, lock = private_folder.make(parent)
+        scratch = private_folder.inside(private)
+        own = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            with contextlib.suppress(BaseException):
+                WarmSandbox(request, scratch).run(own, *descriptors)
+            os._exit(_FAILED)
+        for end in descriptors:
+            os.close(end)
+        sandbox = _Sandbox(pid, life, private, lock)
+        self._sandboxes.append(sandbox)
+        self._selector.register(life, selectors.EVENT_READ, sandbox)
+        with contextlib.suppress(OSError):  # the other end is closed
+            wire.send(life, {"pid": pid, "scratch": str(scratch)})
+        if parent not in self._cleared:
+            self._cleared.add(parent)
+            private_folder.clear_left(parent)
+        return True
+
+    def _reap(self) -> None:
+        """Wait for every process that has ended; one that is not a sandbox was left by a sandbox."""
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status, used = os.wait4(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                for sandbox in [one for one in self._sandboxes if one.pid == pid]:
+                    self._end(sandbox, (status, used))
+
+    def _end(
+        self, sandbox: _Sandbox, ended: tuple[int, resource.struct_rusage] | None = None
+    ) -> None:
+        """End a sandbox with all its processes, then report how it ended."""
+        if sandbox not in self._sandboxes:
+            return
+        self._sandboxes.remove(sandbox)
+        self._selector.unregister(sandbox.life)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(sandbox.pid, signal.SIGKILL)
+        if ended is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(sandbox.pid, signal.SIGKILL)
+            ended = os.wait4(sandbox.pid, 0)[1:]
+        # Processes that outlived their sandbox are children of the fork server now, as theirs will be.
+        child_processes.end_all_but({one.pid for one in self._sandboxes}, within_s=_END_S)
+        remove_tree(sandbox.private)
+        os.close(sandbox.lock)
+        status, used = ended
+        report = wire.STATUS.pack(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime)
+        with sandbox.life, contextlib.suppress(OSError):  # the other end is closed
+            sandbox.life.sendall(report)

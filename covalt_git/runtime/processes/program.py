@@ -1,0 +1,41 @@
+"""Program of the fork server, for the interpreter of a toolset's environment.
+
+:mod:`covalt_git.runtime.pool` starts it.  That interpreter may not have our packages installed, so they
+are imported from their folders.
+"""
+
+from __future__ import annotations
+
+import gc
+import socket
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+
+def main() -> None:
+    """Run a fork server whose control connection is the first argument; the others are folders of packages."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    for folder in sys.argv[2:]:
+        _import_package(Path(folder))
+    from covalt_git.runtime.processes import fork_server  # noqa: PLC0415 - imported just now
+
+    gc.collect()
+    gc.freeze()
+    fork_server.ForkServer(control).run()
+
+
+def _import_package(folder: Path) -> None:
+    """Import a package from its folder, but nothing else from the folder's parent."""
+    spec = spec_from_file_location(
+        folder.name, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    package = module_from_spec(spec)
+    sys.modules[folder.name] = package
+    spec.loader.exec_module(package)
+
+
+if __name__ == "__main__":
+    main()
