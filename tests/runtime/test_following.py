@@ -184,7 +184,7 @@ def test_cancelled_tool_that_does_not_look_is_ended_with_all_it_started(
     assert workshop.pool.idle() == []
     assert (
         list(workshop.scratch.iterdir()) == []
-    )  # the room's, which is removed after its last process
+    )  # the sandbox's, which is removed after its last process
 
 
 def test_cancelled_before_it_begins_a_tool_never_gets_far(workshop: Workshop) -> None:

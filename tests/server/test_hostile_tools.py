@@ -163,15 +163,15 @@ def holds(pid: int, file: Path) -> bool:
 
 
 def family(tool: int) -> dict[str, int]:
-    """Return the process that a tool runs in, its room, and the keeper that the room came from."""
+    """Return the process that a tool runs in, its warm sandbox, and the fork server."""
     line = [tool]
     while (parent := above(line[-1])) != os.getpid():
         line.append(parent)
-    return {"tool": tool, "room": line[-2], "keeper": line[-1]}
+    return {"tool": tool, "warm sandbox": line[-2], "fork server": line[-1]}
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
-@pytest.mark.parametrize("who", ["keeper", "room", "tool"])
+@pytest.mark.parametrize("who", ["fork server", "warm sandbox", "tool"])
 def test_a_call_whose_process_is_killed_fails_and_the_next_one_works(chat: Chat, who: str) -> None:
     rows: list[Any] = []
     calling = threading.Thread(target=lambda: rows.append(chat.call("wait")))
@@ -190,11 +190,11 @@ def test_a_call_whose_process_is_killed_fails_and_the_next_one_works(chat: Chat,
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
-@pytest.mark.parametrize("who", ["keeper", "room", "tool"])
+@pytest.mark.parametrize("who", ["fork server", "warm sandbox", "tool"])
 def test_idle_processes_that_are_killed_are_replaced(chat: Chat, who: str) -> None:
     chat.call("good")
-    room = shared().idle()[-1].pid
+    waiting = shared().idle()[-1].pid
 
-    os.kill(family(below(room)[-1])[who], signal.SIGKILL)
+    os.kill(family(below(waiting)[-1])[who], signal.SIGKILL)
 
     chat.check()

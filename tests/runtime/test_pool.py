@@ -1,4 +1,4 @@
-"""Rooms: what is imported once, what never passes from one call to the next, and when they end."""
+"""Warm sandboxes: one import for many calls, nothing passes between calls, and when sandboxes end."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_module_is_imported_once_and_each_call_finds_it_as_imported(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_nothing_that_a_call_leaves_is_there_for_the_next(
+def test_changes_of_a_call_do_not_reach_the_next_call(
     workshop: Workshop, level: SandboxLevel
 ) -> None:
     source = """
@@ -119,7 +119,7 @@ def test_nothing_that_a_call_leaves_is_there_for_the_next(
 
 
 @pytest.mark.parametrize("level", HOLDING)
-def test_what_a_call_does_to_its_room_is_not_there_for_the_next(
+def test_changes_to_the_warm_sandbox_do_not_reach_the_next_call(
     workshop: Workshop, level: SandboxLevel
 ) -> None:
     source = """
@@ -136,12 +136,12 @@ def test_what_a_call_does_to_its_room_is_not_there_for_the_next(
             }
             with suppress(OSError):
                 seen["memory"] = os.listdir("/dev/shm")
-            room = os.getppid()
+            parent = os.getppid()
             for leave in (
-                lambda: resource.prlimit(room, resource.RLIMIT_NOFILE, (50, 50)),
-                lambda: resource.prlimit(room, resource.RLIMIT_FSIZE, (10, 10)),
-                lambda: os.setpriority(os.PRIO_PROCESS, room, 5),
-                lambda: os.sched_setaffinity(room, {0}),
+                lambda: resource.prlimit(parent, resource.RLIMIT_NOFILE, (50, 50)),
+                lambda: resource.prlimit(parent, resource.RLIMIT_FSIZE, (10, 10)),
+                lambda: os.setpriority(os.PRIO_PROCESS, parent, 5),
+                lambda: os.sched_setaffinity(parent, {0}),
                 lambda: Path("/dev/shm/left").write_text("1"),
             ):
                 with suppress(OSError):
@@ -163,19 +163,19 @@ def test_random_numbers_are_not_the_same_in_every_call(workshop: Workshop) -> No
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param({"warm": False}, id="kept-for-nobody"),
+        pytest.param({"warm": False}, id="not-warm"),
         pytest.param({"limits": {"cpu_s": 30.0}}, id="other-limits"),
         pytest.param({"level": "process"}, id="other-level"),
     ],
 )
-def test_another_place_is_another_import(workshop: Workshop, change: dict[str, Any]) -> None:
+def test_a_different_spec_imports_anew(workshop: Workshop, change: dict[str, Any]) -> None:
     (first,) = results(workshop, COUNTING, 1)
     (second,) = results(workshop, COUNTING, 1, **change)
 
     assert first["imported"] != second["imported"] or change == {"level": LEVELS[0]}
 
 
-def test_a_changed_file_is_another_import(workshop: Workshop) -> None:
+def test_a_changed_file_is_imported_anew(workshop: Workshop) -> None:
     (first,) = results(workshop, COUNTING, 1)
     (second,) = results(workshop, f"{COUNTING}\n# changed\n", 1)
 
@@ -202,7 +202,7 @@ def test_workspace_that_another_folder_took_the_place_of_is_the_one_that_is_seen
     assert results(workshop, source) == [["new.txt"], ["new.txt"]]
 
 
-def test_a_changed_toolset_ends_the_rooms_of_the_old_one(workshop: Workshop) -> None:
+def test_a_changed_toolset_ends_its_old_sandboxes(workshop: Workshop) -> None:
     results(workshop, COUNTING, 1)
     (old,) = workshop.pool.idle()
     workshop.write("assets/new.txt", "new")
@@ -233,7 +233,7 @@ def test_a_module_reads_nothing_of_the_workspace_by_chance(workshop: Workshop) -
         pytest.param("FOLDER = tempfile.mkdtemp()", id="folder"),
     ],
 )
-def test_what_a_module_begins_on_import_is_there_in_its_call_and_kept_for_no_other(
+def test_a_module_with_threads_processes_or_files_serves_one_call(
     workshop: Workshop, made: str
 ) -> None:
     source = f"""
@@ -258,7 +258,7 @@ def run() -> list:
 
 @needs_proc
 @pytest.mark.parametrize("level", LEVELS)
-def test_idle_room_ends_and_the_next_call_makes_another(
+def test_an_idle_sandbox_ends_and_the_next_call_starts_another(
     workshop: Workshop, level: SandboxLevel
 ) -> None:
     workshop.write("tools/it.py", COUNTING)
@@ -266,17 +266,17 @@ def test_idle_room_ends_and_the_next_call_makes_another(
     job = workshop.job(warm=True, level=level)
     try:
         first = run(job, pool=pool)
-        (room,) = pool.idle()
-        assert until(lambda: not room.is_usable())
+        (sandbox_process,) = pool.idle()
+        assert until(lambda: not sandbox_process.is_usable())
         second = run(job, pool=pool)
     finally:
         pool.close()
 
-    assert not Path(f"/proc/{room.pid}").exists()
+    assert not Path(f"/proc/{sandbox_process.pid}").exists()
     assert first.result["imported"] != second.result["imported"]
 
 
-def test_a_call_that_meets_an_ending_room_is_made_all_the_same(workshop: Workshop) -> None:
+def test_a_call_to_an_ending_sandbox_runs_in_another(workshop: Workshop) -> None:
     workshop.write("tools/it.py", COUNTING)
     pool = SandboxPool(idle_s=0.002)
     job = workshop.job(warm=True)
@@ -288,7 +288,7 @@ def test_a_call_that_meets_an_ending_room_is_made_all_the_same(workshop: Worksho
     assert found == ["success"] * 40
 
 
-def test_only_so_many_rooms_wait(workshop: Workshop, tmp_path: Path) -> None:
+def test_the_number_of_idle_sandboxes_is_limited(workshop: Workshop, tmp_path: Path) -> None:
     workshop.write("tools/it.py", COUNTING)
     pool = SandboxPool(most_idle=2)
     try:
@@ -296,7 +296,7 @@ def test_only_so_many_rooms_wait(workshop: Workshop, tmp_path: Path) -> None:
             (tmp_path / str(number)).mkdir()
             job = replace(workshop.job(warm=True), workspace=tmp_path / str(number))
             assert run(job, pool=pool).status == "success"
-        waiting = [room.spec.workspace.name for room in pool.idle()]
+        waiting = [one.spec.workspace.name for one in pool.idle()]
     finally:
         pool.close()
 
@@ -338,17 +338,17 @@ def test_many_threads_call_at_once_and_each_gets_its_own_answer(
 
 
 @needs_proc
-def test_rooms_that_are_killed_while_they_wait_are_replaced(workshop: Workshop) -> None:
+def test_killed_idle_sandboxes_are_replaced(workshop: Workshop) -> None:
     results(workshop, COUNTING, 1)
-    (room,) = workshop.pool.idle()
-    os.kill(room.pid, signal.SIGKILL)
+    (sandbox_process,) = workshop.pool.idle()
+    os.kill(sandbox_process.pid, signal.SIGKILL)
 
-    assert until(lambda: not room.is_usable())
+    assert until(lambda: not sandbox_process.is_usable())
     assert results(workshop, COUNTING, 2)
 
 
 @needs_proc
-def test_keeper_that_is_killed_is_replaced_and_its_running_call_fails(
+def test_a_killed_fork_server_is_replaced_and_its_running_call_fails(
     workshop: Workshop, own_pool: SandboxPool
 ) -> None:
     workshop.write(
@@ -375,11 +375,11 @@ def test_keeper_that_is_killed_is_replaced_and_its_running_call_fails(
 
     assert [one.error.code for one in found] == ["tool_died"]
     assert after.status == "success"
-    for folder in workshop.scratch.iterdir():  # nobody was left to clear it away
+    for folder in workshop.scratch.iterdir():  # the killed fork server could not remove them
         shutil.rmtree(folder)
 
 
-def test_fork_of_this_process_ends_no_room_of_it(workshop: Workshop) -> None:
+def test_a_fork_of_this_process_ends_none_of_its_sandboxes(workshop: Workshop) -> None:
     (first,) = results(workshop, COUNTING, 1)
 
     pid = os.fork()
@@ -392,7 +392,7 @@ def test_fork_of_this_process_ends_no_room_of_it(workshop: Workshop) -> None:
     assert first["imported"] == second["imported"]
 
 
-def test_room_is_not_held_to_the_processor_time_of_its_calls(workshop: Workshop) -> None:
+def test_processor_time_of_calls_does_not_count_for_the_sandbox(workshop: Workshop) -> None:
     source = """
         import time
 
@@ -405,6 +405,12 @@ def test_room_is_not_held_to_the_processor_time_of_its_calls(workshop: Workshop)
     assert results(workshop, source, 5, limits={"cpu_s": 1.0}) == [None] * 5
 
 
+def test_a_module_that_turns_warnings_into_errors_serves_many_calls(workshop: Workshop) -> None:
+    source = "import warnings\nwarnings.simplefilter('error')\ndef run() -> int: return 1\n"
+
+    assert results(workshop, source, 3) == [1, 1, 1]
+
+
 FOLLOWS = """
 from pathlib import Path
 
@@ -415,7 +421,7 @@ def run(workspace: Path) -> bool:
 
 
 @pytest.mark.parametrize("warm", [False, True])
-def test_nothing_of_a_call_runs_before_it_has_begun(workshop: Workshop, *, warm: bool) -> None:
+def test_no_code_of_a_call_runs_before_begin_returns(workshop: Workshop, *, warm: bool) -> None:
     begun = workshop.workspace / "begun"
     times: list[int] = []
 
