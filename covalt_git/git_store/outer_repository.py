@@ -1,7 +1,8 @@
-"""A folder as it was at commits of the repository it is in: read or written elsewhere, nothing touched."""
+"""A folder at commits of the repository that it is in, which is only read."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -13,19 +14,18 @@ from dulwich.objectspec import AmbiguousShortId, parse_commit, parse_object
 from dulwich.repo import Repo
 
 from covalt_git.errors import CovaltError
+from covalt_git.git_store.checking import SUBMODULE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from dulwich.object_store import BaseObjectStore
+    from dulwich.objects import ObjectID
 
-_GITLINK = 0o160000
-_DEEPEST = 200
-_MOST_COMMITS = 10_000
-"""Whoever looks for a version of a folder looks no further back."""
-
-_CANNOT_BE_NAMES = {b"", b".", b".."}
+_MAX_DEPTH = 200
+_MAX_COMMITS = 10_000
+_FORBIDDEN_NAMES = {b"", b".", b".."}
 
 
 class UnknownRevisionError(CovaltError):
@@ -40,23 +40,27 @@ def write_folder(
 ) -> str:
     """Write what ``folder`` held at a revision into ``target``; return the commit's id.
 
-    Nothing of the repository or its working tree is written or run.  A folder that was not there is
-    empty; submodules are left out.  With ``only``, the entries of these names are written and no others.
+    A folder that did not exist then is empty; submodules are left out.  With ``only``, entries of
+    other names are left out, too.
 
     Raises:
         UnknownRevisionError: when ``folder`` is in no repository, or that has no such commit.
     """
-    with _around(folder) as repository:
-        try:
-            commit = _commit(repository, revision)
-            store = repository.object_store
-            target.mkdir(parents=True, exist_ok=True)
-            tree = _tree_at(store, commit, _names_below(repository, folder))
-            if tree is not None:
-                wanted = None if only is None else {os.fsencode(name) for name in only}
-                _write(store, tree, os.fsencode(target), 0, wanted)
-        except (KeyError, ValueError, NotImplementedError, AmbiguousShortId, OSError) as error:
-            raise _no_commit(revision, error) from None
+    with _around(folder) as repository, _reading(revision):
+        commit = _commit(repository, revision)
+        target.mkdir(parents=True, exist_ok=True)
+        for path, mode, oid in _entries(repository, folder, commit):
+            if only is not None and os.fsdecode(path.partition(b"/")[0]) not in only:
+                continue
+            file = target / os.fsdecode(path)
+            if stat.S_ISDIR(mode):
+                file.mkdir()
+            elif stat.S_ISLNK(mode):
+                file.symlink_to(os.fsdecode(repository[oid].as_raw_string()))
+            elif mode != SUBMODULE:
+                with file.open("xb") as opened:
+                    opened.write(repository[oid].as_raw_string())
+                file.chmod(0o755 if mode & stat.S_IXUSR else 0o644)
         return commit.id.decode()
 
 
@@ -67,15 +71,12 @@ def merge_base(folder: Path, one: str, other: str) -> str:
         UnknownRevisionError: when one of them is no commit, or they have none in common.
     """
     with _around(folder) as repository:
-        given = one
-        try:
-            first = _commit(repository, one)
-            given = other
-            second = _commit(repository, other)
-            given = f"{one}...{other}"
-            found = find_merge_base(repository, [first.id, second.id])
-        except (KeyError, ValueError, NotImplementedError, AmbiguousShortId, OSError) as error:
-            raise _no_commit(given, error) from None
+        ids = []
+        for revision in (one, other):
+            with _reading(revision):
+                ids.append(_commit(repository, revision).id)
+        with _reading(f"{one}...{other}"):
+            found = find_merge_base(repository, ids)
     if not found:
         raise UnknownRevisionError(
             f"{one!r} and {other!r} have no commit in common",
@@ -90,70 +91,46 @@ def submodules(folder: Path, revision: str) -> dict[str, str]:
     Raises:
         UnknownRevisionError: as :func:`write_folder`.
     """
-    found: dict[str, str] = {}
-    with _around(folder) as repository:
-        try:
-            commit = _commit(repository, revision)
-            tree = _tree_at(repository.object_store, commit, _names_below(repository, folder))
-            waiting = [] if tree is None else [("", tree)]
-            while waiting:
-                above, tree = waiting.pop()
-                for name, mode, oid in tree.iteritems():
-                    path = f"{above}{os.fsdecode(name)}"
-                    if mode == _GITLINK:
-                        found[path] = oid.decode()
-                    elif stat.S_ISDIR(mode) and path.count("/") < _DEEPEST:
-                        inner = repository.object_store[oid]
-                        waiting += [(f"{path}/", inner)] if isinstance(inner, Tree) else []
-        except (KeyError, ValueError, NotImplementedError, AmbiguousShortId, OSError) as error:
-            raise _no_commit(revision, error) from None
+    with _around(folder) as repository, _reading(revision):
+        entries = _entries(repository, folder, _commit(repository, revision))
+        found = {
+            os.fsdecode(path): oid.decode() for path, mode, oid in entries if mode == SUBMODULE
+        }
     return dict(sorted(found.items()))
 
 
 def folder_versions(folder: Path) -> Iterator[list[tuple[str, bytes, bool]]]:
     """Yield what ``folder`` held in the history of the last commit, the latest first, each once.
 
-    A version is its files: path below the folder, content, and whether it may be run.  Links and names
-    that are no text are left out.
+    At most 10,000 commits are read.  A version is its files: path below the folder, content, and
+    whether it is executable.  Links and names that are not UTF-8 are left out.
 
     Raises:
         UnknownRevisionError: when ``folder`` is in no repository, or that has no commit.
     """
     with _around(folder) as repository:
-        store = repository.object_store
-        names = _names_below(repository, folder)
-        seen = set()
+        found = set()
         try:
-            for entry in repository.get_walker(max_entries=_MOST_COMMITS):
-                tree = _tree_at(store, entry.commit, names)
-                if tree is not None and tree.id not in seen:
-                    seen.add(tree.id)
-                    yield list(_files(store, tree, "", 0))
+            for entry in repository.get_walker(max_entries=_MAX_COMMITS):
+                tree = _tree(repository, folder, entry.commit)
+                if tree is not None and tree.id not in found:
+                    found.add(tree.id)
+                    yield list(_files(repository.object_store, tree))
         except (KeyError, ValueError, NotImplementedError):
             raise UnknownRevisionError(
                 "the repository has no whole commit", hint="git add -A && git commit"
             ) from None
 
 
-def _files(
-    store: BaseObjectStore, tree: Tree, prefix: str, depth: int
-) -> Iterator[tuple[str, bytes, bool]]:
-    for name, mode, oid in tree.iteritems():
-        if mode == _GITLINK or stat.S_ISLNK(mode) or depth > _DEEPEST:
-            continue
-        try:
-            path = prefix + name.decode()
-        except UnicodeDecodeError:
-            continue
-        found = store[oid]
-        if isinstance(found, Tree):
-            yield from _files(store, found, f"{path}/", depth + 1)
-        else:
-            yield path, found.as_raw_string(), bool(mode & stat.S_IXUSR)
+def _files(store: BaseObjectStore, tree: Tree) -> Iterator[tuple[str, bytes, bool]]:
+    for path, mode, oid in _walk(store, tree):
+        if stat.S_ISREG(mode):
+            with contextlib.suppress(UnicodeDecodeError):
+                yield path.decode(), store[oid].as_raw_string(), bool(mode & stat.S_IXUSR)
 
 
 def _around(folder: Path) -> Repo:
-    """Return the repository that a folder is in, which need not be there any more.
+    """Return the repository that a folder is in, which may be gone.
 
     Raises:
         UnknownRevisionError: when there is none.
@@ -166,59 +143,53 @@ def _around(folder: Path) -> Repo:
         ) from None
 
 
-def _names_below(repository: Repo, folder: Path) -> list[bytes]:
-    """Return the names that lead from the root of a repository to a folder of it."""
-    below = os.fsencode(os.path.relpath(folder.resolve(), os.path.realpath(repository.path)))
-    return [] if below == b"." else below.split(b"/")
-
-
-def _no_commit(revision: str, error: Exception) -> UnknownRevisionError:
-    why = f": {error.strerror.lower()}" if isinstance(error, OSError) and error.strerror else ""
-    return UnknownRevisionError(
-        f"there is no whole commit {revision!r}{why}", hint="list them with `git log --oneline`"
-    )
+@contextlib.contextmanager
+def _reading(revision: str) -> Iterator[None]:
+    """Report a revision that cannot be read as one that does not exist."""
+    try:
+        yield
+    except (KeyError, ValueError, NotImplementedError, AmbiguousShortId, OSError) as error:
+        why = f": {error.strerror.lower()}" if isinstance(error, OSError) and error.strerror else ""
+        raise UnknownRevisionError(
+            f"there is no whole commit {revision!r}{why}", hint="list them with `git log --oneline`"
+        ) from None
 
 
 def _commit(repository: Repo, revision: str) -> Commit:
     """Return the commit of a branch, a tag, an id or its beginning, or ``~`` and ``^`` from there."""
     if not revision or ":" in revision:
-        raise ValueError("the name of a file, if any, and not of a commit")
+        raise ValueError("not the name of a commit")
     if not {"~", "^"} & set(revision):
         return parse_commit(repository, revision)
     return parse_commit(repository, parse_object(repository, revision).id)
 
 
-def _tree_at(store: BaseObjectStore, commit: Commit, names: list[bytes]) -> Tree | None:
-    found = store[commit.tree]
-    for name in names:
+def _entries(
+    repository: Repo, folder: Path, commit: Commit
+) -> Iterator[tuple[bytes, int, ObjectID]]:
+    """Yield all entries below a folder at a commit, a folder before what is in it."""
+    tree = _tree(repository, folder, commit)
+    return iter(()) if tree is None else _walk(repository.object_store, tree)
+
+
+def _tree(repository: Repo, folder: Path, commit: Commit) -> Tree | None:
+    """Return the tree of a folder at a commit."""
+    below = os.fsencode(os.path.relpath(folder.resolve(), os.path.realpath(repository.path)))
+    found = repository[commit.tree]
+    for name in below.split(b"/") if below != b"." else ():
         if not isinstance(found, Tree) or name not in found:
             return None
-        found = store[found[name][1]]
+        found = repository[found[name][1]]
     return found if isinstance(found, Tree) else None
 
 
-def _write(
-    store: BaseObjectStore,
-    tree: Tree,
-    folder: bytes,
-    depth: int,
-    only: Collection[bytes] | None = None,
-) -> None:
+def _walk(
+    store: BaseObjectStore, tree: Tree, prefix: bytes = b"", depth: int = 0
+) -> Iterator[tuple[bytes, int, ObjectID]]:
+    """Yield path, mode and id of all entries, but for names that git refuses to check out."""
     for name, mode, oid in tree.iteritems():
-        if only is not None and name not in only:
+        if name in _FORBIDDEN_NAMES or b"/" in name or depth > _MAX_DEPTH:
             continue
-        # Git itself would not check these out; whoever made them wants to write elsewhere.
-        if name in _CANNOT_BE_NAMES or b"/" in name or depth > _DEEPEST or mode == _GITLINK:
-            continue
-        path = os.path.join(folder, name)  # noqa: PTH118 - names need not be text
-        found = store[oid]
-        if isinstance(found, Tree):
-            os.mkdir(path)  # noqa: PTH102 - as above
-            _write(store, found, path, depth + 1)
-        elif stat.S_ISLNK(mode):
-            os.symlink(found.as_raw_string(), path)  # noqa: PTH211 - as above
-        else:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            rights = 0o755 if mode & stat.S_IXUSR else 0o644
-            with os.fdopen(os.open(path, flags, rights), "wb") as file:
-                file.write(found.as_raw_string())
+        yield prefix + name, mode, oid
+        if stat.S_ISDIR(mode) and isinstance(inner := store[oid], Tree):
+            yield from _walk(store, inner, prefix + name + b"/", depth + 1)
