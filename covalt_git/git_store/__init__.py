@@ -1,7 +1,7 @@
 """Git objects, packs and refs of bare stores: the only package that imports dulwich.
 
-It reads and durably writes blobs, trees, commits and refs, and knows nothing of what they mean to a
-chat.  dulwich parses objects, packs, refs and the protocol; the order of writes and fsyncs is ours.
+It reads and durably writes blobs, trees, commits and refs; their meaning in a chat is defined in
+``workspaces``.  Dulwich parses objects, packs, refs and the protocol; this package orders the writes and fsyncs.
 """
 
 from covalt_git.git_store.bundles import SIGNATURES as BUNDLE_SIGNATURES

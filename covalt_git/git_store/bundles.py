@@ -1,4 +1,4 @@
-"""Bundles: refs and all objects that they reach in one file, which stock git clones and fetches from.
+"""Bundles: files with refs and all objects that they reach, from which stock git clones and fetches.
 
 Format: ``gitformat-bundle(5)``; version 2, or 3 where the hash is not sha1.  Dulwich holds all objects
 of a bundle in memory and knows no sha256 in them.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from covalt_git.git_store.object_reader import ObjectReader
 
 SIGNATURES = (b"# v2 git bundle\n", b"# v3 git bundle\n")
-"""What a bundle begins with."""
+"""First lines of bundles of version 2 and 3."""
 
 _DIGITS = {"sha1": 40, "sha256": 64}
 _LONGEST_LINE = 8192
@@ -30,14 +30,14 @@ _REF = re.compile(r"HEAD|refs/[^\x00-\x20\x7f ~^:?*\[\\]+")
 
 
 class BadBundleError(CovaltError):
-    """A file that is no bundle, or one that does not hold all that it needs."""
+    """A file that is not a bundle, or a bundle that lacks objects."""
 
     code = "bad_bundle"
 
 
 @dataclass(frozen=True, slots=True)
 class BundleHeader:
-    """What a bundle says of itself before its pack: its hash, and the refs with their objects."""
+    """Header of a bundle: its object format, and its refs with their object ids."""
 
     object_format: str
     refs: dict[str, str]
@@ -67,7 +67,7 @@ def write_bundle(
 
 
 def read_bundle_header(file: IO[bytes]) -> BundleHeader:
-    """Return what a bundle says, and leave ``file`` where its pack begins.
+    """Return the header of a bundle, and leave ``file`` where its pack begins.
 
     Raises:
         BadBundleError: when the file is not a bundle, or holds only a part of a history.
@@ -75,7 +75,7 @@ def read_bundle_header(file: IO[bytes]) -> BundleHeader:
     signature = file.readline(_LONGEST_LINE)
     if signature not in SIGNATURES:
         raise BadBundleError(
-            "it is no bundle of a version we know", hint="git bundle create FILE --all"
+            "the file is not a bundle of version 2 or 3", hint="git bundle create FILE --all"
         )
     object_format = "sha1"
     refs: dict[str, str] = {}
@@ -87,19 +87,19 @@ def read_bundle_header(file: IO[bytes]) -> BundleHeader:
         if line.startswith(b"@object-format=") and signature == SIGNATURES[1] and not refs:
             object_format = text.partition("=")[2]
             if object_format not in _DIGITS:
-                raise BadBundleError(f"its hash is {object_format!r}, which git does not know")
+                raise BadBundleError(f"the bundle has an unknown object format, {object_format!r}")
             continue
         if line.startswith((b"-", b"@")):
-            what = "what is left out by a filter" if line.startswith(b"@") else "commits before it"
+            missing = "filtered objects" if line.startswith(b"@") else "earlier commits"
             raise BadBundleError(
-                f"it holds only a part of a history, and needs {what}",
+                f"the bundle has only a part of a history; it lacks {missing}",
                 hint="make one of everything: git bundle create FILE --all",
             )
         oid, _, ref = text.partition(" ")
         if len(oid) != _DIGITS[object_format] or not is_object_id(oid) or not _REF.fullmatch(ref):
-            raise BadBundleError("its header is not as git writes it")
+            raise BadBundleError("the header of the bundle is malformed")
         refs[ref] = oid
-    raise BadBundleError("its header is not as git writes it")
+    raise BadBundleError("the header of the bundle is malformed")
 
 
 def _header(header: BundleHeader) -> bytes:

@@ -1,8 +1,7 @@
-"""Whether a tree or a commit is one that ``git fsck --strict`` has nothing to say about.
+"""Checks of imported trees and commits: the errors and warnings of ``git fsck --strict``.
 
-What we write is; what others bring may be anything that hashes to its id.  The rules are those of
-git's ``fsck.c`` (2.39), its warnings among them, except for names, which
-:mod:`covalt_git.paths` judges more strictly.
+The rules are those of git's ``fsck.c`` (2.39) except for names, which :mod:`covalt_git.paths` checks more
+strictly.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _LATEST = (1 << 63) - 1
 
 
 def why_bad_tree(content: bytes, id_length: int) -> str:
-    """Return what is wrong with a tree's content, or nothing."""
+    """Return the first error in the content of a tree, or an empty text."""
     at, last, names = 0, b"", set()
     while at < len(content):
         mode, _, rest = content[at : at + 7].partition(b" ")
@@ -56,7 +55,7 @@ def why_bad_tree(content: bytes, id_length: int) -> str:
 
 
 def why_bad_commit(content: bytes, id_length: int) -> str:
-    """Return what is wrong with a commit's content, or nothing."""
+    """Return the first error in the content of a commit, or an empty text."""
     found = _COMMIT.fullmatch(content)
     if found is None:
         return "its header is not as git writes it"

@@ -1,4 +1,4 @@
-"""Quarantine of a received pack: a folder beside a store, which reads from the store and not vice versa.
+"""Quarantine of a received pack: a folder beside a store, which reads from the store, but is not read by it.
 
 The declared size of every entry is checked before the entry is inflated, and the size of every
 delta's result before the delta is applied, so that a small pack cannot take much memory.  Deltas may
@@ -212,16 +212,18 @@ class _PackIndex:
                 self._apply_deltas()
             except DAMAGE as error:
                 traceback.clear_frames(error.__traceback__)  # they hold views of the pack
-                raise BadPackError(f"the pack holds what is no object: {error}") from None
+                raise BadPackError(f"the pack has a malformed object: {error}") from None
         return checksum
 
     def _read_entries(self, end: int) -> None:
         """Add every object that is not a delta, and list the deltas."""
         if self._pack[:8] != b"PACK\0\0\0\2":
-            raise BadPackError("the pack is of no version we know")
+            raise BadPackError("the pack is not of version 2")
         count = int.from_bytes(self._pack[8:_HEADER])
         if count > self._limits.objects:
-            raise BadPackError(f"the pack holds {count:,} objects, {self._limits.objects:,} may be")
+            raise BadPackError(
+                f"the pack has {count:,} objects; the limit is {self._limits.objects:,}"
+            )
         at = _HEADER
         for _ in range(count):
             header = entry_header(self._pack[at : at + MOST_HEADER_BYTES], self._format.oid_length)
@@ -238,7 +240,7 @@ class _PackIndex:
                 self._waiting[base].append(at)
             at = after
         if at != end:
-            raise BadPackError("the pack has more in it than it says")
+            raise BadPackError("the pack has more objects than its header says")
 
     def _apply_deltas(self) -> None:
         """Add the results of all deltas, each after its base."""
@@ -252,7 +254,7 @@ class _PackIndex:
                     continue
                 self._follow(base)
         if self._waiting:
-            raise BadPackError("a delta in the pack starts from what is neither there nor here")
+            raise BadPackError("the base of a delta is missing")
 
     def _follow(self, base: int | bytes) -> None:
         """Add the results of all deltas of one object, and of the deltas of these."""
@@ -263,7 +265,7 @@ class _PackIndex:
             if isinstance(base, int):
                 deltas += self._waiting.pop(self._ids[base], [])
             if deltas and depth >= _MOST_DEPTH:
-                raise BadPackError("its deltas never end")
+                raise BadPackError(f"the pack has chains of more than {_MOST_DEPTH:,} deltas")
             for at in deltas:
                 self._add(at, *self._content(at))
                 ready.append((at, depth + 1))

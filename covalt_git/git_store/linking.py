@@ -1,4 +1,4 @@
-"""Hard links of packs, which stores share: a pack exists as long as one of its stores names it."""
+"""Hard links of packs between stores: a pack exists as long as one store has a link to it."""
 
 from __future__ import annotations
 

@@ -22,25 +22,25 @@ LINK = 0o120000
 FOLDER = 0o040000
 
 KINDS = (b"", b"commit", b"tree", b"blob", b"tag")
-"""The kinds of objects, each at the number that packs give it."""
+"""Kinds of objects, each at its number in packs."""
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _TREE_LINES = {n: re.compile(rb"[0-7]+ [^\0]*\0.{%d}" % n, re.DOTALL) for n in (20, 32)}
 
 
 class BrokenStoreError(CovaltError):
-    """A store that cannot be read as git wrote it."""
+    """A store that is damaged, or that needs a newer version."""
 
     code = "broken_store"
     http_status = 500
 
 
 class DamagedObjectError(Exception):
-    """Bytes that are not the object they should be; whoever asked says which one that was."""
+    """Bytes that are not a valid object; the caller adds which object it is."""
 
 
 class TreeEntry(NamedTuple):
-    """One name of a tree: bytes as they stand in git, git's mode, and the id of what it is."""
+    """Entry of a tree: the name in bytes, git's mode, and the id of the object."""
 
     name: bytes
     mode: int
@@ -60,7 +60,7 @@ class CommitObject:
 
 
 def is_object_id(text: str) -> bool:
-    """Tell whether ``text`` is a full object id."""
+    """Return whether ``text`` is a full object id."""
     return _OBJECT_ID.fullmatch(text) is not None
 
 
@@ -77,7 +77,7 @@ def object_id(kind: bytes, content: bytes, object_format: str) -> str:
 
 
 def encode_tree(entries: Iterable[TreeEntry]) -> bytes:
-    """Return a tree's content; git sorts a folder as if its name ended in a slash."""
+    """Return the content of a tree; git sorts a folder as if its name ended in a slash."""
     ordered = sorted(entries, key=lambda one: one.name + b"/" if one.mode == FOLDER else one.name)
     return b"".join(b"%o %b\0%b" % (mode, name, bytes.fromhex(oid)) for name, mode, oid in ordered)
 
@@ -86,7 +86,7 @@ def decode_tree(content: bytes, id_length: int) -> list[TreeEntry]:
     """Return the entries of a tree in its own order; an id has ``id_length`` bytes.
 
     Raises:
-        ValueError: when it is no tree.
+        ValueError: when the content is not a tree.
     """
     return [_entry(line, id_length) for line in _lines(content, id_length)]
 
@@ -94,10 +94,10 @@ def decode_tree(content: bytes, id_length: int) -> list[TreeEntry]:
 def tree_differences(
     old: bytes, new: bytes, id_length: int
 ) -> Iterator[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
-    """Yield the names that are not the same in two trees' contents, with what each has there.
+    """Yield the names that differ between the contents of two trees, with both entries.
 
     Raises:
-        ValueError: when one is no tree.
+        ValueError: when one of the contents is not a tree.
     """
     before, after = _lines(old, id_length), _lines(new, id_length)
     if len(before) == len(after):  # mostly the names are the same, in the same order
@@ -118,10 +118,10 @@ def tree_differences(
 
 
 def _lines(content: bytes, id_length: int) -> list[bytes]:
-    """Return a tree's entries as they are spelled: mostly few of them have to be taken apart."""
+    """Return the entries of a tree undecoded; callers decode only a few of them."""
     lines: list[bytes] = _TREE_LINES[id_length].findall(content)
     if sum(map(len, lines)) != len(content):
-        raise ValueError("it is no tree")
+        raise ValueError("not a tree")
     return lines
 
 
@@ -131,7 +131,7 @@ def _entry(line: bytes, id_length: int) -> TreeEntry:
 
 
 def encode_commit(commit: CommitObject) -> bytes:
-    """Return a commit's content."""
+    """Return the content of a commit."""
     lines = [f"tree {commit.tree}"]
     lines += [f"parent {parent}" for parent in commit.parents]
     lines += [f"author {commit.author} {commit.time} +0000"]
@@ -143,7 +143,7 @@ def decode_commit(content: bytes) -> CommitObject:
     """Return a commit; its time is the committer's.
 
     Raises:
-        ValueError: when it is no commit.
+        ValueError: when the content is not a commit.
     """
     head, _, message = content.partition(b"\n\n")
     tree, author, committer = b"", b"", b""
@@ -158,7 +158,6 @@ def decode_commit(content: bytes) -> CommitObject:
             author = author or value
         elif name == b"committer":
             committer = committer or value
-        # Others, such as signatures, and their further lines mean nothing here.
     if not tree or not committer:
         raise ValueError("no tree or no committer")
     who, time, _ = committer.decode("utf-8", "replace").rsplit(" ", 2)

@@ -1,8 +1,8 @@
-r"""Write-ahead log of stores that version 0.1 wrote: replayed once, and renamed.
+r"""Write-ahead log of stores of version 0.1, which is replayed once.
 
-Version 0.1 appended the files of a small commit to ``wal`` with one fsync, and then stored them where git
-looks for them without one.  So after a power cut a pack or a ref may be missing or damaged whose content
-is in the log.  :func:`replay` stores it again; then the file is ``wal.settled``, which gc removes.
+Version 0.1 appended the files of a small commit to ``wal`` with one fsync, and then wrote packs and refs
+without one.  After a power cut, a pack or ref may be missing or damaged whose content is in the log.
+:func:`replay` writes it again, and renames the log to ``wal.settled``, which gc removes.
 
 The log is one record after another::
 
@@ -10,7 +10,7 @@ The log is one record after another::
     "files": [[path, size], ...]}\n
     <the bytes of the files>
 
-A record that is not whole was never acknowledged, and ends the log.  Zeros may follow the last one.
+An incomplete record was never acknowledged, and ends the log.  Zeros may follow the last record.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.names import new_id
 from covalt_git.system import atomic_write
+from covalt_git.system.boot import boot_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from covalt_git.git_store.store import GitStore
 
 NAME = "wal"
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _START = re.compile(rb"([0-9a-f]{40}) ([0-9a-f-]+) (?=\{\"at\":)")
 _FILE = re.compile(
     r"objects/(?:[0-9a-f]{2}/[0-9a-f]{38,62}|pack/pack-[0-9a-f]{40,64}\.(?:idx|pack))"
@@ -60,20 +60,20 @@ def is_left(store: Path) -> bool:
 
 
 def replay(store: GitStore, *, aside: str) -> None:
-    """Store again what the log has, if there is one; to do so twice changes nothing.
+    """Write the files and refs of the log again, if there is one.  It is idempotent.
 
-    A ref that somebody has moved since stays as it is; where the name of a lost one is in use, a ref
-    below ``aside`` gets its commit.  Only the holder of the chat's lock may call it.
+    A ref that has moved since stays as it is.  If the name of a lost ref is in use, a ref below ``aside``
+    gets its commit.  Only the holder of the chat's lock may call it.
 
     Raises:
-        BrokenStoreError: when something cannot be stored again; then the log is kept.
+        BrokenStoreError: when an object cannot be restored; then the log is kept.
     """
     if not is_left(store.path):
         return
     content = (store.path / NAME).read_bytes()
     records = list(_records(content))
     start = _START.match(content)
-    if start is not None and start[2].decode() != this_boot():
+    if start is not None and start[2].decode() != boot_id():
         for path, wanted in [item for record in records for item in record.files.items()]:
             file = store.path / path
             if _FILE.fullmatch(path) and not (file.exists() and file.read_bytes() == wanted):
@@ -89,7 +89,7 @@ def replay(store: GitStore, *, aside: str) -> None:
 
 
 def _restore(store: GitStore, ref: str, records: Sequence[_Record], aside: str) -> None:
-    """Move a ref to where its last record has it, unless somebody has moved it since."""
+    """Move a ref to the commit of its last record, unless the ref has moved since."""
     for record in records:
         if record.files and record.new and not store.has(record.new):
             raise BrokenStoreError(f"the object {record.new} of {store.path} cannot be put back")
@@ -98,9 +98,9 @@ def _restore(store: GitStore, ref: str, records: Sequence[_Record], aside: str) 
     except BrokenStoreError:  # a power cut emptied it
         (store.path / ref).unlink()
         at = store.read_ref(ref)
-    known = [record.new for record in records if record.new is None or store.has(record.new)]
     file = store.path / ref
     is_later = file.is_file() and file.stat().st_mtime_ns > records[-1].at
+    known = [record.new for record in records if record.new is None or store.has(record.new)]
     if not known or at == known[-1] or is_later:
         return
     moved = False
@@ -108,13 +108,6 @@ def _restore(store: GitStore, ref: str, records: Sequence[_Record], aside: str) 
         moved = store.swap_ref(ref, at, known[-1])
     if not moved and known[-1] is not None:
         store.swap_ref(f"{aside}{new_id()}/{ref.removeprefix('refs/heads/')}", None, known[-1])
-
-
-def this_boot() -> str:
-    """Return the id of this boot of the machine; nothing where the system has none."""
-    with contextlib.suppress(OSError):
-        return _BOOT.read_text(encoding="ascii").strip()
-    return ""
 
 
 def _records(content: bytes) -> Iterator[_Record]:

@@ -133,7 +133,7 @@ def _around(folder: Path) -> Repo:
     """Return the repository that a folder is in, which may be gone.
 
     Raises:
-        UnknownRevisionError: when there is none.
+        UnknownRevisionError: when the folder is in no repository.
     """
     try:
         return Repo.discover(str(folder))

@@ -24,29 +24,29 @@ _KEPT_BY_GIT = (".keep", ".promisor")
 
 
 class PackStore(ObjectStore):
-    """The ``objects`` folder of a store, for reading; packs that others write are found when needed."""
+    """The ``objects`` folder of a store, for reading."""
 
     def __init__(self, folder: Path, object_format: str) -> None:
         super().__init__(folder, object_format)
         self.pack_folder = folder / "pack"
-        self._use_midx = False  # dulwich would look for one at every read; the packs have all of it
+        self._use_midx = False  # dulwich would search for a multi-pack-index at every read
 
     def __del__(self) -> None:
         """Close the packs; dulwich warns of a store that was left open."""
         self.close()
 
     def _mark_pack_used(self, pack_hash: str) -> None:
-        """Search this pack first: the next object is mostly there, too."""
+        """Search this pack first from now on: the next object is mostly in the same one."""
         if next(iter(self._pack_cache)) != pack_hash:
             found = self._pack_cache.pop(pack_hash)
             self._pack_cache = {pack_hash: found, **self._pack_cache}
 
     def refresh(self) -> None:
-        """Look for packs that others have written or removed."""
+        """Find packs that other processes have written or removed."""
         self._update_pack_cache()
 
     def is_packed(self, oid: str) -> bool:
-        """Return whether an object is in a pack that is open, without looking for others."""
+        """Return whether an object is in a pack that is open."""
         raw = hex_to_sha(ObjectID(oid.encode()))
         try:
             return any(raw in pack for pack in self._iter_cached_packs())
@@ -60,13 +60,13 @@ class PackStore(ObjectStore):
         return len(self._pack_cache)
 
     def open_packs(self) -> dict[Path, Pack]:
-        """Return all packs by the path of their ``.pack`` file, but those that git is told to keep."""
+        """Return all packs without a ``.keep`` or ``.promisor`` file, by the path of the pack."""
         self.refresh()
         found = {self.pack_folder / f"{name}.pack": pack for name, pack in self._pack_cache.items()}
         return {path: pack for path, pack in found.items() if not _is_kept(path)}
 
     def forget_packs(self) -> None:
-        """Close all packs: there may be others under the same names by now."""
+        """Close all packs, as when files were replaced under their names."""
         self._clear_cached_packs()
 
 
@@ -75,9 +75,9 @@ def _is_kept(pack: Path) -> bool:
 
 
 def remove_packs(folder: Path, packs: Iterable[Path]) -> None:
-    """Remove packs whose objects are elsewhere, or needed no more; other packs are not touched.
+    """Remove packs.
 
-    An index over several packs goes first: it would name what is gone, and git makes it again.
+    A multi-pack-index is removed first, since it would name removed packs; git writes it again.
     """
     (folder / "multi-pack-index").unlink(missing_ok=True)
     for pack in packs:
@@ -86,9 +86,9 @@ def remove_packs(folder: Path, packs: Iterable[Path]) -> None:
 
 
 def clear_temporary(objects: Path) -> None:
-    """Remove what processes that died were writing to an ``objects`` folder.
+    """Remove temporary files of processes that died from an ``objects`` folder.
 
-    An empty loose object is what a power cut leaves of others' unsynced writes.
+    Empty loose objects are removed, too: a power cut leaves them of writes without fsync.
     """
     for path in [*objects.glob(f"{TEMPORARY}*"), *objects.glob(f"pack/{TEMPORARY}*")]:
         path.unlink(missing_ok=True)

@@ -97,7 +97,7 @@ class PackWriter:
         self._pack.writelines(parts)
 
     def finish(self, *, durable: bool) -> Path:
-        """Give the pack its name, fsynced if it is to be ``durable``; return its path."""
+        """Give the pack its name, after an fsync if ``durable``; return its path."""
         checksum = self.encoder.trailer()
         self._pack.write(checksum)
         index = self._temporary_file("idx")

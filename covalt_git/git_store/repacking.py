@@ -1,7 +1,7 @@
-"""Fewer and smaller packs: what single commits stored is written anew, as deltas of what it replaced.
+"""Repacking: objects of several packs are written as one pack, with deltas between versions of a path.
 
-A new pack is durable before the first of the old ones is removed, so that whoever is killed, or reads
-meanwhile, finds every object in one of them.  Only the holder of the chat's lock may call this.
+The new pack is durable before the first old one is removed, so that readers find every object at any
+time, and a killed process loses none.  Only the holder of the chat's lock may call this.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from covalt_git.git_store.pack_writer import PackEncoder
 
 MOST_PACKS = 24
-"""Small packs that a store may have; each costs a search when an object is read."""
+"""Number of small packs that a store may have; each is searched when an object is read."""
 
 SMALL = 4 << 20
 """Bytes below which a pack is small."""
@@ -59,7 +59,7 @@ _STEP = 64
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a store takes: bytes of its files, objects, and how many packs they lie in."""
+    """Usage of a store: bytes of its files, number of objects and of packs."""
 
     size: int
     objects: int
@@ -67,7 +67,7 @@ class Usage:
 
 
 def usage(store: PackStore) -> Usage:
-    """Return what the objects of a store take."""
+    """Return the usage of a store."""
     files = [path for path in store.pack_folder.parent.rglob("*") if path.is_file()]
     packs = store.open_packs()
     return Usage(
@@ -80,8 +80,8 @@ def usage(store: PackStore) -> Usage:
 def combine(store: PackStore, most: int) -> None:
     """Combine small packs into one where a store has more than ``most`` of them.
 
-    The smallest are taken, and a larger one only if there is half as much beside it, so that nothing is
-    copied often (as ``git repack --geometric`` does it), and at most 16 MiB.
+    The smallest are combined, at most 16 MiB.  A larger pack is added only if the smaller ones have half
+    its size, so that no object is copied often (as in ``git repack --geometric``).
     """
     store.refresh()
     if store.pack_count <= most:
@@ -104,7 +104,7 @@ def combine(store: PackStore, most: int) -> None:
 def rewrite(store: PackStore, live: AbstractSet[str], *, until: float) -> None:
     """Write one pack of all objects that are ``live``, or in files younger than ``until``; remove the rest.
 
-    ``until`` is in seconds since 1970.  Packs that git was told to keep stay.
+    ``until`` is in seconds since 1970.  Packs with a ``.keep`` file stay.
     """
     files = store.pack_folder.parent.glob("[0-9a-f][0-9a-f]/" + "[0-9a-f]" * 38 + "*")
     loose = {path.parent.name + path.name: path for path in files}
@@ -117,9 +117,9 @@ def _replace(
     loose: Mapping[str, Path],
     keep: Callable[[str, float], bool],
 ) -> None:
-    """Replace packs and ``loose`` objects by one pack of those of their objects that are to be kept.
+    """Replace packs and ``loose`` objects by one pack of those of their objects that ``keep`` selects.
 
-    ``keep`` is called with an object's id and the time at which its file was written.
+    ``keep`` is called with the id of an object and the time at which its file was written.
     """
     packs = store.open_packs()
     found: dict[str, float] = {}
@@ -139,7 +139,7 @@ def _replace(
 
 
 class _Repacking:
-    """Objects on their way into a new pack, in the order of the history."""
+    """Encoder of objects as a new pack, in the order of the history."""
 
     def __init__(self, store: PackStore, encoder: PackEncoder, oids: Iterable[str]) -> None:
         self._store = store
@@ -221,9 +221,9 @@ class _Repacking:
 
 
 def _delta(base: bytes, content: bytes) -> bytes | None:
-    """Return what makes ``content`` of ``base``; None where they are not alike.
+    """Return the delta from ``base`` to ``content``; None if they share too little.
 
-    Dulwich's time grows with the square of what differs (11 ms for 4 KiB), so much may not.
+    Dulwich's time grows with the square of the difference (11 ms for 4 KiB), so its size is limited.
     """
     shared = _shared(base, content)
     longest = max(len(base), len(content))

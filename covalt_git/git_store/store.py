@@ -1,8 +1,8 @@
 """One bare git store: objects that become durable together, and refs that move by compare-and-swap.
 
-What is written is pending, and readable here only, until :meth:`GitStore.flush` or a ref that moves makes
-one durable pack of it.  So a ref never has a durable name before all that it reaches has, and stock git
-finds a sound store at any moment (docs/design/chat-store.md).
+New objects are pending, and readable through this object only, until :meth:`GitStore.flush` or
+:meth:`GitStore.swap_ref` writes them as one durable pack.  So a ref is never durable before all that it
+reaches, and stock git finds a valid store at any time (docs/design/chat-store.md).
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from covalt_git.git_store.repacking import Usage
 
 FORMAT = 2
-"""The version of how chats are stored, ``covalt.format`` in the store's ``config``; 1 is without it."""
+"""Version of the format of chats, ``covalt.format`` in the store's ``config``; 1 if it is missing."""
 
 _MOST_PENDING = 64 << 20
-"""Bytes of content that wait in memory for a flush."""
+"""Bytes of pending content at which they are flushed."""
 
 _CONFIG = """\
 [core]
@@ -71,7 +71,7 @@ class GitStore(ObjectReader):
 
     Args:
         path: the folder of the repository.
-        durable: whether what is written is fsynced before a ref leads to it.
+        durable: whether objects are fsynced before a ref reaches them.
 
     Raises:
         BrokenStoreError: when there is no repository, or one of a newer format.
@@ -132,12 +132,12 @@ class GitStore(ObjectReader):
         """Return the kind and content of an object, pending or stored, not verified.
 
         Raises:
-            KeyError: when there is none.
+            KeyError: when the store has no such object.
         """
         return self._pending.get(oid) or super().find_object(oid)
 
     def blob_size(self, oid: str) -> int:
-        """Return how many bytes a blob has."""
+        """Return the size of a blob in bytes."""
         return len(self._pending[oid][1]) if oid in self._pending else super().blob_size(oid)
 
     def write_blob(self, content: bytes) -> str:
@@ -163,11 +163,11 @@ class GitStore(ObjectReader):
 
     @property
     def has_pending(self) -> bool:
-        """Whether something was written that no other process can read yet."""
+        """Whether there are pending objects, which no other process can read."""
         return bool(self._pending)
 
     def flush(self) -> None:
-        """Make one pack of all that is pending, fsynced in a durable store."""
+        """Write one pack of all pending objects, fsynced in a durable store."""
         if not self._pending or self._in_scratch:
             return
         folder, object_format = self.objects.pack_folder, self.objects.object_format
@@ -180,12 +180,12 @@ class GitStore(ObjectReader):
         self.objects.refresh()
 
     def abandon(self) -> None:
-        """Forget what is pending."""
+        """Forget the pending objects."""
         self._pending, self._pending_bytes = {}, 0
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[None]:
-        """Forget at the end of the block what was written in it: to compute what would be stored."""
+        """Forget objects that are written in the block at its end: to compute what would be stored."""
         pending, size = self._pending, self._pending_bytes
         self._pending, self._in_scratch = dict(pending), True
         try:
@@ -196,7 +196,7 @@ class GitStore(ObjectReader):
     # Packs.  Only the holder of the chat's lock may change any.
 
     def refresh(self) -> None:
-        """Look for packs that others have written or removed."""
+        """Find packs that other processes have written or removed."""
         self.objects.refresh()
 
     def combine(self, *, most: int = MOST_PACKS) -> None:
@@ -219,29 +219,29 @@ class GitStore(ObjectReader):
             repacking.rewrite(self.objects, live, until=until)
 
     def usage(self) -> Usage:
-        """Return what the objects take."""
+        """Return the usage of the store."""
         return repacking.usage(self.objects)
 
     # Refs
 
     def head(self) -> str:
-        """Return the ref that HEAD names, such as ``refs/heads/main``, born or not."""
+        """Return the ref that HEAD points at, such as ``refs/heads/main``, which need not exist."""
         try:
             target = (self.path / "HEAD").read_bytes()
         except OSError:
             target = b""
         if not target.startswith(b"ref: refs/heads/"):
             raise BrokenStoreError(
-                f"HEAD of {self.path} names no branch",
+                f"HEAD of {self.path} does not point at a branch",
                 hint=f"git -C {self.path} symbolic-ref HEAD refs/heads/main",
             )
         return target[5:].partition(b"\n")[0].strip().decode("utf-8", "replace")
 
     def set_head(self, ref: str) -> None:
-        """Let HEAD name another ref.
+        """Point HEAD at another ref.
 
         Raises:
-            BrokenStoreError: when somebody who does not hold the chat's lock has locked HEAD.
+            BrokenStoreError: when a process without the chat's lock has locked HEAD.
         """
         try:
             self._refs.set_symbolic_ref(Ref(b"HEAD"), Ref(ref.encode()))
@@ -253,15 +253,15 @@ class GitStore(ObjectReader):
         self._fsync(self.path)
 
     def read_ref(self, ref: str) -> str | None:
-        """Return the id that a ref is at, or None where there is no such ref.
+        """Return the object id of a ref; None if the ref does not exist.
 
         Raises:
-            BrokenStoreError: when the ref is there and no id, as others' unsynced writes leave it.
+            BrokenStoreError: when the ref has no id, as a write without fsync leaves it after a power cut.
         """
         text = (self._refs.read_ref(Ref(ref.encode())) or b"").decode("utf-8", "replace")
         if is_object_id(text):
             return text
-        # Dulwich reads a ref of zero bytes like none; the branch would seem never to have been.
+        # Dulwich reads an empty ref file like a ref that does not exist.
         if text or (self.path / ref).is_file():
             raise BrokenStoreError(
                 f"the ref {ref} of {self.path} is damaged",
@@ -280,10 +280,10 @@ class GitStore(ObjectReader):
         return sorted(prefix + name.decode("utf-8", "surrogateescape") for name in names)
 
     def swap_ref(self, ref: str, old: str | None, new: str | None) -> bool:
-        """Move a ref from ``old`` to ``new`` if it is still there; None stands for no ref.
+        """Move a ref from ``old`` to ``new``; None means that the ref does not exist.
 
-        What is pending is flushed first.  Returns False, and moves nothing, when the ref was somewhere
-        else, or somebody is moving it.
+        Pending objects are flushed first.  Returns False, and moves nothing, when the ref is not at
+        ``old``, or another process has locked it.
         """
         self.flush()
         name = Ref(ref.encode())
@@ -313,7 +313,7 @@ class GitStore(ObjectReader):
     def clear_leftovers(self) -> None:
         """Remove lock files and temporary files of processes that died, and fsync what they renamed.
 
-        Only the holder of the chat's lock may: then nobody alive owns any of them.
+        Only the holder of the chat's lock may call it: then no live process owns any of them.
         """
         clear_temporary(self.objects.pack_folder.parent)
         for lock in [*self.path.glob("*.lock"), *self.path.glob("refs/**/*.lock")]:
@@ -328,10 +328,10 @@ class GitStore(ObjectReader):
 
 
 def _read_format(path: Path) -> str:
-    """Return the hash of a repository, having checked that we can read it.
+    """Return the object format of a repository, after a check that this version can read it.
 
     Raises:
-        BrokenStoreError: when it is none, or needs a newer program.
+        BrokenStoreError: when ``path`` is not a store, or needs a newer version.
     """
     try:
         with (path / "config").open("rb") as file:
@@ -348,7 +348,7 @@ def _read_format(path: Path) -> str:
     unknown = set(extensions) - _READABLE_EXTENSIONS
     if version > 1 or unknown or object_format not in OBJECT_FORMATS:
         needs = ", ".join(sorted(map(bytes.decode, unknown))) or f"{version}, {object_format}"
-        raise BrokenStoreError(f"{path} is of a newer kind of git store: {needs}")
+        raise BrokenStoreError(f"{path} needs a newer version of git's format: {needs}")
     if (chat_format := _number(config, b"covalt", b"format", 1)) > FORMAT:
         raise BrokenStoreError(
             f"{path} has format {chat_format}; this version of covalt-git knows formats up to {FORMAT}",
@@ -363,7 +363,7 @@ def _number(config: ConfigFile, section: bytes, name: bytes, default: int) -> in
     except KeyError:
         return default
     except ValueError:
-        return sys.maxsize  # of a format that we do not know
+        return sys.maxsize  # an unknown format
 
 
 def is_binary_content(content: bytes) -> bool:
@@ -372,5 +372,5 @@ def is_binary_content(content: bytes) -> bool:
 
 
 def create_work_repository(path: Path) -> None:
-    """Make a repository with a working tree at ``path``, on branch main, with nothing in it yet."""
+    """Make an empty repository with a working tree at ``path``, on branch main."""
     Repo.init(str(path), default_branch=b"main").close()

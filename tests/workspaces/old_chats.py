@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.conversations import messages
-from covalt_git.git_store.old_log import this_boot
 from covalt_git.models.calls import Approval
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.system.boot import boot_id
 from covalt_git.workspaces import branches, collecting, commits
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.killed_steps import CHANGES
@@ -102,7 +102,7 @@ def cut_off(store: Path, flushed: Path, state_of: Callable[[str], str]) -> None:
     for folder in (path for path in store.rglob("*") if path.is_dir()):
         os.utime(folder, (0, 0))  # what came into it last is not in it
     log = store / "wal"
-    log.write_bytes(log.read_bytes().replace(this_boot().encode(), b"0" * 36))
+    log.write_bytes(log.read_bytes().replace(boot_id().encode(), b"0" * 36))
 
 
 def torn_record(chat: ChatStore) -> None:

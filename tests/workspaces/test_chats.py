@@ -387,22 +387,24 @@ def test_damaged_branch_is_named_and_never_begun_anew(chats: Chats, content: byt
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        pytest.param("HEAD", b"", "names no branch", id="head-empty"),
-        pytest.param("HEAD", b"\0" * 30, "names no branch", id="head-zeros"),
-        pytest.param("HEAD", b"ref: refs/covalt/chat\n", "names no branch", id="head-elsewhere"),
-        pytest.param("HEAD", b"a" * 40 + b"\n", "names no branch", id="head-detached"),
-        pytest.param("HEAD", None, "names no branch", id="head-gone"),
+        pytest.param("HEAD", b"", "does not point at a branch", id="head-empty"),
+        pytest.param("HEAD", b"\0" * 30, "does not point at a branch", id="head-zeros"),
+        pytest.param(
+            "HEAD", b"ref: refs/covalt/chat\n", "does not point at a branch", id="head-elsewhere"
+        ),
+        pytest.param("HEAD", b"a" * 40 + b"\n", "does not point at a branch", id="head-detached"),
+        pytest.param("HEAD", None, "does not point at a branch", id="head-gone"),
         pytest.param("config", b"[[[\n", "is not a git store", id="config"),
         pytest.param(
             "config",
             b"[core]\n\trepositoryformatversion = 9\n",
-            "newer kind of git store",
+            "newer version of git's format",
             id="version",
         ),
         pytest.param(
             "config",
             b"[core]\n\trepositoryformatversion = 1\n[extensions]\n\tfuture = true\n",
-            "newer kind of git store",
+            "newer version of git's format",
             id="extension",
         ),
     ],
