@@ -188,7 +188,7 @@ def _call(writer: Writer, number: int, message_id: str, chance: random.Random) -
     }
     record = CallRecord.model_validate(fields | outcome)
     writer.put_call(call)
-    writer.finish_call(call, record, seen=writer.scan())
+    writer.finish_call(call, record, snapshot=writer.scan())
 
 
 def main(folder: Path, toolsets: int, calls: int, branches: int) -> None:

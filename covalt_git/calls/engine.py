@@ -405,7 +405,7 @@ class Engine:
         level = self._level() if found.tool.kind == "python" else None
         record = record_of(writer, call, found, outcome, error, level=level, read=read)
         with step("commit"):
-            manifest_id = writer.finish_call(call, record, seen=seen)
+            manifest_id = writer.finish_call(call, record, snapshot=seen)
         return as_recorded(chat, chat.manifest(manifest_id))
 
     def _level(self) -> SandboxLevel:

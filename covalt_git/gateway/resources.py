@@ -72,7 +72,7 @@ class Resources:
         with self.project.chats.open(chat_id) as chat:
             if self._may("list_files"):
                 with chat.scan_in_memory() as seen:
-                    for path in trees.files_in(chat.store, seen.tree):
+                    for path in trees.files(chat.store, seen.tree):
                         if resource_uris.can_be_named(path):
                             uri = resource_uris.file(chat.id, path)
                             listed[uri] = partial(_file, uri, path)

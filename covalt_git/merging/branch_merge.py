@@ -15,12 +15,13 @@ from covalt_git.git_store.graph import CommitGraph
 from covalt_git.merging.merge_conflicts import Choices, Deciding
 from covalt_git.merging.tree_merge import TreeMerge
 from covalt_git.models.commit_record import MergeConflict, MergeRecord, WorkspaceNotes
-from covalt_git.workspaces import rules, snapshot, switching, tree_notes
+from covalt_git.workspaces import rules, switching, tree_notes
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.snapshot import Snapshot
     from covalt_git.workspaces.writer import Writer
 
 MergeStatus = Literal["already_merged", "fast_forward", "merged", "conflicts"]
@@ -51,7 +52,7 @@ class _Sides:
     branch: str
     head: str | None
     ours: FolderState
-    seen: snapshot.Snapshot
+    snapshot: Snapshot
     theirs: str
     base: str | None
     fast_forward: bool
@@ -118,10 +119,10 @@ def preview(
     branch, theirs = _theirs(chat, branch)
     head = chat.head()
     base = None if head is None else CommitGraph(chat.store).merge_base(head, theirs)
-    with chat.scan_in_memory() as seen:
-        is_saved = seen.holds(chat.state(head))
-        ours = FolderState(seen.tree, seen.notes.empty_folders)
-        sides = _Sides(branch, head, ours, seen, theirs, base, fast_forward and is_saved)
+    with chat.scan_in_memory() as snapshot:
+        is_saved = snapshot.holds(chat.state(head))
+        ours = FolderState(snapshot.tree, snapshot.notes.empty_folders)
+        sides = _Sides(branch, head, ours, snapshot, theirs, base, fast_forward and is_saved)
         done = Merge(sides.status, branch, chat.active_branch(), base, head)
         if done.status == "already_merged":
             return done
@@ -130,7 +131,7 @@ def preview(
         else:
             after, done = _joined(chat, sides, done, choices or Choices())
             new = None
-        switching.Switch(chat.store, chat.workspace, ours, after).check(seen.left_in_place)
+        switching.Switch(chat.store, chat.workspace, ours, after).check(snapshot.left_in_place)
         changes = () if done.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
         return replace(done, manifest_id=new, changes=tuple(changes))
 
@@ -157,7 +158,7 @@ def _joined(
     base, theirs = chat.state(sides.base), chat.state(sides.theirs)
     trees = TreeMerge(store, lambda path, text: rules.why_not_stored(path, text, chat.config))
     merged = trees.merge(base.tree, sides.ours.tree, theirs.tree)
-    taken = (*sides.seen.left_in_place, *sides.ours.empty_folders, *theirs.empty_folders)
+    taken = (*sides.snapshot.left_in_place, *sides.ours.empty_folders, *theirs.empty_folders)
     deciding = Deciding(chat, sides.branch, choices, merged, taken)
     tree, conflicts = deciding.decide()
     empty = _three_ways(
@@ -169,7 +170,7 @@ def _joined(
         done,
         status="conflicts" if undecided else done.status,
         conflicts=conflicts,
-        notes=tree_notes.notes(store, sides.seen.notes, sides.ours.tree, after),
+        notes=tree_notes.notes(store, sides.snapshot.notes, sides.ours.tree, after),
     )
 
 

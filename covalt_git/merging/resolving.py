@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_store import FOLDER
 from covalt_git.merging import merge_conflicts
 from covalt_git.merging.merge_conflicts import SAVED
 from covalt_git.models.base import StrictModel
@@ -19,8 +18,6 @@ from covalt_git.workspaces import tree_notes, trees
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from covalt_git.git_store import TreeEntry
     from covalt_git.merging.merge_conflicts import Choice
     from covalt_git.models.chats import FileChange, WorkspaceManifest
@@ -49,7 +46,9 @@ def waiting(chat: ChatStore, oid: str | None, tree: str | None) -> list[Waiting]
 
     ``tree`` is the commit's, or that of a scan of the folder.
     """
-    saved = set(_saved(chat, tree, ""))
+    saved = {
+        path for path, _ in trees.walk(chat.store, tree) if SAVED.search(path.rpartition("/")[2])
+    }
     found: dict[str, Waiting] = {}
     for manifest in _merges(chat, oid) if saved else ():
         merge = manifest.record.merge
@@ -66,16 +65,6 @@ def waiting(chat: ChatStore, oid: str | None, tree: str | None) -> list[Waiting]
                     base_id=merge.base_id,
                 )
     return sorted(found.values(), key=lambda one: (one.path, one.saved_as))
-
-
-def _saved(chat: ChatStore, tree: str | None, below: str) -> Iterator[str]:
-    """Yield the paths of a tree that have a name of a kept version."""
-    for entry in chat.store.read_tree(tree) if tree else ():
-        path = below + entry.name.decode("utf-8", "surrogateescape")
-        if SAVED.search(path, len(below)):
-            yield path
-        if entry.mode == FOLDER:
-            yield from _saved(chat, entry.oid, f"{path}/")
 
 
 def _merges(chat: ChatStore, oid: str | None) -> list[WorkspaceManifest]:
@@ -135,7 +124,7 @@ def _chosen(
             )
         case _:
             raise merge_conflicts.NotMergeableError(
-                f"both versions of {path!r} are there already",
+                f"both versions of {path!r} exist already",
                 hint=f"give the other a name that is its own: mv {typed(chat.workspace / conflict.saved_as)} ...",
             )
 

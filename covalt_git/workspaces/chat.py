@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.models.project_config import WorkspaceConfig
+    from covalt_git.workspaces.stat_cache import FolderScan
 
 HEADS = "refs/heads/"
 CALLS = "refs/covalt/calls/"
@@ -247,9 +248,12 @@ class ChatStore:
 
     def scan(self) -> Snapshot:
         """Store the content of the working folder, durable after a flush, and return its snapshot."""
-        known, clock = self.stat_cache.recall()
-        self.stat_cache.scan = scan(self.store, self.workspace, self.config, known, clock)
+        self.stat_cache.scan = self._scan()
         return Snapshot.of(self.stat_cache.scan)
+
+    def _scan(self) -> FolderScan:
+        known, clock = self.stat_cache.recall()
+        return scan(self.store, self.workspace, self.config, known, clock)
 
     @contextlib.contextmanager
     def scan_in_memory(self) -> Iterator[Snapshot]:
@@ -260,8 +264,7 @@ class ChatStore:
         """
         with self.store.scratch():
             if self.workspace.is_dir():
-                known, clock = self.stat_cache.recall()
-                yield Snapshot.of(scan(self.store, self.workspace, self.config, known, clock))
+                yield Snapshot.of(self._scan())
             else:
                 state = self.state(self.head())
                 yield Snapshot(state.tree, WorkspaceNotes(empty_folders=state.empty_folders))

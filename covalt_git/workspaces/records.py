@@ -1,14 +1,13 @@
 """Large fields of commit records, stored in the tree of ``refs/covalt/records``.
 
-A field whose canonical JSON is longer than 16 KiB is ``{"ref": "sha256:<hex>", "size": n}`` in the
-record; its bytes are the file ``<first two digits>/<hex>`` of that tree.  A small value that looks
-like such a reference is stored there too, so that no value is mistaken for one.  The ref is fetched
-with ``git fetch <store> 'refs/covalt/*:refs/covalt/*'``.  In a clone without it history is readable:
-the field shows the reference, or that its bytes are missing.
+A field whose canonical JSON is longer than 16 KiB is ``{"ref": "sha256:<hex>", "size": n}`` in the record;
+its bytes are the file ``<first two digits>/<hex>`` of that tree.  A small value that looks like such a
+reference is stored there, too.  ``git fetch <store> 'refs/covalt/*:refs/covalt/*'`` copies the ref.  In a
+clone without it the field shows that its bytes are missing.
 
-A fork, a deleted branch or a failed write can leave records that no commit needs.  To find the
-:func:`used` ones, commits are searched for any text that looks like a reference, and so is each
-record that is found: a large render plan may refer to another.
+A fork, a deleted branch or a failed write can leave records that no commit needs.  To find the :func:`used`
+ones, each commit message is searched for text that looks like a reference, and so is each such record,
+since a large render plan may refer to another record.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from covalt_git.models.calls import CallError, FileReference, RenderPlan
 from covalt_git.workspaces import trees
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.json_values import JsonObject
@@ -100,46 +99,26 @@ class Records:
         # Then no field is large, and no value looks like a reference.
         if len(line) <= LARGE and b'"ref":' not in line:
             return line
-        return canonical_json.dumps(self._shrink(record))
-
-    def _shrink(self, record: JsonObject) -> JsonObject:
-        small = dict(record)
-        for name in _CONTAINERS:
-            if name in small:
-                small[name] = self._shrink_fields(small[name])
-        rest = {key: value for key, value in small.items() if key not in _CONTAINERS}
-        return small | self._shrink_fields(rest)
+        return canonical_json.dumps(_with_fields(record, self._reference))
 
     def expand(self, record: Any) -> JsonObject:
         """Return the record with its large fields, if this store has them.
 
         An altered record may be any JSON value.
         """
-        if not isinstance(record, dict):
-            return {}
-        whole = self._expand_fields(record)
-        for name in _CONTAINERS:
-            if isinstance(whole.get(name), dict):
-                whole[name] = self._expand_fields(whole[name])
-        return whole
+        return _with_fields(record, self._value) if isinstance(record, dict) else {}
 
-    def _shrink_fields(self, fields: JsonObject) -> JsonObject:
-        small = {}
-        for key, value in fields.items():
-            content = canonical_json.dumps(value)
-            if len(content) > LARGE or _looks_like_reference(value):
-                small[key] = self.keep(content).model_dump()
-            else:
-                small[key] = value
-        return small
+    def _reference(self, _: str, value: Any) -> Any:
+        """Store a field that is large, or that looks like a reference, and return the reference."""
+        content = canonical_json.dumps(value)
+        if len(content) > LARGE or _looks_like_reference(value):
+            return self.keep(content).model_dump()
+        return value
 
-    def _expand_fields(self, fields: JsonObject) -> JsonObject:
-        return {
-            name: self._expand_value(name, value) if _looks_like_reference(value) else value
-            for name, value in fields.items()
-        }
-
-    def _expand_value(self, name: str, value: Any) -> Any:
+    def _value(self, name: str, value: Any) -> Any:
+        """Return the value of the field ``name``, which may be a reference."""
+        if not _looks_like_reference(value):
+            return value
         reference = FileReference.model_validate(value)
         try:
             content = self.content(reference)
@@ -213,6 +192,17 @@ def _write_commit(
             message="records: large fields of this chat's commits, by sha256\n",
         )
     )
+
+
+def _with_fields(record: JsonObject, change: Callable[[str, Any], Any]) -> JsonObject:
+    """Return a record with each field changed; a call and a message have fields of their own."""
+    changed = {}
+    for name, value in record.items():
+        if name in _CONTAINERS and isinstance(value, dict):
+            changed[name] = {key: change(key, one) for key, one in value.items()}
+        else:
+            changed[name] = change(name, value)
+    return changed
 
 
 def _path(digest: str) -> str:

@@ -49,9 +49,11 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
             writer.drop_call(call.id)
         elif call.status == "running":
             writer.folder.remove_non_folder()
-            seen = writer.scan() if chat.active_branch() == call.branch else None
+            snapshot = writer.scan() if chat.active_branch() == call.branch else None
             message = "the process that ran it ended before the tool did"
-            writer.finish_call(call, commits.unfinished(call, "interrupted", message), seen=seen)
+            writer.finish_call(
+                call, commits.unfinished(call, "interrupted", message), snapshot=snapshot
+            )
         elif call.execution_id is not None:
             _settle(writer, call, chat.approval(call.execution_id))
     if unclean:

@@ -44,12 +44,21 @@ def state_of(entry: TreeEntry | None) -> FileState | None:
 
 def files(store: GitStore, tree: str | None) -> dict[str, FileState]:
     """Return every file of a tree by its path, in git's order."""
-    return dict(_walk(store, tree, ""))
+    found = walk(store, tree)
+    return {
+        path: FileState(mode=entry.mode, oid=entry.oid)
+        for path, entry in found
+        if entry.mode != FOLDER
+    }
 
 
-def files_in(store: GitStore, tree: str | None) -> Iterator[str]:
-    """Yield the path of every file of a tree, in git's order; subtrees are read when they are due."""
-    return (path for path, _ in _walk(store, tree, ""))
+def walk(store: GitStore, tree: str | None, prefix: str = "") -> Iterator[tuple[str, TreeEntry]]:
+    """Yield every file, link and folder of a tree with its path, in git's order, each tree read when due."""
+    for entry in () if tree is None else store.read_tree(tree):
+        path = prefix + _text(entry.name)
+        yield path, entry
+        if entry.mode == FOLDER:
+            yield from walk(store, entry.oid, f"{path}/")
 
 
 def find(store: GitStore, tree: str | None, path: str) -> FileState | None:
@@ -124,8 +133,8 @@ def edited(store: GitStore, tree: str | None, edits: Mapping[str, TreeEntry | No
         else:
             _put(entries, _raw(name), entry)
     for raw, further in below.items():
-        there = entries.get(raw)
-        folder = there.oid if there is not None and there.mode == FOLDER else None
+        before = entries.get(raw)
+        folder = before.oid if before is not None and before.mode == FOLDER else None
         subtree = edited(store, folder, further)
         if subtree is not None:
             _put(entries, raw, TreeEntry(raw, FOLDER, subtree))
@@ -138,15 +147,6 @@ def _put(entries: dict[bytes, TreeEntry], name: bytes, entry: TreeEntry | None) 
     entries.pop(name, None)
     if entry is not None:
         entries[name] = entry._replace(name=name)
-
-
-def _walk(store: GitStore, tree: str | None, prefix: str) -> Iterator[tuple[str, FileState]]:
-    for entry in () if tree is None else store.read_tree(tree):
-        path = prefix + _text(entry.name)
-        if entry.mode == FOLDER:
-            yield from _walk(store, entry.oid, f"{path}/")
-        else:
-            yield path, FileState(mode=entry.mode, oid=entry.oid)
 
 
 def _raw(name: str) -> bytes:

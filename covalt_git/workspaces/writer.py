@@ -10,6 +10,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.git_store import FOLDER
 from covalt_git.models.calls import Approval
 from covalt_git.models.commit_record import CallRecord, CommitRecord, Source, WorkspaceNotes
 from covalt_git.names import new_id
@@ -81,8 +82,8 @@ class Writer:
 
     def unstored(self) -> tuple[str, list[str]]:
         """Scan; return the digest of the files that no commit holds, and the paths at or above them."""
-        seen = self.scan()
-        return seen.unstored_digest(self.chat.workspace), seen.unstored()
+        snapshot = self.scan()
+        return snapshot.unstored_digest(self.chat.workspace), snapshot.unstored()
 
     def notes_for(self, manifest_id: str | None) -> WorkspaceNotes:
         """Return the notes of a new commit with the files of another; unstored files stay in place."""
@@ -105,11 +106,11 @@ class Writer:
         """
         head = self.chat.head()
         state = self.chat.state(head)
-        seen = self.scan()
-        if not seen.holds(state):
-            record = self.record(seen.notes, **fields)
-            subject = subject or self._listed(state.tree, seen) or "empty folders"
-            return self.commit(source, record, seen.tree, subject=subject)
+        snapshot = self.scan()
+        if not snapshot.holds(state):
+            record = self.record(snapshot.notes, **fields)
+            subject = subject or self._listed(state.tree, snapshot) or "empty folders"
+            return self.commit(source, record, snapshot.tree, subject=subject)
         if self.chat.store.has_pending:  # objects that the store had lost, as by a power cut
             self.chat.store.flush()
         return head
@@ -195,10 +196,10 @@ class Writer:
             UnsafeTreeError: when the new commit holds a path that a scan never stores.
             MovedError: when the branch was to move and a push moved it before; nothing has changed.
         """
-        seen = self.snapshot or self.scan()
-        return self.folder.switch(journal, seen.left_in_place)
+        snapshot = self.snapshot or self.scan()
+        return self.folder.switch(journal, snapshot.left_in_place)
 
-    def put_back(self, seen: Snapshot) -> None:
+    def put_back(self, snapshot: Snapshot) -> None:
         """Restore the files of the active branch in a folder that is as in a snapshot.
 
         The snapshot becomes a commit without a branch.  So if the process dies, the journal of the
@@ -206,8 +207,8 @@ class Writer:
         """
         head = self.chat.head()
         parents = () if head is None else (head,)
-        record = self.record(seen.notes)
-        left = self.make("edit", record, seen.tree, parents, subject="put back")
+        record = self.record(snapshot.notes)
+        left = self.make("edit", record, snapshot.tree, parents, subject="put back")
         self.folder.switch(Journal(old=left, new=head, head=self.chat.store.head()))
 
     # Calls and approvals
@@ -252,18 +253,18 @@ class Writer:
         return new == old or store.swap_ref(ref, old, new)
 
     def finish_call(
-        self, call: PendingCall, record: CallRecord, *, seen: Snapshot | None = None
+        self, call: PendingCall, record: CallRecord, *, snapshot: Snapshot | None = None
     ) -> str:
         """Commit a call, and remove that it is pending or runs; return the commit's id.
 
-        ``seen`` is the folder after the call.  A call without it never ran: its commit is on the branch
+        ``snapshot`` is the folder after the call.  A call without it never ran: its commit is on the branch
         that it was requested on, with the files of the commit before.
         """
-        if seen is None:
+        if snapshot is None:
             head = self.chat.branch(call.branch).manifest_id
             tree, notes = self.chat.state(head).tree, self._notes_at(head)
         else:
-            tree, notes = seen.tree, seen.notes
+            tree, notes = snapshot.tree, snapshot.notes
         at = record.finished_at
         oid = self.commit(
             "tool_run",
@@ -276,12 +277,13 @@ class Writer:
         self.drop_call(call.id)
         return oid
 
-    def _listed(self, old: str | None, seen: Snapshot) -> str:
+    def _listed(self, old: str | None, snapshot: Snapshot) -> str:
         """Return a list of the paths that differ from a tree."""
         if old is None:  # a chat's first files may be very many, and only some are read
-            paths = itertools.islice(trees.files_in(self.chat.store, seen.tree), _LISTED)
-            return listed(list(paths), total=seen.files)
-        return listed(trees.changed_paths(self.chat.store, old, seen.tree))
+            found = trees.walk(self.chat.store, snapshot.tree)
+            paths = (path for path, entry in found if entry.mode != FOLDER)
+            return listed([*itertools.islice(paths, _LISTED)], total=snapshot.files)
+        return listed(trees.changed_paths(self.chat.store, old, snapshot.tree))
 
 
 def listed(paths: Sequence[str], *, total: int | None = None) -> str:

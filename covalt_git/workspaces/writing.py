@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
 
 PATIENCE_S = 600.0
-"""How long a person's command waits for others that write to the chat."""
+"""How long a user's command waits for other writers of the chat."""
 
 
 @contextlib.contextmanager
@@ -30,26 +30,25 @@ def writing(
     waiting: Callable[[str], None] | None = None,
     cancel: threading.Event | None = None,
 ) -> Iterator[Writer]:
-    """Hold the chat's lock and yield its writer; ``waiting`` is called with each holder before.
+    """Lock the chat, recover it and yield its writer; ``waiting`` is called with each other holder.
 
     Raises:
         ChatBusyError: when the lock is not free after ``timeout_s`` seconds.
-        CancelledError: when ``cancel`` is set before it is free.
+        CancelledError: when ``cancel`` is set before the lock is free.
     """
-    kept = held(chat.folder, chat.id, timeout_s=timeout_s, waiting=waiting, cancel=cancel)
-    with kept as unclean:
+    lock = held(chat.folder, chat.id, timeout_s=timeout_s, waiting=waiting, cancel=cancel)
+    with lock as unclean:
         writer = Writer(chat, by)
         recover(writer, unclean=unclean)
         yield writer
-        with contextlib.suppress(CovaltError, OSError):  # it is left to the next writer
+        with contextlib.suppress(CovaltError, OSError):  # the next writer tries again
             chat.store.combine()
 
 
 def finish_left(chat: ChatStore) -> None:
-    """Finish what a process left that ended over the chat; nothing where somebody writes to it now.
+    """Complete what a killed process left, so that readers do not see it, unless the chat is locked.
 
-    Whoever only reads shall see that, too.  What cannot be finished is left to the next writer, who
-    says why.
+    An error is left to the next writer, who reports it.
     """
     with contextlib.suppress(CovaltError, OSError), writing(chat, timeout_s=0):
         pass

@@ -59,7 +59,7 @@ def work(chat: ChatStore, message_id: str | None, path: str, content: bytes, **e
         call = pending_call(chat, base=writer.commit_changes(), message_id=message_id)
         writer.put_call(call)
         put(chat.workspace, {path: ("file", content)})
-        return writer.finish_call(call, call_record(**ended), seen=writer.scan())
+        return writer.finish_call(call, call_record(**ended), snapshot=writer.scan())
 
 
 def retry(chat: ChatStore, message: str | None = None, **how: Any) -> Place:

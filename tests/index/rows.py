@@ -150,7 +150,7 @@ def finish(
         finished_at=NOW,
         toolset=call.toolset,
     )
-    return writer.finish_call(call, record, seen=writer.scan())
+    return writer.finish_call(call, record, snapshot=writer.scan())
 
 
 def say(writer: Writer, text: str) -> str:

@@ -284,7 +284,7 @@ def test_ours_is_what_the_file_has_become_since(chat: ChatStore) -> None:
 def test_both_is_no_decision_of_one_that_waits(chat: ChatStore) -> None:
     parted(chat, *CASES["text"])
     merge(chat, choices=BOTH)
-    with writing(chat) as writer, pytest.raises(NotMergeableError, match="are there already"):
+    with writing(chat) as writer, pytest.raises(NotMergeableError, match="exist already"):
         resolving.resolve(writer, "d/a.md", Choice("both"))
 
 

@@ -42,7 +42,7 @@ def call(writer: Writer) -> str:
     (writer.chat.workspace / "made-by-call").write_text(running.id)
     (writer.chat.workspace / "both").unlink()
     record = call_record(result="a long text " * 3000)
-    return writer.finish_call(running, record, seen=writer.scan())
+    return writer.finish_call(running, record, snapshot=writer.scan())
 
 
 def checkout(writer: Writer) -> str | None:

@@ -73,7 +73,7 @@ def call(writer: Writer, _: random.Random) -> str:
     for path in sorted(writer.chat.workspace.glob("d1-*"))[:2]:
         path.unlink()
     (writer.chat.workspace / "made-by-call").write_text(running.id)
-    return writer.finish_call(running, call_record(), seen=writer.scan())
+    return writer.finish_call(running, call_record(), snapshot=writer.scan())
 
 
 def hold(folder: Path) -> None:

@@ -189,7 +189,9 @@ def large_records(chat: ChatStore) -> None:
     with writing(chat) as writer:
         call = pending_call(chat)
         writer.put_call(call)
-        writer.finish_call(call, call_record(result="a long text " * 20_000), seen=writer.scan())
+        writer.finish_call(
+            call, call_record(result="a long text " * 20_000), snapshot=writer.scan()
+        )
         messages.add(writer, MessageRecord(role="user", text="long " * 30_000))
 
 

@@ -145,7 +145,7 @@ def story(chat: ChatStore) -> dict[str, str]:
     branch_off(chat, "idea")
     call = pending_call(chat)
     with writing(chat) as writer:
-        done = writer.finish_call(call, call_record(), seen=writer.scan())
+        done = writer.finish_call(call, call_record(), snapshot=writer.scan())
     return {"first": first, "call": done, "call id": call.id}
 
 

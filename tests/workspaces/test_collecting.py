@@ -233,7 +233,7 @@ def test_a_record_that_only_another_record_refers_to_is_kept(chat: ChatStore) ->
         }
         call = pending_call(chat)
         writer.put_call(call)
-        oid = writer.finish_call(call, call_record(render_plan=plan), seen=writer.scan())
+        oid = writer.finish_call(call, call_record(render_plan=plan), snapshot=writer.scan())
 
     assert collect(chat, everything=True).records == 0
     shown = chat.manifest(oid).record.call

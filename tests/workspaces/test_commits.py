@@ -136,7 +136,7 @@ def finished(chat: ChatStore, call: PendingCall, record: CallRecord) -> str:
     with writing(chat) as writer:
         writer.commit_changes()
         writer.put_call(call)
-        return writer.finish_call(call, record, seen=writer.scan())
+        return writer.finish_call(call, record, snapshot=writer.scan())
 
 
 def test_call_is_told_in_trailers_that_git_reads(chat: ChatStore) -> None:

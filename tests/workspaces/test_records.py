@@ -37,7 +37,7 @@ BIG = "x" * LARGE
 
 def finish(chat: ChatStore, record: CallRecord) -> str:
     with writing(chat) as writer:
-        return writer.finish_call(pending_call(chat), record, seen=writer.scan())
+        return writer.finish_call(pending_call(chat), record, snapshot=writer.scan())
 
 
 def line_of(chat: ChatStore, oid: str) -> Any:

@@ -175,7 +175,7 @@ def test_call_whose_commit_was_made_is_only_forgotten(chat: ChatStore) -> None:
     call = pending_call(chat)
     with writing(chat) as writer:
         writer.put_call(call)
-        head = writer.finish_call(call, call_record(), seen=writer.scan())
+        head = writer.finish_call(call, call_record(), snapshot=writer.scan())
         writer.put_call(call)
     put(chat.workspace, {"b": ("file", b"2")})
     save(chat)
@@ -315,7 +315,7 @@ def test_every_call_and_approval_leaves_a_store_without_loose_ends(chat: ChatSto
         writer.put_call(call)
         writer.put_call(call.model_copy(update={"status": "running", "role": "admin"}))
         put(chat.workspace, {"b": ("file", b"2")})
-        writer.finish_call(call, call_record(), seen=writer.scan())
+        writer.finish_call(call, call_record(), snapshot=writer.scan())
     refs = git(chat.folder / "store.git", "for-each-ref", "--format=%(refname)").split()
 
     assert fsck(chat) == ""

@@ -29,7 +29,7 @@ def test_it_is_there_from_before_the_call_until_its_commit(chat: ChatStore) -> N
     with writing(chat) as writer:
         writer.put_call(call)
         running = chat.calls(), chat.call(call.id)
-        writer.finish_call(call, call_record(), seen=writer.scan())
+        writer.finish_call(call, call_record(), snapshot=writer.scan())
 
     assert running == ([call], call)
     assert chat.calls() == []
@@ -92,7 +92,7 @@ def test_a_note_that_a_power_cut_brings_back_is_known_by_its_commit(chat: ChatSt
     with writing(chat) as writer:
         writer.put_call(call)
         noted = file.read_bytes()
-        manifest = writer.finish_call(call, call_record(), seen=writer.scan())
+        manifest = writer.finish_call(call, call_record(), snapshot=writer.scan())
     file.write_bytes(noted)
     with writing(chat):
         pass
@@ -110,7 +110,7 @@ def test_a_waiting_call_that_runs_is_one_call(chat: ChatStore) -> None:
         writer.put_call(waits)
         writer.put_call(runs)
         running = chat.calls()
-        writer.finish_call(runs, call_record(), seen=writer.scan())
+        writer.finish_call(runs, call_record(), snapshot=writer.scan())
 
     assert running == [runs]
     assert chat.calls() == []
