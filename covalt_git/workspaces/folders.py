@@ -107,10 +107,8 @@ class Folder:
         try:
             with self.parent_of(path) as (parent, name):
                 os.lstat(name, dir_fd=parent)
-        except FileNotFoundError:
-            return True
-        except OSError:
-            return False
+        except OSError as error:
+            return isinstance(error, FileNotFoundError)
         return False
 
     def is_folder(self, path: str) -> bool:

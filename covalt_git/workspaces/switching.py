@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import operator
 import os
-import shutil
 import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -31,6 +30,7 @@ from covalt_git.models.base import StrictModel
 from covalt_git.names import new_id
 from covalt_git.paths import check_path, typed
 from covalt_git.system.atomic_write import fsync_many, fsync_tree
+from covalt_git.system.remove_tree import remove_tree
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.chat import HEADS, MovedError, move_branch
 from covalt_git.workspaces.folders import Folder, create, folders_above, unless_changed
@@ -250,11 +250,7 @@ class WorkingFolder:
 
     def clear_staging(self) -> None:
         """Remove the files of a killed process."""
-        for path in self.staging().iterdir():
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+        remove_tree(self.chat.folder / _STAGING)
 
     def exists(self) -> bool:
         """Return whether the workspace exists.
@@ -401,16 +397,15 @@ class WorkingFolder:
             self.switch(journal)
 
     def edits(self, scanned: str | None, announced: Journal | None) -> list[FileChange]:
-        """Return how the folder, scanned as a tree, differs from the commit it is at.
+        """Return the uncommitted changes of the folder, which was ``scanned`` as a tree.
 
-        During a switch that was ``announced`` it is compared with the commit the switch goes to.  A
-        path that is still as in the old commit is no edit then.
+        During an ``announced`` switch they are relative to the new commit, and a path that is still as in
+        the old commit is not changed.
         """
+        chat = self.chat
+        new = chat.head() if announced is None else announced.new
+        changes = chat.tree_changes(chat.state(new).tree, scanned)
         if announced is None:
-            return self.chat.tree_changes(self.chat.state(self.chat.head()).tree, scanned)
-        old = self.chat.state(announced.old).tree
-        return [
-            change
-            for change in self.chat.tree_changes(self.chat.state(announced.new).tree, scanned)
-            if change.new != trees.find(self.chat.store, old, change.path)
-        ]
+            return changes
+        old = chat.state(announced.old).tree
+        return [one for one in changes if one.new != trees.find(chat.store, old, one.path)]
