@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import CommitGraph
-from covalt_git.merging.merge_conflicts import Choices, Deciding
+from covalt_git.merging.merge_conflicts import Choices, ConflictResolution
 from covalt_git.merging.tree_merge import TreeMerge
 from covalt_git.models.commit_record import MergeConflict, MergeRecord, WorkspaceNotes
 from covalt_git.workspaces import rules, switching, tree_notes
@@ -96,7 +96,7 @@ def merge(
         return done
     new = theirs
     if done.status == "merged":
-        after, done = _joined(chat, sides, done, choices or Choices())
+        after, done = _merge_trees(chat, sides, done, choices or Choices())
         if done.status == "conflicts":
             return done
         merged = MergeRecord(
@@ -129,7 +129,7 @@ def preview(
         if done.status == "fast_forward":
             after, new = chat.state(theirs), theirs
         else:
-            after, done = _joined(chat, sides, done, choices or Choices())
+            after, done = _merge_trees(chat, sides, done, choices or Choices())
             new = None
         switching.Switch(chat.store, chat.workspace, ours, after).check(snapshot.left_in_place)
         changes = () if done.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
@@ -150,7 +150,7 @@ def _theirs(chat: ChatStore, name: str) -> tuple[str, str]:
     return name, at
 
 
-def _joined(
+def _merge_trees(
     chat: ChatStore, sides: _Sides, done: Merge, choices: Choices
 ) -> tuple[FolderState, Merge]:
     """Return the merged state of the folder, and the merge with its conflicts and notes."""
@@ -158,9 +158,9 @@ def _joined(
     base, theirs = chat.state(sides.base), chat.state(sides.theirs)
     trees = TreeMerge(store, lambda path, text: rules.why_not_stored(path, text, chat.config))
     merged = trees.merge(base.tree, sides.ours.tree, theirs.tree)
-    taken = (*sides.snapshot.left_in_place, *sides.ours.empty_folders, *theirs.empty_folders)
-    deciding = Deciding(chat, sides.branch, choices, merged, taken)
-    tree, conflicts = deciding.decide()
+    unstored = (*sides.snapshot.left_in_place, *sides.ours.empty_folders, *theirs.empty_folders)
+    resolution = ConflictResolution(chat, sides.branch, choices, merged, unstored)
+    tree, conflicts = resolution.decide()
     empty = _three_ways(
         set(base.empty_folders), set(sides.ours.empty_folders), set(theirs.empty_folders)
     )

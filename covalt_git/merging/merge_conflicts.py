@@ -74,17 +74,17 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True)
-class Deciding:
+class ConflictResolution:
     """Decision of the clashes of one merge of a branch.
 
-    ``taken`` are paths of the folder that no tree has: unstored files and empty folders.
+    ``unstored`` are the paths in the folder that no tree has, and the empty folders.
     """
 
     chat: ChatStore
     branch: str
     choices: Choices
     merged: MergedTree
-    taken: tuple[str, ...]
+    unstored: tuple[str, ...]
     edits: Edits = field(default_factory=dict)
 
     def decide(self) -> tuple[str | None, tuple[MergeConflict, ...]]:
@@ -99,10 +99,10 @@ class Deciding:
             if path not in paths:
                 dry = f"covalt-git chat merge {self.chat.id} {self.branch} --dry-run"
                 raise UnknownNameError("conflict", path, paths, list_with=dry)
-        conflicts = tuple(self._decided(clash) for clash in self.merged.clashes)
+        conflicts = tuple(self._resolve(clash) for clash in self.merged.clashes)
         return trees.edited(self.chat.store, self.merged.tree, self.edits), conflicts
 
-    def _decided(self, clash: Clash) -> MergeConflict:
+    def _resolve(self, clash: Clash) -> MergeConflict:
         path, ours, theirs = clash.path, clash.ours, clash.theirs
         choice = self.choices.of(path)
         decided = MergeConflict(
@@ -115,10 +115,10 @@ class Deciding:
             case Choice("theirs"):
                 self.edits[path] = theirs
             case Choice("content", content):
-                self.edits[path] = written(self.chat, path, content, ours, theirs)
+                self.edits[path] = store_content(self.chat, path, content, ours, theirs)
             case Choice("union"):
                 try:
-                    self.edits[path] = united(self.chat, path, clash.base, ours, theirs)
+                    self.edits[path] = store_union(self.chat, path, clash.base, ours, theirs)
                 except NotMergeableError:
                     if path in self.choices.by_path:
                         raise
@@ -145,11 +145,11 @@ class Deciding:
         """Return a path beside ``path`` with this ending, and a number if that already exists."""
         folder, slash, name = path.rpartition("/")
         above = folder + slash
-        there = {*trees.names(self.chat.store, self.merged.tree, folder)}
-        other = (*self.edits, *self.taken, *(clash.path for clash in self.merged.clashes))
-        there |= {one[len(above) :].split("/")[0] for one in other if one.startswith(above)}
+        names = {*trees.names(self.chat.store, self.merged.tree, folder)}
+        other = (*self.edits, *self.unstored, *(clash.path for clash in self.merged.clashes))
+        names |= {one[len(above) :].split("/")[0] for one in other if one.startswith(above)}
         for saved in _names(name, ending):
-            if not any(saved in pair for pair in collisions([*there, saved])) | (saved in there):
+            if not any(saved in pair for pair in collisions([*names, saved])) | (saved in names):
                 return above + saved
         raise AssertionError  # there is always a next number
 
@@ -169,7 +169,7 @@ def description(kind: ConflictKind, deleted: MergeSide | None, *, ours: str, the
     return _ABOUT[kind]
 
 
-def written(chat: ChatStore, path: str, content: bytes, *sides: Entry) -> TreeEntry:
+def store_content(chat: ChatStore, path: str, content: bytes, *sides: Entry) -> TreeEntry:
     """Store the content of a file and return its entry, with the mode of the first side that is a file.
 
     Raises:
@@ -180,7 +180,7 @@ def written(chat: ChatStore, path: str, content: bytes, *sides: Entry) -> TreeEn
     return TreeEntry(b"", mode, chat.store.write_blob(content))
 
 
-def united(chat: ChatStore, path: str, base: Entry, ours: Entry, theirs: Entry) -> TreeEntry:
+def store_union(chat: ChatStore, path: str, base: Entry, ours: Entry, theirs: Entry) -> TreeEntry:
     """Store a file with the lines of both sides and return its entry.
 
     Raises:
@@ -197,7 +197,7 @@ def united(chat: ChatStore, path: str, base: Entry, ours: Entry, theirs: Entry) 
             f"{path!r} is not text on both sides, so there are no lines to unite",
             hint="decide it with ours, theirs, or a content of its own",
         )
-    return written(chat, path, line_merge.union(before or b"", mine, other), ours, theirs)
+    return store_content(chat, path, line_merge.union(before or b"", mine, other), ours, theirs)
 
 
 def _names(name: str, ending: str) -> Iterator[str]:

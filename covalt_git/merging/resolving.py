@@ -116,10 +116,10 @@ def _chosen(
         case "theirs":
             return None if conflict.deleted == "theirs" else theirs
         case "content":
-            return merge_conflicts.written(chat, path, choice.content, ours, theirs)
+            return merge_conflicts.store_content(chat, path, choice.content, ours, theirs)
         case "union":
             known = trees.find_entry(chat.store, chat.state(conflict.base_id).tree, path)
-            return merge_conflicts.united(
+            return merge_conflicts.store_union(
                 chat, path, known, ours, None if conflict.deleted else theirs
             )
         case _:

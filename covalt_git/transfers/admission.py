@@ -219,7 +219,7 @@ class _Inspection:
 
     def entry(self, entry: TreeEntry, path: tuple[str, ...]) -> _Extent:
         """Inspect one entry of a tree."""
-        verdict, special = _judged(path[-1])
+        verdict, special = _verdict(path[-1])
         if verdict.kind == "refused":
             self._refuse("/".join(path), verdict.reason)
             return _Extent()
@@ -284,7 +284,7 @@ class _Inspection:
 
 
 @lru_cache(maxsize=1 << 16)
-def _judged(name: str) -> tuple[Verdict, bool]:
+def _verdict(name: str) -> tuple[Verdict, bool]:
     """Return the verdict on a name, and whether it is one of git's own files."""
     return check_element(name), bool(why_git_refuses(name, LINK, b""))
 

@@ -169,7 +169,7 @@ def finish_rename(store: GitStore) -> None:
         return
     rename = read_stored(store, stored, Rename)
     old, new = HEADS + rename.old, HEADS + rename.new
-    if rename.at is None or _has_both(store, old, new, rename.at):
+    if rename.at is None or _add_new_name(store, old, new, rename.at):
         if store.head() == old:
             store.set_head(new)
         if rename.at is not None:
@@ -177,7 +177,7 @@ def finish_rename(store: GitStore) -> None:
     store.swap_ref(RENAME, stored, None)
 
 
-def _has_both(store: GitStore, old: str, new: str, at: str) -> bool:
+def _add_new_name(store: GitStore, old: str, new: str, at: str) -> bool:
     """Add the new name of a branch, and return whether it has both."""
     if store.read_ref(old) not in {at, None}:
         store.swap_ref(new, at, None)
@@ -236,9 +236,9 @@ def deleted(chat: ChatStore) -> list[DeletedBranch]:
     ]
 
 
-def way_back(chat: ChatStore, gone: DeletedBranch) -> str:
+def restore_command(chat: ChatStore, branch: DeletedBranch) -> str:
     """Return the command that restores a deleted branch."""
-    return f"covalt-git chat branch new {chat.id} {gone.name} --from {gone.manifest_id[:12]}"
+    return f"covalt-git chat branch new {chat.id} {branch.name} --from {branch.manifest_id[:12]}"
 
 
 def _own_commits(chat: ChatStore, name: str) -> Collection[str]:

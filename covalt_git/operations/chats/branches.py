@@ -179,4 +179,4 @@ def switch_branch(context: Context, request: SwitchBranch) -> BranchSwitched:
 
 
 def _deleted(chat: ChatStore, gone: DeletedBranch) -> BranchDeleted:
-    return BranchDeleted.of(gone, back=branches.way_back(chat, gone))
+    return BranchDeleted.of(gone, back=branches.restore_command(chat, gone))
