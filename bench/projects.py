@@ -21,6 +21,7 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.toolsets.new_project import SAMPLES, create_project, sample_toolset
 from covalt_git.workspaces import commits
+from covalt_git.workspaces.branches import create as create_branch
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 
@@ -128,7 +129,7 @@ def make_chat(
             with writing(chat) as writer:  # each of its own, as calls are
                 if number and number % CALLS_BETWEEN_SWITCHES == 0:
                     if made < branches:
-                        branches.create(writer, f"retry-{made}", chat.head())
+                        create_branch(writer, f"retry-{made}", chat.head())
                         made += 1
                     writer.checkout(chance.choice(chat.branches()).name)
                 if number % CALLS_IN_A_MESSAGE == 0:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.projects import CHAT, make_chat, make_toolsets
 from covalt_git.calls.engine import Request
-from covalt_git.file_edits.uploads import Upload
+from covalt_git.file_edits.uploads import Upload, upload
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.project import Project
 from covalt_git.serving.listen_socket import listen
@@ -141,7 +141,7 @@ def make_chart(root: Path) -> str:
     table = (root / "toolsets/data-lab/assets/weather.csv").read_bytes()
     with project.chats.new("charts", title="Charts") as chat:
         with project.engine().writing(chat) as writer:
-            writer.upload([Upload("weather.csv", table)])
+            upload(writer, [Upload("weather.csv", table)])
         done = project.engine().call(chat, Request("data-lab:summarize", {"path": "weather.csv"}))
         if done.call.status != "success":
             sys.exit(str(done.error))

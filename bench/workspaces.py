@@ -246,7 +246,7 @@ def nothing_changed(count: int, rounds: int) -> Iterator[Round]:
         for _ in range(rounds):
             gits = seconds(lambda: save_with_git(work))
             with writing(chat) as writer:
-                yield gits, seconds(writer.look)
+                yield gits, seconds(writer.scan)
 
 
 @row("snapshot, nothing changed: 200 files", 8, 17, rounds=51)
