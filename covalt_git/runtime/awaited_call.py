@@ -167,7 +167,7 @@ class AwaitedCall:
                 selector.register(end, selectors.EVENT_READ)
             failure = self._wait(selector)
         self._asked = self._questions.close()
-        enforced = self._sandbox.limit_hit(is_over=True)
+        enforced = self._sandbox.limit_hit()
         hit = _ENFORCED[enforced] if enforced else "limit_cpu" if self._has_used_its_time() else ""
         if failure is not None or not self.is_reusable or self._status == -signal.SIGKILL:
             self.is_reusable = False
@@ -262,7 +262,7 @@ class AwaitedCall:
             return "limit_processes"
         if self._has_used_its_time():
             return "limit_cpu"
-        if enforced := self._sandbox.limit_hit(is_over=False):
+        if enforced := self._sandbox.limit_hit():
             return _ENFORCED[enforced]
         if most and found.memory > most * MIB:
             found = process_tree.taken(self._sandbox.pid, exactly=True)

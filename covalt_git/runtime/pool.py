@@ -27,7 +27,8 @@ import covalt_toolset
 from covalt_git.errors import CovaltError
 from covalt_git.runtime.egress import Egress
 from covalt_git.runtime.processes import wire
-from covalt_git.runtime.sandbox import Counts, RunLimits
+from covalt_git.runtime.sandbox import RunLimits, enforced
+from covalt_git.runtime.sandbox.privileges import is_root
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
@@ -81,7 +82,7 @@ class SandboxProcess:
         workspace_id: device and inode of the workspace when the sandbox was entered.
         toolset: the copy that its module is imported from.
         egress: the proxy to the granted hosts, if there are any.
-        counts: counters of the control groups that it is in, once they were needed.
+        enforced: how often control groups had enforced each limit at the last check.
     """
 
     spec: SandboxSpec
@@ -93,21 +94,14 @@ class SandboxProcess:
     egress: Egress | None = None
     pid: int = 0
     scratch: Path = Path()
-    counts: Counts | None = None
+    enforced: dict[str, int] = field(default_factory=dict)
 
-    def limit_hit(self, *, is_over: bool) -> str:
-        """Return a limit that a control group enforced since the last check: ``memory``, ``pids``.
-
-        Until a call is over, the sandbox may not be entered yet.
-        """
-        if self.counts is None:
-            if self.spec.level != "landlock" and not self.spec.limits.grouped:
-                return ""
-            counts = Counts(self.pid)
-            if not (counts.are_there or is_over):
-                return ""
-            self.counts = counts
-        return self.counts.risen()
+    def limit_hit(self) -> str:
+        """Return a limit that a control group enforced since the last check: ``memory``, ``pids``."""
+        if self.spec.level != "landlock" or not is_root():
+            return ""
+        before, self.enforced = self.enforced, enforced(self.pid)
+        return next((one for one, n in self.enforced.items() if n > before.get(one, 0)), "")
 
     def next_call(self) -> tuple[socket.socket, int]:
         """Send a call's connection and output; return our ends of both, which the caller closes."""
@@ -149,8 +143,6 @@ class SandboxProcess:
         self.toolset.close()
         if self.egress is not None:
             self.egress.close()
-        if self.counts is not None:
-            self.counts.close()
 
 
 class ForkServerProcess:

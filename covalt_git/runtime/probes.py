@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 
 Verdict = Literal["refused", "through", "broken"]
 
-LIMITS: Final = RunLimits(
-    cpu_s=20, memory_mb=1024, processes=32, file_mb=4, open_files=256, grouped=True
-)
+LIMITS: Final = RunLimits(cpu_s=20, memory_mb=1024, processes=32, file_mb=4, open_files=256)
 MOST_STARTED: Final = LIMITS.processes + SLACK + 8
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from covalt_git.runtime import probes; probes.main()"
 _SOURCES = Path(__file__).parents[2]

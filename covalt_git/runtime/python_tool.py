@@ -93,5 +93,4 @@ def _limits(limits: Limits) -> RunLimits:
         # The warm sandbox that the tool process is forked from is counted too.
         processes=(limits.processes or RunLimits().processes) + 1,
         file_mb=limits.file_mb,
-        grouped=limits.memory_mb is not None or limits.processes is not None,
     )

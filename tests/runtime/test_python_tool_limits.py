@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.runtime.python_tool import run
-from tests.runtime.behind_walls import HOLDING, LEVELS, needs_groups
+from tests.runtime.behind_walls import LEVELS, needs_groups, needs_landlock
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
@@ -240,9 +240,9 @@ def test_limit_that_a_tool_passes_over_is_an_error_of_its_call(
 
 
 @needs_groups
-@pytest.mark.parametrize("level", HOLDING)
-def test_process_that_was_refused_is_an_error_of_the_call_that_asked_for_it(
-    workshop: Workshop, level: SandboxLevel
+@needs_landlock
+def test_control_group_reports_a_refused_process_of_the_call_that_started_it(
+    workshop: Workshop,
 ) -> None:
     workshop.write(
         "tools/it.py",
@@ -267,7 +267,7 @@ def test_process_that_was_refused_is_an_error_of_the_call_that_asked_for_it(
         """,
     )
     jobs = [
-        workshop.job(args={"many": many}, limits={"processes": 20}, level=level, warm=True)
+        workshop.job(args={"many": many}, limits={"processes": 20}, level="landlock", warm=True)
         for many in (10, 30, 10)
     ]
 
@@ -289,10 +289,8 @@ def test_tool_that_may_have_one_process_has_its_own(
 
 
 @needs_groups
-@pytest.mark.parametrize("level", HOLDING)
-def test_child_that_ended_for_its_memory_is_an_error_of_the_call(
-    workshop: Workshop, level: SandboxLevel
-) -> None:
+@needs_landlock
+def test_control_group_reports_a_process_that_it_killed_for_its_memory(workshop: Workshop) -> None:
     outcome = workshop.run(
         """
         import os, signal
@@ -311,7 +309,7 @@ def test_child_that_ended_for_its_memory_is_an_error_of_the_call(
             return "done"
         """,
         limits={"memory_mb": 250},
-        level=level,
+        level="landlock",
     )
 
     assert outcome.error is not None

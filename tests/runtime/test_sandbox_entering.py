@@ -390,11 +390,11 @@ def test_processes_are_counted_for_each_tool_alone(yard: Yard) -> None:
 
 
 @needs_groups
-@walled
-def test_memory_is_held_for_the_tree_where_a_group_can_be_made(yard: Yard, level: str) -> None:
-    yard.limits |= {"memory_mb": 192, "grouped": True}
+@needs_landlock
+def test_control_group_limits_the_memory_of_all_processes(yard: Yard) -> None:
+    yard.limits |= {"memory_mb": 192}
     done = yard.run(
-        level,
+        "landlock",
         """
         for _ in range(6):
             if os.fork() == 0:

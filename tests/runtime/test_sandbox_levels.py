@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from covalt_git.runtime import sandbox
-from tests.runtime.behind_walls import SOURCES, needs_full
+from tests.runtime.behind_walls import SOURCES, needs_full, needs_groups, needs_landlock
 
 ASK = """
 import json, sys
@@ -20,6 +20,32 @@ from dataclasses import asdict
 from covalt_git.runtime import sandbox
 print(json.dumps([sandbox.level(), [asdict(one) for one in sandbox.levels()]]))
 """
+
+
+DOCKER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from covalt_git.runtime.sandbox import seccomp, system_calls
+closed = "unshare setns mount umount2 pivot_root open_tree move_mount fsopen fsmount mount_setattr"
+rules = tuple(seccomp.Rule(name) for name in closed.split())
+rules += (seccomp.Rule("clone", tests=(seccomp.Test(0, "any bit of", seccomp.NAMESPACES),)),)
+seccomp.load(seccomp.program(rules, system_calls.MACHINE))
+"""
+
+
+@needs_groups
+@needs_landlock
+def test_root_without_namespaces_but_with_control_groups_has_level_landlock() -> None:
+    """As in a container with Docker's default seccomp profile and a writable cgroup."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", DOCKER + ASK, SOURCES],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": os.environ["PATH"]},
+    )
+
+    assert json.loads(done.stdout)[0] == "landlock"
 
 
 def test_levels_stand_in_the_order_of_their_strength() -> None:

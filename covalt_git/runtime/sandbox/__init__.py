@@ -36,12 +36,12 @@ What ``enter`` promises:
 - ``SIGXCPU`` ends a process that used ``cpu_s`` and a second; memory runs out as ``MemoryError``, and
   :func:`open_reserve` gives the little that it takes to say so; a file too large as ``OSError`` with
   ``EFBIG``; a process too many as ``BlockingIOError`` (``EAGAIN``).  A process and a byte more than the
-  limit are let through, by which those outside can tell that it was hit; so do :class:`Counts`.
+  limit are let through, by which those outside can tell that it was hit; so does :func:`enforced`.
 """
 
 from __future__ import annotations
 
-from covalt_git.runtime.sandbox.control_groups import Counts
+from covalt_git.runtime.sandbox.control_groups import enforced
 from covalt_git.runtime.sandbox.entering import enter
 from covalt_git.runtime.sandbox.levels import Available, level, levels
 from covalt_git.runtime.sandbox.limits import open_reserve
@@ -53,12 +53,12 @@ from covalt_git.runtime.sandbox.walls import RunLimits, SandboxError, Walls
 __all__ = [
     "SHARED_MEMORY",
     "Available",
-    "Counts",
     "RunLimits",
     "SandboxError",
     "SandboxNeededError",
     "Walls",
     "check_trust",
+    "enforced",
     "enter",
     "interpreter_paths",
     "level",

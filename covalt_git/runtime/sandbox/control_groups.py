@@ -1,200 +1,90 @@
-"""Control groups: a limit for a whole tree of processes, where the system lets this user make one.
+"""Control groups, which limit the processes and the memory of root's tools at the level ``landlock``.
 
-Root may nearly everywhere, other users where a part of the second hierarchy was delegated to them, as
-systemd does for a user's own services.  A group is left empty when its tool ends; whoever makes the
-next one removes it.
+The kernel does not count root's processes for ``RLIMIT_NPROC``, and at ``landlock`` root stays root.
 """
 
 from __future__ import annotations
 
 import os
-import time
-import uuid
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from covalt_git.runtime.sandbox.walls import RunLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from covalt_git.runtime.sandbox.walls import RunLimits
+
 _NAME = "covalt-git-"
-_MIB = 1 << 20
-_NEEDED = frozenset({"memory", "pids"})
-_TRIES = 3
-_NEW_S = 2.0
-_MOST_TOLD = 4096
-_COUNTED = (
-    ("memory", "memory.events", b"oom_kill"),
-    ("memory", "memory.oom_control", b"oom_kill"),
-    ("pids", "pids.events", b"max"),
+_EVENTS = (
+    ("memory", "memory.events", "oom_kill"),
+    ("memory", "memory.oom_control", "oom_kill"),
+    ("pids", "pids.events", "max"),
 )
-"""What each limit's hits are counted in, in either hierarchy."""
+"""A limit, the file of a group that counts how often it was enforced, and its key."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Parent:
-    """A folder of a hierarchy that groups can be made in."""
+def join(limits: RunLimits) -> bool:
+    """Move this process into new groups; return whether they limit its processes."""
+    settings = {"pids.max": str(limits.processes)}
+    if limits.memory_mb is not None:
+        size = str(limits.memory_mb << 20)
+        settings |= {"memory.max": size, "memory.limit_in_bytes": size}
+        settings |= {"memory.swap.max": "0", "memory.oom.group": "1"}
+    holds = [_join(folder, settings) for folder in _folders()]
+    return any(holds)
 
-    folder: Path
-    settings: dict[str, str]
-    """What is written to the files of a new group; one that starts with ``?`` may be missing."""
-    holds: frozenset[str]
+
+def enforced(pid: int) -> dict[str, int]:
+    """Return how often the groups of a process enforced a limit: ``memory``, ``pids``."""
+    counts = {"memory": 0, "pids": 0}
+    for group in (folder / f"{_NAME}{pid}" for folder in _folders()):
+        for limit, name, key in _EVENTS:
+            with suppress(OSError):  # this version has no such file, or the group was removed
+                text = (group / name).read_text(encoding="ascii")
+                found = dict(line.split(" ", 1) for line in text.splitlines())
+                counts[limit] += int(found.get(key, 0))
+    return counts
 
 
-def join(limits: RunLimits, *, beside: int) -> frozenset[str]:
-    """Move this process into groups of its own, and return what they hold: ``memory``, ``pids``.
-
-    ``beside`` is how many processes are in it and are not the tool's.
-    """
-    held: frozenset[str] = frozenset()
+def _join(folder: Path, settings: dict[str, str]) -> bool:
+    """Join a new group in ``folder``; return whether it limits processes."""
+    group = folder / f"{_NAME}{os.getpid()}"
+    for old in folder.glob(f"{_NAME}*"):
+        if old == group or not Path(f"/proc/{old.name.removeprefix(_NAME)}").exists():
+            with suppress(OSError):  # the kernel keeps a group that has processes
+                old.rmdir()
     with suppress(OSError):
-        for parent in _parents(limits, beside):
-            if not parent.holds <= held and _join(parent):
-                held |= parent.holds
-    return held
-
-
-class Counts:
-    """How often the system enforced a limit of the groups that a process joined.
-
-    Nothing where it could join none.  It may have ended: its groups stay until somebody makes the next.
-    """
-
-    def __init__(self, joined: int) -> None:
-        self._files: list[tuple[str, bytes, int]] = []
-        with suppress(OSError):
-            for parent in _parents(RunLimits(memory_mb=1), beside=0):
-                for group in parent.folder.glob(f"{_NAME}{joined}-*"):
-                    self._open(group)
-        self._before = [0] * len(
-            self._files
-        )  # of groups that are the process's own, from its start
-
-    def _open(self, group: Path) -> None:
-        for limit, name, key in _COUNTED:
-            with suppress(OSError):
-                end = os.open(group / name, os.O_RDONLY | os.O_CLOEXEC)
-                self._files.append((limit, key, end))
-
-    @property
-    def are_there(self) -> bool:
-        """Whether it joined any group that counts."""
-        return bool(self._files)
-
-    def risen(self) -> str:
-        """Return a limit whose count has risen since it was last asked: ``memory``, ``pids``."""
-        before, self._before = self._before, self._now()
-        rose = (now > was for was, now in zip(before, self._before, strict=True))
-        return next((one[0] for one, did in zip(self._files, rose, strict=True) if did), "")
-
-    def close(self) -> None:
-        """Let go of the counts."""
-        files, self._files, self._before = self._files, [], []
-        for _, _, end in files:
-            os.close(end)
-
-    def _now(self) -> list[int]:
-        return [_count(end, key) for _, key, end in self._files]
-
-
-def _count(end: int, key: bytes) -> int:
-    with suppress(OSError):  # its group is gone
-        for line in os.pread(end, _MOST_TOLD, 0).splitlines():
-            name, _, count = line.partition(b" ")
-            if name == key:
-                return int(count)
-    return 0
-
-
-def _join(parent: _Parent) -> bool:
-    _sweep(parent.folder)
-    for _ in range(_TRIES):
-        group = parent.folder / f"{_NAME}{os.getpid()}-{uuid.uuid4().hex}"
-        try:
-            group.mkdir()
-            for name, value in parent.settings.items():
-                if not name.startswith("?"):
-                    (group / name).write_text(value, encoding="utf-8")
-                elif (group / name[1:]).exists():
-                    (group / name[1:]).write_text(value, encoding="utf-8")
-            (group / "cgroup.procs").write_text(str(os.getpid()), encoding="utf-8")
-        except FileNotFoundError:
-            continue  # somebody else's sweep took it for an old one
-        except OSError:
-            with suppress(OSError):
-                group.rmdir()
-            return False
-        return True
+        group.mkdir()
+        if known := [name for name in settings if (group / name).exists()]:
+            for name in known:
+                (group / name).write_text(settings[name], encoding="ascii")
+            (group / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
+            return "pids.max" in known
+    with suppress(OSError):
+        group.rmdir()
     return False
 
 
-def _sweep(folder: Path) -> None:
-    """Remove the groups that nothing is in; the kernel keeps the others.
-
-    Not the newest, which somebody is about to join.
-    """
-    for old in folder.glob(f"{_NAME}*"):
-        with suppress(OSError):
-            if time.time() - old.stat().st_mtime > _NEW_S:
-                old.rmdir()
-
-
-def _parents(limits: RunLimits, beside: int) -> Iterator[_Parent]:
-    own = dict(_own_groups())
-    bytes_ = "max" if limits.memory_mb is None else str(limits.memory_mb * _MIB)
-    processes = str(limits.processes + beside)
-    for kind, root, mounted, controllers in _hierarchies():
-        if kind == "cgroup2" and (path := own.get("")):
-            settings = {"pids.max": processes, "memory.max": bytes_}
-            if limits.memory_mb is not None:
-                settings |= {"?memory.swap.max": "0", "?memory.oom.group": "1"}
-            if folder := _delegated(mounted, path, root):
-                yield _Parent(folder, settings, _NEEDED)
-        for controller in _NEEDED & controllers:
-            if controller == "memory" and limits.memory_mb is None:
-                continue  # counting pages takes its time
-            if (path := own.get(controller)) and (folder := _below(mounted, path, root)):
-                settings = {"pids.max": processes}
-                if controller == "memory":
-                    settings = {"memory.limit_in_bytes": bytes_.replace("max", "-1")}
-                yield _Parent(folder, settings, frozenset({controller}))
-
-
-def _delegated(mounted: Path, path: str, root: str) -> Path | None:
-    """Return the nearest folder at or above this process's group that it may make groups in."""
-    folder = _below(mounted, path, root)
-    while folder is not None and folder.is_relative_to(mounted):
-        given = (folder / "cgroup.subtree_control").read_text(encoding="utf-8").split()
-        may = os.access(folder, os.W_OK) and os.access(folder / "cgroup.procs", os.W_OK)
-        if may and _NEEDED.issubset(given):
-            return folder
-        folder = folder.parent
-    return None
-
-
-def _below(mounted: Path, path: str, root: str) -> Path | None:
-    """Return where the group ``path`` is, of a hierarchy mounted from its folder ``root`` on."""
-    if not Path(path).is_relative_to(root):
-        return None
-    return mounted / Path(path).relative_to(root)
-
-
-def _own_groups() -> Iterator[tuple[str, str]]:
-    """Yield each controller with this process's group; the second hierarchy's name is empty."""
+def _folders() -> Iterator[Path]:
+    """Yield the nearest folder for new groups in each hierarchy that limits processes or memory."""
+    own: dict[str, Path] = {}
     for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
         _, controllers, path = line.split(":", 2)
-        for controller in controllers.split(","):
-            yield controller, path
-
-
-def _hierarchies() -> Iterator[tuple[str, str, Path, frozenset[str]]]:
-    """Yield each mounted hierarchy: its kind, the folder it shows, where, and its controllers."""
+        own |= dict.fromkeys(controllers.split(","), Path(path))
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         mount, _, system = line.partition(" - ")
         kind, _, options = system.split(" ", 2)
-        if kind in {"cgroup", "cgroup2"}:
-            _, _, _, root, mounted, *_ = mount.split(" ")
-            yield kind, root, Path(mounted), frozenset(options.split(","))
+        names = [""] if kind == "cgroup2" else {"pids", "memory"} & {*options.split(",")}
+        root, mounted = map(Path, mount.split(" ")[3:5])
+        for own_path in [own[name] for name in names if name in own and "cgroup" in kind]:
+            is_shown = own_path.is_relative_to(root)
+            folder = mounted / own_path.relative_to(root) if is_shown else mounted
+            while kind == "cgroup2" and folder != mounted and not _passes_on(folder):
+                folder = folder.parent
+            yield folder
+
+
+def _passes_on(folder: Path) -> bool:
+    """Return whether the groups in a folder of version 2 can limit processes."""
+    return "pids" in (folder / "cgroup.subtree_control").read_text(encoding="ascii").split()

@@ -66,8 +66,6 @@ def _enter_namespaces(walls: Walls) -> None:
     known = landlock.version()
     death = generations.DeathSignal()
     folders = new_root.folders(walls)
-    if walls.limits.grouped:
-        control_groups.join(walls.limits, beside=_BESIDE)
     owned: dict[str, int] = {}
     if privileges.is_root():
         with _step("show root's files as nobody's"):
@@ -115,8 +113,7 @@ def _stay(walls: Walls) -> None:
     places = landlock.Places(_readable(walls), _writable(walls))
     # The file is there and may not be read, which ends git unless it is told not to look for it.
     os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
-    held = control_groups.join(walls.limits, beside=0)
-    if privileges.is_root() and "pids" not in held:
+    if privileges.is_root() and not control_groups.join(walls.limits):
         raise SandboxError(
             "hold its processes",
             "root's are not counted, and no control group can be made here",

@@ -38,15 +38,12 @@ class RunLimits:
     cpu_s: float | None = None
     """Processor time of each process, in seconds, rounded up; a second later the system ends it."""
     memory_mb: int | None = None
-    """Address space of each process, and memory of the tree where a control group can be made."""
+    """Address space of each process; at ``landlock``, for root, also memory of all processes together."""
     processes: int = 128
     """Processes and threads at once."""
     file_mb: int | None = None
     """Size of any file written."""
     open_files: int = 1024
-    grouped: bool = False
-    """Whether a control group holds memory and processes, where one can be made: that counts the whole
-    tree, tells whatever was refused, and takes some milliseconds.  At ``landlock`` one always does."""
 
 
 @dataclass(frozen=True, slots=True)
