@@ -19,8 +19,8 @@ from covalt_git.yaml_text.syntax_errors import CONFLICT
 if TYPE_CHECKING:
     from pathlib import Path
 
-MAX_BYTES: Final = 1 << 20
-MAX_NODES: Final = 20_000
+MAX_BYTES: Final = 16 << 20
+MAX_NODES: Final = 300_000
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _HARMLESS: Final = string.printable.encode().translate(None, b"\v\f")

@@ -199,6 +199,36 @@ def test_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str, code: st
     assert (problem.path, problem.line, problem.code) == ("x.yaml", 0, code)
 
 
+def bomb(levels: int, width: int) -> str:
+    """Return lists of aliases to the list before: ``width`` to the power of ``levels`` values."""
+    lines = ["- &a0 [x]"]
+    lines += [f"- &a{n} [{', '.join([f'*a{n - 1}'] * width)}]" for n in range(1, levels + 1)]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        pytest.param("- 1\n" * 300_000, 300_000, id="one-value-too-many"),
+        pytest.param("x: [" + "1," * 300_000 + "]\n", 1, id="one-long-list"),
+        pytest.param(bomb(9, 9), 7, id="billion-laughs"),
+        pytest.param(f"- &a [{'x, ' * 999}x]\n" + "- *a\n" * 1000, 300, id="quadratic"),
+        pytest.param("#" * ((16 << 20) + 1), 0, id="too-many-bytes"),
+    ],
+)
+def test_bombs_are_refused_at_the_default_limits(text: str, line: int) -> None:
+    with pytest.raises(YamlProblems) as caught:
+        load(text, "x.yaml")
+
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.code) == (line, codes.TOO_LARGE)
+
+
+def test_values_and_bytes_up_to_the_default_limits_are_read() -> None:
+    assert len(load("- 1\n" * 299_999, "x.yaml").data) == 299_999
+    assert load("a: 1\n#".ljust(16 << 20, "#"), "x.yaml").data == {"a": 1}
+
+
 # Collected files
 
 
@@ -212,7 +242,7 @@ def test_each_collected_file_has_its_outcome() -> None:
         assert load_file(COLLECTED / f"{name}.yaml", name).data == data
     for name, problems in refused.items():
         with pytest.raises(YamlProblems) as caught:
-            load_file(COLLECTED / f"{name}.yaml", name)
+            load_file(COLLECTED / f"{name}.yaml", name, max_nodes=20_000)
         assert [f"{p.line}:{p.col}: {p.code}" for p in caught.value.problems] == problems
 
 
