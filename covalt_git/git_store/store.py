@@ -53,7 +53,7 @@ _CONFIG = """\
 \trepositoryformatversion = {version}
 \tfilemode = true
 \tbare = true
-\thooksPath = /dev/null
+\thooksPath = hooks
 \tlogAllRefUpdates = false
 [gc]
 \tauto = 0
@@ -61,6 +61,13 @@ _CONFIG = """\
 \tfsckObjects = true
 [covalt]
 \tformat = {format}
+"""
+_PRE_RECEIVE = """\
+#!/bin/sh
+chat=$(basename "$(dirname "$PWD")")
+echo "This is the store of the chat $chat, which covalt-git alone writes to." >&2
+echo "hint: push to the URL that 'covalt-git serve' prints, followed by /git/$chat" >&2
+exit 1
 """
 _READABLE_EXTENSIONS = {b"noop", b"preciousobjects", b"worktreeconfig", b"relativeworktrees"}
 _SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
@@ -94,6 +101,7 @@ class GitStore(ObjectReader):
             path,
             path / "objects",
             path / "objects/pack",
+            path / "hooks",
             path / "refs",
             path / "refs/heads",
         ):
@@ -102,9 +110,13 @@ class GitStore(ObjectReader):
         config = _CONFIG.format(version=0 if is_plain else 1, format=FORMAT)
         (path / "config").write_text(config if is_plain else config + _SHA256, encoding="utf-8")
         (path / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+        hook = path / "hooks" / "pre-receive"
+        hook.write_text(_PRE_RECEIVE, encoding="utf-8")
+        hook.chmod(0o755)
         if durable:
-            names = ("config", "HEAD", "objects/pack", "objects", "refs/heads", "refs", ".")
-            fsync_many([str(path / name) for name in names])
+            files = ("config", "HEAD", "hooks/pre-receive")
+            folders = ("hooks", "objects/pack", "objects", "refs/heads", "refs", ".")
+            fsync_many([str(path / name) for name in (*files, *folders)])
         return cls(path, durable=durable)
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ from covalt_git.git_store import (
     is_object_id,
 )
 from covalt_git.git_store.patches import patch_of_blobs
-from tests.workspaces.stores import git, scratch
+from tests.workspaces.stores import git, run_git, scratch
 
 FORMATS = pytest.mark.parametrize("object_format", ["sha1", "sha256"])
 MAIN = "refs/heads/main"
@@ -251,7 +251,6 @@ def test_store_runs_no_hook_and_no_filter(tmp_path: Path) -> None:
         store.swap_ref(MAIN, None, one)
         store.swap_ref(MAIN, one, two)
         store.set_head("refs/heads/idea")
-        git(store.path, "update-ref", "refs/heads/by-git", one)
 
     assert not canary.exists()
 
@@ -347,3 +346,17 @@ def test_patch_of_a_damaged_file_names_it(tmp_path: Path) -> None:
 )
 def test_object_ids_are_told_from_other_texts(text: str, *, is_id: bool) -> None:
     assert is_object_id(text) is is_id
+
+
+def test_push_into_the_folder_of_a_store_is_refused(tmp_path: Path) -> None:
+    store = tmp_path / "c1" / "store.git"
+    store.parent.mkdir()
+    GitStore.create(store, durable=False).close()
+    git(tmp_path, "clone", "--quiet", str(store), "copy")
+    git(tmp_path / "copy", "commit", "--quiet", "--allow-empty", "-m", "mine")
+    pushed = run_git(tmp_path / "copy", "push", "origin", "HEAD:refs/heads/main")
+
+    assert pushed.returncode == 1
+    assert b"/git/c1" in pushed.stderr
+    with GitStore(store) as opened:
+        assert opened.refs("refs/") == {}

@@ -60,7 +60,6 @@ def test_new_chat_is_a_store_that_git_takes_for_its_own(
         assert git(store, "symbolic-ref", "HEAD") == "refs/heads/main\n"
         assert git(store, "rev-parse", "--is-bare-repository") == "true\n"
         assert git(store, "rev-parse", "--show-object-format").strip() == object_format
-        assert git(store, "config", "core.hooksPath") == "/dev/null\n"
         assert (about.id, about.title, about.active_branch) == ("c1", "Größe", "main")
         assert about.active_manifest_id is None
         assert chat.workspace.is_dir()
