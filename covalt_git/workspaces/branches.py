@@ -93,7 +93,7 @@ def check_free(chat: ChatStore, name: str) -> None:
         BranchExistsError: when it exists, or a branch whose name is a folder of this one or the reverse.
     """
     check_branch(name)
-    names = [branch.name for branch in chat.branches()]
+    names = chat.branch_names()
     if name in names:
         raise BranchExistsError(
             f"there is a branch {name!r}", hint=f"covalt-git chat checkout {chat.id} {name}"
@@ -132,7 +132,7 @@ def new_name(chat: ChatStore, wanted: str | None, purpose: str) -> str:
     if wanted is not None:
         check_free(chat, wanted)
         return wanted
-    names = {branch.name.partition("/")[0] for branch in chat.branches()}
+    names = {name.partition("/")[0] for name in chat.branch_names()}
     numbered = (f"{purpose}-{number}" for number in itertools.count(1))
     return next(name for name in numbered if name not in names)
 

@@ -154,11 +154,15 @@ class ChatStore:
         """
         active = self.active_branch()
         heads = self.store.refs(HEADS)
-        names = {ref.removeprefix(HEADS) for ref in heads}
         return [
             Branch(name=name, manifest_id=heads.get(HEADS + name), active=name == active)
-            for name in sorted(names | {active} | {call.branch for call in self.calls()})
+            for name in self.branch_names()
         ]
+
+    def branch_names(self) -> list[str]:
+        """Return the names of the branches, sorted, without reading their refs."""
+        names = {ref.removeprefix(HEADS) for ref in self.store.ref_names(HEADS)}
+        return sorted(names | {self.active_branch()} | {call.branch for call in self.calls()})
 
     def branch(self, name: str) -> Branch:
         """Return one branch.
