@@ -250,7 +250,8 @@ class WorkingFolder:
 
     def clear_staging(self) -> None:
         """Remove the files of a killed process."""
-        remove_tree(self.chat.folder / _STAGING)
+        remove_tree(self.staging())
+        self.staging()
 
     def exists(self) -> bool:
         """Return whether the workspace exists.
