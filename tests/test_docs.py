@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 from covalt_git.toolsets.new_project import CONFIG_TEXT, create_project
 from covalt_git.toolsets.project_files import read_project
 from tests import command
+from tests.workspaces.stores import run_git
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -76,6 +78,25 @@ def test_the_examples_of_the_python_api_run(
     assert printed.startswith("success ")
     assert "+body { color: blue }" in printed
     assert "unknown_tool no tool 'data-lab:sumarize' did you mean" in printed
+
+
+def test_the_commands_of_the_readme_run_in_its_order(tmp_path: Path) -> None:
+    folder = tmp_path
+    codes = {}
+    for block in fenced(ROOT / "README.md", "console"):
+        for step in re.findall(r"(?m)^\$ (.+)$", block.replace(" && ", "\n$ ")):
+            program, *args = shlex.split(step.partition(" <")[0])
+            if program == "cd":
+                folder /= args[0]
+            elif program == "git":
+                codes[step] = run_git(folder, *args).returncode
+            else:
+                codes[step] = command.run(*args, cwd=folder).returncode
+
+    pending = "covalt-git call c1 app-builder:run_command --arg command=ls < /dev/null"
+    assert codes.pop(pending) == 1
+    assert len(codes) > 15
+    assert {step: code for step, code in codes.items() if code} == {}
 
 
 def test_toolset_of_the_readme_works(tmp_path: Path) -> None:
