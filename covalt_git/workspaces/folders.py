@@ -26,6 +26,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
+SET_ID = stat.S_ISUID | stat.S_ISGID
 _CHANGED = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}
 _NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST}
 
@@ -225,6 +226,22 @@ def create(name: str, mode: int, content: bytes, *, parent: int | None = None) -
             os.fchmod(handle, 0o755)
     finally:
         os.close(handle)
+
+
+def clear_set_id(parent: int, name: str) -> None:
+    """Clear the set-user-ID and set-group-ID bits of a regular file in an open folder.
+
+    Scans call it where they find such a file.  The sandbox keeps tools from setting them, but MCP servers and
+    tools at the level ``process`` run without its filter, and other users of the machine could run such a
+    program with the rights of the owner.  Folders keep the set-group-ID bit: new entries inherit the
+    group, which users rely on.  A file of another user keeps its bits.
+    """
+    with contextlib.suppress(OSError, NotImplementedError):  # the latter: glibc before 2.32
+        mode = os.lstat(name, dir_fd=parent).st_mode
+        if stat.S_ISREG(mode) and mode & SET_ID:
+            mode = stat.S_IMODE(mode) & ~SET_ID
+            # Not by a descriptor: the file may have a mode that its owner cannot open it with.
+            os.chmod(name, mode, dir_fd=parent, follow_symlinks=False)
 
 
 def read_entry(

@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from covalt_git.git_store import FOLDER, BrokenStoreError, GitStore, TreeEntry
 from covalt_git.paths import is_plain
-from covalt_git.workspaces import rules, set_id
-from covalt_git.workspaces.folders import Folder, TooLargeError, mode_of, read_entry
+from covalt_git.workspaces import rules
+from covalt_git.workspaces.folders import (
+    SET_ID,
+    Folder,
+    TooLargeError,
+    clear_set_id,
+    mode_of,
+    read_entry,
+)
 from covalt_git.workspaces.stat_cache import NOT_SCANNED, FolderScan
 
 if TYPE_CHECKING:
@@ -99,7 +106,7 @@ class _Entries:
     def leave(self, kind: str, name: str, reason: str = "") -> None:
         """Leave an entry in place, which the tree lacks."""
         self.notes.append((kind, name, reason))
-        set_id.clear(self.handle, name)
+        clear_set_id(self.handle, name)
 
     def is_as_known(self) -> bool:
         """Return whether the files and folders that are stored are the very ones of the last scan."""
@@ -211,8 +218,8 @@ class _Walk:
         if found is None:
             raise _NotStorableError("it is neither a file, a folder nor a link")
         status, content = found
-        if status.st_mode & set_id.BITS:
-            set_id.clear(entries.handle, name)
+        if status.st_mode & SET_ID:
+            clear_set_id(entries.handle, name)
         depth = entries.prefix.count("/")
         if stat.S_ISLNK(status.st_mode) and not rules.link_stays_inside(content, depth=depth):
             raise _NotStorableError("it is a link that may lead outside")

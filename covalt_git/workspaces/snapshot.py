@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from covalt_git.models.commit_record import WorkspaceNotes
-from covalt_git.workspaces import scan, set_id
-from covalt_git.workspaces.folders import Folder
+from covalt_git.workspaces import scan
+from covalt_git.workspaces.folders import Folder, clear_set_id
 from covalt_git.workspaces.rules import path_note
 from covalt_git.workspaces.stat_cache import NOT_SCANNED, FolderScan
 
@@ -107,7 +107,7 @@ class Snapshot:
         """Clear set-user-ID and set-group-ID bits in what was left in place, and not scanned."""
         with Folder.opened(workspace) as root:
             for _, parent, name, _ in root.files_below(self.unstored()):
-                set_id.clear(parent, name)
+                clear_set_id(parent, name)
 
 
 def _path_notes(notes: list[tuple[str, str]]) -> tuple[PathNote, ...]:
