@@ -168,3 +168,16 @@ def test_the_help_of_the_command_line_names_every_noun() -> None:
     said = CliRunner().invoke(cli, ["--help"]).output
 
     assert [name for name in COMMANDS if f"  {name} " not in said] == []
+
+
+def test_every_test_that_the_page_about_the_runtime_names_exists() -> None:
+    text = (ROOT / "docs/design/runtime.md").read_text(encoding="utf-8")
+    tests = {file.name: file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("*.py")}
+    named = re.findall(r"`(?:(test_\w+\.py)(?:::)?)?(test_\w+)?`(?: \(([^)]*)\))?", text)
+    ids = [one for *_, listed in named for one in re.findall(r"`([\w-]+)`", listed)]
+
+    assert len([one for one in named if one[0] or one[1]]) > 10
+    for file, test, _ in named:
+        assert not file or file in tests
+        assert not test or any(f"def {test}(" in source for source in tests.values())
+    assert {one for one in ids if f'id="{one}"' not in tests["test_python_tool_limits.py"]} == set()
