@@ -20,14 +20,15 @@ _COLOURS = {"ok": "green", "failed": "red", "skipped": "yellow"}
 @click.command("test")
 @click.argument("patterns", metavar="[TOOL]...", nargs=-1)
 @click.option("--keep", is_flag=True, help="Keep the chats among the project's, to look into.")
+@click.option("--strict", is_flag=True, help="Also exit with 1 when an example was skipped.")
 @json_option
-def command(patterns: tuple[str, ...], *, keep: bool, as_json: bool) -> None:
+def command(patterns: tuple[str, ...], *, keep: bool, strict: bool, as_json: bool) -> None:
     """Run the examples of tools and check what their `expected` says.
 
     TOOL is a tool (data-lab:summarize), a toolset (data-lab) or a pattern (data-lab:*); without one,
     all tools are tested that you may see.  Each example runs in a scratch chat of its own; a tool
     that lacks a grant, or would ask and may reach the network, is skipped.  Exits with 1 when an
-    example failed.
+    example failed, or a toolset has errors, so that its examples cannot run.
     """
     # Here, because this module is loaded for every command of tools, and most make no calls.
     context(progress=Bar("examples"))
@@ -40,11 +41,16 @@ def command(patterns: tuple[str, ...], *, keep: bool, as_json: bool) -> None:
             output.say(f"{'TOOL':{wide}}  EXAMPLE  RESULT    MS", dim=True)
         for one in done.examples:
             _show(one, wide)
+        for toolset_id in done.broken:
+            output.say(
+                f"the toolset {toolset_id!r} has errors, so its examples did not run", fg="red"
+            )
+            output.say(f"  hint: covalt-git validate toolsets/{toolset_id}")
         counts = {"ok": done.ok, "failed": done.failed, "skipped": done.skipped}
         _sum_up(counts, done.without_examples)
     if done.cancelled:
         raise SystemExit(130)
-    if done.failed:
+    if done.failed or done.broken or (strict and done.skipped):
         raise SystemExit(1)
 
 

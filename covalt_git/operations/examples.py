@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from covalt_git.calls.tool_examples import ExampleRun, run_example
-from covalt_git.catalog.catalog import BrokenToolsetError
 from covalt_git.errors import WrongCallError, nearest_name
-from covalt_git.names import matches
+from covalt_git.names import matches, matches_text
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
+from covalt_git.operations.tools import visible_toolsets
 from covalt_git.runtime import python_tool
 from covalt_git.workspaces.registry import Chats
 
@@ -48,6 +48,7 @@ class ToolsTested(Result):
     failed: int
     skipped: int
     without_examples: tuple[str, ...] = Field(description="Tools that have none.")
+    broken: tuple[str, ...] = Field(description="Toolsets with errors; none of their tools is run.")
     cancelled: bool = Field(description="Whether a user stopped it, so that others were not run.")
 
 
@@ -58,7 +59,7 @@ def test_tools(context: Context, request: TestTools) -> ToolsTested:
     A tool that lacks a grant, or that needs approval and may reach the network, is skipped.
     """
     python_tool.prepare(Path(sys.executable))
-    tools = _chosen(context, request.patterns)
+    tools, broken = _chosen(context, request.patterns)
     jobs = [(tool, number + 1) for tool in tools for number in range(len(tool.examples))]
     done: list[ExampleRun] = []
     with _chats(context, keep=request.keep) as chats:
@@ -80,16 +81,23 @@ def test_tools(context: Context, request: TestTools) -> ToolsTested:
         failed=verdicts.count("failed"),
         skipped=verdicts.count("skipped"),
         without_examples=tuple(tool.tool_id for tool in tools if not tool.examples),
+        broken=broken,
         cancelled=any(one.cancelled for one in done),
     )
 
 
-def _chosen(context: Context, patterns: tuple[str, ...]) -> list[Tool]:
-    """Return the tools that the patterns name, sorted; without patterns, all tools."""
-    tools = context.catalog.visible(context.toolset_index().tools())
+def _chosen(context: Context, patterns: tuple[str, ...]) -> tuple[list[Tool], tuple[str, ...]]:
+    """Return what the patterns name: tools of sound toolsets, sorted, and the ids of broken toolsets.
+
+    Without patterns, that is everything.
+    """
+    index = context.toolset_index()
+    tools = context.catalog.visible(index.tools())
     visible = sorted(tools, key=lambda tool: tool.tool_id)
+    unsound = [row["id"] for row in visible_toolsets(context) if not row["sound"]]
     chosen: set[str] = set()
-    for pattern in patterns:
+    broken: set[str] = set()
+    for pattern in patterns or ("**",):
         path = pattern.replace(":", ".", 1)
         path = path if "." in path else f"{path}.**"
         # The tools of a toolset's servers have namespaces of their own.
@@ -98,23 +106,21 @@ def _chosen(context: Context, patterns: tuple[str, ...]) -> list[Tool]:
             for tool in visible
             if pattern in {"**", tool.toolset_id} or matches(path, tool.path)
         }
-        if not found:
+        # The index may have no tools of a broken toolset.
+        named = {one for one in unsound if matches_text(path.partition(".")[0], one)}
+        if patterns and not found | named:
             known = {name for tool in visible for name in (tool.tool_id, tool.toolset_id)}
             near = nearest_name(pattern, known)
             meant = f"; did you mean {near!r}?" if near else ""
             raise WrongCallError(f"{pattern!r} names no tool{meant}")
         chosen |= found
+        broken |= named
+    broken |= {tool.toolset_id for tool in visible if tool.tool_id in chosen}.intersection(unsound)
     return [
-        _from_files(context, tool) for tool in visible if not patterns or tool.tool_id in chosen
-    ]
-
-
-def _from_files(context: Context, tool: Tool) -> Tool:
-    """Return a tool as its files say; as the index knew it where these are broken now."""
-    try:
-        return context.catalog.find(tool.tool_id).tool
-    except BrokenToolsetError:
-        return tool
+        context.catalog.find(tool.tool_id).tool
+        for tool in visible
+        if tool.tool_id in chosen and tool.toolset_id not in broken
+    ], tuple(sorted(broken))
 
 
 @contextmanager

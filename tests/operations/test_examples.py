@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,3 +82,21 @@ def test_kept_chats_are_those_of_the_project(operate: Operations) -> None:
     assert kept == ["c1", "c2"]
     (made,) = operate("list_manifests", chat_id="c2")["manifests"]
     assert made["title"].startswith("demo:add")
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize("patterns", [[], ["demo"], ["demo:add"]])
+def test_a_toolset_with_errors_is_reported_with_and_without_an_index(
+    operate: Operations, tmp_path: Path, patterns: list[str], *, indexed: bool
+) -> None:
+    broken = Operations(Path(shutil.copytree(operate.root, tmp_path / "project")))
+    if indexed:
+        broken("list_tools")
+    else:
+        shutil.rmtree(broken.root / "data")
+    manifest = MANIFEST.replace('"1"', "0.2")
+    (broken.root / "toolsets/demo/toolset.yaml").write_text(manifest, encoding="utf-8")
+
+    found = broken("test_tools", patterns=patterns)
+
+    assert (found["broken"], found["examples"]) == (["demo"], [])
