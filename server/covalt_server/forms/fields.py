@@ -285,10 +285,7 @@ def _box(shown: Field, shape: Shape, value: Any, typed: str | None) -> Field:
     hints = text_attributes(shape.schema, text, required=shown.needed)
     lines = rows(shown.hint, shape.schema, text)
     if not lines:
-        # Nothing is a text, too, but in one line it is nearly always forgotten; as JSON it is sent.
-        may_be_empty = not shown.needed or shape.schema.get("default") == ""
-        asked = {} if may_be_empty else {"required": ""}
-        return replace(shown, attributes=PLAIN | hints | asked)
+        return replace(shown, attributes=PLAIN | hints)
     hints = {key: one for key, one in hints.items() if key not in {"pattern", "type"}}
     return replace(shown, kind=Kind.LONG_TEXT, rows=lines, attributes=PLAIN | hints)
 

@@ -36,7 +36,7 @@ from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.text.display import shorten
 from covalt_server.forms.fields import ROOT, Choice, Field, draw, marked
 from covalt_server.forms.parsing import Reading, lines, read_json, settled
-from covalt_server.forms.problems import FieldProblem, by_path, with_place, wrong
+from covalt_server.forms.problems import FieldProblem, by_path, refusals, with_place, wrong
 from covalt_server.forms.shapes import COMPOSITE, MISSING, Kind, as_json, shape_of_arguments
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from werkzeug.datastructures import MultiDict
 
+    from covalt_git.errors import Problem
     from covalt_git.json_values import JsonObject
     from covalt_git.models.toolset_manifest import Example
 
@@ -72,6 +73,15 @@ class Submitted:
     side: Side = "form"
     text: str = ""
     examples: tuple[Choice, ...] = ()
+
+    def refused(self, problems: Sequence[Problem]) -> Submitted:
+        """Return the form to show again after the tool itself refused the arguments."""
+        if self.side == "json":
+            told = tuple(FieldProblem(JSON_BOX, f"{one.path}: {one.message}") for one in problems)
+            return replace(self, problems=told, wants="redraw")
+        told = refusals(self.fields, problems)
+        fields = marked(self.fields, by_path(told), _start_of(self.fields, told[0].path))
+        return replace(self, problems=told, fields=fields, wants="redraw")
 
     def answer(self) -> JsonObject:
         """Return the answer to ``form.js``, which asks what is wrong while somebody types."""

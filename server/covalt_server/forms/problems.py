@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
+from covalt_server.forms.shapes import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from covalt_git.errors import Problem
     from covalt_git.json_values import JsonObject
     from covalt_server.forms.fields import Field
 
 _REQUIRED = "this is required"
+_REQUIRED_TEXT = f'{_REQUIRED}; if an empty text is meant, write "" on the side JSON'
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,19 @@ def wrong(
     return tuple(dict.fromkeys([*mistyped, *found]))
 
 
+def refusals(fields: Field, problems: Iterable[Problem]) -> tuple[FieldProblem, ...]:
+    """Return why the tool itself refused a value, each at the innermost field that shows its place."""
+    by_place = {json_path(one.loc): one for one in reversed(list(fields.walk()))}
+    found = []
+    for problem in problems:
+        within = [at for at in by_place if re.match(re.escape(at) + r"([.[]|$)", problem.path)]
+        at = max(within, key=len, default="$")
+        rest = problem.path.removeprefix(at)
+        message = f"${rest}: {problem.message}" if rest else problem.message
+        found.append(FieldProblem(by_place[at].name, message))
+    return tuple(found)
+
+
 def _placed(
     loc: json_schema.Loc, message: str, by_loc: Mapping[json_schema.Loc, Field]
 ) -> FieldProblem:
@@ -54,8 +71,11 @@ def _field_problem(at: Field, message: str) -> FieldProblem:
     """Return a problem of a field; that a part of it is missing is told at that part."""
     missing = next((one for one in at.children if message == f"{one.loc[-1]!r} is missing"), None)
     if missing is not None:
-        return FieldProblem(missing.name, _REQUIRED)
-    return FieldProblem(at.name, _REQUIRED if at.is_blank and at.needed else message)
+        at, message = missing, _REQUIRED
+    if at.is_blank and at.needed:
+        may_be_empty = at.kind in {Kind.TEXT, Kind.LONG_TEXT} and "required" not in at.attributes
+        message = _REQUIRED_TEXT if may_be_empty else _REQUIRED
+    return FieldProblem(at.name, message)
 
 
 def with_place(place: json_schema.Loc, message: str) -> str:

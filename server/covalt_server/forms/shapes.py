@@ -171,7 +171,11 @@ def shape_of_arguments(schema: JsonObject) -> Shape:
 
 
 def empty_value(shape: Shape, *, required: bool) -> Any:
-    """Return what an empty box means, and a list or an object that is not set; ``MISSING`` for none."""
+    """Return what an empty box means, and a list or an object that is not set; ``MISSING`` for none.
+
+    An empty box of a required text means that the text is missing, unless it is the default: users
+    forget a text more often than they mean an empty one, which is sent as JSON.
+    """
     if not required:
         return MISSING
     if shape.nullable:
@@ -180,7 +184,9 @@ def empty_value(shape: Shape, *, required: bool) -> Any:
         return shape.options[0].value
     if shape.kind is Kind.JSON and shape.schema.get("type") == "object":
         return {}
-    return {Kind.TEXT: "", Kind.CHOICES: [], Kind.CHECKBOX: False}.get(shape.kind, MISSING)
+    if shape.kind is Kind.TEXT and shape.default == "":
+        return ""
+    return {Kind.CHOICES: [], Kind.CHECKBOX: False}.get(shape.kind, MISSING)
 
 
 def start(shape: Shape) -> Any:

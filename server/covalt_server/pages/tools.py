@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from flask import Blueprint, jsonify, render_template, request
 
 from covalt_git.json_values import canonical_json
+from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.operations import tools
 from covalt_git.operations.chats import chats
 from covalt_server import request_context
@@ -79,17 +80,18 @@ def call(tool_id: str) -> Response | str:
         return _page(found, form, chat_id=chat_id)
     if chat_id == NEW_CHAT:
         chat_id = ask(chats.create_chat, title=found.name).id
-    made = streams.begin_stream(
-        request_context.context(),
-        streams.StreamCall(
-            chat_id=chat_id,
-            tool_id=found.tool_id,
-            args=form.value,
-            on_disconnect="continue",
-            can_ask=elicitation.KINDS,
-        ),
+    wanted = streams.StreamCall(
+        chat_id=chat_id,
+        tool_id=found.tool_id,
+        args=form.value,
+        on_disconnect="continue",
+        can_ask=elicitation.KINDS,
     )
-    return elicitation.redirect_when_ready(made)
+    try:
+        made = streams.begin_stream(request_context.context(), wanted)
+        return elicitation.redirect_when_ready(made)
+    except InvalidArgumentsError as error:  # of the function's own types, such as a pydantic model
+        return _page(found, form.refused(error.problems), chat_id=chat_id)
 
 
 def _tool(tool_id: str) -> ToolDetail:

@@ -286,6 +286,15 @@ def test_empty_values_are_read_back(part: Any, value: JsonObject) -> None:
     assert read_back(one(part, required=False), value) == value
 
 
+@pytest.mark.parametrize("part", [{"type": "string"}, {"type": "string", "title": "Content"}])
+def test_a_required_text_is_empty_only_where_that_is_meant(part: Any) -> None:
+    schema = one(part)
+    got = submitted(schema, given_form(schema, args__a=""))
+
+    assert (got.wants, [problem.path for problem in got.problems]) == ("redraw", ["args/a"])
+    assert read_back(schema, {"a": ""}) == {"a": ""}
+
+
 def test_the_schema_decides_the_kind_of_a_value() -> None:
     schema = one({"type": "string"})
     form = given_form(schema, args__a="5", **{"args__a__~item": "0"})

@@ -97,6 +97,46 @@ def test_wrong_arguments_stay_in_their_fields(visitor: Visitor, root: Path, api:
     assert '"path":"args/to"' in checked.source
 
 
+def make_shop(root: Path) -> None:
+    """Add a toolset whose tool takes a pydantic model that refuses more than its schema."""
+    folder = root / "toolsets/shop"
+    folder.mkdir()
+    (folder / "toolset.yaml").write_text(
+        "id: shop\nname: Shop\nversion: '1'\ntools:\n  - {id: order, entrypoint: 'shop:order'}\n"
+    )
+    (folder / "shop.py").write_text(
+        "from pydantic import BaseModel, field_validator\n\n\n"
+        "class Item(BaseModel):\n    name: str\n    amount: int\n\n"
+        "    @field_validator('amount')\n    def is_even(cls, amount):\n"
+        "        if amount % 2:\n            raise ValueError('they come in pairs')\n"
+        "        return amount\n\n\n"
+        "def order(note: str, item: Item):\n    return note\n"
+    )
+
+
+def test_what_a_pydantic_model_refuses_stays_in_the_form(
+    visitor: Visitor, root: Path, api: Api
+) -> None:
+    make_shop(root)
+    form = visitor.open("/tools/shop:order?chat=c1").form("order")
+    typed = {"args/note": "soon", "args/item/name": "socks", "args/item/amount": "3"}
+
+    page = visitor.send(form, "Run", **typed)
+
+    wrong = [one["name"] for one in page.named("input") if one.get("aria-invalid")]
+    assert wrong == ["args/item/amount"]
+    assert "they come in pairs" in page.text
+    fields = page.form("order").fields
+    shown = {name: fields.get(name) for name in typed}
+    assert shown == {name: [text] for name, text in typed.items()}
+    assert api.get("list_calls", chat_id="c1")["calls"] == []
+    as_json = visitor.send(page.form("order"), "JSON").form("order")
+    args = '{"note": "soon", "item": {"name": "socks", "amount": 3}}'
+    again = visitor.send(as_json, "Run", _json=args)
+    assert [one["name"] for one in again.named("textarea") if one.get("aria-invalid")] == ["_json"]
+    assert again.form("order").fields["_json"] == [args]
+
+
 def test_a_pending_call_is_approved_or_denied_on_its_page(visitor: Visitor, api: Api) -> None:
     form = visitor.open("/tools/app-builder:run_command?chat=c1").form("run_command")
     pages = [
