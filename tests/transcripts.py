@@ -133,6 +133,7 @@ class Transcript:
     def _constant(self, text: str) -> str:
         """Return a text with what differs from run to run replaced."""
         text = text.replace(str(self.root), "/project").replace(str(self.root.parent), "/folder")
+        text = text.replace(str(Path(sys.executable).with_name("covalt-git")), "/bin/covalt-git")
         text = text.replace(sys.executable, "python3").replace(str(REPOSITORY), "/covalt-git")
         text = _TIME.sub(_constant_time, text)
         text = _DATE.sub("2026-01-02", text)

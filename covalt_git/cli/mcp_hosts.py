@@ -55,8 +55,7 @@ def with_server(host: Host, root: Path, server: Sequence[str] | str, name: str) 
     """Return the file of a host with the server of the project at ``root``.
 
     ``server`` are the arguments that the host starts it with, or the address that it is served at.  What
-    else is in the file stays.  Files of a project are checked in, so that none has a path of this machine
-    in it.
+    else is in the file stays.  The host's PATH is rarely the user's, so the entry has the program's path.
 
     Raises:
         HostFileError: when the file holds something else than an object of JSON, or the host knows no
@@ -104,13 +103,14 @@ def _served(host: Host, address: str) -> JsonObject:
 
 def _started(host: Host, root: Path, args: Sequence[str]) -> JsonObject:
     """Return the entry of a server that the host starts for itself."""
-    if host == "claude-desktop":  # it starts servers anywhere, and finds little on its PATH
-        program = shutil.which(_PROGRAM) or str(Path(sys.executable).with_name(_PROGRAM))
+    own = Path(sys.executable).with_name(_PROGRAM)
+    program = str(own) if own.exists() else shutil.which(_PROGRAM) or _PROGRAM
+    if host == "claude-desktop":  # it starts servers anywhere
         return {"command": program, "args": ["-C", str(root), "mcp", *args]}
     if host == "claude-code":  # which starts them in the project
-        return {"type": "stdio", "command": _PROGRAM, "args": ["mcp", *args]}
+        return {"type": "stdio", "command": program, "args": ["mcp", *args]}
     where = ["-C", "${workspaceFolder}"]
-    return {"type": "stdio", "command": _PROGRAM, "args": [*where, "mcp", *args]}
+    return {"type": "stdio", "command": program, "args": [*where, "mcp", *args]}
 
 
 def _desktop_file() -> Path:

@@ -12,6 +12,8 @@ from covalt_git.cli import mcp_hosts
 from covalt_git.cli.context import json_option, project, warn_without_role, wrong_call
 from covalt_git.cli.mcp_hosts import Host
 from covalt_git.cli.terminal import output
+from covalt_git.errors import CovaltError
+from covalt_git.serving.server_registry import pages_address
 from covalt_git.text import line_diff
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ _COLOURS = {"+": "green", "-": "red"}
     "--http",
     "served",
     is_flag=True,
-    help="Name the address of covalt-git serve, instead of a command to start.",
+    help="Name the URL of the covalt-git serve that runs, instead of a command to start.",
 )
 @click.option("--yes", is_flag=True, help="Write it without asking.")
 @json_option
@@ -105,19 +107,17 @@ def _args(ctx: click.Context) -> list[str]:
 
 
 def _address(ctx: click.Context) -> str:
-    """Return where the project is served, with the options of the server that stand before."""
+    """Return the URL that the project is served at, with the options of the server that are given before."""
     given = _before(ctx)
-    config = project().config.server
-    if not config.port:
-        raise wrong_call(
-            "the server has another port each time: write one under server in covalt.yaml"
-        )
+    url = pages_address(project().root)
+    if url is None:
+        raise CovaltError("no server of this project is running", hint="covalt-git serve")
     query = {}
     for name, option in (("chat_id", "chat"), ("mode", "mode")):
         if _was_given(given, name):
             query[option] = given.params[name]
     query["names"] = _style(given)
-    return f"http://127.0.0.1:{config.port}/mcp?{urlencode(query)}"
+    return f"{url}/mcp?{urlencode(query)}"
 
 
 def _style(given: click.Context) -> str:

@@ -14,6 +14,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
+from covalt_git.serving.server_registry import announced
 from tests.command import REPOSITORY, run
 from tests.mcp_client import make_project
 
@@ -41,17 +42,15 @@ def entry(shown: str, key: str = "covalt-git") -> dict[str, Any]:
         ("cursor", ".cursor/mcp.json", "mcpServers", IN_FOLDER),
     ],
 )
-def test_the_file_of_a_project_names_no_folder_of_this_machine(
+def test_the_file_of_a_project_names_the_program_by_its_path(
     root: Path, cli: Cli, host: str, file: str, key: str, where: list[str]
 ) -> None:
     assert cli(*OPTIONS, "install", host, "--yes")[0] == 0
     written = (root / file).read_text(encoding="utf-8")
 
-    assert json.loads(written)[key]["covalt-git"] == {
-        "type": "stdio",
-        "command": "covalt-git",
-        "args": [*where, *OPTIONS],
-    }
+    entry = json.loads(written)[key]["covalt-git"]
+    assert Path(entry.pop("command")).is_absolute()
+    assert entry == {"type": "stdio", "args": [*where, *OPTIONS]}
     assert str(root) not in written
     cli(*OPTIONS, "install", host, "--yes")
     assert (root / file).read_text(encoding="utf-8") == written
@@ -82,19 +81,28 @@ def test_the_file_of_a_user_keeps_its_other_content(root: Path, cli: Cli) -> Non
         ("cursor", {}, "${env:COVALT_GIT_AGENT_TOKEN}"),
     ],
 )
-def test_a_host_may_use_the_url_of_the_server(
-    cli: Cli, host: str, kind: dict[str, str], token: str
+def test_a_host_may_use_the_url_of_the_server_that_runs(
+    root: Path, cli: Cli, host: str, kind: dict[str, str], token: str
 ) -> None:
     cli("chat", "new", "--id", "c1")
-    shown = cli(*OPTIONS, "--chat", "c1", "install", host, "--http", "--print")[1]
+    with announced(root, "http://127.0.0.1:8790"):
+        shown = cli(*OPTIONS, "--chat", "c1", "install", host, "--http", "--print")[1]
 
     assert entry(shown) == {
         **kind,
-        "url": "http://127.0.0.1:8787/mcp?chat=c1&mode=search&names=dots",
+        "url": "http://127.0.0.1:8790/mcp?chat=c1&mode=search&names=dots",
         "headers": {"Authorization": f"Bearer {token}"},
     }
     hint = shown.rpartition("covalt-git token")[2]
     assert "cvg_" in cli("token", *shlex.split(hint))[1]
+
+
+def test_a_host_without_http_and_a_project_without_a_server_get_no_url(
+    root: Path, cli: Cli
+) -> None:
+    assert cli("mcp", "install", "cursor", "--http", "--print")[0] == 1
+    with announced(root, "http://127.0.0.1:8790"):
+        assert cli("mcp", "install", "claude-desktop", "--http", "--print")[0] == 1
 
 
 @pytest.mark.parametrize("text", ["{ // mine\n}", "[]", '{"mcpServers": []}'])
