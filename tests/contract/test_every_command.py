@@ -24,6 +24,7 @@ from covalt_git.cli import cli
 from covalt_git.connections.definition import Name
 from covalt_git.connections.token_store import SignInFile, StoredLogin
 from covalt_git.runtime.probes import Finding
+from covalt_git.serving.server_registry import announced
 from covalt_git.toolsets.new_project import create_project
 from tests.command import REPOSITORY, Piped, run
 from tests.contract.json_names import json_keys, json_values
@@ -129,8 +130,8 @@ def performed(root: Path, args: list[str], lines: int) -> tuple[int, str, str]:
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with files as only users write them; its user is signed in to a server."""
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project with files as only users write them, which is served; its user is signed in to a server."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     root = tmp_path / "project"
     create_project(root)
@@ -154,7 +155,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     subprocess.run([*git, "commit", "-qm", "all"], cwd=root, check=True)
     login = StoredLogin.model_validate({"project": str(root), **LOGIN})
     SignInFile.of(Name(root, "demo", "far", "c1"), login.url).write(login)
-    return root
+    with announced(root, "http://127.0.0.1:8787"):
+        yield root
 
 
 def test_every_command_is_walked() -> None:
