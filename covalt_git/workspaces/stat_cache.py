@@ -89,19 +89,24 @@ class Clock(NamedTuple):
 
 @dataclass(slots=True)
 class StatCache:
-    """The stat cache of one open chat.  Removing the file empties the memory, too."""
+    """The stat cache of one open chat.  Removing the file empties the memory, too.
+
+    Attributes:
+        head: the commit of the active branch when the last writer ended; None if it is unknown.
+    """
 
     file: Path
     header: bytes
     scan: FolderScan = NOT_SCANNED
-    _saved: FolderScan = field(default=NOT_SCANNED, repr=False)
+    head: str | None = None
+    _saved: tuple[FolderScan, str | None] = field(default=(NOT_SCANNED, None), repr=False)
 
     @classmethod
     def of(cls, workspace: Path, config: WorkspaceConfig, object_format: str) -> StatCache:
         """Return the cache of a workspace for these settings."""
         settings = (object_format, config.max_file_mb, config.ignore)
         versions = (__version__, unicodedata.unidata_version, _BOOT)
-        header = f"covalt-git stat cache 2 {versions} {settings}\n"
+        header = f"covalt-git stat cache 3 {versions} {settings}\n"
         return cls(workspace.with_name("stat.cache"), header.encode("utf-8", "surrogatepass"))
 
     def recall(self) -> tuple[FolderScan, Clock]:
@@ -116,33 +121,35 @@ class StatCache:
         except OSError:
             return NOT_SCANNED, Clock(0, 0)
         if self.scan is NOT_SCANNED and status.st_size:
-            self.scan = self._saved = self._load()
+            self.scan, self.head = self._saved = self._load()
         return self.scan, Clock(status.st_ctime_ns, status.st_dev)
 
     def clear(self) -> None:
         """Let the next scan read everything."""
-        self.scan = self._saved = NOT_SCANNED
+        self.scan, self.head = self._saved = NOT_SCANNED, None
         self.file.unlink(missing_ok=True)
 
     def save(self) -> None:
         """Write the last scan for other processes, which read more if this fails."""
-        if self.scan is self._saved or not _BOOT:
+        saved, head = self._saved
+        if (self.scan is saved and self.head == head) or not _BOOT:
             return
-        content = marshal.dumps(_packed(self.scan))
+        content = marshal.dumps((self.head, _packed(self.scan)))
         check = zlib.crc32(content).to_bytes(_CRC_BYTES, "little")
         with contextlib.suppress(OSError):
             self.file.write_bytes(self.header + check + content)
-            self._saved = self.scan
+            self._saved = self.scan, self.head
 
-    def _load(self) -> FolderScan:
+    def _load(self) -> tuple[FolderScan, str | None]:
         content = b""
         with contextlib.suppress(OSError):
             content = self.file.read_bytes()
         start = len(self.header) + _CRC_BYTES
         check = zlib.crc32(content[start:]).to_bytes(_CRC_BYTES, "little")
         if content[:start] != self.header + check:
-            return NOT_SCANNED
-        return _unpacked(marshal.loads(content[start:]))  # noqa: S302 - it is our own file
+            return NOT_SCANNED, None
+        head, packed = marshal.loads(content[start:])  # noqa: S302 - it is our own file
+        return _unpacked(packed), head
 
 
 def _packed(scan: FolderScan) -> tuple[Any, ...]:

@@ -107,6 +107,10 @@ class Writer:
         head = self.chat.head()
         state = self.chat.state(head)
         snapshot = self.scan()
+        if not snapshot.holds(state) and self._is_behind(head, snapshot):
+            head_ref = self.chat.store.head()
+            self.switch(Journal(old=self.chat.stat_cache.head, new=head, head=head_ref))
+            snapshot = self.scan()
         if not snapshot.holds(state):
             record = self.record(snapshot.notes, **fields)
             subject = subject or self._listed(state.tree, snapshot) or "empty folders"
@@ -114,6 +118,19 @@ class Writer:
         if self.chat.store.has_pending:  # objects that the store had lost, as by a power cut
             self.chat.store.flush()
         return head
+
+    def _is_behind(self, head: str | None, snapshot: Snapshot) -> bool:
+        """Return whether git alone moved the active branch, and the folder is as it was before.
+
+        Then its files are not a user's edit.
+        """
+        known = self.chat.stat_cache.head
+        for manifest in self.chat.log(head):
+            if manifest.id == known:
+                return snapshot.holds(self.chat.state(known))
+            if manifest.source != "push":
+                break
+        return False
 
     def record(self, notes: WorkspaceNotes, **fields: Any) -> CommitRecord:
         """Return the record of a new commit by this writer."""

@@ -41,6 +41,7 @@ def writing(
         writer = Writer(chat, by)
         recover(writer, unclean=unclean)
         yield writer
+        chat.stat_cache.head = chat.head()
         with contextlib.suppress(CovaltError, OSError):  # the next writer tries again
             chat.store.combine()
 

@@ -17,6 +17,7 @@ from covalt_git.names import BadNameError
 from covalt_git.paths import typed
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.branches import BranchExistsError
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.switching import InTheWayError, UnsafeTreeError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
@@ -37,7 +38,6 @@ from tests.workspaces.stores import (
 )
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 
@@ -493,3 +493,33 @@ def test_packed_refs_and_objects_are_read_like_loose_ones(chat: ChatStore) -> No
     assert chat.manifest(resolve(chat, "idea")).parent_id == head
     assert layout_of(chat.workspace) == {"a": ("file", b"1")}
     assert fsck(chat) == ""
+
+
+def moved_by_git(chat: ChatStore) -> str:
+    """Move the active branch with stock git alone, to a commit with one more file; return the commit."""
+    store = chat.folder / "store.git"
+    blob = git(store, "hash-object", "-w", "--stdin", given=b"new").strip()
+    entries = (
+        git(store, "ls-tree", "-z", "main").encode() + f"100644 blob {blob}\tnew.txt\0".encode()
+    )
+    return pushed(chat, "main", entries)
+
+
+def test_the_folder_follows_a_branch_that_git_moved(chat: ChatStore) -> None:
+    upload(chat, "a.txt", b"1")
+    chat.close()
+    commit = moved_by_git(chat)
+    with ChatStore("c1", chat.folder, chat.config) as opened:
+        assert save(opened) == commit
+        assert layout_of(opened.workspace) == {"a.txt": ("file", b"1"), "new.txt": ("file", b"new")}
+
+
+def test_files_that_a_user_put_back_after_a_push_are_an_edit(chat: ChatStore) -> None:
+    upload(chat, "a.txt", b"1")
+    commit = moved_by_git(chat)
+    save(chat)
+    (chat.workspace / "new.txt").unlink()
+
+    edit = save(chat)
+    assert chat.manifest(edit).parent_id == commit
+    assert chat.files(edit).keys() == {"a.txt"}

@@ -342,7 +342,7 @@ def test_work_that_somebody_did_with_stock_git_is_part_of_the_chat(chat: ChatSto
     git(clone, "add", "b")
     git(clone, "commit", "--quiet", "-m", "add b by hand")
     git(clone, "merge", "--quiet", "--no-edit", "origin/idea")
-    git(clone, "push", "--quiet", "origin", "main")
+    git(chat.folder / "store.git", "fetch", "--quiet", str(clone), "main:main")
     with writing(chat) as writer:
         writer.checkout("main")
     manifest = chat.manifest(resolve(chat, "main"))
