@@ -70,7 +70,7 @@ def look_up(host: str, port: int) -> list[str]:
 class Egress:
     """The way out of one room, for as long as it is open.
 
-    ``descriptor`` is for ``Walls.egress``: it goes to the room's process and is closed here then
+    ``descriptor`` is for ``Policy.egress``: it goes to the room's process and is closed here then
     (``hand_over``).  Whoever made it calls ``close`` when the room has ended.
     """
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 from covalt_git.errors import CovaltError
 from covalt_git.runtime.sandbox.entering import enter
 from covalt_git.runtime.sandbox.limits import SLACK
-from covalt_git.runtime.sandbox.walls import RunLimits, Walls
+from covalt_git.runtime.sandbox.policy import Policy, RunLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -264,8 +264,8 @@ def _be_a_tool(probe: Probe, level: SandboxLevel, ground: Ground, end: int) -> N
     verdict: Verdict = "broken"
     try:
         os.setsid()
-        walls = Walls(ground.workspace, ground.toolset, (), ground.scratch, limits=LIMITS)
-        enter(walls, level)
+        policy = Policy(ground.workspace, ground.toolset, (), ground.scratch, limits=LIMITS)
+        enter(policy, level)
         try:
             obtained = probe.run(ground)
         except (OSError, MemoryError) as error:

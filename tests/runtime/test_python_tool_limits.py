@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.runtime.python_tool import run
-from tests.runtime.behind_walls import LEVELS, needs_groups, needs_landlock
+from tests.runtime.in_sandbox import LEVELS, needs_groups, needs_landlock
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel

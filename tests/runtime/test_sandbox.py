@@ -17,7 +17,7 @@ def test_project_s_own_toolset_may_run_at_every_level() -> None:
 
 
 @pytest.mark.parametrize("level", ["full", "landlock", "seatbelt"])
-def test_imported_toolset_may_run_behind_walls_that_hold(level: SandboxLevel) -> None:
+def test_imported_toolset_may_run_in_a_sandbox(level: SandboxLevel) -> None:
     sandbox.check_trust("demo", ToolsetState(source_type="zip"), at=level)
 
 
@@ -36,7 +36,7 @@ def test_imported_toolset_may_not_run_without_a_sandbox(
         "error": "sandbox_needed",
         "error_description": "the toolset 'demo' was imported, "
         "and only the sandbox level 'process' is here",
-        "hint": "`covalt-git doctor` tells what a stronger level needs; to trust it without one: "
+        "hint": "`covalt-git doctor` shows what a stronger level needs; to trust it without one: "
         "covalt-git grant add demo unsandboxed",
         "problems": [],
     }

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from covalt_git.runtime.egress import Egress
-from tests.runtime.behind_walls import Yard, needs_full, needs_landlock, yard
+from tests.runtime.in_sandbox import Yard, needs_full, needs_landlock, yard
 
 __all__ = ["yard"]
 
@@ -191,7 +191,7 @@ OPEN = """
 from dataclasses import replace
 from covalt_git.runtime.egress import Egress
 egress = Egress({hosts!r})
-walls = replace(walls, hosts=tuple({hosts!r}), egress=egress.descriptor)
+policy = replace(policy, hosts=tuple({hosts!r}), egress=egress.descriptor)
 """
 ASK = """
 import urllib.request, urllib.error

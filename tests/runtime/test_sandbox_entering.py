@@ -1,4 +1,4 @@
-"""Entering the walls: who returns, who waits, what a tool finds inside, and what is left of it."""
+"""Entering the policy: who returns, who waits, what a tool finds inside, and what is left of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.behind_walls import (
+from tests.runtime.in_sandbox import (
     HOLDING,
     LEVELS,
     Yard,
@@ -67,7 +67,7 @@ def test_signal_that_asks_to_stop_reaches_the_tool(yard: Yard, level: str) -> No
         time.sleep(20)
         """,
         meanwhile="""
-        while not (walls.workspace / "ready").exists():
+        while not (policy.workspace / "ready").exists():
             time.sleep(0.01)
         os.kill(pid, signal.SIGTERM)
         """,
@@ -88,7 +88,7 @@ def test_nothing_is_left_when_the_caller_is_killed(yard: Yard, level: str) -> No
         time.sleep(60)
         """,
         meanwhile="""
-        while not (walls.workspace / "ready").exists():
+        while not (policy.workspace / "ready").exists():
             time.sleep(0.01)
         os.killpg(pid, signal.SIGKILL)
         """,
@@ -127,10 +127,10 @@ def test_parent_s_death_still_ends_the_tool(yard: Yard, level: str) -> None:
             if inner == 0:
                 os.setsid()
                 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-                enter(walls, asked["level"])
+                enter(policy, asked["level"])
                 Path("ready").touch()
                 os.execvp("sleep", ["{name}", "60"])
-            while not (walls.workspace / "ready").exists():
+            while not (policy.workspace / "ready").exists():
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(between, 0)
@@ -156,7 +156,7 @@ def test_end_of_a_pipe_is_seen_when_the_tool_closes_it(yard: Yard, level: str) -
         os.close(tell)
         with os.fdopen(told) as pipe:
             print(pipe.read())
-        (walls.workspace / "seen").touch()
+        (policy.workspace / "seen").touch()
         """,
     )
 
@@ -214,7 +214,7 @@ def test_tool_is_in_its_workspace_with_a_home_of_its_own(yard: Yard, level: str)
 @walled
 def test_workspace_that_is_only_read_cannot_be_written(yard: Yard, level: str) -> None:
     (yard.workspace / "here").write_text("before")
-    yard.walls["writable_workspace"] = False
+    yard.policy["writable_workspace"] = False
     done = yard.run(
         level,
         """

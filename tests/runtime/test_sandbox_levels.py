@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from covalt_git.runtime import sandbox
-from tests.runtime.behind_walls import SOURCES, needs_full, needs_groups, needs_landlock
+from tests.runtime.in_sandbox import SOURCES, needs_full, needs_groups, needs_landlock
 
 ASK = """
 import json, sys

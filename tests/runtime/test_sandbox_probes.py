@@ -1,4 +1,4 @@
-"""The hostile probes: none gets through walls that hold, and each is seen to do so where none stand."""
+"""Probes of the sandbox: each is refused at every level that holds, and gets through without one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from covalt_git.runtime import probes
 from covalt_git.runtime.probes import Finding
-from tests.runtime.behind_walls import HOLDING, LEVELS, python_for_everybody
+from tests.runtime.in_sandbox import HOLDING, LEVELS, python_for_everybody
 from tests.stress import probe_runner
 from tests.stress.sandbox_probes import PASSES, PROBES
 
@@ -76,7 +76,7 @@ def test_probe_gets_through_where_there_is_no_wall(findings: dict[str, Finding],
 
 @pytest.mark.parametrize("name", [name for name, passes in PASSES.items() if passes == "none"])
 @pytest.mark.parametrize("where", ["process"])
-def test_limits_hold_without_walls_too(findings: dict[str, Finding], name: str) -> None:
+def test_limits_hold_at_process_too(findings: dict[str, Finding], name: str) -> None:
     assert findings[name].verdict == "refused"
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from covalt_git.runtime.sandbox import seccomp
 from covalt_git.runtime.sandbox.syscall_numbers import AUDIT_ARCHITECTURES, LAST_KNOWN, NUMBERS
-from tests.runtime.behind_walls import SOURCES, Yard, needs_landlock, yard
+from tests.runtime.in_sandbox import SOURCES, Yard, needs_landlock, yard
 
 __all__ = ["yard"]
 

@@ -1,4 +1,4 @@
-"""What a tool asks from within its walls, and how the answers come to it."""
+"""What a tool asks from within its policy, and how the answers come to it."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from covalt_git.runtime.sandbox.seccomp import SET_ID
 from covalt_git.runtime.sandbox.syscall_numbers import NUMBERS
 from tests.calls.conftest import World, world
 from tests.calls.test_mcp_calls import manifest
-from tests.runtime.behind_walls import HOLDING, LEVELS, Yard, yard
 from tests.runtime.conftest import Workshop, pool, workshop
+from tests.runtime.in_sandbox import HOLDING, LEVELS, Yard, yard
 from tests.taking_servers import take
 from tests.workspaces.conftest import chat, chats
 

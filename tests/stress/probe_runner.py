@@ -113,7 +113,7 @@ class _Field:
         self._before = self._state()
 
     def send(self, probe: Probe, level: SandboxLevel) -> tuple[Verdict, str]:
-        """Run a probe behind the walls; return what it says, or what it was seen to have done."""
+        """Run a probe in the sandbox; return its verdict, or what it did outside."""
         for name in ("workspace", "scratch"):
             shutil.rmtree(self._folders[name])
             self._folders[name].mkdir()

@@ -124,7 +124,7 @@ class WarmSandbox:
 
     def _enter_sandbox(self) -> None:
         request = self._request
-        walls = sandbox.Walls(
+        policy = sandbox.Policy(
             workspace=Path(request["workspace"]),
             toolset=self._folder,
             readable=tuple(Path(path) for path in request["readable"]),
@@ -134,9 +134,9 @@ class WarmSandbox:
             writable_workspace=request["writable_workspace"],
             egress=self._egress,
         )
-        sandbox.enter(walls, request["level"])
+        sandbox.enter(policy, request["level"])
         tempfile.tempdir = None
-        _read_no_bytecode((*sandbox.interpreter_paths(), *walls.readable))
+        _read_no_bytecode((*sandbox.interpreter_paths(), *policy.readable))
         # The same for Python programs that it starts: they read and write bytecode only there.
         os.environ["PYTHONPYCACHEPREFIX"] = f"{os.environ['TMPDIR']}/bytecode"
         # Folders beside the workspace that a call can write to.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.runtime.sandbox.walls import RunLimits
+    from covalt_git.runtime.sandbox.policy import RunLimits
 
 _NAME = "covalt-git-"
 _EVENTS = (

@@ -1,4 +1,4 @@
-"""Entering the walls: the steps of each level, in their order."""
+"""Entering the sandbox: the steps of each level, in their order."""
 
 from __future__ import annotations
 
@@ -12,66 +12,64 @@ from typing import TYPE_CHECKING
 
 from covalt_git.runtime.sandbox import (
     control_groups,
-    generations,
     landlock,
     limits,
-    loopback,
+    namespace_processes,
+    network,
     new_root,
     privileges,
     seatbelt,
     seccomp,
-    stepping_down,
     system_calls,
     system_files,
-    way_out,
 )
-from covalt_git.runtime.sandbox.walls import SandboxError
+from covalt_git.runtime.sandbox.policy import SandboxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.models.calls import SandboxLevel
-    from covalt_git.runtime.sandbox.walls import Walls
+    from covalt_git.runtime.sandbox.policy import Policy
 
 _USER = 1000
-"""The id of the one user inside; on the host it is whoever entered, or nobody for root."""
+"""Id of the only user inside; outside it is the user who entered, or ``nobody`` for root."""
 _BESIDE = 2
-"""The waiter outside and the init are counted with the tool."""
+"""The kernel counts the waiter and the init with the tool."""
 
 
-def enter(walls: Walls, level: SandboxLevel) -> None:
-    """Put this process, and all that it starts, behind the walls of a level; see the package.
+def enter(policy: Policy, level: SandboxLevel) -> None:
+    """Restrict this process and its children to a policy; see the package.
 
     Raises:
-        SandboxError: the walls do not stand; nothing of the tool may run.
+        SandboxError: if a step fails; no code of the tool may run then.
     """
     _check_descriptors()
     if threading.active_count() > 1:
         raise SandboxError("be entered", "this process has more than one thread")
-    if walls.egress is not None and level != "full":
-        os.close(walls.egress)  # only a network namespace can be held to one way out
+    if policy.egress is not None and level != "full":
+        os.close(policy.egress)  # without a network namespace, no proxy can be enforced
     if level == "full":
-        _enter_namespaces(walls)
+        _enter_namespaces(policy)
     elif level == "landlock":
-        _stay(walls)
+        _stay(policy)
     else:
         with _step("set its limits"):
-            limits.apply(walls.limits, beside=limits.processes_of_the_user())
-        _settle(walls, str(walls.scratch))
+            limits.apply(policy.limits, beside=limits.processes_of_the_user())
+        _settle(policy, str(policy.scratch))
         if level == "seatbelt":
-            seatbelt.restrict(walls)
+            seatbelt.restrict(policy)
 
 
-def _enter_namespaces(walls: Walls) -> None:
+def _enter_namespaces(policy: Policy) -> None:
     known = landlock.version()
-    death = generations.DeathSignal()
-    folders = new_root.folders(walls)
+    death = namespace_processes.DeathSignal()
+    folders = new_root.folders(policy)
     owned: dict[str, int] = {}
     if privileges.is_root():
-        with _step("show root's files as nobody's"):
-            owned = stepping_down.root_s_trees((*folders, walls.scratch))
-        with _step("put down root's id"):
-            stepping_down.become_nobody()
+        with _step("map the owner of root's files"):
+            owned = privileges.mapped_trees((*folders, policy.scratch))
+        with _step("drop root's id"):
+            privileges.become_nobody()
     with _step("make a user namespace"):
         _become_the_only_user()
     with _step("make namespaces"):
@@ -83,48 +81,48 @@ def _enter_namespaces(walls: Walls) -> None:
             | system_calls.CLONE_NEWCGROUP
         )
     death.restore()
-    tell = generations.become_init()
+    tell = namespace_processes.become_init()
     with _step("make a root of its own"):
         system_calls.unshare(system_calls.CLONE_NEWNS)
         system_calls.make_mounts_private()
-        new_root.enter(walls, folders, owned)
+        new_root.enter(policy, folders, owned)
     with _step("make a host of its own"):
         socket.sethostname("sandbox")
-        loopback.bring_up()
-        if walls.egress is not None and walls.hosts:
-            proxy = way_out.hand_out(walls.egress)
-            os.environ |= way_out.variables(proxy, walls.hosts)
-    generations.become_tool(tell)
+        network.bring_up_loopback()
+        if policy.egress is not None and policy.hosts:
+            proxy = network.send_listener(policy.egress)
+            os.environ |= network.variables(proxy, policy.hosts)
+    namespace_processes.become_tool(tell)
     with _step("set its limits"):
-        limits.apply(walls.limits, beside=_BESIDE)
-    _settle(walls, new_root.HOME)
-    with _step("give up its powers"):
+        limits.apply(policy.limits, beside=_BESIDE)
+    _settle(policy, new_root.HOME)
+    with _step("drop its privileges"):
         privileges.drop()
     if known:
-        with _step("shut its files in"):
-            landlock.restrict(landlock.Places(("/",), new_root.writable(walls)), known, tcp=True)
+        with _step("restrict its files"):
+            landlock.restrict(landlock.Places(("/",), new_root.writable(policy)), known, tcp=True)
     with _step("filter its system calls"):
         seccomp.restrict(alone=False)
 
 
-def _stay(walls: Walls) -> None:
-    """Enter the level ``landlock``, which needs no namespace and no other process."""
+def _stay(policy: Policy) -> None:
+    """Enter the level ``landlock``, which needs no namespaces."""
     known = landlock.version()
-    places = landlock.Places(_readable(walls), _writable(walls))
-    # The file is there and may not be read, which ends git unless it is told not to look for it.
+    places = landlock.Places(_readable(policy), _writable(policy))
+    # git fails if it may not read this file, unless it is configured not to.
     os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
-    if privileges.is_root() and not control_groups.join(walls.limits):
+    if privileges.is_root() and not control_groups.join(policy.limits):
         raise SandboxError(
-            "hold its processes",
-            "root's are not counted, and no control group can be made here",
+            "limit its processes",
+            "the kernel does not count root's, and no control group can be created",
             hint="run covalt-git as an ordinary user",
         )
     with _step("set its limits"):
-        limits.apply(walls.limits, beside=limits.processes_of_the_user())
-    _settle(walls, str(walls.scratch))
-    with _step("give up its powers"):
+        limits.apply(policy.limits, beside=limits.processes_of_the_user())
+    _settle(policy, str(policy.scratch))
+    with _step("drop its privileges"):
         privileges.drop()
-    with _step("shut its files in"):
+    with _step("restrict its files"):
         landlock.restrict(places, known, tcp=False)
     with _step("filter its system calls"):
         holds_signals = known >= landlock.HOLDS_SIGNALS
@@ -142,31 +140,31 @@ def _become_the_only_user() -> None:
         Path("/proc/self", name).write_text(text, encoding="utf-8")
 
 
-def _readable(walls: Walls) -> tuple[str, ...]:
+def _readable(policy: Policy) -> tuple[str, ...]:
     system = (*system_files.FOLDERS, *system_files.SETTINGS, "/etc/passwd", "/etc/group")
-    own = (str(path) for path in (*new_root.readable(walls), walls.workspace))
+    own = (str(path) for path in (*new_root.readable(policy), policy.workspace))
     return (*filter(os.path.exists, system), *own)
 
 
-def _writable(walls: Walls) -> tuple[str, ...]:
-    own = (str(walls.workspace),) if walls.writable_workspace else ()
-    return (*own, str(walls.scratch), *system_files.DEVICES)
+def _writable(policy: Policy) -> tuple[str, ...]:
+    own = (str(policy.workspace),) if policy.writable_workspace else ()
+    return (*own, str(policy.scratch), *system_files.DEVICES)
 
 
-def _settle(walls: Walls, home: str) -> None:
+def _settle(policy: Policy, home: str) -> None:
     with _step("enter its workspace"):
-        os.chdir(walls.workspace)
+        os.chdir(policy.workspace)
     os.environ |= {"HOME": home, "TMPDIR": home}
 
 
 def _check_descriptors() -> None:
-    """Refuse a descriptor that is a way around the walls: a folder is one, whatever path it has."""
+    """Reject descriptors of folders and disks, which would bypass the sandbox."""
     for entry in Path("/dev/fd").iterdir():
         number = int(entry.name)
         try:
             mode = os.fstat(number).st_mode
         except OSError:
-            continue  # the one that read the list
+            continue  # of the list itself
         if stat.S_ISDIR(mode) or stat.S_ISBLK(mode):
             raise SandboxError("be entered", f"descriptor {number} is open on a folder or a disk")
 

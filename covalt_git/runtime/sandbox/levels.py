@@ -1,7 +1,7 @@
-"""Which levels this machine has, found out by trying: a process of its own enters each of them.
+"""Sandbox levels of this machine, and which toolsets may run at them.
 
-What a kernel is able to do and what a distribution, a container or an administrator lets a user do
-differ, and no setting tells it all, so the answer is what happened (:mod:`covalt_git.runtime.sandbox.trial`).
+Distributions, containers and administrators disable features of the kernel in many ways.  So a program enters
+each level for a trial (:mod:`covalt_git.runtime.sandbox.trial`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from covalt_git.errors import CovaltError
 from covalt_git.runtime.sandbox import landlock, seatbelt, system_calls
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
+    from covalt_git.models.toolset_state import ToolsetState
 
-STRONGEST_FIRST: Final[tuple[SandboxLevel, ...]] = ("full", "landlock", "seatbelt", "process")
+_HOLDING: Final[tuple[SandboxLevel, ...]] = ("full", "landlock", "seatbelt")
+"""The levels at which imported toolsets may run."""
 
 _TRY = "import sys; sys.path.insert(0, sys.argv[1]); from covalt_git.runtime.sandbox import trial; trial.main()"
 _SOURCES = Path(__file__).parents[3]
@@ -29,14 +32,12 @@ _TRIAL_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Available:
-    """Whether a level is to be had on this machine."""
+    """Availability of a level on this machine; ``why`` it is missing, and a hint to enable it."""
 
     level: SandboxLevel
     here: bool
     why: str = ""
-    """Why it is not here; empty where it is."""
     hint: str = ""
-    """What a person can do about that."""
 
 
 @functools.cache
@@ -86,7 +87,7 @@ def _too_old(known: int) -> str:
 @functools.cache
 def _tried() -> dict[str, str]:
     """Return why each level could not be entered, empty where it could."""
-    # A program of its own, not a fork: this process may have threads.
+    # A program and not a fork, because this process may have threads.
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-B", "-c", _TRY, str(_SOURCES)],
         check=False,
@@ -97,14 +98,14 @@ def _tried() -> dict[str, str]:
         env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
     )
     try:
-        told: dict[str, str] = json.loads(done.stdout)
+        reasons: dict[str, str] = json.loads(done.stdout)
     except ValueError:
         return {}
-    return told
+    return reasons
 
 
 def _hint(wanted: SandboxLevel) -> str:
-    """Return how what closes user namespaces here is opened, where that is known."""
+    """Return how to enable user namespaces on this machine, if it is known."""
     if wanted != "full":
         return ""
     for name, closed, hint in _SWITCHES:
@@ -133,3 +134,34 @@ def _seatbelt() -> Available:
     if seatbelt.is_here():
         return Available("seatbelt", here=True)
     return Available("seatbelt", here=False, why="this macOS has no sandbox_init_with_parameters")
+
+
+class SandboxNeededError(CovaltError):
+    """An imported toolset may not run at this level."""
+
+    code = "sandbox_needed"
+    http_status = 403
+
+
+def check_trust(
+    toolset_id: str, state: ToolsetState, *, digest: str = "", at: SandboxLevel | None = None
+) -> None:
+    """Check that a toolset may run at a level, by default the strongest of this machine.
+
+    Toolsets of the project may run at every level.  An imported one needs a sandbox, or the grant
+    ``unsandboxed`` for the files with this ``digest``.
+
+    Raises:
+        SandboxNeededError: if it may not.
+    """
+    if not state.imported or (at or level()) in _HOLDING:
+        return
+    given = [grant for grant in state.grants.values() if grant.kind == "unsandboxed"]
+    if any(grant.digest == digest for grant in given):
+        return
+    since = "; it has changed since it was granted to run so" if given else ""
+    raise SandboxNeededError(
+        f"the toolset {toolset_id!r} was imported, and only the sandbox level 'process' is here{since}",
+        hint="`covalt-git doctor` shows what a stronger level needs; to trust it without one: "
+        f"covalt-git grant add {toolset_id} unsandboxed",
+    )

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from covalt_git.runtime.sandbox.walls import RunLimits
+    from covalt_git.runtime.sandbox.policy import RunLimits
 
 SLACK = 64
 """How many processes other programs of the user may start meanwhile, where they are counted too."""

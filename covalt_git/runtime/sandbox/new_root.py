@@ -19,7 +19,7 @@ from covalt_git.runtime.sandbox.system_calls import NO_DEVICES, NO_PROGRAMS, NO_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from covalt_git.runtime.sandbox.walls import Walls
+    from covalt_git.runtime.sandbox.policy import Policy
 
 HOME: Final = "/tmp"  # noqa: S108 - a mount of the tool's own
 SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - as above
@@ -34,28 +34,28 @@ _ACCOUNTS: Final = {
 }
 
 
-def readable(walls: Walls) -> tuple[Path, ...]:
+def readable(policy: Policy) -> tuple[Path, ...]:
     """Return the folders to read, the interpreter's own among them."""
-    return (*system_files.interpreter_paths(), *walls.readable, walls.toolset)
+    return (*system_files.interpreter_paths(), *policy.readable, policy.toolset)
 
 
-def folders(walls: Walls) -> dict[Path, bool]:
+def folders(policy: Policy) -> dict[Path, bool]:
     """Return the folders that are shown at their own paths, and whether each is writable."""
-    shown = dict.fromkeys(system_files.outermost(readable(walls)), False)
+    shown = dict.fromkeys(system_files.outermost(readable(policy)), False)
     system = tuple(path for path in map(Path, system_files.FOLDERS) if not path.is_symlink())
     for path in list(shown):
         if any(path.is_relative_to(folder) for folder in system):
             del shown[path]
-    return shown | {walls.workspace: walls.writable_workspace}
+    return shown | {policy.workspace: policy.writable_workspace}
 
 
-def writable(walls: Walls) -> tuple[str, ...]:
+def writable(policy: Policy) -> tuple[str, ...]:
     """Return what is writable, as seen inside."""
-    own = (str(walls.workspace),) if walls.writable_workspace else ()
+    own = (str(policy.workspace),) if policy.writable_workspace else ()
     return (*own, HOME, SHARED_MEMORY, *system_files.DEVICES)
 
 
-def enter(walls: Walls, folders: Mapping[Path, bool], owned: Mapping[str, int]) -> None:
+def enter(policy: Policy, folders: Mapping[Path, bool], owned: Mapping[str, int]) -> None:
     """Make the new root in this mount namespace and move into it.
 
     ``folders`` are those that ``folders`` returns, found while all of them could be seen; ``owned`` has
@@ -64,8 +64,8 @@ def enter(walls: Walls, folders: Mapping[Path, bool], owned: Mapping[str, int]) 
     links, trees = _system()
     for path, may_write in folders.items():
         trees[str(path)] = _tree(path, owned, 0 if may_write else READ_ONLY)
-    scratch = _tree(walls.scratch, owned, 0)
-    memory = walls.limits.memory_mb or _SHARED_MEMORY_MB
+    scratch = _tree(policy.scratch, owned, 0)
+    memory = policy.limits.memory_mb or _SHARED_MEMORY_MB
     trees |= {HOME: scratch, SHARED_MEMORY: _in_memory(f"{memory}m", "1777")}
     with contextlib.suppress(PermissionError):
         # Not to be had where the host's own /proc is covered in parts, as in many containers.

@@ -1,33 +1,44 @@
-"""Giving up every power that a process could use or win back."""
+"""Dropping privileges: root's user id, capabilities, and every way to regain them.
+
+At ``full``, root becomes ``nobody`` first: the kernel does not count root's processes (``RLIMIT_NPROC``), and
+some checks pass root's id alone.  Files stay root's on the disk: mounts that map owners show them as files
+of ``nobody``, and files that ``nobody`` creates belong to root.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from covalt_git.runtime.sandbox import system_calls
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_NOBODY = 65534
 _EVERY_ID = ["0", "0", "4294967295"]
-"""What only the first user namespace maps, and containers without one of their own."""
+"""The id map of the first user namespace, and of containers without their own."""
 
 _LOCKED_BITS = 0b1110_1111
-"""Root is nobody special, no capability is kept or raised, and none of that can be changed back."""
+"""Secure bits: root has no special rights, keeps and raises no capability, and cannot change that."""
 
 
 def is_root() -> bool:
-    """Tell whether this is the machine's root, not one of a user namespace such as a container's."""
+    """Return whether this is the machine's root, not root of a user namespace such as a container's."""
     if os.geteuid() != 0:
         return False
     return Path("/proc/self/uid_map").read_text(encoding="utf-8").split() == _EVERY_ID
 
 
 def drop() -> None:
-    """Give up all capabilities, those of programs started later too."""
+    """Drop all capabilities, also for programs that are started later."""
     try:
         system_calls.prctl(system_calls.PR_SET_SECUREBITS, _LOCKED_BITS)
     except PermissionError:
-        pass  # an ordinary user has none, and wins none once `no_new_privs` is set
+        pass  # an ordinary user has none, and gets none under `no_new_privs`
     else:
         _empty_bounding_set()
     system_calls.give_up_capabilities()
@@ -40,5 +51,51 @@ def _empty_bounding_set() -> None:
             system_calls.prctl(system_calls.PR_CAPBSET_DROP, capability)
         except OSError as error:
             if error.errno == errno.EINVAL:
-                return  # the last one that this kernel knows was the one before
+                return  # this kernel has no more capabilities
             raise
+
+
+def mapped_trees(paths: Iterable[Path]) -> dict[str, int]:
+    """Return a copy of the mounts at each path that shows files of root as files of ``nobody``."""
+    namespace = _owners()
+    try:
+        trees = {}
+        for path in paths:
+            trees[str(path)] = tree = system_calls.clone_tree(str(path))
+            system_calls.restrict_tree(tree, system_calls.NO_SUID, namespace=namespace)
+        return trees
+    finally:
+        os.close(namespace)
+
+
+def become_nobody() -> None:
+    """Drop root's id and groups, and with them its capabilities."""
+    os.setgroups([])
+    os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+    os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+    # The kernel hides a process that changed its id from its own user, who has to map it next.
+    system_calls.prctl(system_calls.PR_SET_DUMPABLE, 1)
+
+
+def _owners() -> int:
+    """Return a descriptor of a user namespace that maps root to ``nobody``, for mounts with mapped owners."""
+    ready, end = os.pipe()
+    holder = os.fork()
+    if holder == 0:
+        try:
+            system_calls.unshare(system_calls.CLONE_NEWUSER)
+            os.write(end, b"1")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(end)
+    try:
+        if not os.read(ready, 1):
+            raise PermissionError(1, "user namespaces are closed")
+        for kind in ("uid_map", "gid_map"):
+            Path(f"/proc/{holder}/{kind}").write_text(f"0 {_NOBODY} 1", encoding="utf-8")
+        return os.open(f"/proc/{holder}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(ready)
+        os.kill(holder, signal.SIGKILL)
+        os.waitpid(holder, 0)

@@ -12,12 +12,12 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from covalt_git.runtime.sandbox import system_files
-from covalt_git.runtime.sandbox.walls import SandboxError
+from covalt_git.runtime.sandbox.policy import SandboxError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from covalt_git.runtime.sandbox.walls import Walls
+    from covalt_git.runtime.sandbox.policy import Policy
 
 _BASE: Final = """
 (version 1)
@@ -46,18 +46,18 @@ _BASE: Final = """
 """
 
 
-def profile(walls: Walls) -> tuple[str, Mapping[str, str]]:
+def profile(policy: Policy) -> tuple[str, Mapping[str, str]]:
     """Return the profile and its parameters.
 
     What it does not name is denied, the network and every terminal with it.
     """
     rules, parameters = [_BASE], {}
-    own = (*system_files.interpreter_paths(), *walls.readable)
-    readable = [*own, walls.toolset, walls.workspace, walls.scratch]
+    own = (*system_files.interpreter_paths(), *policy.readable)
+    readable = [*own, policy.toolset, policy.workspace, policy.scratch]
     for number, path in enumerate(readable):
         parameters[f"READABLE_{number}"] = str(path)
         rules.append(f'(allow file-read* (subpath (param "READABLE_{number}")))')
-    writable = [walls.scratch, *([walls.workspace] if walls.writable_workspace else [])]
+    writable = [policy.scratch, *([policy.workspace] if policy.writable_workspace else [])]
     for number, path in enumerate(writable):
         parameters[f"WRITABLE_{number}"] = str(path)
         rules.append(f'(allow file-write* (subpath (param "WRITABLE_{number}")))')
@@ -69,13 +69,13 @@ def is_here() -> bool:
     return sys.platform == "darwin" and hasattr(_library(), "sandbox_init_with_parameters")
 
 
-def restrict(walls: Walls) -> None:
+def restrict(policy: Policy) -> None:
     """Hold this process and its children to the profile.
 
     Raises:
         SandboxError: the system refused the profile.
     """
-    text, parameters = profile(walls)
+    text, parameters = profile(policy)
     pairs = [part.encode() for pair in parameters.items() for part in pair]
     given = (ctypes.c_char_p * (len(pairs) + 1))(*pairs, None)
     told = ctypes.c_char_p()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.runtime.sandbox.entering import enter
-from covalt_git.runtime.sandbox.walls import SandboxError, Walls
+from covalt_git.runtime.sandbox.policy import Policy, SandboxError
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
@@ -32,19 +32,19 @@ def try_level(level: SandboxLevel) -> str:
         folder = Path(os.path.realpath(made))
         for name in ("workspace", "toolset", "scratch"):
             (folder / name).mkdir()
-        walls = Walls(folder / "workspace", folder / "toolset", (), folder / "scratch")
-        return _try(walls, level)
+        policy = Policy(folder / "workspace", folder / "toolset", (), folder / "scratch")
+        return _try(policy, level)
 
 
-def _try(walls: Walls, level: SandboxLevel) -> str:
+def _try(policy: Policy, level: SandboxLevel) -> str:
     told, tell = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(told)
             os.setsid()
-            enter(walls, level)
-            (walls.workspace / "written").touch()
+            enter(policy, level)
+            (policy.workspace / "written").touch()
             os._exit(_ENTERED)
         except SandboxError as error:
             os.write(tell, f"it could not {error.what}: {error.why}".encode())

@@ -47,7 +47,7 @@ class RunLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Walls:
+class Policy:
     """What one run of a tool may touch; every path is absolute and resolved."""
 
     workspace: Path

@@ -1,4 +1,4 @@
-"""Runs lines of Python behind the walls of a level, in a process that a worker would have forked."""
+"""Runs lines of Python in the sandbox of a level, in a process as the fork server forks it."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ import json, os, signal, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 asked = json.loads(sys.argv[2])
-from covalt_git.runtime.sandbox import RunLimits, SandboxError, Walls, enter
+from covalt_git.runtime.sandbox import RunLimits, SandboxError, Policy, enter
 folder = Path(asked["folder"])
-walls = Walls(
+policy = Policy(
     folder / "workspace", folder / "toolset", (), folder / "scratch",
-    limits=RunLimits(**asked["limits"]), **asked["walls"],
+    limits=RunLimits(**asked["limits"]), **asked["policy"],
 )
 {before}
 pid = os.fork()
 if pid == 0:
     os.setsid()
     try:
-        enter(walls, asked["level"])
+        enter(policy, asked["level"])
     except SandboxError as error:
         print(error.message, flush=True)
         os._exit(90)
@@ -66,7 +66,7 @@ print("=>", os.waitstatus_to_exitcode(status))
 
 @dataclass(frozen=True)
 class Run:
-    """What lines behind walls printed, and how their process ended."""
+    """Output of sandboxed lines, and how their process ended."""
 
     output: str
     code: int
@@ -79,14 +79,14 @@ class Yard:
 
     folder: Path
     limits: dict[str, Any] = field(default_factory=dict)
-    walls: dict[str, Any] = field(default_factory=dict)
+    policy: dict[str, Any] = field(default_factory=dict)
 
     @property
     def workspace(self) -> Path:
         return self.folder / "workspace"
 
     def run(self, level: str, body: str, *, before: str = "", meanwhile: str = "") -> Run:
-        """Run ``body`` behind the walls; the other two run in the process that forks and waits."""
+        """Run ``body`` in the sandbox; the other two run in the process that forks and waits."""
         program = _PROGRAM.format(
             before=dedent(before), body=indent(dedent(body), " " * 8), meanwhile=dedent(meanwhile)
         )
@@ -94,7 +94,7 @@ class Yard:
             "folder": str(self.folder),
             "level": level,
             "limits": self.limits,
-            "walls": self.walls,
+            "policy": self.policy,
         }
         done = subprocess.run(
             [sys.executable, "-I", "-B", "-c", program, str(SOURCES), json.dumps(asked)],
