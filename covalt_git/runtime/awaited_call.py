@@ -1,7 +1,6 @@
-"""One call in a room, from this side: what is sent, what comes back, and when it is enough.
+"""Our side of one call in a sandbox: the request, its events and answer, and its limits.
 
-Nothing that comes back is trusted.  A tool can send what it likes over its connection; it then only
-answers for itself, and its room ends.
+Received data is not trusted.  Whatever a tool sends over its connection, only its own call depends on it.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import selectors
 import signal
 import socket
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -40,15 +40,16 @@ if TYPE_CHECKING:
     from covalt_git.runtime.pool import SandboxProcess
 
 KEPT_OUTPUT = 64 * 1024
-"""How much of what a tool prints is kept in its record, in bytes."""
+"""Bytes of printed text that the record of a call keeps."""
 
 GRACE_S = 0.5
-"""How long a call that is cancelled may take to end by itself."""
+"""Time in which a cancelled call may end by itself."""
 
-_LOOK_S = 0.1
+_CHECK_S = 0.1
 _READ = 1 << 16
-_WALLS_OWN = {"full": 2}
-"""How many processes walls consist of: the waiter outside, and the init."""
+_KILLED = range(-signal.NSIG, 0)
+_OWN_PROCESSES = {"full": 2}
+"""Processes of the sandbox itself: the waiter and the init."""
 _ENFORCED = {"memory": "limit_memory", "pids": "limit_processes"}
 
 
@@ -102,14 +103,14 @@ _EVENT: TypeAdapter[_Progress | _Log | _Ask | _Answer] = TypeAdapter(
 
 
 class Printed:
-    """What a tool printed: the beginning of it, and how much there was."""
+    """Text that a tool printed: its beginning, and the number of bytes."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
         self.received = 0
 
     def take(self, chunk: bytes) -> None:
-        """Take more of it."""
+        """Add a chunk."""
         self.received += len(chunk)
         self._kept += chunk[: KEPT_OUTPUT - len(self._kept)]
 
@@ -121,9 +122,9 @@ class Printed:
 
 
 class AwaitedCall:
-    """One call: made where it is created, over when :meth:`outcome` returns.
+    """One call: started by the constructor, over when :meth:`outcome` returns.
 
-    ``is_reusable`` tells then whether the room can serve another one.
+    Afterwards ``is_reusable`` is whether the sandbox can serve another call.
     """
 
     def __init__(self, sandbox: SandboxProcess, job: Job) -> None:
@@ -137,7 +138,7 @@ class AwaitedCall:
         self._printed = Printed()
         self._received = 0
         self._is_unread = self._has_begun = False
-        self._unasked: list[Any] = []
+        self._questions_received: list[Any] = []
         self._answer: _Answer | None = None
         self._status: int | None = None
         self._ended_after_s: float | None = None
@@ -150,82 +151,68 @@ class AwaitedCall:
         self._asked: tuple[QuestionRecord, ...] = ()
 
     def close(self) -> None:
-        """Let go of the call's own connections."""
+        """Close the call's connections."""
         self._questions.close()
         self._connection.close()
         os.close(self._output)
 
     def outcome(self) -> Outcome | None:
-        """Wait for the end, and return what came of it; None where the call has never begun.
+        """Wait for the end and return the outcome; None if the sandbox ended before the call began.
 
-        Where the room is no longer good, nothing that ran in it is left.
+        If the sandbox is not reusable, none of its processes is left.
         """
         more = selectors.EVENT_WRITE if self._send() else 0
-        with selectors.PollSelector() as selector:  # epoll has one more to set up and to close
+        with selectors.PollSelector() as selector:  # epoll needs another descriptor
             selector.register(self._connection, selectors.EVENT_READ | more)
             for end in (self._output, self._sandbox.calls, self._sandbox.life):
                 selector.register(end, selectors.EVENT_READ)
             failure = self._wait(selector)
         self._asked = self._questions.close()
         enforced = self._sandbox.limit_hit()
-        hit = _ENFORCED[enforced] if enforced else "limit_cpu" if self._has_used_its_time() else ""
+        hit = _ENFORCED[enforced] if enforced else "limit_cpu" if self._exceeds_cpu() else ""
         if failure is not None or not self.is_reusable or self._status == -signal.SIGKILL:
             self.is_reusable = False
             self._sandbox.end()
-        for end in (self._output, self._connection.fileno()):  # nobody writes to them any more
+        for end in (self._output, self._connection.fileno()):  # their other ends are closed
             while self._take(end):
                 pass
-        if failure is None and (hit := hit or self._left_too_much()):
+        if failure is None and (hit := hit or self._exceeded_at_end()):
             traceback = self._answer.traceback if self._answer else ""
             failure = limit_error(hit, self._job.limits, traceback)
-        if failure is None and self._is_unread and not self._has_begun and self._was_not_called:
+        # A sandbox that receives no call ends with NOT_CALLED, unless it is killed.
+        is_called = self._status is not None and self._status not in {wire.NOT_CALLED, *_KILLED}
+        if failure is None and self._is_unread and not self._has_begun and not is_called:
             return None
-        return self._judged(failure)
-
-    @property
-    def _was_not_called(self) -> bool:
-        """Whether the room ended as one does that nobody calls, or was killed."""
-        return self._status is None or self._status == wire.NOT_CALLED or self._status < 0
+        if failure is None and self._received > self._most:
+            failure = limit_error("limit_output", self._job.limits)
+        outcome = Outcome.failed(failure) if failure is not None else self._answered()
+        return replace(outcome, output=str(self._printed), asked=self._asked)
 
     def _wait(self, selector: selectors.BaseSelector) -> CallError | None:
-        """Send and take until the call has ended; return why it was stopped, if it was."""
+        """Exchange data until the call has ended; return the reason if it has to be stopped."""
         limits, cancel = self._job.limits, self._job.cancel
-        looked = time.monotonic()
-        end = looked + (limits.timeout_s or DEFAULT_TIMEOUT_S)
-        cancelled, patience = False, end
+        checked = time.monotonic()
+        end = checked + (limits.timeout_s or DEFAULT_TIMEOUT_S)
+        cancelled, grace_end = False, end
         while self._status is None and not self._sandbox_is_gone:
             now = time.monotonic()
             if cancel is not None and cancel.is_set() and not cancelled:
-                cancelled, patience = True, self._ask_to_end(selector)
+                cancelled, grace_end = True, self._request_end(selector)
             late = end + self._questions.waited_s
-            if now > (min(late, patience) if cancelled else late):
+            if now > (min(late, grace_end) if cancelled else late):
                 break
             try:
-                if (reply := self._questions.reply()) is not None:
-                    self._send_later(reply, selector)
-                for key, ready in selector.select(min(_LOOK_S, late - now + 0.001)):
-                    if key.fileobj is self._questions:
-                        continue
-                    if ready & selectors.EVENT_WRITE and not self._send():
-                        selector.modify(key.fileobj, selectors.EVENT_READ)
-                    if ready & selectors.EVENT_READ and not self._take(key.fd):
-                        selector.unregister(key.fileobj)
-                for asked in self._heard_questions():
-                    if (reply := self._questions.ask(asked)) is not None:
-                        self._send_later(reply, selector)
-                    elif self._questions not in selector.get_map():
-                        selector.register(self._questions, selectors.EVENT_READ)
+                self._exchange(selector, min(_CHECK_S, late - now + 0.001))
             except KeyboardInterrupt:
                 if cancelled:
                     break
-                cancelled, patience = True, self._ask_to_end(selector)
-            if self._received > self._most or (
-                self._answer is None and self._printed.received > self._most
-            ):
+                cancelled, grace_end = True, self._request_end(selector)
+            printed = 0 if self._answer else self._printed.received
+            if max(self._received, printed) > self._most:
                 return limit_error("limit_output", limits)
-            if now - looked > _LOOK_S:
-                looked = now
-                if code := self._too_much():
+            if now - checked > _CHECK_S:
+                checked = now
+                if code := self._exceeded():
                     return limit_error(code, limits)
                 if full := self._disks.exceeded():
                     return CallError(code=full.code, message=full.message, hint=full.hint)
@@ -235,54 +222,69 @@ class AwaitedCall:
             return limit_error("limit_time", limits)
         return None
 
-    def _ask_to_end(self, selector: selectors.BaseSelector) -> float:
-        """Let the tool see that it is cancelled; return until when it may end by itself."""
+    def _exchange(self, selector: selectors.BaseSelector, within_s: float) -> None:
+        """Send and receive what is ready."""
+        if (reply := self._questions.reply()) is not None:
+            self._send_later(reply, selector)
+        for key, ready in selector.select(within_s):
+            if key.fileobj is self._questions:
+                continue
+            if ready & selectors.EVENT_WRITE and not self._send():
+                selector.modify(key.fileobj, selectors.EVENT_READ)
+            if ready & selectors.EVENT_READ and not self._take(key.fd):
+                selector.unregister(key.fileobj)
+        received, self._questions_received = self._questions_received, []
+        for questions in received:
+            if (reply := self._questions.ask(questions)) is not None:
+                self._send_later(reply, selector)
+            elif self._questions not in selector.get_map():
+                selector.register(self._questions, selectors.EVENT_READ)
+
+    def _request_end(self, selector: selectors.BaseSelector) -> float:
+        """Signal to the tool that it is cancelled; return the end of its grace period."""
         with contextlib.suppress(OSError, KeyError):
             selector.modify(self._connection, selectors.EVENT_READ)
             self._connection.shutdown(socket.SHUT_WR)
         return time.monotonic() + GRACE_S
 
-    def _heard_questions(self) -> list[Any]:
-        asked, self._unasked = self._unasked, []
-        return asked
-
     def _send_later(self, value: Any, selector: selectors.BaseSelector) -> None:
-        """Send the tool something more, behind what it has not taken yet; not once it is to end."""
+        """Append a value to the unsent bytes, unless the call is cancelled."""
         if self._job.cancel is not None and self._job.cancel.is_set():
             return
         self._unsent = memoryview(bytes(self._unsent) + wire.packed(value))
-        with contextlib.suppress(KeyError):  # its connection is gone
+        with contextlib.suppress(KeyError):  # its connection is closed
             selector.modify(self._connection, selectors.EVENT_READ | selectors.EVENT_WRITE)
 
-    def _too_much(self) -> str:
-        """Return the limit that the whole tree breaks, where each of its processes keeps to its own."""
-        most = self._job.limits.memory_mb
-        found, spec = process_tree.taken(self._sandbox.pid), self._sandbox.spec
-        if found.tasks > spec.limits.processes + _WALLS_OWN.get(spec.level, 0):
+    def _exceeded(self) -> str:
+        """Return a limit that all processes together, or the files, exceed now."""
+        most, spec = self._job.limits.memory_mb, self._sandbox.spec
+        found = process_tree.usage(self._sandbox.pid)
+        if found.tasks > spec.limits.processes + _OWN_PROCESSES.get(spec.level, 0):
             return "limit_processes"
-        if self._has_used_its_time():
+        if self._exceeds_cpu():
             return "limit_cpu"
         if enforced := self._sandbox.limit_hit():
             return _ENFORCED[enforced]
         if most and found.memory > most * MIB:
-            found = process_tree.taken(self._sandbox.pid, exactly=True)
+            found = process_tree.usage(self._sandbox.pid, exactly=True)
             if found.memory > most * MIB:
                 return "limit_memory"
-        return self._workspace.exceeded_soon() or _in_private(self._private.exceeded_soon())
+        code = self._private.exceeded_soon()
+        code = "limit_tmp" if code in {"limit_files", "limit_workspace"} else code
+        return self._workspace.exceeded_soon() or code
 
-    def _has_used_its_time(self) -> bool:
-        """Tell whether the whole tree used what each of its processes may."""
+    def _exceeds_cpu(self) -> bool:
+        """Return whether all processes together used the processor time of one."""
         most, time_ = self._job.limits.cpu_s, self._processor_time
-        return bool(most and time_ and time_.used_s(at_its_end=self._ended_after_s) >= most)
+        return bool(most and time_ and time_.used_s(at_end=self._ended_after_s) >= most)
 
-    def _left_too_much(self) -> str:
-        """Return the limit that the workspace is over, where the tool has run."""
-        if self._answer is None or self._answer.status in {"success", "error"}:
-            return self._workspace.exceeded()
-        return ""
+    def _exceeded_at_end(self) -> str:
+        """Return a limit that the workspace exceeds after the tool ran."""
+        has_run = self._answer is None or self._answer.status in {"success", "error"}
+        return self._workspace.exceeded() if has_run else ""
 
     def _send(self) -> bool:
-        """Send more of the request; False once there is nothing to send."""
+        """Send unsent bytes; return whether some are left."""
         try:
             self._unsent = self._unsent[self._connection.send(self._unsent) :]
         except BlockingIOError:
@@ -293,7 +295,7 @@ class AwaitedCall:
         return bool(self._unsent)
 
     def _take(self, end: int) -> bool:
-        """Take what an end has to say; False where there is nothing, now or any more."""
+        """Receive from a descriptor; return False if it has no data or is closed."""
         sandbox = self._sandbox
         try:
             if end == self._output:
@@ -313,7 +315,7 @@ class AwaitedCall:
                     self._status, self._ended_after_s = wire.STATUS.unpack(chunk)
                 self._sandbox_is_gone = not chunk
         except ConnectionResetError:
-            # How a connection ends whose other side has left something unread: the request.
+            # The other end was closed with unread data: the request.
             self._is_unread = True
             return False
         except OSError:
@@ -321,7 +323,7 @@ class AwaitedCall:
         return bool(chunk)
 
     def _hear(self, chunk: bytes) -> None:
-        """Take the events that are complete; one that is none is passed over."""
+        """Handle complete events; skip invalid ones."""
         for frame in self._frames.feed(chunk):
             self._has_begun = True
             try:
@@ -332,56 +334,37 @@ class AwaitedCall:
                 case _Answer():
                     self._answer = self._answer or event
                 case _Ask():
-                    self._unasked.append(event.questions)
+                    self._questions_received.append(event.questions)
                 case _Progress() if self._job.tell:
                     self._job.tell(Progress(event.done, event.total, event.message))
                 case _Log() if self._job.tell:
                     self._job.tell(Log(event.level, event.message))
 
-    def _judged(self, failure: CallError | None) -> Outcome:
-        output, answer = str(self._printed), self._answer
-        if failure is None and self._received > self._most:
-            failure = limit_error("limit_output", self._job.limits)
-        if failure is not None:
-            return Outcome("error", error=failure, output=output, asked=self._asked)
+    def _answered(self) -> Outcome:
+        """Return the outcome of the answer, or the error of a tool that ended without one."""
+        answer, limits = self._answer, self._job.limits
         if answer is None:
-            return Outcome("error", error=self._death(), output=output, asked=self._asked)
+            return Outcome.failed(self._death())
         if answer.status != "error":
-            return Outcome(
-                answer.status,
-                answer.result,
-                output=output,
-                asked=self._asked,
-                problems=answer.problems,
-            )
+            return Outcome(answer.status, answer.result, problems=answer.problems)
         if answer.code.startswith("limit_"):
-            error = limit_error(answer.code, self._job.limits, answer.traceback)
-        else:
-            error = CallError(
-                code=answer.code,
-                message=answer.message,
-                hint=_HINTS.get(answer.code, ""),
-                traceback=answer.traceback,
-            )
-        return Outcome("error", error=error, output=output, asked=self._asked)
+            return Outcome.failed(limit_error(answer.code, limits, answer.traceback))
+        hint = _HINTS.get(answer.code, "")
+        error = CallError(code=answer.code, message=answer.message, hint=hint)
+        return Outcome.failed(error.model_copy(update={"traceback": answer.traceback}))
 
     def _death(self) -> CallError:
-        """Return why a tool ended without an answer."""
         code = self._status
-        if code is None:
-            return CallError(code="tool_died", message="its process was ended from outside")
         if code == -signal.SIGXCPU and self._job.limits.cpu_s:
             return limit_error("limit_cpu", self._job.limits)
-        if code < 0:
-            known = {one.value: one.name for one in signal.Signals}
-            name = known.get(-code, f"signal {-code}")
-            return CallError(code="tool_died", message=f"its process was ended by {name}")
-        return CallError(code="tool_died", message=f"its process ended with {code} and no answer")
-
-
-def _in_private(code: str) -> str:
-    """Return the limit that a tool's private folder is over, where that of a workspace is ``code``."""
-    return "limit_tmp" if code in {"limit_files", "limit_workspace"} else code
+        if code is None:
+            how = "was ended from outside"
+        elif code < 0:
+            names = {one.value: one.name for one in signal.Signals}
+            how = f"was ended by {names.get(-code, f'signal {-code}')}"
+        else:
+            how = f"ended with {code} and no answer"
+        return CallError(code="tool_died", message=f"its process {how}")
 
 
 def _request(job: Job) -> dict[str, Any]:

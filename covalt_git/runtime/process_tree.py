@@ -1,4 +1,4 @@
-"""How much a process and everything below it takes, where the system tells (Linux's /proc)."""
+"""Resource usage of a process and all its descendants, from Linux's ``/proc``."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ if TYPE_CHECKING:
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _ROUNDED = 2
-"""Ticks that are begun are not told: of the time in the program, and of that in the system."""
+"""Clock ticks that the kernel does not report yet: the current one in user and in system mode."""
 _MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What a tree of processes takes: how many they and their threads are, and their memory in bytes."""
+class Usage:
+    """Number of processes and threads, and their memory in bytes."""
 
     tasks: int = 0
     memory: int = 0
 
 
-def taken(root: int, *, exactly: bool = False) -> Taken:
-    """Look at the processes below ``root``, and at itself; nothing where there is no /proc.
+def usage(root: int, *, exactly: bool = False) -> Usage:
+    """Return the usage of ``root`` and its descendants; zeros without ``/proc``.
 
-    What several of them share, having been forked, counts in each, unless it is to be told ``exactly``,
-    which takes the longer the more they hold.
+    Shared pages count for each process that has them.  With ``exactly`` they count once, which takes longer
+    the more memory there is.
     """
-    count = memory = 0
-    for pid, tasks in _tree(root):
-        count += tasks
+    tasks = memory = 0
+    for pid, threads in _tree(root):
+        tasks += threads
         with suppress(OSError, ValueError):
-            memory += (_share(pid) if exactly else None) or _resident(pid)
-    return Taken(count, memory)
+            memory += (_proportional(pid) if exactly else None) or _resident(pid)
+    return Usage(tasks, memory)
 
 
 class ProcessorTime:
-    """The processor time of ``root`` and of all below it, of those that ended as well.
+    """Processor time of ``root`` and its descendants, also of those that ended.
 
-    The system tells of one that ended only where its parent waited for it.  Of the others counts what
-    they had had when this last looked.
+    The kernel keeps the time of an ended process only if its parent waited for it.  For the others, the time at
+    the last check counts.
     """
 
     def __init__(self, root: int) -> None:
@@ -52,24 +52,24 @@ class ProcessorTime:
         self._seen: dict[tuple[int, str], int] = {}
         self._before = self._ticks()
 
-    def used_s(self, *, at_its_end: float | None = None) -> float:
-        """Return the seconds that were used since this was made, a little more rather than less.
+    def used_s(self, *, at_end: float | None = None) -> float:
+        """Return the seconds used since the start, rounded up.
 
-        Where ``root`` has ended meanwhile, ``at_its_end`` says what it and all it waited for had used.
+        If ``root`` has ended, ``at_end`` is the time of it and of all that it waited for.
         """
         used = max(now - before for now, before in zip(self._ticks(), self._before, strict=True))
-        if at_its_end is not None:
-            used = max(used, int(at_its_end * _TICKS) - self._before[0])
+        if at_end is not None:
+            used = max(used, int(at_end * _TICKS) - self._before[0])
         return (used + _ROUNDED) / _TICKS
 
     def _ticks(self) -> tuple[int, int]:
-        """Return the clock ticks of all that are there and were waited for, and of all that were seen."""
+        """Return the clock ticks of running and waited-for processes, and of all that were ever seen."""
         known = 0
         for pid, _ in _tree(self._root):
             with suppress(OSError, ValueError):
-                # Behind the name, which may hold anything: proc(5), fields 14 to 17 and 22.
-                told = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-                fields = told.rpartition(")")[2].split()
+                # After the name, which may contain anything: fields 14 to 17 and 22 of proc(5).
+                text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+                fields = text.rpartition(")")[2].split()
                 own, of_children = (sum(map(int, fields[at : at + 2])) for at in (11, 13))
                 self._seen[pid, fields[19]] = own
                 known += own + of_children
@@ -77,7 +77,7 @@ class ProcessorTime:
 
 
 def _tree(root: int) -> Iterator[tuple[int, int]]:
-    """Yield each process, and how many threads it has."""
+    """Yield each process and its number of threads."""
     waiting, seen = [root], 0
     while waiting and seen < _MOST:
         pid = waiting.pop()
@@ -90,15 +90,16 @@ def _tree(root: int) -> Iterator[tuple[int, int]]:
 
 
 def _resident(pid: int) -> int:
-    """Return the bytes of a process that are of no file."""
+    """Return the bytes of a process that are not of a file."""
     pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
     return (int(pages[1]) - int(pages[2])) * _PAGE
 
 
-def _share(pid: int) -> int | None:
-    """Return the same, a part of what it shares with others; None where the system does not tell."""
-    try:
+def _proportional(pid: int) -> int | None:
+    """Return the same with its share of shared pages; None if the kernel has no such figure."""
+    with suppress(OSError):
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    return next((int(one.split()[1]) << 10 for one in lines if one.startswith("Pss_Anon:")), None)
+        return next(
+            (int(one.split()[1]) << 10 for one in lines if one.startswith("Pss_Anon:")), None
+        )
+    return None
