@@ -32,7 +32,7 @@ from covalt_git.runtime.disk_space import DiskSpace
 from covalt_git.runtime.folder_size import FolderSize
 from covalt_git.runtime.process_tree import ProcessorTime
 from covalt_git.runtime.processes import wire
-from covalt_git.runtime.tool_questions import ToolQuestions
+from covalt_git.runtime.tool_elicitation import ToolElicitation
 
 if TYPE_CHECKING:
     from covalt_git.models.elicitation import QuestionRecord
@@ -147,7 +147,7 @@ class AwaitedCall:
         self._workspace = FolderSize(job.workspace, job.limits)
         self._private = FolderSize(sandbox.scratch, job.limits)
         self._disks = DiskSpace(job.workspace, sandbox.scratch)
-        self._questions = ToolQuestions(job)
+        self._questions = ToolElicitation(job)
         self._asked: tuple[QuestionRecord, ...] = ()
 
     def close(self) -> None:

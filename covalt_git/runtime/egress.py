@@ -1,13 +1,9 @@
-"""The only way out of a tool's network namespace: a proxy on our side that knows what was granted.
+"""Egress proxy: the only route out of a tool's network namespace, limited to granted hosts.
 
-Nothing routes out of that namespace.  A tool finds a proxy's address in ``HTTP_PROXY`` and
-``HTTPS_PROXY``: a socket that listens on its own loopback interface and was handed out to us before
-the walls stood, so that we accept on it and no relay runs inside.  Each connection says first where
-it wants to go, by ``CONNECT`` or by a request in absolute form (RFC 9110, 9.3.6 and RFC 9112, 3.2.2); we
-ask whether that was granted, look the name up ourselves, refuse addresses that are kept for
-something, and connect to the very address that we looked at.
-
-What is said inside a tunnel is the tool's and the host's own affair.
+The proxy listens on the loopback interface of the namespace (:mod:`.sandbox.network`), and its address is in
+``HTTP_PROXY`` and ``HTTPS_PROXY``.  We accept the connections, so no relay runs inside.  A connection names its
+destination by ``CONNECT`` or by a request in absolute form (RFC 9110, 9.3.6 and RFC 9112, 3.2.2).  We check the
+grant, resolve the name, reject reserved addresses, and connect to the address that was checked.
 """
 
 from __future__ import annotations
@@ -46,7 +42,7 @@ _PER_CONNECTION = {
 
 
 class EgressRefusedError(CovaltError):
-    """A connection that is not made; ``http_status`` is what the tool is answered."""
+    """A connection that was refused; the tool receives ``http_status``."""
 
     code = "egress_refused"
     http_status = 403
@@ -54,7 +50,7 @@ class EgressRefusedError(CovaltError):
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """Where a connection wants to go, and what is to be sent there first."""
+    """Destination of a connection, and the first bytes to send."""
 
     origin: Origin
     first: bytes
@@ -68,10 +64,9 @@ def look_up(host: str, port: int) -> list[str]:
 
 
 class Egress:
-    """The way out of one room, for as long as it is open.
+    """Proxy of one sandbox, until it is closed.
 
-    ``descriptor`` is for ``Policy.egress``: it goes to the room's process and is closed here then
-    (``hand_over``).  Whoever made it calls ``close`` when the room has ended.
+    ``descriptor`` is for ``Policy.egress``; after it was sent to the sandbox, ``hand_over`` closes our copy.
     """
 
     def __init__(
@@ -83,16 +78,16 @@ class Egress:
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closed = False
-        self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
         threading.Thread(target=self._serve, name="egress", daemon=True).start()
 
     @property
     def descriptor(self) -> int:
-        """The end for the room's process."""
+        """The end for the sandbox."""
         return self._theirs.fileno()
 
     def hand_over(self) -> None:
-        """Close our copy of the room's end, once the room's process has its own."""
+        """Close our copy of the sandbox's end."""
         self._theirs.close()
 
     def close(self) -> None:
@@ -118,7 +113,7 @@ class Egress:
     def _accept(self, listener: socket.socket) -> None:
         if not self._keep(listener):
             return
-        while self._room.acquire():
+        while self._slots.acquire():
             try:
                 end, _ = listener.accept()
             except OSError:
@@ -136,7 +131,7 @@ class Egress:
         finally:
             with self._lock:
                 self._open.discard(end)
-            self._room.release()
+            self._slots.release()
 
     def _keep(self, end: socket.socket) -> bool:
         with self._lock:

@@ -1,11 +1,8 @@
-"""What a toolset's Python needs, installed: one environment for each set of requirements.
+"""Environments with the Python packages of toolsets: one for each set of requirements, for all projects.
 
-An environment lies in the user's cache and is shared by all projects.  It is made under a name of its
-own, and found only once it is whole: by a link that takes its place at once.  Two that need the same
-wait for each other.  Installing runs nothing of what is installed: only wheels are taken.
-
-The installer is uv where it is on the path, and pip otherwise, each with the settings of whoever runs
-this process, so that their own index is asked.
+An environment is created under a unique name in the user's cache, and used only when it is complete: a link to
+it is then created atomically.  Processes that need the same one wait for each other.  Only wheels are installed,
+so that no code of a package runs.  The installer is uv if it is on the path, else pip, with the user's settings.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ OWN_NEEDS = ("pydantic>=2.11", "docstring-parser>=0.16", "typing-extensions>=4.1
 """What the SDK needs, in every environment."""
 
 FORMAT = 1
-"""Raised where environments are made in another way, so that those of before are not used."""
+"""Version of the layout; a new one makes old environments unused."""
 
 _LAST_LINES = 20
 _NEWS = re.compile(
@@ -53,14 +50,14 @@ _NEED = re.compile(
 
 
 class CannotInstallError(CovaltError):
-    """What a toolset needs could not be installed; with the installer's last words."""
+    """An installation that failed; the message has the end of the installer's output."""
 
     code = "cannot_install"
     http_status = 502
 
 
 class InstallCancelledError(CovaltError):
-    """Somebody cancelled the call that an installation was for."""
+    """The call that an installation was for is cancelled."""
 
     code = "cancelled"
     exit_code = 130
@@ -68,7 +65,7 @@ class InstallCancelledError(CovaltError):
 
 
 def cache_folder() -> Path:
-    """Return where environments are kept: in the cache of whoever runs this process."""
+    """Return the folder of environments in the user's cache."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "covalt-git" / "environments"
     given = os.environ.get("XDG_CACHE_HOME")
@@ -82,13 +79,13 @@ def interpreter(
     tell: Callable[[str], None] = lambda _: None,
     cancel: threading.Event | None = None,
 ) -> Path:
-    """Return the interpreter that has what ``needs`` says; installed first, where it is not yet.
+    """Return an interpreter with the packages ``needs``; install them first if necessary.
 
-    Without needs it is the one that runs this.  ``tell`` hears what the installer says.
+    Without needs it is our own.  ``tell`` is called with lines of the installer's output.
 
     Raises:
         CannotInstallError: with the installer's last lines.
-        InstallCancelledError: when ``cancel`` was set meanwhile.
+        InstallCancelledError: if ``cancel`` is set meanwhile.
     """
     if not needs:
         return Path(sys.executable)
@@ -100,7 +97,7 @@ def interpreter(
     link.parent.mkdir(parents=True, exist_ok=True)
     cancel = cancel or threading.Event()
     with _locked(link.with_suffix(".lock"), tell, cancel):
-        if (found := _found(link)) is not None:  # somebody else was first
+        if (found := _found(link)) is not None:  # another process was first
             return found
         for half_made in link.parent.glob(f"{link.name}-*"):
             shutil.rmtree(half_made, ignore_errors=True)
@@ -158,7 +155,7 @@ def _locked(path: Path, tell: Callable[[str], None], cancel: threading.Event) ->
 
 
 def _taken(file: IO[str]) -> bool:
-    """Take the lock of a file, where nobody else has it."""
+    """Lock a file if it is not locked."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -190,7 +187,7 @@ def _install(
 
 
 def _run(argv: list[str], tell: Callable[[str], None], cancel: threading.Event) -> None:
-    """Run an installer to its end; what it says is told line by line."""
+    """Run an installer until it ends, and report its output by lines."""
     last: deque[str] = deque(maxlen=_LAST_LINES)
     with subprocess.Popen(
         argv,
@@ -214,7 +211,7 @@ def _run(argv: list[str], tell: Callable[[str], None], cancel: threading.Event) 
         finally:
             program.kill()
     if cancel.is_set():
-        raise InstallCancelledError("the installation was cancelled, and nothing of it is kept")
+        raise InstallCancelledError("the installation was cancelled and removed")
     if program.returncode:
         said = [line for line in last if _COMPLAINT.match(line)] or list(filter(None, last))
         raise CannotInstallError(
@@ -237,7 +234,7 @@ def _hint(said: str) -> str:
     return "correct python.dependencies of its toolset.yaml"
 
 
-_OFFLINE = "the package index does not answer: go online, or look at `pip config list`"
+_OFFLINE = "the package index does not answer: go online, or check `pip config list`"
 _HINTS = {
     "name resolution": _OFFLINE,
     "Network is unreachable": _OFFLINE,

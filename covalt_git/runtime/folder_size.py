@@ -41,8 +41,7 @@ _TICK = 20_000_000  # ns by which the clock of a file system may be behind
 class FolderSize:
     """Judges a folder by the most that it may hold, as the limits of a call say it.
 
-    A folder that was over a limit before the call may stay as large as it was, so that a call can make it
-    smaller.  If it was not counted before the call, the files that have not changed since are taken as
+    A folder that exceeded a limit before the call may keep its size, so that a call can reduce it.  If it was not counted before the call, the files that have not changed since are taken as
     its old content, and up to :data:`_WORTH` more are allowed for replaced files.  Links are not followed,
     sparse files count by their length, and a hard link counts at each of its names.
     """
@@ -70,7 +69,7 @@ class FolderSize:
             self._size = self._size and max(self._size, sum(held))
 
     def exceeded_soon(self) -> str:
-        """Return the limit that is exceeded now, where enough was written to make it worth a look."""
+        """Return the limit that is exceeded now, if enough was written to justify a count."""
         if not self._is_limited:
             return ""
         if time.monotonic() < self._next and not self._was_filled():
@@ -119,7 +118,7 @@ class FolderSize:
         self._next = now + (now - self._began) * _SHARE
 
     def _was_filled(self) -> bool:
-        """Tell whether half of a limit was written since, as some may have been there before."""
+        """Return whether half of a limit was written since the last count."""
         limits = self._files, self._size or self._largest
         return any(
             most is not None and (before - now) * 2 >= most
@@ -145,7 +144,7 @@ class FolderSize:
                         size = found.st_size if stat.S_ISREG(found.st_mode) else 0
                         yield size, found.st_ctime_ns >= self._since
             except OSError:
-                continue  # it went while it was looked at, or is nobody's to read
+                continue  # it was removed meanwhile, or cannot be read
 
     def _free(self) -> tuple[int, int]:
         """Return how many files and bytes have room in the file system that the folder is on."""

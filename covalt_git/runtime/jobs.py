@@ -26,16 +26,15 @@ class Job:
 
     Attributes:
         toolset: the copy that the tool runs from.
-        warm: whether what the module imports is kept for further calls of this toolset in this workspace.
+        warm: whether the sandbox may serve further calls of this toolset in this workspace.
         secrets: the values that the tool may have, by name.
         hosts: that were granted; no others are reached, and none at all but at the level ``full``.
         python: the interpreter, which has what the toolset needs.
         check_result: whether the result has to be what the function's annotation promises.
-        begin: is called before anything of the toolset's runs for this job, when the process that will
-            run it is there where one has waited for it.
-        tell: is told what happens meanwhile, in the thread that waits for the run.
-        cancel: set by anybody, ends the run.
-        ask: asks whoever made the call, who can be asked ``kinds``; raises CannotAskError.
+        begin: called before any code of the toolset runs for this job.
+        tell: callback for progress and log messages, in the thread that runs the job.
+        cancel: ends the run when it is set.
+        ask: sends elicitations of these ``kinds`` to the caller; raises CannotAskError.
     """
 
     toolset: ToolsetCopy

@@ -55,7 +55,7 @@ def _program(name: str, *, missing: str) -> Fact:
             [path, "--version"], capture_output=True, text=True, check=True, timeout=_ASK_S
         )
     except (OSError, subprocess.SubprocessError):
-        return Fact(name, path, "it does not tell its version")
+        return Fact(name, path, "it does not print its version")
     words = [word for word in done.stdout.split() if word[:1].isdigit()]
     return Fact(name, f"{words[0] if words else ''} {path}".strip())
 

@@ -1,13 +1,14 @@
-"""MCP servers as their toolsets declare them, made ready to be connected to.
+"""Definitions of MCP servers, as the manifests of their toolsets declare them.
 
-References are looked up here, as late as that; what they stand for is never searched for further ones.
-``$workspace`` and ``$toolset`` (also in braces) are the chat's folder and that of the toolset's copy: a
-program starts from the files that were granted, whatever happens to the toolset meanwhile.
+References are replaced by their values here; values are never searched for references.  ``$workspace`` and
+``$toolset`` (also in braces) are the chat's folder and that of the toolset's copy, so that a program starts
+from the granted files.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import rule_of
@@ -30,7 +31,7 @@ _PLACE = re.compile(r"\$\$|\$(?:\{(?P<braced>workspace|toolset)\}|(?P<bare>works
 
 
 class WorkspaceFolderError(CovaltError):
-    """A server would start in the workspace, and load what any tool may have written there."""
+    """A server would start in the workspace, and load files that any tool may have written there."""
 
     code = "server_in_workspace"
 
@@ -45,79 +46,84 @@ def definition(
     may: Granted,
     lookup: Lookup,
 ) -> Definition:
-    """Return how a server is reached, for a chat whose folder is ``workspace``.
+    """Return the definition of a server for a chat whose folder is ``workspace``.
 
     Raises:
-        SecretMissingError: when a reference stands for nothing.
-        UnfitSecretError: when one stands for what cannot be sent.
-        WorkspaceFolderError: when it would start in the workspace.
-        BadHostError: when its address is none.
+        SecretMissingError: if a reference has no value.
+        UnfitSecretError: if a value cannot be sent.
+        WorkspaceFolderError: if it would start in the workspace.
+        BadHostError: if its URL has no valid host.
     """
     copy = ToolsetCopy.of(toolset)
     places = {"workspace": str(workspace.absolute()), "toolset": str(copy.folder)}
 
-    def written(text: str, look_up: Callable[[Reference], str | None] = lookup.look_up) -> str:
+    def filled(text: str, look_up: Callable[[Reference], str | None] = lookup.look_up) -> str:
         return "".join(
             look_up(piece) or "" if isinstance(piece, Reference) else _placed(piece, places)
             for piece in split(text)
         )
 
     name = Name(root, toolset.id, server.id, chat_id)
-    if server.url is not None:
-        url = written(server.url)
-        try:
-            origin, _ = origin_of(url)
-        except BadHostError:  # whose message has the address, and so what is secret of it
-            raise BadHostError(f"{server.url!r} stands for no address") from None
-        rules = (HostRule.parse(rule_of(origin)), *may.reach.rules)
-        headers = {key: written(value, lookup.in_header) for key, value in server.headers.items()}
-        return Definition(
-            name,
-            "sse" if server.server_type == "sse" else "streamable-http",
-            url=url,
-            headers=headers,
-            reach=Reach(rules),
-            workspace=workspace,
-            secrets=tuple(lookup.used.values()),
-        )
-    cwd = None if server.cwd is None else copy.folder / written(server.cwd)
-    if cwd is not None and cwd.resolve().is_relative_to(workspace.resolve()):
-        raise WorkspaceFolderError(
-            f"the MCP server {name} would start in the workspace, where tools write what it may load",
-            hint="leave cwd out, and pass $workspace as an argument",
-        )
-    argv = [written(text) for text in (server.command or "", *server.args)]
-    if cwd is None:
-        argv = _of_toolset(copy, argv)
-    env = {key: written(value) for key, value in server.env.items()}
-    uses_toolset = any(str(copy.folder) in text for text in (*argv, *env.values(), str(cwd)))
+    if server.url is None:
+        launched = _launch(name, server, copy, workspace, filled)
+        return replace(launched, secrets=tuple(lookup.used.values()))
+    url = filled(server.url)
+    try:
+        origin, _ = origin_of(url)
+    except BadHostError:  # its message has the URL, and with it a secret
+        raise BadHostError(
+            f"{server.url!r} is not a URL once its references are filled in"
+        ) from None
+    rules = (HostRule.parse(rule_of(origin)), *may.reach.rules)
     return Definition(
         name,
-        "stdio",
-        argv=tuple(argv),
-        cwd=cwd,
-        env=env,
-        toolset=copy if uses_toolset else None,
+        "sse" if server.server_type == "sse" else "streamable-http",
+        url=url,
+        headers={key: filled(value, lookup.in_header) for key, value in server.headers.items()},
+        reach=Reach(rules),
         workspace=workspace,
         secrets=tuple(lookup.used.values()),
     )
 
 
+def _launch(
+    name: Name, server: McpServer, copy: ToolsetCopy, workspace: Path, filled: Callable[[str], str]
+) -> Definition:
+    """Return how a stdio server is launched: its command, folder and environment.
+
+    Words of the command that are files of the toolset become absolute paths.  Without ``cwd`` it starts in an
+    empty folder: in the toolset's, it could load other files than those it names.
+    """
+    cwd = None if server.cwd is None else copy.folder / filled(server.cwd)
+    if cwd is not None and cwd.resolve().is_relative_to(workspace.resolve()):
+        raise WorkspaceFolderError(
+            f"the MCP server {name} would start in the workspace, where tools write what it may load",
+            hint="leave cwd out, and pass $workspace as an argument",
+        )
+    command, *args = (filled(text) for text in (server.command or "", *server.args))
+    if cwd is None:
+        paths = {file.path for file in copy.files}
+        args = [str(copy.folder / word) if word in paths else word for word in args]
+        if "/" in command and command in paths:
+            command = str(copy.folder / command)
+    env = {key: filled(value) for key, value in server.env.items()}
+    texts = (command, *args, *env.values(), str(cwd))
+    return Definition(
+        name,
+        "stdio",
+        argv=(command, *args),
+        cwd=cwd,
+        env=env,
+        toolset=copy if any(str(copy.folder) in text for text in texts) else None,
+        workspace=workspace,
+    )
+
+
 def _placed(text: str, places: dict[str, str]) -> str:
-    """Return a text with its places as paths of this machine, and ``$$`` as a dollar."""
+    """Return a text with places replaced by their paths, and ``$$`` by a dollar."""
 
     def meant(match: re.Match[str]) -> str:
         place = match["braced"] or match["bare"]
         return "$" if place is None else places[place]
 
     return _PLACE.sub(meant, text)
-
-
-def _of_toolset(copy: ToolsetCopy, argv: list[str]) -> list[str]:
-    """Return a command whose words that are files of the toolset are their whole paths.
-
-    It starts in an empty folder: in the toolset's own, it would load what nobody granted.
-    """
-    paths = {file.path for file in copy.files}
-    command, *args = (str(copy.folder / word) if word in paths else word for word in argv)
-    return [command if "/" in argv[0] else argv[0], *args]

@@ -49,8 +49,8 @@ class McpJob:
 
     Attributes:
         digest: of the tool's definition that was accepted.
-        wanted: tells whether the server may still be there.
-        ask: answers what the server asks, until the future is cancelled; None where nobody is there.
+        wanted: returns whether the server may still run.
+        ask: answers elicitations of the server, until the future is cancelled; None without a user.
     """
 
     tool: Tool
@@ -71,7 +71,7 @@ def prepare(
     tell: Callable[[str], None],
     cancel: threading.Event | None,
 ) -> None:
-    """Have a server there before a call of it, which may take long the first time; ``tell`` hears why.
+    """Start a server before a call of it, which may take long the first time; ``tell`` reports progress.
 
     Raises:
         CovaltError: when it cannot be started or reached.

@@ -133,9 +133,9 @@ def test_what_is_not_an_event_is_passed_over(workshop: Workshop) -> None:
 
         def run() -> str:
             listener = get_context().listener
-            listener.tell({"event": "approved"})
-            listener.tell({"event": "progress", "done": "much"})
-            listener.tell([1])
+            listener.send({"event": "approved"})
+            listener.send({"event": "progress", "done": "much"})
+            listener.send([1])
             listener.log("shout", "not a level")
             listener.progress(float("nan"), None, "")
             return "done"

@@ -1,4 +1,4 @@
-"""The processes below this one: which there are, who gets them, and with whom this one ends."""
+"""Child processes: listing, killing, adopting orphans, and ending with the parent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def children(of: int) -> Iterator[int]:
 
 
 def has_children() -> bool:
-    """Tell whether a process is left below this one, after clearing away those that have ended."""
+    """Return whether this process has children, after waiting for those that have ended."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -57,7 +57,7 @@ def end_all_but(kept: Collection[int], *, within_s: float) -> None:
 
 
 def adopt_orphans() -> None:
-    """Have what is left of the processes below come to this one, so that it can be found."""
+    """Become the parent of orphaned descendants, so that they can be found."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 

@@ -1,7 +1,6 @@
 """A tool's private folder: made, and cleared away whatever the tool left there.
 
-Its maker holds its lock (``flock(2)``).  Where the maker is killed the folder stays; whoever makes the
-next one clears it away.
+Its creator holds its lock (``flock(2)``).  If the creator is killed, the next one removes the folder.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _REFUSALS: dict[str, type[Exception]] = {
 
 
 class Tool:
-    """A module of a toolset, imported; or why it could not be."""
+    """An imported module of a toolset, or the failure of its import."""
 
     def __init__(self, folder: Path, module: str) -> None:
         self.folder = folder
@@ -48,11 +48,11 @@ class Tool:
         self.failure: dict[str, Any] | None = None
 
     def read_signatures(self, function: str) -> None:
-        """Do what calling takes once: for ``function``, and for all that carry the mark of a tool."""
+        """Parse the signatures of ``function`` and of all functions marked as tools, once for all calls."""
         module = sys.modules[self.module]
         for name, value in list(vars(module).items()):
             if callable(value) and (name == function or covalt_toolset.is_tool(value)):
-                with contextlib.suppress(Exception):  # told when it is called
+                with contextlib.suppress(Exception):  # reported when it is called
                     covalt_toolset.describe(value)
 
     def function(self, name: str) -> Callable[..., object]:
@@ -69,57 +69,57 @@ class Tool:
 
 
 class _Listener:
-    """Tells those who called what happens meanwhile, and the tool whether they still want it."""
+    """Sends events of the tool to the caller, and reports to the tool that it is cancelled."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.kinds: tuple[Kind, ...] = ()
         self._connection = connection
         self._sending = threading.Lock()
         self._asking = threading.Lock()
-        self._told = 0.0
+        self._last = 0.0
         self._cancelled = False
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call is to end: its connection is then at its end, or gone."""
+        """Whether the call is cancelled: its connection is then closed."""
         if not self._cancelled:
-            flags = socket.MSG_PEEK | socket.MSG_DONTWAIT  # an answer is for whoever asked
+            flags = socket.MSG_PEEK | socket.MSG_DONTWAIT  # an answer must stay readable
             with contextlib.suppress(OSError, ValueError):
                 self._cancelled = not self._connection.recv(1, flags)
         return self._cancelled
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """Tell how far the tool has come."""
+        """Send progress."""
         now = time.monotonic()
-        if now - self._told >= _PROGRESS_S or done == total:
-            self._told = now
-            self.tell({"event": "progress", "done": done, "total": total, "message": message})
+        if now - self._last >= _PROGRESS_S or done == total:
+            self._last = now
+            self.send({"event": "progress", "done": done, "total": total, "message": message})
 
     def log(self, level: str, message: str) -> None:
-        """Tell what the tool has to say, and keep it with what it prints."""
-        with contextlib.suppress(Exception):  # whatever the tool put in the place of its streams
+        """Send a log message, and print it too."""
+        with contextlib.suppress(Exception):  # the tool may have replaced its streams
             sys.stderr.write(f"{level}: {message}\n")
-        self.tell({"event": "log", "level": level, "message": message})
+        self.send({"event": "log", "level": level, "message": message})
 
     def ask(self, questions: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Ask whoever made the call, and wait; one thread of the tool at a time."""
+        """Send an elicitation to the caller and wait; one thread at a time."""
         asked = {key: dict(one) for key, one in questions.items()}
         with self._asking:
-            self.tell({"event": "ask", "questions": covalt_toolset.to_json(asked)})
+            self.send({"event": "ask", "questions": covalt_toolset.to_json(asked)})
             try:
-                told = wire.receive(self._connection)
+                reply = wire.receive(self._connection)
             except (EOFError, OSError):
-                told = None
-        if told is None:
+                reply = None
+        if reply is None:
             raise covalt_toolset.NotAnswered("the call was cancelled")
-        if "error" in told:
-            error = told["error"]
+        if "error" in reply:
+            error = reply["error"]
             raise _REFUSALS.get(error["code"], ValueError)(error["message"])
-        answers: dict[str, dict[str, Any]] = told["answers"]
+        answers: dict[str, dict[str, Any]] = reply["answers"]
         return answers
 
-    def tell(self, event: dict[str, Any]) -> None:
-        """Send an event; nobody listens to a call that was cancelled."""
+    def send(self, event: dict[str, Any]) -> None:
+        """Send an event; a cancelled call has no receiver."""
         with self._sending, contextlib.suppress(OSError):
             wire.send(self._connection, event)
 
@@ -159,7 +159,7 @@ def _answer(tool: Tool, request: dict[str, Any], listener: _Listener) -> dict[st
     try:
         function = tool.function(request["function"])
         marked = covalt_toolset.get_tool_metadata(function)
-    except BaseException as error:  # noqa: BLE001 - whatever stands there in a function's place
+    except BaseException as error:  # noqa: BLE001 - it may be any object
         return failure("cannot_load", error, folder)
     if marked is not None and marked.requires_confirmation and not request["confirmed"]:
         return {"status": "confirmation"}
@@ -208,7 +208,7 @@ def _call(function: Callable[..., object], request: dict[str, Any], folder: Path
 
 
 def _limit_of(error: BaseException, limits: dict[str, Any]) -> str:
-    """Return the limit that an exception comes of, if it or what led to it does."""
+    """Return the limit that caused an exception, directly or through its causes."""
     for one, _ in _with_causes(error):
         if isinstance(one, MemoryError) and limits.get("memory_mb"):
             return "limit_memory"
@@ -223,7 +223,7 @@ def _limit_of(error: BaseException, limits: dict[str, Any]) -> str:
 
 
 def _with_causes(error: BaseException) -> Iterator[tuple[BaseException, str]]:
-    """Yield an exception and, each with how it led to the one before, those that it came of."""
+    """Yield an exception and its causes, each with its relation to the one before."""
     one: BaseException | None = error
     how = ""
     for _ in range(_MOST_CAUSES):  # a chain may lead back into itself
@@ -237,7 +237,7 @@ def _with_causes(error: BaseException) -> Iterator[tuple[BaseException, str]]:
 
 
 def _raised_by_a_fork(error: BaseException) -> bool:
-    """Tell a process too many from a connection that has nothing to say yet."""
+    """Return whether a fork raised it, rather than a connection without data."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and (
         "fork" in (frames[-1].line or "") or "spawn" in (frames[-1].line or "")

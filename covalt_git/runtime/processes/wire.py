@@ -1,4 +1,4 @@
-"""What passes between us and a tool's processes: JSON values in frames, each after its length.
+"""Frames between our process and those of tools: JSON values, each after its length.
 
 Both sides use it, so it imports nothing beyond the standard library.  Frames travel over streams of
 Unix sockets; the first byte of one may carry descriptors along.
@@ -20,13 +20,13 @@ HEAD = struct.Struct("!I")
 """Before each frame: how many bytes of JSON follow."""
 
 STATUS = struct.Struct("!id")
-"""How a room ended: its exit code, or a negative number for a signal; and its processor time."""
+"""Exit code of a sandbox, negative for a signal, and its processor time."""
 
 ENDED = struct.Struct("!i?")
-"""How a worker ended, and whether its room can make another one."""
+"""Exit code of a tool process, and whether its sandbox can serve another call."""
 
 NOT_CALLED = 75
-"""The exit code of a worker and of a room that nobody called."""
+"""The exit code of a sandbox that received no call."""
 
 MAX_DESCRIPTORS = 4
 

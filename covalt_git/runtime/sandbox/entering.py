@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from covalt_git.runtime.sandbox.policy import Policy
 
 _USER = 1000
-"""Id of the only user inside; outside it is the user who entered, or ``nobody`` for root."""
+"""Id of the only user inside; outside it is the user who entered, or user 65534 for root."""
 _BESIDE = 2
 """The kernel counts the waiter and the init with the tool."""
 
@@ -69,7 +69,7 @@ def _enter_namespaces(policy: Policy) -> None:
         with _step("map the owner of root's files"):
             owned = privileges.mapped_trees((*folders, policy.scratch))
         with _step("drop root's id"):
-            privileges.become_nobody()
+            privileges.drop_root()
     with _step("make a user namespace"):
         _become_the_only_user()
     with _step("make namespaces"):

@@ -76,7 +76,7 @@ def version() -> int:
 def restrict(places: Places, known: int, *, tcp: bool) -> None:
     """Hold this process to ``places``, with what version ``known`` can do; needs ``no_new_privs``.
 
-    ``tcp`` leaves TCP to whoever else holds it.
+    ``tcp`` leaves TCP unrestricted.
     """
     handled = _handled(known)
     if tcp:

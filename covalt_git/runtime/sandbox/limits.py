@@ -25,7 +25,7 @@ _reserve: tuple[int, int] | None = None
 
 _MOST_OF_ALL = 1 << 20
 _GRACE_S = 2
-"""How much longer a tool may run that does not end when it is told that its processor time is up."""
+"""Seconds between ``SIGXCPU`` and ``SIGKILL``."""
 
 
 def apply(limits: RunLimits, *, beside: int) -> None:
@@ -37,12 +37,12 @@ def apply(limits: RunLimits, *, beside: int) -> None:
     wanted: dict[int, int | None] = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: limits.open_files,
-        # One more than the limit, by which whoever looks from outside can tell that it was hit.
+        # One more than the limit, so that an observer can see that it was exceeded.
         resource.RLIMIT_NPROC: limits.processes + beside + 1,
         resource.RLIMIT_FSIZE: limits.file_mb and limits.file_mb * _MIB + 1,
     }
     if sys.platform == "darwin":
-        del wanted[resource.RLIMIT_NPROC]  # it counts all of the user's, whose number is not told
+        del wanted[resource.RLIMIT_NPROC]  # it counts all of the user's, whose number is unknown
     for kind, value in wanted.items():
         if value is not None:
             _lower(kind, value, value)
@@ -52,8 +52,8 @@ def apply(limits: RunLimits, *, beside: int) -> None:
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]
         _reserve = hard, hard
     if limits.cpu_s is not None:
-        # Those who look from outside count the whole tree, and exactly; the kernel, by the clock's ticks,
-        # may find a busy process a tenth older than it is.
+        # Our own check is exact and counts all processes; the kernel counts clock ticks, and may overestimate
+        # a busy process by a tenth.
         seconds = math.ceil(limits.cpu_s) + 1
         _lower(resource.RLIMIT_CPU, seconds, seconds + _GRACE_S)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit raises instead

@@ -1,4 +1,4 @@
-"""The processes between the one that enters the walls and the tool: who forks, who waits, who ends whom.
+"""The processes between the one that enters the sandbox and the tool: who forks, who waits, who ends whom.
 
 The *caller* of ``enter`` stays outside the new pid namespace and only waits.  The *init* is that
 namespace's pid 1: when it ends, the kernel ends everything in the namespace.  The *tool* is pid 2.
@@ -42,48 +42,48 @@ class DeathSignal:
 
 
 def become_init() -> int:
-    """Fork the init of the pid namespace that was asked for, and go on in it; the caller waits.
+    """Fork the init of the pid namespace that was asked for, and continue in it; the caller waits.
 
     Returns a descriptor to write the tool's wait status to.
     """
-    told, tell = os.pipe()
+    report, end = os.pipe()
     # Taken before the fork, so that no signal is lost between.
     signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     init = os.fork()
     if init:
-        _wait_outside(init, told)
-    os.close(told)
-    _end_with_parent(tell)
-    return tell
+        _wait_outside(init, report)
+    os.close(report)
+    _end_with_parent(end)
+    return end
 
 
-def become_tool(tell: int) -> None:
-    """Fork the tool, and go on in it; the init waits and ends everything with the tool."""
+def become_tool(end: int) -> None:
+    """Fork the tool, and continue in it; the init waits and ends everything with the tool."""
     tool = os.fork()
     if tool:
-        _wait_inside(tool, tell)
-    os.close(tell)
+        _wait_inside(tool, end)
+    os.close(end)
     os.setsid()  # the group it came in reaches outside the namespace
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
 
 
-def _end_with_parent(tell: int) -> None:
+def _end_with_parent(end: int) -> None:
     system_calls.prctl(system_calls.PR_SET_PDEATHSIG, signal.SIGKILL)
     # A parent outside the namespace has no id in it, so whether it lives is asked of the pipe.
     pipe = select.poll()
-    pipe.register(tell, 0)
+    pipe.register(end, 0)
     if pipe.poll(0):
         os._exit(1)
 
 
-def _wait_outside(init: int, told: int) -> NoReturn:
+def _wait_outside(init: int, report: int) -> NoReturn:
     """Wait for the init, then end as the tool ended."""
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        system_calls.close_all_but(told)
+        system_calls.close_all_but(report)
         _pass_on_to(init)
         _, status = os.waitpid(init, 0)
-        sent = os.read(told, 4)
+        sent = os.read(report, 4)
         if sent:
             (status,) = struct.unpack("=i", sent)
         _end_as(status)
@@ -91,17 +91,17 @@ def _wait_outside(init: int, told: int) -> NoReturn:
         os._exit(1)
 
 
-def _wait_inside(tool: int, tell: int) -> NoReturn:
-    """Reap whatever ends, until the tool does; tell its status, and let the kernel end the rest."""
+def _wait_inside(tool: int, end: int) -> NoReturn:
+    """Reap processes until the tool ends; report its status, and let the kernel end the rest."""
     try:
-        system_calls.close_all_but(tell)
+        system_calls.close_all_but(end)
         system_calls.give_up_capabilities()
         system_calls.prctl(system_calls.PR_SET_DUMPABLE, 0)
         _pass_on_to(tool)
         while True:
             pid, status = os.wait()
             if pid == tool:
-                os.write(tell, struct.pack("=i", status))
+                os.write(end, struct.pack("=i", status))
                 os._exit(0)
     finally:
         os._exit(1)

@@ -1,6 +1,6 @@
 """The file system that a tool sees at the level ``full``: made of nothing but what it may touch.
 
-An empty root in memory gets the system's programs and libraries, the walls' folders at their own
+An empty root in memory gets the system's programs and libraries, the policy's folders at their own
 paths, a few devices, the processes of its own namespace and a private ``/tmp``.  All of it is
 read-only but the workspace, ``/tmp`` and ``/dev/shm``; nothing else of the host has a path in it.
 """
@@ -59,7 +59,7 @@ def enter(policy: Policy, folders: Mapping[Path, bool], owned: Mapping[str, int]
     """Make the new root in this mount namespace and move into it.
 
     ``folders`` are those that ``folders`` returns, found while all of them could be seen; ``owned`` has
-    the trees of them that somebody else had to copy.
+    the trees of folders that were copied before.
     """
     links, trees = _system()
     for path, may_write in folders.items():

@@ -1,4 +1,4 @@
-"""What the walls let through: the folders a tool may see, the hosts it may reach, the most it may take."""
+"""Policy of a sandbox: the folders and hosts that a tool may access, and its limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class SandboxError(CovaltError):
-    """The walls could not be put up; nothing of the tool may run.
+    """The sandbox could not be entered; no code of the tool may run.
 
     Attributes:
         what: the step that failed.
@@ -32,7 +32,7 @@ class SandboxError(CovaltError):
 class RunLimits:
     """The most that one run may take; None means no limit of its own.
 
-    Wall time and output are not here: the parent holds those.
+    The parent process limits time and output.
     """
 
     cpu_s: float | None = None
@@ -63,4 +63,4 @@ class Policy:
     limits: RunLimits = field(default_factory=RunLimits)
     writable_workspace: bool = True
     egress: int | None = None
-    """The descriptor of a :class:`covalt_git.runtime.egress.Egress`; without it there is no way out."""
+    """The descriptor of a :class:`covalt_git.runtime.egress.Egress`; without it there is no network."""

@@ -1,8 +1,8 @@
 """Dropping privileges: root's user id, capabilities, and every way to regain them.
 
-At ``full``, root becomes ``nobody`` first: the kernel does not count root's processes (``RLIMIT_NPROC``), and
-some checks pass root's id alone.  Files stay root's on the disk: mounts that map owners show them as files
-of ``nobody``, and files that ``nobody`` creates belong to root.
+At ``full``, root becomes the user 65534 first: the kernel does not count root's processes (``RLIMIT_NPROC``), and
+some checks pass root's id alone.  Files stay root's on the disk: mounts that map owners show them as
+files of that user, and its new files belong to root.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from covalt_git.runtime.sandbox import system_calls
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_NOBODY = 65534
+_UNPRIVILEGED = 65534
 _EVERY_ID = ["0", "0", "4294967295"]
 """The id map of the first user namespace, and of containers without their own."""
 
@@ -56,7 +56,7 @@ def _empty_bounding_set() -> None:
 
 
 def mapped_trees(paths: Iterable[Path]) -> dict[str, int]:
-    """Return a copy of the mounts at each path that shows files of root as files of ``nobody``."""
+    """Return a copy of the mounts at each path that shows root's files as files of user 65534."""
     namespace = _owners()
     try:
         trees = {}
@@ -68,17 +68,17 @@ def mapped_trees(paths: Iterable[Path]) -> dict[str, int]:
         os.close(namespace)
 
 
-def become_nobody() -> None:
+def drop_root() -> None:
     """Drop root's id and groups, and with them its capabilities."""
     os.setgroups([])
-    os.setresgid(_NOBODY, _NOBODY, _NOBODY)
-    os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+    os.setresgid(_UNPRIVILEGED, _UNPRIVILEGED, _UNPRIVILEGED)
+    os.setresuid(_UNPRIVILEGED, _UNPRIVILEGED, _UNPRIVILEGED)
     # The kernel hides a process that changed its id from its own user, who has to map it next.
     system_calls.prctl(system_calls.PR_SET_DUMPABLE, 1)
 
 
 def _owners() -> int:
-    """Return a descriptor of a user namespace that maps root to ``nobody``, for mounts with mapped owners."""
+    """Return a descriptor of a user namespace that maps root to user 65534, for mounts with mapped owners."""
     ready, end = os.pipe()
     holder = os.fork()
     if holder == 0:
@@ -93,7 +93,7 @@ def _owners() -> int:
         if not os.read(ready, 1):
             raise PermissionError(1, "user namespaces are closed")
         for kind in ("uid_map", "gid_map"):
-            Path(f"/proc/{holder}/{kind}").write_text(f"0 {_NOBODY} 1", encoding="utf-8")
+            Path(f"/proc/{holder}/{kind}").write_text(f"0 {_UNPRIVILEGED} 1", encoding="utf-8")
         return os.open(f"/proc/{holder}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(ready)

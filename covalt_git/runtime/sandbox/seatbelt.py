@@ -65,7 +65,7 @@ def profile(policy: Policy) -> tuple[str, Mapping[str, str]]:
 
 
 def is_here() -> bool:
-    """Tell whether this system has Seatbelt."""
+    """Return whether this system has Seatbelt."""
     return sys.platform == "darwin" and hasattr(_library(), "sandbox_init_with_parameters")
 
 
@@ -83,7 +83,7 @@ def restrict(policy: Policy) -> None:
         text.encode(), ctypes.c_uint64(0), given, ctypes.byref(told)
     ):
         why = (told.value or b"no reason given").decode("utf-8", "replace")
-        raise SandboxError("put up Seatbelt's walls", why)
+        raise SandboxError("enter Seatbelt", why)
 
 
 def _library() -> ctypes.CDLL:

@@ -1,13 +1,12 @@
 """Seccomp: which system calls a tool may make, and with which arguments.
 
-A list of what is denied, as Flatpak and systemd have it, rather than of what is allowed: tools are
-anybody's compiled code, and a list of what all of it needs would break some of it with each release of
-glibc.  What such a list lacks is made good here: a call newer than this table does not exist for a
-tool (``ENOSYS``), so a new door of the kernel stays shut until somebody has looked at it.
+The filter lists denied calls, as those of Flatpak and systemd do.  A list of allowed calls would break compiled
+code of tools with each release of glibc.  A call that is newer than this table does not exist for a tool
+(``ENOSYS``) until it was reviewed.
 
 The filter is classic BPF (``linux/filter.h``) over ``struct seccomp_data`` (``linux/seccomp.h``).  A
-denied call fails with ``EPERM`` and ends nobody; a call of another architecture (32-bit, x32) ends the
-process.  Only the low half of an argument is looked at where the kernel itself takes an ``int``.
+denied call fails with ``EPERM``; a call of another architecture (32-bit, x32) ends the process.  Only the low
+half of an argument is tested if the kernel takes an ``int``.
 """
 
 from __future__ import annotations
@@ -119,8 +118,8 @@ EVERYWHERE: Final[tuple[Rule, ...]] = (
     *_denied("reboot swapon swapoff acct quotactl quotactl_fd vhangup sethostname setdomainname"),
     *_denied("settimeofday clock_settime clock_adjtime adjtimex"),
     *_denied("move_pages migrate_pages mbind set_mempolicy set_mempolicy_home_node"),
-    # The limits of other processes, and their share of the processor.  The room that a call was forked
-    # from is one of them: the next call would inherit what this one set.
+    # The limits of other processes, and their share of the processor.  The warm sandbox is one of
+    # them: the next call would inherit its limits.
     Rule("prlimit64", tests=(Test(0, "other", 0),)),
     *(
         Rule(name, tests=(Test(0, "other", 0),))
@@ -169,7 +168,7 @@ ALONE: Final[tuple[Rule, ...]] = (
     Rule("ioctl", tests=(Test(1, "equal", _FILE_FLAGS),)),
     Rule("ioctl", tests=(Test(1, "equal", _PROJECT_FLAGS),)),
     *_denied("inotify_add_watch"),
-    # The group is what the parent ends; nobody leaves it.
+    # The parent ends the process group, so the tool may not leave it.
     *_denied("setsid setpgid"),
 )
 """What else is denied where no namespaces keep a tool from the rest of the machine."""
@@ -192,7 +191,7 @@ def _unscoped(own: int) -> tuple[Rule, ...]:
 def restrict(*, alone: bool, signals_of: int | None = None) -> None:
     """Hold this process to the calls it may make; needs ``no_new_privs``.
 
-    ``alone`` means that no namespaces stand around it.  ``signals_of`` is its own id where the kernel
+    ``alone`` means without namespaces.  ``signals_of`` is its own id where the kernel
     cannot keep its signals from others.
     """
     rules = EVERYWHERE + (ALONE if alone else ())
@@ -231,7 +230,7 @@ def program(rules: tuple[Rule, ...], machine: str) -> bytes:
 
 
 def _block(rule: Rule, number: int) -> list[bytes]:
-    """Return the instructions of one rule; what does not fit goes on behind them."""
+    """Return the instructions of one rule; other calls continue after them."""
     answer = _step(_RETURN, _ERRNO | rule.answer)
     if not rule.tests:
         return [_step(_IF_EQUAL, number, no=1), answer]

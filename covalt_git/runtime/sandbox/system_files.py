@@ -37,7 +37,7 @@ SETTINGS: Final = (
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",
 )
-"""What programs read on their start, and whom TLS trusts: nothing that tells about people."""
+"""Files that programs read on their start, and TLS certificates; none has personal data."""
 
 DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 

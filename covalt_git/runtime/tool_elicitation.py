@@ -28,7 +28,7 @@ MOST_QUESTIONS = 16
 _QUESTIONS: TypeAdapter[dict[str, Question]] = TypeAdapter(dict[str, Question])
 
 
-class ToolQuestions:
+class ToolElicitation:
     """The inquiries of one call, one at a time; ``waited_s`` is how long it has waited for answers.
 
     ``fileno`` can be read from once an answer is there.
@@ -45,7 +45,7 @@ class ToolQuestions:
         self._ends: tuple[int, int] | None = None
 
     def fileno(self) -> int:
-        """Return the descriptor that tells of answers."""
+        """Return a descriptor that is readable when an answer is there."""
         if self._ends is None:
             self._ends = os.pipe()
             os.set_blocking(self._ends[0], False)
@@ -57,16 +57,16 @@ class ToolQuestions:
         now = time.monotonic() - self._since if self._inquiry else 0.0
         return self._before_s + now
 
-    def ask(self, told: Any) -> JsonObject | None:
-        """Ask what a tool's process wants to know; return what it is told at once, if it is."""
+    def ask(self, received: Any) -> JsonObject | None:
+        """Send an elicitation of a tool; return its reply if it is known at once."""
         try:
-            questions = _QUESTIONS.validate_python(told)
+            questions = _QUESTIONS.validate_python(received)
         except ValidationError:
             return _refusal(CovaltError("it asks what is no question"))
         self._count += 1
         try:
             if self._job.ask is None or self._inquiry or not 0 < len(questions) <= MOST_QUESTIONS:
-                raise CannotAskError("nobody is there who could be asked this")
+                raise CannotAskError("no user can be asked this")
             if self._count > MOST_INQUIRIES:
                 raise CannotAskError(f"a call asks at most {MOST_INQUIRIES} times")
             inquiry = self._job.ask(questions)
@@ -80,7 +80,7 @@ class ToolQuestions:
         return None
 
     def reply(self) -> JsonObject | None:
-        """Return what the tool is told of its question, once there is something."""
+        """Return the reply to the tool, or None before there is one."""
         self._hear()
         inquiry = self._inquiry
         if inquiry is None:
@@ -103,7 +103,7 @@ class ToolQuestions:
                 pass
 
     def _end(self) -> None:
-        """Take note of what was asked, and that nobody waits for it any more."""
+        """Record the elicitation, and withdraw it."""
         if self._inquiry is None:
             return
         self._before_s = self.waited_s

@@ -166,7 +166,7 @@ def test_where_nobody_is_there_the_call_says_so(workshop: Workshop) -> None:
 
     assert outcome.error == CallError(
         code="cannot_ask",
-        message="nobody is there who could be asked this",
+        message="no user can be asked this",
         hint="call it at a terminal, on its page, or from an MCP client that can be asked",
         traceback=outcome.error.traceback if outcome.error else "",
     )
