@@ -11,9 +11,10 @@ from covalt_git.problems import codes
 if TYPE_CHECKING:
     from covalt_git.manifests.toolset_files import BundleFiles
 
-_OURS = frozenset(
-    {"covalt_toolset", "covalt_git", "pydantic", "pydantic_core", "typing_extensions"}
-)
+PROVIDED = frozenset({"covalt_toolset", "pydantic", "pydantic_core", "typing_extensions"})
+"""Packages that every tool can import."""
+
+_OURS = PROVIDED | {"covalt_git"}
 """What the process that runs a tool has imported before it."""
 
 _UNASKED = frozenset({"sitecustomize", "usercustomize"})

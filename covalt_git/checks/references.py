@@ -7,6 +7,7 @@ specification's own, it declares none and none is missed.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import Problem, nearest_name
@@ -41,6 +42,15 @@ def reference_problems(
                 hint="write ${NAME}, ${NAME:-default}, ${env:NAME} or ${secret:NAME}; $$ is a dollar",
                 severity=severity,
             )
+        for name in declared or ():
+            if re.search(rf"(?<!\$)\${name}\b", text):
+                yield reading.problem(
+                    codes.BAD_REFERENCE,
+                    (*at, *loc),
+                    f"'${name}' stands for itself, not for the secret",
+                    hint=f"write ${{{name}}}, or $${name} for the text",
+                    severity="warning",
+                )
     for loc, reference in references(value):
         if declared is None or reference.name in declared:
             continue

@@ -6,10 +6,12 @@ them, and every file that is named is there.
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.checks.http_requests import check_http
+from covalt_git.checks.module_names import PROVIDED
 from covalt_git.checks.overrides import (
     check_config,
     check_config_of,
@@ -30,6 +32,7 @@ from covalt_git.python_reader.source import (
     PythonSyntaxError,
     ToolSource,
     imported_from,
+    imported_packages,
     read_tool,
 )
 
@@ -50,6 +53,7 @@ def read_sources(
     """Read what the manifest's Python tools say of themselves, without running them."""
     sources: Sources = {}
     problems: list[Problem] = []
+    imports: dict[str, tuple[Loc, str]] = {}
     # A mapping, because it is asked for each tool, and keeps the order.
     modules = {file.path: None for file in files.files if file.path.endswith(".py")}
     for position, tool in enumerate(manifest.value.tools if manifest.value else ()):
@@ -64,6 +68,8 @@ def read_sources(
         try:
             source = contents.read(path, MAX_SOURCE_BYTES + 1)
             sources[tool.id] = read_tool(source, function)
+            for name in imported_packages(source):
+                imports.setdefault(name, (loc, path))
             origin = imported_from(source, function)
             if origin and origin.partition(".")[0] in sys.stdlib_module_names:
                 message = f"{function!r} is {origin}, a function of Python itself"
@@ -80,7 +86,36 @@ def read_sources(
         except OSError as error:
             message = f"{path} cannot be read: {(error.strerror or str(error)).lower()}"
             problems.append(manifest.problem(codes.UNREADABLE, loc, message))
+    problems += _check_imports(manifest, imports, modules)
     return sources, problems
+
+
+def _check_imports(
+    manifest: Reading[ToolsetManifest],
+    imports: Mapping[str, tuple[Loc, str]],
+    modules: Collection[str],
+) -> Iterator[Problem]:
+    """Find packages that are not installed for the tools that import them.
+
+    A requirement may have other names of packages than its own, as Pillow has PIL.  So all imports are
+    accepted if some requirement is the name of none.
+    """
+    own = {path.partition("/")[0].removesuffix(".py") for path in modules}
+    unknown = imports.keys() - sys.stdlib_module_names - PROVIDED - own
+    python = manifest.value.python if manifest.value else None
+    names = {re.split(r"[^\w.-]", one)[0] for one in python.dependencies} if python else set()
+    declared = {re.sub("[-.]", "_", name).lower() for name in names}
+    if declared <= {name.lower() for name in unknown}:
+        for name in sorted(name for name in unknown if name.lower() not in declared):
+            loc, path = imports[name]
+            message = f"{path} imports {name!r}, which is not installed for this toolset"
+            yield manifest.problem(
+                codes.UNDECLARED_IMPORT,
+                loc,
+                message,
+                hint="name its package under python.dependencies",
+                severity="warning",
+            )
 
 
 def module_path(module: str, modules: Collection[str]) -> str | None:

@@ -31,6 +31,7 @@ __all__ = [
     "PythonSyntaxError",
     "ToolSource",
     "imported_from",
+    "imported_packages",
     "read_tool",
 ]
 
@@ -116,6 +117,17 @@ def imported_from(source: bytes, name: str) -> str | None:
     bound = _names_of(source).bindings.get(name, ())
     origins = {binding.origin for binding in bound}
     return origins.pop() if len(origins) == 1 else None
+
+
+def imported_packages(source: bytes) -> set[str]:
+    """Return the top-level packages that importing a module imports in any case.
+
+    Raises:
+        PythonSyntaxError: where the source does not parse.
+    """
+    bindings = [binding for bound in _names_of(source).bindings.values() for binding in bound]
+    origins = [binding.origin for binding in bindings if binding.origin and binding.certain]
+    return {origin.partition(".")[0] for origin in origins} - {""}
 
 
 @lru_cache(maxsize=8)
