@@ -35,6 +35,7 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--strict", is_flag=True, help="Let warnings fail as well.")
+@click.option("--staged", is_flag=True, help="Check what git would commit, as a hook does.")
 @click.option("--fix", is_flag=True, help="Rename misspelt keys in the files.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change; change nothing.")
 @click.option(
@@ -54,6 +55,7 @@ def command(
     form: str | None,
     as_json: bool,
     strict: bool,
+    staged: bool,
     fix: bool,
     diff: bool,
     baseline: Path | None,
@@ -66,6 +68,8 @@ def command(
     """
     form = form or ("json" if as_json else "text")
     _refuse_contradictions(form, as_json=as_json, fix=fix, diff=diff)
+    if staged and (fix or diff or update):
+        raise wrong_call("--staged only checks: leave out --fix, --diff and --write-baseline")
     if update and baseline is None:
         raise wrong_call("--write-baseline needs --baseline FILE")
     _start_at(paths)
@@ -77,8 +81,8 @@ def command(
         done = ask(validation.write_baseline, paths=paths, baseline=baseline)
         output.say(f"{output.plural(done.problems, 'problem')} written to {baseline}")
         return
-    found = ask(validation.validate, paths=paths, baseline=baseline)
-    _print(form, found, strict=strict)
+    found = ask(validation.validate, paths=paths, baseline=baseline, staged=staged)
+    _print(form, found, strict=strict, staged=staged)
     _print_stale(found, baseline)
     if _failing(found.problems, strict):
         raise SystemExit(1)
@@ -134,7 +138,7 @@ def _print_stale(found: Validation, baseline: Path | None) -> None:
     output.say(f"  hint: {hint}", err=True)
 
 
-def _print(form: str, found: Validation, *, strict: bool) -> None:
+def _print(form: str, found: Validation, *, strict: bool, staged: bool) -> None:
     root = context().root
     if form == "json":
         output.as_json(found)
@@ -153,7 +157,7 @@ def _print(form: str, found: Validation, *, strict: bool) -> None:
         output.say(_summary(found))
     else:
         if found.problems:
-            print_problems(found.problems, root)
+            print_problems(found.problems, root, excerpts=not staged)
         output.say(_summary(found), fg="red" if _failing(found.problems, strict) else "green")
         for one in found.lacking:
             output.say(f"not granted: {one.why}", err=True)

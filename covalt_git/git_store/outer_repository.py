@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dulwich.errors import NotGitRepository
 from dulwich.graph import find_merge_base
+from dulwich.index import Index, UnmergedEntries
 from dulwich.objects import Commit, Tree
 from dulwich.objectspec import AmbiguousShortId, parse_commit, parse_object
 from dulwich.repo import Repo
@@ -17,7 +18,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.git_store.checking import SUBMODULE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
     from dulwich.object_store import BaseObjectStore
@@ -49,19 +50,28 @@ def write_folder(
     with _around(folder) as repository, _reading(revision):
         commit = _commit(repository, revision)
         target.mkdir(parents=True, exist_ok=True)
-        for path, mode, oid in _entries(repository, folder, commit):
-            if only is not None and os.fsdecode(path.partition(b"/")[0]) not in only:
-                continue
-            file = target / os.fsdecode(path)
-            if stat.S_ISDIR(mode):
-                file.mkdir()
-            elif stat.S_ISLNK(mode):
-                file.symlink_to(os.fsdecode(repository[oid].as_raw_string()))
-            elif mode != SUBMODULE:
-                with file.open("xb") as opened:
-                    opened.write(repository[oid].as_raw_string())
-                file.chmod(0o755 if mode & stat.S_IXUSR else 0o644)
+        _write(repository, _entries(repository, folder, commit), target, only)
         return commit.id.decode()
+
+
+def write_staged(folder: Path, target: Path, *, only: Collection[str] | None = None) -> None:
+    """Write what of ``folder`` is staged into the empty folder ``target``, as :func:`write_folder` does.
+
+    The index is the one that git names to its hooks in ``GIT_INDEX_FILE``, or else the repository's.
+
+    Raises:
+        UnknownRevisionError: when ``folder`` is in no repository, or its index has conflicts.
+    """
+    with _around(folder) as repository, _reading("index"):
+        index = Index(os.environ.get("GIT_INDEX_FILE") or repository.index_path())
+        below = _path_in(repository, folder)
+        prefix = b"" if below == b"." else below + b"/"
+        staged = (
+            (path.removeprefix(prefix), mode, oid)
+            for path, oid, mode in index.iterobjects()
+            if path.startswith(prefix) and not _FORBIDDEN_NAMES & {*path.split(b"/")}
+        )
+        _write(repository, staged, target, only)
 
 
 def merge_base(folder: Path, one: str, other: str) -> str:
@@ -129,6 +139,32 @@ def _files(store: BaseObjectStore, tree: Tree) -> Iterator[tuple[str, bytes, boo
                 yield path.decode(), store[oid].as_raw_string(), bool(mode & stat.S_IXUSR)
 
 
+def _write(
+    repository: Repo,
+    entries: Iterable[tuple[bytes, int, ObjectID]],
+    target: Path,
+    only: Collection[str] | None,
+) -> None:
+    for path, mode, oid in entries:
+        if only is not None and os.fsdecode(path.partition(b"/")[0]) not in only:
+            continue
+        file = target / os.fsdecode(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if stat.S_ISDIR(mode):
+            file.mkdir()
+        elif stat.S_ISLNK(mode):
+            file.symlink_to(os.fsdecode(repository[oid].as_raw_string()))
+        elif mode != SUBMODULE:
+            with file.open("xb") as opened:
+                opened.write(repository[oid].as_raw_string())
+            file.chmod(0o755 if mode & stat.S_IXUSR else 0o644)
+
+
+def _path_in(repository: Repo, folder: Path) -> bytes:
+    """Return the path of a folder in the files of its repository."""
+    return os.fsencode(os.path.relpath(folder.resolve(), os.path.realpath(repository.path)))
+
+
 def _around(folder: Path) -> Repo:
     """Return the repository that a folder is in, which may be gone.
 
@@ -148,6 +184,8 @@ def _reading(revision: str) -> Iterator[None]:
     """Report a revision that cannot be read as one that does not exist."""
     try:
         yield
+    except UnmergedEntries:
+        raise UnknownRevisionError("the index has conflicts", hint="git status") from None
     except (KeyError, ValueError, NotImplementedError, AmbiguousShortId, OSError) as error:
         why = f": {error.strerror.lower()}" if isinstance(error, OSError) and error.strerror else ""
         raise UnknownRevisionError(
@@ -174,7 +212,7 @@ def _entries(
 
 def _tree(repository: Repo, folder: Path, commit: Commit) -> Tree | None:
     """Return the tree of a folder at a commit."""
-    below = os.fsencode(os.path.relpath(folder.resolve(), os.path.realpath(repository.path)))
+    below = _path_in(repository, folder)
     found = repository[commit.tree]
     for name in below.split(b"/") if below != b"." else ():
         if not isinstance(found, Tree) or name not in found:

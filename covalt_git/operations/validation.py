@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from covalt_git.errors import CovaltError, Problem
+from covalt_git.git_store.outer_repository import write_staged
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
@@ -33,6 +35,9 @@ class Validate(Request):
 
     paths: tuple[Path, ...] = Field((), description="Files and folders; none of them means all.")
     baseline: Path | None = Field(None, description="A file of known problems, to be left out.")
+    staged: bool = Field(
+        default=False, description="Check the files that git would commit, not those in the folder."
+    )
 
 
 class WriteBaseline(Request):
@@ -98,7 +103,16 @@ class FilesFixed(Result):
 def validate(context: Context, request: Validate) -> Validation:
     """Check covalt.yaml, every toolset and the state files; run nothing of them."""
     wanted = _path_filter(context.root, request.paths)
-    reading = read_project(context.root, context.progress)
+    if not request.staged:
+        return _validation(context, context.root, request, wanted)
+    with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
+        write_staged(context.root, Path(name), only={CONFIG, "toolsets"})
+        return _validation(context, Path(name), request, wanted)
+
+
+def _validation(context: Context, root: Path, request: Validate, wanted: Wanted) -> Validation:
+    """Check the project whose files are in ``root``."""
+    reading = read_project(root, context.progress)
     found = _problems(reading, wanted)
     known: Counter[ProblemKey] = Counter()
     if request.baseline is not None:
@@ -114,7 +128,7 @@ def validate(context: Context, request: Validate) -> Validation:
         lacking=_ungranted(reading),
         in_baseline=compared.hidden,
         stale=compared.stale,
-        fixable=_fixable(context.root, compared.new),
+        fixable=_fixable(root, compared.new),
         without_problems=tuple(one for one in manifests if wanted(one) and one not in broken),
     )
 

@@ -115,6 +115,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_the_hooks_run_for_the_files_of_a_project(root: Path, path: str) -> None:
     hooks = yaml_text.load((REPOSITORY / ".pre-commit-hooks.yaml").read_bytes(), "hooks").data
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    subprocess.run(["git", "add", "-A"], cwd=root, check=True)
 
     codes = []
     for hook in hooks:

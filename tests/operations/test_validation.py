@@ -110,3 +110,31 @@ def test_fixes_keep_to_the_given_paths_and_leave_links_alone(
     assert (root / "covalt.yaml").is_symlink()
     assert "roels" in (root / "elsewhere.yaml").read_text(encoding="utf-8")
     assert manifest.read_text(encoding="utf-8") == MANIFEST
+
+
+def test_staged_files_are_checked_and_not_those_of_the_folder(
+    root: Path, operate: Operations, manifest: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found() -> list[str]:
+        return [one["code"] for one in operate("validate", staged=True)["problems"]]
+
+    assert operate.error("validate", staged=True).code == "unknown_revision"
+    subprocess.run(["git", "init", "-q", root], check=True)
+    subprocess.run(["git", "add", "-A"], cwd=root, check=True)
+    manifest.write_text(MANIFEST, encoding="utf-8")
+    assert (found(), places(operate)) == (["CG201"], [])
+    # As `git commit -a` tells its hooks.
+    monkeypatch.setenv("GIT_INDEX_FILE", str(root / "other"))
+    subprocess.run(["git", "add", "-A"], cwd=root, check=True)
+    manifest.write_text(TYPO, encoding="utf-8")
+
+    assert (found(), places(operate)) == ([], ["toolsets/hello/toolset.yaml:10:5 CG201"])
+
+
+def test_staged_files_of_a_project_below_its_repository_are_checked(tmp_path: Path) -> None:
+    put_hello(tmp_path / "below", TYPO)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run(["git", "add", "below"], cwd=tmp_path, check=True)
+    found = Operations(tmp_path / "below")("validate", staged=True)["problems"]
+
+    assert [one["path"] for one in found] == ["toolsets/hello/toolset.yaml"]

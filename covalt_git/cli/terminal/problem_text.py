@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 _WIDTH = 100
 
 
-def print_problems(found: Iterable[Problem], root: Path) -> None:
-    """Print problems with their files named as seen from here, so that they can be clicked."""
-    watched = sys.stdout.isatty()
+def print_problems(found: Iterable[Problem], root: Path, *, excerpts: bool = True) -> None:
+    """Print problems with their files named as seen from here, so that they can be clicked.
+
+    Without ``excerpts``, the lines of the files are not shown on a terminal either.
+    """
+    watched = sys.stdout.isatty() and excerpts
     sources = Sources(root, blotted)
     room = shutil.get_terminal_size((_WIDTH, 24)).columns
     for problem in found:
