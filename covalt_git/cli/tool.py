@@ -10,6 +10,7 @@ from covalt_git.cli.context import ask, context, json_option, warn_without_role
 from covalt_git.cli.lazy_group import LazyGroup
 from covalt_git.cli.override_words import words_of
 from covalt_git.cli.terminal import output
+from covalt_git.cli.terminal.parameters import parameters
 from covalt_git.models.http_placement import placement
 from covalt_git.models.tool import WHY_HELD_BACK
 from covalt_git.operations import tools
@@ -82,10 +83,11 @@ def show_tool(tool_id: str, *, as_json: bool) -> None:
         return
     output.say(f"{tool.tool_id}  {tool.name}", bold=True)
     output.say(tool.description, prose=True)
-    for name, schema in tool.input_schema.get("properties", {}).items():
-        needed = "required" if name in tool.input_schema.get("required", []) else "optional"
-        kind = schema.get("type", schema.get("enum", "any")) if isinstance(schema, dict) else "any"
-        output.say(f"  {name}  {kind}, {needed}{_place(tool, name)}  {_described(schema)}".rstrip())
+    for parameter in parameters(tool.input_schema):
+        place = "" if parameter.depth else _place(tool, parameter.name)
+        about = f"{parameter.kind}, {parameter.needed}{place}"
+        line = f"  {'  ' * parameter.depth}{parameter.name}  {about}  {parameter.description}"
+        output.say(line.rstrip())
     for title, value in filter(all, _facts(tool).items()):
         output.say(f"{title}: {value}")
 
@@ -138,7 +140,3 @@ def _place(tool: tools.ToolDetail, name: str) -> str:
     """Return where an argument of an HTTP tool goes."""
     where = placement(tool.http).place_of(name) if tool.http else None
     return f", in the {where}" if where else ""
-
-
-def _described(schema: object) -> str:
-    return str(schema.get("description", "")) if isinstance(schema, dict) else ""

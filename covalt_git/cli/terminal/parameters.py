@@ -1,0 +1,78 @@
+"""Parameters of a tool as ``tool show`` prints them: with their types, and the fields within them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from covalt_git.json_values import pointer
+from covalt_git.text.display import shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.json_values import JsonObject
+
+_MAX_DEPTH = 4
+_MAX_BRANCHES = 8
+_MAX_FIELDS = 200
+"""Bounds of what is shown, as a schema may refer to itself."""
+
+
+class Parameter(NamedTuple):
+    """One line: a parameter, or at a ``depth`` above 0 a field within one."""
+
+    name: str
+    kind: str
+    needed: str
+    description: str
+    depth: int
+
+
+def parameters(schema: JsonObject) -> Iterator[Parameter]:
+    """Yield the parameters of a tool's schema, each before the fields within it."""
+    return islice(_fields(schema, schema, 0), _MAX_FIELDS)
+
+
+def _fields(root: JsonObject, schema: JsonObject, depth: int) -> Iterator[Parameter]:
+    required = schema.get("required", [])
+    for name, written in schema.get("properties", {}).items():
+        part = _resolved(root, written)
+        own = written if isinstance(written, dict) else {}
+        said = str(own.get("description", part.get("description", "")))
+        needed = "required" if name in required else "optional"
+        yield Parameter(name, _kind(root, part), needed, said, depth)
+        for inner in _objects(root, part) if depth < _MAX_DEPTH else ():
+            yield from _fields(root, inner, depth + 1)
+
+
+def _objects(root: JsonObject, schema: JsonObject, steps: int = 0) -> Iterator[JsonObject]:
+    """Yield the objects that a value, its items or the branches of its union may be."""
+    if "properties" in schema:
+        yield schema
+    elif steps < _MAX_DEPTH:
+        for inner in (*_branches(schema), schema.get("items")):
+            yield from _objects(root, _resolved(root, inner), steps + 1)
+
+
+def _kind(root: JsonObject, schema: JsonObject, steps: int = 0) -> str:
+    if values := schema.get("enum"):
+        return shorten(" | ".join(map(str, values)))
+    branches, kind = _branches(schema), schema.get("type", "any")
+    if steps < _MAX_DEPTH and branches:
+        kinds = [_kind(root, _resolved(root, one), steps + 1) for one in branches]
+        return " or ".join(dict.fromkeys(kinds))
+    if steps < _MAX_DEPTH and kind == "array" and "items" in schema:
+        return f"array of {_kind(root, _resolved(root, schema['items']), steps + 1)}"
+    return " or ".join(kind) if isinstance(kind, list) else str(kind)
+
+
+def _branches(schema: JsonObject) -> list[Any]:
+    return [*schema.get("anyOf", []), *schema.get("oneOf", [])][:_MAX_BRANCHES]
+
+
+def _resolved(root: JsonObject, schema: Any) -> JsonObject:
+    with suppress(pointer.BadReferenceError):
+        schema = pointer.resolve(root, schema)
+    return schema if isinstance(schema, dict) else {}
