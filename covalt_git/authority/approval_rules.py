@@ -28,11 +28,19 @@ def rules_for(rules: Sequence[ApprovalRule], tool: Tool) -> tuple[ApprovalRule, 
     found = []
     for rule in rules:
         wanted = required_annotations(rule)
-        if is_about(rule, tool) and wanted.items() <= tool.annotations.model_dump().items():
+        is_like = wanted.items() <= tool.annotations.model_dump().items()
+        if is_about(rule, tool) and is_like and all(_may_have(tool, one) for one in rule.when.args):
             found.append(_about_all(rule.require, rule.when.args))
             if not rule.when.args:
                 return tuple(found)
     return (*found, _about_all(tool.requires_confirmation, {}))
+
+
+def _may_have(tool: Tool, path: str) -> bool:
+    """Tell whether calls of a tool may have an argument at a dotted path; its schema refuses others."""
+    schema = tool.input_schema
+    is_open = schema.get("additionalProperties") is not False or "patternProperties" in schema
+    return is_open or path.partition(".")[0] in schema.get("properties", {})
 
 
 def _about_all(require: bool, args: dict[str, Any]) -> ApprovalRule:  # noqa: FBT001 - as of the rule

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from covalt_git import yaml_text
 from covalt_git.access import confirmation
 from covalt_git.authority import State
-from covalt_git.authority.approval_rules import judge_rules, rules_for
+from covalt_git.authority.approval_rules import always, judge_rules, rules_for
 from covalt_git.authority.config_changes import rule_changes
 from covalt_git.manifests.reading import check
 from covalt_git.models.project_config import ApprovalCondition, ApprovalRule, ProjectConfig
@@ -132,3 +132,13 @@ def test_true_and_1_are_different_arguments_and_the_order_of_keys_does_not_matte
 
     assert judge_rules(one, [rule("a.*", p=1, q=True)]).verdict == "widening"
     assert judge_rules(one, [rule("a.*", q=1, p=1)]).verdict == "neutral"
+
+
+def test_a_rule_about_an_argument_that_a_tool_never_has_is_not_about_the_tool() -> None:
+    about_paths = [rule("a.*", path="*.env")]
+    closed = {"type": "object", "properties": {"amount": {}}, "additionalProperties": False}
+    tool = Tool(tool_id="a:x", toolset_id="a", name="x", input_schema=closed)
+
+    assert always(rules_for(about_paths, tool)) is False
+    assert always(rules_for([rule("a.*", amount=1)], tool)) is None
+    assert always(rules_for(about_paths, tool.model_copy(update={"input_schema": {}}))) is None
