@@ -113,6 +113,10 @@ def print_update(done: toolset_imports.ToolsetUpdated, root: Path) -> None:
 
 
 def _print_steps(done: toolset_imports.ToolsetUpdated) -> None:
+    for title, names in done.newly_wants.items():
+        output.say(f"  it newly asks for {title}: {', '.join(names)}", fg="yellow")
+    if done.ended_grants:
+        output.say(f"  grants that end: {', '.join(done.ended_grants)}", fg="yellow")
     if not done.base_known:
         output.say(
             "  what was imported is neither in Git nor in data/toolsets: every difference is a conflict",
@@ -122,10 +126,6 @@ def _print_steps(done: toolset_imports.ToolsetUpdated) -> None:
         mark, colour = _MARKS[step.kind]
         words = step.words or _WORDS.get(step.kind, "")
         output.say(f"  {mark} {step.path}" + (f"  ({words})" if words else ""), fg=colour)
-    for title, names in done.newly_wants.items():
-        output.say(f"  it newly asks for {title}: {', '.join(names)}", fg="yellow")
-    if done.ended_grants:
-        output.say(f"  grants that end: {', '.join(done.ended_grants)}", fg="yellow")
     if done.replaced is not None:
         output.say(f"  the previous files are in {done.replaced}")
     if done.dry_run:

@@ -45,6 +45,7 @@ class NotUpdatedError(CovaltError):
 class Update:
     """What an update did, or would do: from the toolset that was here ``before`` to ``toolset``.
 
+    ``theirs`` is the newer version, as it came.
     Without ``base_known`` nobody has what was imported, so that every difference is a conflict.  With
     ``replaced`` local changes were given up, and what was here is that bundle.
     """
@@ -54,6 +55,7 @@ class Update:
     steps: tuple[Step, ...]
     before: Toolset
     toolset: Toolset
+    theirs: Toolset
     ended_grants: tuple[str, ...]
     base_known: bool = True
     replaced: Path | None = None
@@ -144,6 +146,7 @@ def merge_incoming(
             steps=tuple(steps),
             before=old,
             toolset=toolset,
+            theirs=new.toolset,
             ended_grants=_ended_grants(old, toolset),
             base_known=base is not None or force,
             replaced=replaced,

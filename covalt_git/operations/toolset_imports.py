@@ -330,9 +330,11 @@ def _wants(toolset: Toolset) -> dict[str, tuple[str, ...]]:
 
 def _newly_wants(found: Update) -> dict[str, tuple[str, ...]]:
     before = _wants(found.before)
+    # With a conflict in its manifest, what the newer version wants is all that is known.
+    after = found.toolset if found.toolset.manifest else found.theirs
     new = {
         title: tuple(name for name in names if name not in before.get(title, ()))
-        for title, names in _wants(found.toolset).items()
+        for title, names in _wants(after).items()
     }
     return {title: names for title, names in new.items() if names}
 
