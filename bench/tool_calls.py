@@ -5,14 +5,13 @@
 A row is any part of a row's name; without one all are run.  Both sides of a row take turns, so that a
 busy machine is busy for both; figures are medians in milliseconds.
 
-- *warm worker round trip*: from the request's sending to the answer, to a worker that waits, beside a
-  call of mcp's low-level server over stdio; each after the same pause, as an assistant makes them,
-  for both take longer in processes that have slept.  ``PYTHON`` is an interpreter that has mcp;
-  without one, and where this one has none, the row is left out and said so.
-- *isolated call*: a whole call in a process of its own behind the strongest walls, the module imported
-  before, beside ``python -c "import pydantic"``.
-- *walls, warm* and *walls, cold*: the same call at the strongest level and at ``process``, in a room
-  that is kept and in a new one; the difference.
+- *warm round trip*: from the request's sending to the answer, in an idle warm sandbox, beside a call of mcp's
+  low-level server over stdio.  Both come after the same pause, as an assistant makes them, for processes that
+  have slept take longer.  ``PYTHON`` is an interpreter that has mcp; without one the row is left out.
+- *isolated call*: a whole call in a process of its own at the strongest level, the module imported before,
+  beside ``python -c "import pydantic"``.
+- *sandbox, warm* and *sandbox, cold*: the same call at the strongest level and at ``process``, in a warm sandbox
+  and in a new one; the difference.
 - *recorded call*: a call that changes one of 1,000 files of a workspace, through the engine: brought
   back, run, saved, committed and in the index; beside the isolated call.  It is made as the server
   makes it, with the watch, and as a command does, which looks at every file twice.  It waits for the
@@ -191,7 +190,7 @@ def round_trip(bench: Bench, rounds: int) -> Iterator[Pair]:
 
 
 def after_pause(action: Callable[[], float]) -> float:
-    time.sleep(0.01)  # by then our next worker waits, which is made behind the call before
+    time.sleep(0.01)  # by then the warm sandbox is idle again
     return action()
 
 
@@ -223,10 +222,10 @@ def isolated(bench: Bench, rounds: int) -> Iterator[Pair]:
         yield others, seconds(lambda: succeed(job))
 
 
-def walls(bench: Bench, rounds: int, *, warm: bool) -> Iterator[Pair]:
+def strongest_level(bench: Bench, rounds: int, *, warm: bool) -> Iterator[Pair]:
     levels: tuple[SandboxLevel, SandboxLevel] = ("process", sandbox.level())
     if levels[1] == "process":
-        raise SkippedError("this machine has no walls that hold")
+        raise SkippedError("this machine has no level but process")
     jobs = [bench.job(level=level, warm=warm) for level in levels]
     for job in jobs:
         succeed(job)
@@ -235,12 +234,12 @@ def walls(bench: Bench, rounds: int, *, warm: bool) -> Iterator[Pair]:
         yield without, within
 
 
-def warm_walls(bench: Bench, rounds: int) -> Iterator[Pair]:
-    return walls(bench, rounds, warm=True)
+def warm_sandbox(bench: Bench, rounds: int) -> Iterator[Pair]:
+    return strongest_level(bench, rounds, warm=True)
 
 
-def cold_walls(bench: Bench, rounds: int) -> Iterator[Pair]:
-    return walls(bench, rounds, warm=False)
+def cold_sandbox(bench: Bench, rounds: int) -> Iterator[Pair]:
+    return strongest_level(bench, rounds, warm=False)
 
 
 def recorded(bench: Bench, rounds: int) -> Iterator[Pair]:
@@ -265,10 +264,10 @@ def recorded(bench: Bench, rounds: int) -> Iterator[Pair]:
 
 
 ROWS = (
-    Row("warm worker round trip", "mcp low-level, stdio", 0.3, 200, round_trip),
-    Row("isolated call, tool imported", "python -c 'import pydantic'", 1 / 15, 60, isolated),
-    Row("walls, warm", "level process", 5, 100, warm_walls, is_difference=True),
-    Row("walls, cold", "level process", 25, 40, cold_walls, is_difference=True),
+    Row("warm round trip", "mcp low-level, stdio", 1.2, 200, round_trip),
+    Row("isolated call, tool imported", "python -c 'import pydantic'", 0.05, 60, isolated),
+    Row("sandbox, warm", "level process", 5, 100, warm_sandbox, is_difference=True),
+    Row("sandbox, cold", "level process", 25, 40, cold_sandbox, is_difference=True),
     Row("recorded call, 1,000 files", "isolated call", 3, 40, recorded),
 )
 

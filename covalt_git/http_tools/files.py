@@ -50,8 +50,7 @@ class WorkspaceFiles:
         """
         verdict = check_path(path)
         if verdict.kind == "refused":
-            shown = repr(path[:200])
-            raise NoSuchFileError(f"{shown} is not a path of the workspace: {verdict.reason}")
+            raise NoSuchFileError(f"{path[:200]!r} is not in the workspace: {verdict.reason}")
         found = None
         try:
             with Folder.opened(self.folder) as root, root.parent_of(path) as (parent, name):

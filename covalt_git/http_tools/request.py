@@ -42,8 +42,6 @@ _COOKIE_SAFE = "!#$&'()*+-./:<=>?@[]^_`{|}~"
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
 _FORM = "application/x-www-form-urlencoded"
-
-
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -151,8 +149,7 @@ class RequestBuilder:
         try:
             return template.expand(values, self.look_up)
         except BadValueError as error:
-            argument = renamed.get(error.name, error.name)
-            raise BadRequestError(error.why, argument=argument) from None
+            raise BadRequestError(error.why, argument=renamed.get(error.name, error.name)) from None
 
     def _place(self, where: str | None, name: str, value: Any) -> None:
         """Put an argument where it belongs; arguments of the path are in the URL already."""
