@@ -190,9 +190,13 @@ def list_toolsets(context: Context, _: EmptyRequest) -> ToolsetList:
 
 @operation(errors=(404,))
 def get_toolset(context: Context, request: GetToolset) -> ToolsetDetail:
-    """Return one toolset: its tools, files, MCP servers, grants and problems."""
+    """Return one toolset: its tools, files, MCP servers, grants and problems.
+
+    If its manifest cannot be read, its tools are as they were when it could.
+    """
     catalog = context.catalog
     toolset = catalog.find_toolset(request.toolset_id)
+    tools = toolset.tools if toolset.manifest else context.toolset_index().tools(toolset.id)
     row = context.toolset_index().toolset_row(toolset.id) or {}
     row |= {"id": toolset.id, "sound": toolset.sound, "enabled": toolset.enabled}
     row |= {"source_type": toolset.state.source_type, "digest": toolset.digest}
@@ -200,7 +204,7 @@ def get_toolset(context: Context, request: GetToolset) -> ToolsetDetail:
     return ToolsetDetail(
         **_shared_fields(row, everything=everything),
         came=_import_facts(toolset),
-        tools=tuple(tool_row(context, tool, row) for tool in catalog.visible(toolset.tools)),
+        tools=tuple(tool_row(context, tool, row) for tool in catalog.visible(tools)),
         files=file_rows(toolset) if everything else (),
         mcp_servers=_servers(context, toolset) if everything else (),
         python_packages=packages(toolset) if everything else (),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from datetime import datetime
 from functools import lru_cache
@@ -35,6 +36,9 @@ MOST_PATCHES = 50
 """How many files' patches a page shows; the others are named."""
 
 
+_WORD = re.compile(r"[^\W_]+(?:[,;]? |: |$)")
+"""A first word that can begin with a capital letter; ids such as app-builder:write_file cannot."""
+
 UNCHANGED = "Nothing was different, so nothing was saved."
 
 
@@ -59,6 +63,7 @@ def install(app: Flask, port: int) -> None:
 def escape_hidden(app: Flask) -> None:
     """Have the templates of an app escape hidden characters in every text that they print."""
     app.add_template_filter(_prose, "prose")
+    app.add_template_filter(_sentence, "sentence")
     app.add_template_filter(_lines, "lines")
     app.jinja_env.finalize = _displayed
 
@@ -74,6 +79,11 @@ def _displayed(value: object) -> object:
 
 def _is_html(value: object) -> bool:
     return hasattr(value, "__html__")
+
+
+def _sentence(text: str) -> str:
+    """Return a text with a capital letter first, unless it begins with an id or a path."""
+    return text[:1].upper() + text[1:] if _WORD.match(text) else text
 
 
 def _prose(value: object) -> Markup:

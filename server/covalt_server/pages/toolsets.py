@@ -241,7 +241,7 @@ def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
     shown = ask(toolsets.get_toolset, toolset_id=toolset_id)
     root = request_context.project().root
 
-    def live(source: ToolSource) -> list[sources.ConnectionRow]:
+    def connections(source: ToolSource) -> list[sources.ConnectionRow]:
         return sources.connections(root, toolset_id, source.server.id)
 
     return render_template(
@@ -250,7 +250,7 @@ def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
         source_of=_source_of(toolset_id),
         groups=grant_groups(shown) if shown.files else (),  # else a tool of it is hidden
         given=tool_sources(root, toolset_id) if shown.files else (),
-        live=live,
+        connections=connections,
         lines=definition_lines,
         admin=request_context.context().is_admin,
         error=error,

@@ -6,6 +6,7 @@ const place = document.getElementById("live");
 const MESSAGES = "covalt:messages";
 let shown = place.dataset.version;
 let typed = false;
+let stopped = false;
 
 // The server sends a message once, so it is kept over a reload: what was done changed the project.
 for (const [className, textContent] of JSON.parse(sessionStorage.getItem(MESSAGES) ?? "[]")) {
@@ -49,6 +50,7 @@ function offer() {
 async function look() {
   if (document.hidden) return;
   const answer = await fetch("/live").catch(() => null);
+  if (answer?.status === 404) stopped = true; // `covalt-git serve` serves here now
   if (!answer?.ok) return; // it was ended, or starts again
   const found = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("live");
   if (!found || found.dataset.version === shown) return;
@@ -65,7 +67,7 @@ async function look() {
 
 async function follow() {
   await look();
-  setTimeout(follow, PAUSE);
+  if (!stopped) setTimeout(follow, PAUSE);
 }
 
 document.addEventListener("visibilitychange", look);

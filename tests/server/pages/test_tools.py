@@ -218,6 +218,31 @@ def test_a_problem_leads_to_its_line(visitor: Visitor, root: Path) -> None:
     assert any(given.get("id") == f"L{len(lines) + 1}" for _, given in source.elements)
 
 
+def test_a_toolset_that_cannot_be_read_is_shown_as_it_was(visitor: Visitor, root: Path) -> None:
+    visitor.open("/tools")
+    (root / "toolsets/data-lab/toolset.yaml").write_text("id: [")
+    page = visitor.open("/toolsets/data-lab")
+
+    assert "/tools/data-lab:summarize" in {one.href for one in page.links}
+    assert "these are the tools as they were before" in page.text
+
+
+def test_a_toolset_with_a_server_asks_for_no_live_page(visitor: Visitor, root: Path) -> None:
+    manifest = "id: far\nname: Far\nversion: '1'\nmcp_servers:\n"
+    manifest += "  - {id: far, url: 'https://far.example/mcp'}\n"
+    (root / "toolsets/far").mkdir()
+    (root / "toolsets/far/toolset.yaml").write_text(manifest)
+
+    assert "/live.js" not in visitor.open("/toolsets/far").source
+
+
+def test_titles_begin_with_a_capital_letter_but_not_with_a_changed_id(visitor: Visitor) -> None:
+    sentence = visitor.app.jinja_env.filters["sentence"]
+
+    assert sentence("app-builder:x is disabled") == "app-builder:x is disabled"
+    assert sentence("it has errors") == "It has errors"
+
+
 def test_only_files_of_the_toolset_are_shown(visitor: Visitor, root: Path) -> None:
     (root / "secret.txt").write_text("secret")
     (root / "toolsets/data-lab/link.txt").symlink_to(root / "secret.txt")
