@@ -1,4 +1,4 @@
-"""``covalt-git explain``: what a problem code means, why, and how it is mended."""
+"""``covalt-git explain``: explanations of problem codes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What each problem code means, why it is a problem and how it is mended: a Markdown file a code.
+"""Explanations of problem codes: a Markdown file for each code.
 
-The first line of ``CGnnn.md`` is its title; three sections follow, ``What``,
-``Why`` and ``How to mend``.  The last holds examples in fenced code whose info says what they are:
-the language, ``bad`` or ``good``, and the path where the text would stand, when that is not
-``toolset.yaml``.  ``tests/problems/test_explain.py`` runs them all.
+The first line of ``CGnnn.md`` is its title; the sections ``What``, ``Why`` and ``How to fix`` follow.
+The last has examples in fenced code.  Their info string has the language, ``bad`` or ``good``, and the
+path of the file if it is not ``toolset.yaml``.  ``tests/problems/test_explain.py`` runs them all.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Final
 from covalt_git.errors import UnknownNameError
 
 _FOLDER = files(__package__) / "explanations"
-SECTIONS: Final = ("What", "Why", "How to mend")
+SECTIONS: Final = ("What", "Why", "How to fix")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,8 @@ def all_in_one() -> str:
 _INTRODUCTION: Final = """\
 # Problem codes
 
-What `covalt-git validate` finds, code by code; `covalt-git explain CG201` prints one of them. A code keeps
-its meaning for good. The hundreds say where to look: 1 the YAML text, 2 the values in it, 3 the files of
-a toolset, 4 the project as a whole.
+The problems that `covalt-git validate` reports; `covalt-git explain CG201` prints a single code. Codes never
+change their meaning: `CG1xx` is the YAML text, `CG2xx` its values, `CG3xx` the files of a toolset, `CG4xx` the
+project.
 
-This page is made from `covalt_git/problems/explanations/`: `covalt-git explain --markdown > docs/problems.md`."""
+This page is generated from `covalt_git/problems/explanations/`: `covalt-git explain --markdown > docs/problems.md`."""

@@ -34,7 +34,7 @@ def examples(code: str) -> list[Example]:
     """Return the examples of a code; of two without a word the first is the bad one."""
     found = re.findall(
         r"^```([^\n]*)\n(.*?)^```$",
-        explanation(code).sections["How to mend"],
+        explanation(code).sections["How to fix"],
         re.MULTILINE | re.DOTALL,
     )
     read = []

@@ -120,7 +120,7 @@ def test_rules_are_all_codes_with_their_explanations() -> None:
     rules = sarif_log([], "")["runs"][0]["tool"]["driver"]["rules"]
 
     assert [rule["id"] for rule in rules] == [*titles()]
-    assert all("## How to mend" in rule["help"]["markdown"] for rule in rules)
+    assert all("## How to fix" in rule["help"]["markdown"] for rule in rules)
     assert all(rule["fullDescription"]["text"] for rule in rules)
 
 
