@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import GrantNeededError, granted
@@ -33,7 +34,7 @@ def check_http_grants(tool: Tool, state: ToolsetState) -> None:
     If the host comes from a secret or a variable, the call itself checks it.
 
     Raises:
-        GrantNeededError: with the command that grants it.
+        GrantNeededError: with everything that lacks a grant, and the commands that grant it.
     """
     assert tool.http is not None
     template = UrlTemplate.parse(tool.http.url)
@@ -41,10 +42,23 @@ def check_http_grants(tool: Tool, state: ToolsetState) -> None:
         return
     may = granted(tool.toolset_id, state, tool.toolset_digest)
     origin, _ = origin_of(template.begins)
-    may.check_origin(origin)
-    for reference in secrets_of(tool.http):
-        if reference.default is None:
-            may.check_secret(reference.name, origin)
+    names = {one.name: None for one in secrets_of(tool.http) if one.default is None}
+    checks = [
+        partial(may.check_origin, origin),
+        *(partial(may.check_secret, name, origin) for name in names),
+    ]
+    lacking: list[GrantNeededError] = []
+    for check in checks:
+        try:
+            check()
+        except GrantNeededError as error:
+            lacking.append(error)
+    if lacking:
+        subject = f"the toolset {tool.toolset_id!r} "
+        rest = [one.message.removeprefix(subject) for one in lacking]
+        raise GrantNeededError(
+            subject + ", and ".join(rest), hint=" && ".join(one.hint for one in lacking)
+        )
 
 
 def server_of(toolset: Toolset, server_id: str | None) -> McpServer:
