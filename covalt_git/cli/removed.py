@@ -1,7 +1,8 @@
-"""Removed options and values of options, and what to use instead."""
+"""Words that are not ours any more or never were, and what to use instead."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -17,11 +18,26 @@ REPLACEMENTS = {
 }
 """What to do instead, by the command and the words that were removed."""
 
+GIT_COMMANDS = {
+    "commit": "covalt-git chat status CHAT; changed files are committed before the next call",
+    "reset": "covalt-git chat restore CHAT MANIFEST, which keeps the history",
+    "revert": "covalt-git chat restore CHAT MANIFEST",
+    "stash": "covalt-git chat branch CHAT NAME and chat checkout: each branch keeps its own files",
+    "switch": "covalt-git chat checkout CHAT BRANCH",
+}
+"""What to use instead of commands that only git has."""
+
+_UNKNOWN = re.compile(r"No such command '(?P<word>\w+)'")
+
 
 def explained(error: click.ClickException, argv: Sequence[str]) -> click.ClickException:
-    """Return the usage error of a removed spelling that ``argv`` contains; else ``error``."""
+    """Return the usage error of a removed spelling or a command of git in ``argv``; else ``error``."""
     if not isinstance(error, click.UsageError):
         return error
+    unknown = _UNKNOWN.match(error.message)
+    if unknown and unknown["word"] in GIT_COMMANDS:
+        word = unknown["word"]
+        return click.UsageError(f"{word} is a command of git; use {GIT_COMMANDS[word]}", error.ctx)
     names, ctx = list[str](), error.ctx
     while ctx is not None and ctx.parent is not None:
         names.insert(0, ctx.info_name or "")
