@@ -110,9 +110,8 @@ EVERYWHERE: Final[tuple[Rule, ...]] = (
     # the kernel's own machinery, and where its holes have been
     *_denied("bpf perf_event_open userfaultfd keyctl add_key request_key personality syslog"),
     *_denied("io_uring_setup io_uring_enter io_uring_register", errno.ENOSYS),
-    *_denied("kexec_load kexec_file_load init_module finit_module delete_module create_module"),
-    *_denied("lookup_dcookie modify_ldt iopl ioperm uselib ustat sysfs _sysctl nfsservctl"),
-    *_denied("get_kernel_syms query_module afs_syscall vserver security tuxcall getpmsg putpmsg"),
+    *_denied("kexec_load kexec_file_load init_module finit_module delete_module"),
+    *_denied("lookup_dcookie modify_ldt iopl ioperm uselib ustat sysfs"),
     *_denied("lsm_set_self_attr fanotify_init fanotify_mark"),
     # the machine
     *_denied("reboot swapon swapoff acct quotactl quotactl_fd vhangup sethostname setdomainname"),
