@@ -8,7 +8,6 @@ so that no code of a package runs.  The installer is uv if it is on the path, el
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib.util
 import os
 import re
@@ -21,10 +20,11 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
+from covalt_git.system import file_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -145,22 +145,13 @@ def _publish(folder: Path, link: Path) -> None:
 @contextlib.contextmanager
 def _locked(path: Path, tell: Callable[[str], None], cancel: threading.Event) -> Iterator[None]:
     with path.open("w") as file:
-        if not _taken(file):
+        if not file_lock.acquire(file.fileno(), wait=False):
             tell("waiting for another installation of the same")
-            while not _taken(file):
+            while not file_lock.acquire(file.fileno(), wait=False):
                 if cancel.is_set():
                     raise InstallCancelledError("the installation was cancelled before it began")
                 time.sleep(_LOOK_S)
         yield
-
-
-def _taken(file: IO[str]) -> bool:
-    """Lock a file if it is not locked."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _install(

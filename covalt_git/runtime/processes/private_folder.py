@@ -6,12 +6,12 @@ Its creator holds its lock (``flock(2)``).  If the creator is killed, the next o
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import tempfile
 import time
 from pathlib import Path
 
+from covalt_git.system import file_lock
 from covalt_git.system.remove_tree import remove_tree
 
 _PREFIX = "covalt-room-"
@@ -28,7 +28,7 @@ def make(place: Path) -> tuple[Path, int]:
     """
     path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    fcntl.flock(handle, fcntl.LOCK_EX)
+    file_lock.acquire(handle)
     inside(path).mkdir(0o700)
     return path, handle
 
@@ -49,7 +49,7 @@ def clear_left(place: Path) -> None:
                 status = os.fstat(handle)
                 if status.st_uid != os.getuid() or status.st_mtime > time.time() - _NEW_S:
                     continue
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove_tree(path)
+                if file_lock.acquire(handle, wait=False):
+                    remove_tree(path)
             finally:
                 os.close(handle)
