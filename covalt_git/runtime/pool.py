@@ -63,10 +63,8 @@ class SandboxSpec:
     workspace: Path
     level: SandboxLevel
     python: Path = Path(sys.executable)
-    readable: tuple[Path, ...] = ()
     hosts: tuple[str, ...] = ()
     limits: RunLimits = field(default_factory=RunLimits)
-    writable_workspace: bool = True
     warm: bool = False
 
 
@@ -197,10 +195,8 @@ class ForkServerProcess:
             "function": function,
             "workspace": str(spec.workspace),
             "level": spec.level,
-            "readable": [str(path) for path in spec.readable],
             "hosts": list(spec.hosts),
             "limits": dataclasses.asdict(spec.limits),
-            "writable_workspace": spec.writable_workspace,
             "warm": spec.warm,
             "scratch_in": tempfile.gettempdir(),
             "idle_s": idle_s,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import covalt_toolset
 from covalt_git.models.outcomes import Log, Outcome, Progress
 from covalt_git.runtime.awaited_call import KEPT_OUTPUT, AwaitedCall
 from covalt_git.runtime.jobs import Job
@@ -13,11 +11,11 @@ from covalt_git.runtime.pool import NoWorkerError, SandboxPool, SandboxProcess, 
 from covalt_git.runtime.sandbox import RunLimits
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from covalt_git.models.toolset_manifest import Limits
 
 __all__ = ["KEPT_OUTPUT", "Job", "Log", "Outcome", "Progress", "prepare", "run"]
-
-_SDK = Path(covalt_toolset.__file__).parent
 
 
 def prepare(python: Path) -> None:
@@ -79,7 +77,6 @@ def _spec(job: Job) -> SandboxSpec:
         workspace=job.workspace,
         level=job.level,
         python=job.python,
-        readable=(_SDK,),
         hosts=job.hosts,
         limits=_limits(job.limits),
         warm=job.warm,

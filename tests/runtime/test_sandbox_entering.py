@@ -212,27 +212,6 @@ def test_tool_is_in_its_workspace_with_a_home_of_its_own(yard: Yard, level: str)
 
 
 @walled
-def test_workspace_that_is_only_read_cannot_be_written(yard: Yard, level: str) -> None:
-    (yard.workspace / "here").write_text("before")
-    yard.policy["writable_workspace"] = False
-    done = yard.run(
-        level,
-        """
-        print(Path("here").read_text())
-        for change in (lambda: Path("here").write_text("after"), lambda: Path("new").touch()):
-            try:
-                change()
-                print("changed")
-            except OSError:
-                print("refused")
-        """,
-    )
-
-    assert done.output == "before\nrefused\nrefused\n"
-    assert [path.name for path in yard.workspace.iterdir()] == ["here"]
-
-
-@walled
 def test_programs_of_the_system_run_inside(yard: Yard, level: str) -> None:
     done = yard.run(
         level,

@@ -29,6 +29,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+import covalt_toolset
 from covalt_git.runtime import sandbox
 from covalt_git.runtime.processes import child_processes, tool_process, wire
 from covalt_git.system.remove_tree import remove_tree
@@ -127,11 +128,10 @@ class WarmSandbox:
         policy = sandbox.Policy(
             workspace=Path(request["workspace"]),
             toolset=self._folder,
-            readable=tuple(Path(path) for path in request["readable"]),
+            readable=(Path(covalt_toolset.__file__).parent,),
             scratch=self._scratch,
             hosts=tuple(request["hosts"]),
             limits=sandbox.RunLimits(**request["limits"]),
-            writable_workspace=request["writable_workspace"],
             egress=self._egress,
         )
         sandbox.enter(policy, request["level"])

@@ -108,7 +108,8 @@ def _enter_namespaces(policy: Policy) -> None:
 def _stay(policy: Policy) -> None:
     """Enter the level ``landlock``, which needs no namespaces."""
     known = landlock.version()
-    places = landlock.Places(_readable(policy), _writable(policy))
+    writable = (str(policy.workspace), str(policy.scratch), *system_files.DEVICES)
+    places = landlock.Places(_readable(policy), writable)
     # git fails if it may not read this file, unless it is configured not to.
     os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
     if privileges.is_root() and not control_groups.join(policy.limits):
@@ -144,11 +145,6 @@ def _readable(policy: Policy) -> tuple[str, ...]:
     system = (*system_files.FOLDERS, *system_files.SETTINGS, "/etc/passwd", "/etc/group")
     own = (str(path) for path in (*new_root.readable(policy), policy.workspace))
     return (*filter(os.path.exists, system), *own)
-
-
-def _writable(policy: Policy) -> tuple[str, ...]:
-    own = (str(policy.workspace),) if policy.writable_workspace else ()
-    return (*own, str(policy.scratch), *system_files.DEVICES)
 
 
 def _settle(policy: Policy, home: str) -> None:

@@ -46,13 +46,12 @@ def folders(policy: Policy) -> dict[Path, bool]:
     for path in list(shown):
         if any(path.is_relative_to(folder) for folder in system):
             del shown[path]
-    return shown | {policy.workspace: policy.writable_workspace}
+    return shown | {policy.workspace: True}
 
 
 def writable(policy: Policy) -> tuple[str, ...]:
     """Return what is writable, as seen inside."""
-    own = (str(policy.workspace),) if policy.writable_workspace else ()
-    return (*own, HOME, SHARED_MEMORY, *system_files.DEVICES)
+    return (str(policy.workspace), HOME, SHARED_MEMORY, *system_files.DEVICES)
 
 
 def enter(policy: Policy, folders: Mapping[Path, bool], owned: Mapping[str, int]) -> None:

@@ -51,7 +51,7 @@ class Policy:
     """What one run of a tool may touch; every path is absolute and resolved."""
 
     workspace: Path
-    """Seen at its own path; the current folder."""
+    """Writable, at its own path; the current folder."""
     toolset: Path
     """Read-only."""
     readable: tuple[Path, ...]
@@ -61,6 +61,5 @@ class Policy:
     hosts: tuple[str, ...] = ()
     """Hosts granted; none means no network at all.  They are reached through ``egress`` only."""
     limits: RunLimits = field(default_factory=RunLimits)
-    writable_workspace: bool = True
     egress: int | None = None
     """The descriptor of a :class:`covalt_git.runtime.egress.Egress`; without it there is no network."""

@@ -57,8 +57,7 @@ def profile(policy: Policy) -> tuple[str, Mapping[str, str]]:
     for number, path in enumerate(readable):
         parameters[f"READABLE_{number}"] = str(path)
         rules.append(f'(allow file-read* (subpath (param "READABLE_{number}")))')
-    writable = [policy.scratch, *([policy.workspace] if policy.writable_workspace else [])]
-    for number, path in enumerate(writable):
+    for number, path in enumerate((policy.scratch, policy.workspace)):
         parameters[f"WRITABLE_{number}"] = str(path)
         rules.append(f'(allow file-write* (subpath (param "WRITABLE_{number}")))')
     return "\n".join(rules), parameters
