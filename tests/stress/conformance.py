@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
     from tests.stress.figures import Proof
 
-PROMISE = "Our MCP server conforms to both eras, as the protocol's own suite has it, with a toolset as the fixture."
+PROMISE = (
+    "The MCP server passes the conformance suite of the protocol, for both versions, with a "
+    "toolset as the fixture."
+)
 COUNT = 1
 SUITE = "@modelcontextprotocol/conformance"
 VERSION = "0.2.0-alpha.12"
@@ -69,9 +72,9 @@ def _tell(
     proof.note(f"{revision}: checks in them", sum(checks["SUCCESS"] for checks in scored))
     beside = [name for name, why in needed.items() if why and name in found]
     passed = [name for name in beside if name not in failing]
-    proof.note(f"{revision}: not required, passed", f"{len(passed)} of {len(beside)}")
+    proof.note(f"{revision}: optional scenarios, passed", f"{len(passed)} of {len(beside)}")
     others = sorted(name for name in failing if not name.startswith("tasks-"))
-    proof.note(f"{revision}: failing beside them, tasks aside", ", ".join(others) or "none")
+    proof.note(f"{revision}: other failures, except tasks", ", ".join(others) or "none")
 
 
 def installed() -> tuple[Path, Path]:

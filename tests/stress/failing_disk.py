@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
     from tests.stress.figures import Proof
 
-PROMISE = "A disk that fails, or a kill, at any call leaves the old state or the new one, and the next command works."
+PROMISE = (
+    "If a system call fails or the process is killed at it, the chat is as before or as after "
+    "the operation, and the next command works."
+)
 COUNT = 10_000
 
 CALLS = (
@@ -90,11 +93,11 @@ def prove(proof: Proof, count: int, seed: int) -> None:
         proof.check(
             missed <= tries * MOST_MISSED, f"{step}: {missed} of {tries} faults hit nothing"
         )
-        proof.note(f"{step}: calls tried, each with a fault", tries)
-        proof.note(f"{step}: faults that hit the call", hit[step])
-        proof.note(f"{step}: that could not end", failed[step])
+        proof.note(f"{step}: system calls, each with a fault", tries)
+        proof.note(f"{step}: faults that occurred", hit[step])
+        proof.note(f"{step}: operations that failed", failed[step])
     proof.check(failed.total() * 2 > len(cases), "most steps came to their end, whatever failed")
-    proof.note("states that were neither", 0)
+    proof.note("chats in another state", 0)
 
 
 def _prepared(folder: Path) -> dict[str, Layout]:

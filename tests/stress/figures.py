@@ -16,8 +16,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "stress.md"
 _INTRODUCTION = """\
 # Stress tests
 
-`make stress` runs these, which take longer than a test may. Each section holds the figures of the last run and the command that made them.
-A stress test that fails changes nothing here.
+`make stress` runs these tests, which take longer than others. Each section has the results of the last complete run, and its command. A test
+that fails changes nothing on this page.
 """
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tests.stress.figures import Proof
 
 PROMISE = (
-    "A bundle that somebody made to do harm is refused by name; nothing is started, connected to or "
-    "imported for it, nothing of it stays, and neither time nor memory runs away."
+    "A hostile bundle is refused with a reason. It starts no process, opens no connection, is "
+    "not imported by Python, leaves no file, and takes little time and memory."
 )
 COUNT = 250
 
@@ -112,11 +112,11 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every 
     proof.check(longest[2] < _MOST_SECONDS, f"{longest[0]} took {longest[2]:.2f} s")
     proof.check(found["peak"] < _MOST_MIB, f"it took {found['peak']} MiB")
     proof.note("bundles refused", len(told))
-    proof.note("bundles that are only unusual, each taken", taken)
-    proof.note("processes, connections, links and modules of theirs", 0)
-    proof.note("files that stayed", 0)
-    proof.note("the longest, under strace, in ms", round(longest[2] * 1000))
-    proof.note("most memory of all, in MiB", found["peak"])
+    proof.note("unusual but valid bundles, all imported", taken)
+    proof.note("processes, connections, links and modules from bundles", 0)
+    proof.note("files left behind", 0)
+    proof.note("longest import, under strace, in ms", round(longest[2] * 1000))
+    proof.note("peak memory, in MiB", found["peak"])
 
 
 def _taken(proof: Proof) -> int:

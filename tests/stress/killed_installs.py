@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tests.stress.figures import Proof
 
 PROMISE = (
-    "Whatever takes a toolset in, changes it, decides about it or takes it out may be killed right "
-    "before any step: the old state or the new one is there, and the next command works."
+    "If an import, an update, a change of the state or an uninstall is killed at any step, the "
+    "toolset is as before or as after it, and the next command works."
 )
 COUNT = 100_000
 """The most kills of one kind; each kind ends where there is no step left to be killed at."""
@@ -92,7 +92,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - nothin
             proof.check(kills, f"{kind}: nothing was killed")
             proof.note(f"{kind}: steps, each with a kill", kills)
             shutil.rmtree(saved)
-    proof.note("states that were neither", 0)
+    proof.note("toolsets in another state", 0)
     proof.note("next commands that failed", 0)
 
 

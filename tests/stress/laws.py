@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.stress.figures import Proof
 
-PROMISE = "No example is found that breaks a law of the tests."
+PROMISE = "No example violates a property of the tests."
 COUNT = 10
 """How many times the examples that are thought to be enough for long (:mod:`tests.examples`)."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.registry import Chats
     from tests.stress.figures import Proof
 
-PROMISE = "Whoever commits waits for a turn, gets it, and loses nothing."
+PROMISE = "Concurrent writers of a chat all get their turn, and no commit is lost."
 COUNT = 10_000
 WRITERS = 32
 
@@ -53,7 +53,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every 
     )
     proof.note("processes", WRITERS)
     proof.note("commits", line)
-    proof.note("by another process than the one before", turns)
+    proof.note("commits after one of another process", turns)
     proof.note("lost", 0)
 
 

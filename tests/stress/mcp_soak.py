@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 
     from tests.stress.figures import Proof
 
-PROMISE = "Every call that a client was told of is in its chat as it was told, and nothing of another chat, however often servers are killed."
+PROMISE = (
+    "If servers are killed, each answered call is in the chat of its client, with the same "
+    "result, and no chat has a call of another client."
+)
 COUNT = 8_000
 CLIENTS = 8
 TOKEN = "the-token-of-the-proof"
@@ -158,7 +161,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:
         _compare(proof, place.root, callers)
     for kind, times in sorted(place.kills.items()):
         proof.note(f"kills of {kind}", times)
-    proof.note("connections begun again", sum(one.retries for one in callers))
+    proof.note("reconnections", sum(one.retries for one in callers))
 
 
 async def _soak(proof: Proof, place: _Place, callers: list[Caller], chance: random.Random) -> None:
@@ -346,9 +349,9 @@ def _compare(proof: Proof, root: Path, callers: list[Caller]) -> None:
         refused.update(one.refused.values())
     well, made = errors[""], errors.total()
     proof.check(well * 4 > made * 3, f"only {well} of {made} calls succeeded")
-    proof.note("lost, or told otherwise", 0)
+    proof.note("lost or different calls", 0)
     proof.note("records of another chat's calls", 0)
-    proof.note("recorded, whose answer a kill kept from the client", unheard)
+    proof.note("recorded calls whose answer was lost by a kill", unheard)
     for code, times in sorted(refused.items()):
         proof.note(f"refused before they ran, with {code}", times)
     for code, times in sorted(errors.items()):

@@ -53,7 +53,10 @@ if TYPE_CHECKING:
 
     from tests.stress.figures import Proof
 
-PROMISE = "What was acknowledged is there after a power cut, whatever the disk had been given of what was not flushed."
+PROMISE = (
+    "After a power cut no acknowledged commit or upload is lost, whichever unsynced writes "
+    "reached the disk."
+)
 COUNT = 300
 WRITERS = 2
 CUTS_OF_A_DISK = 20
@@ -89,11 +92,11 @@ def prove(proof: Proof, count: int, seed: int) -> None:
         proof.note(f"power cuts, {kind}", times)
     proof.check(acknowledged >= count, f"only {acknowledged} manifests were made")
     proof.check(uploaded >= count, f"only {uploaded} files were uploaded")
-    proof.note("acknowledged manifests", acknowledged)
-    proof.note("acknowledged uploads, looked for in the folder", uploaded)
+    proof.note("acknowledged commits", acknowledged)
+    proof.note("acknowledged uploads, checked in the folder", uploaded)
     proof.note("lost", 0)
     proof.check(not unsound, _summary(unsound, count))
-    proof.note("stores that stock git did not find clean and whole, before our code ran", 0)
+    proof.note("stores with errors of stock git, before covalt-git ran", 0)
 
 
 def _summary(unsound: list[str], count: int) -> str:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tests.stress.figures import Proof
 
 PROMISE = (
-    "What a folder holds is stored as git would store it, read by git as it was, and brought back byte for "
-    "byte; what cannot be stored, and nothing else, is told."
+    "A commit of any folder has the tree that git would write, and a checkout has the same "
+    "files byte for byte. Exactly the paths that cannot be stored are reported."
 )
 COUNT = 10_000
 FORMATS = ("sha1", "sha256")
@@ -87,13 +87,13 @@ def prove(proof: Proof, count: int, seed: int) -> None:
     proof.check(count < IN_A_CHAT or not never, f"none of these was tried: {never}")
     proof.check(told.total() < (files + told.total()) * LEFT_OUT, "most of it was unstorable")
     proof.note("folders", count)
-    proof.note("files in them, each stored", files)
-    proof.note("paths that cannot be stored, each told", told.total())
+    proof.note("files, all stored", files)
+    proof.note("paths that cannot be stored, all reported", told.total())
     for kind in KINDS:
         proof.note(f"of them {kind}", told[kind])
-    proof.note("of them refused by stock git too", said["error"])
-    proof.note("of them warned of by stock git", said["warning"])
-    proof.note("folders that git reads otherwise", 0)
+    proof.note("of them errors of stock git too", said["error"])
+    proof.note("of them warnings of stock git", said["warning"])
+    proof.note("folders that git reads differently", 0)
 
 
 def _unstorable(proof: Proof, folder: Path, made: Tree) -> Tree:

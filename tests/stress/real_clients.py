@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from tests.stress.figures import Proof
 
-PROMISE = "Clients that others wrote list, call, read and fill in what the SDK's own client does, over both transports."
+PROMISE = (
+    "Third-party clients get the same lists, results, resources and prompts as the client of "
+    "the SDK, over both transports."
+)
 COUNT = 1
 INSPECTOR = "@modelcontextprotocol/inspector-cli"
 INSPECTOR_VERSION = "1.0.3"
@@ -87,7 +90,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - nothin
                             proof.check(wanted, f"{method}: there is nothing to be told")
                             proof.check(told == wanted, f"{name}, {kind}, {method}: {same}")
                             made += 1
-                    proof.note(f"{name} over {kind}: requests, each told alike", made)
+                    proof.note(f"{name} over {kind}: requests with the same answer", made)
 
 
 def installed() -> Path:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from tests.stress.figures import Proof
 
 REPOSITORY = Path(__file__).parents[2]
-PROMISE = "A real source tree is stored under the very id that git gives it, at each of its commits, and comes back alike."
+PROMISE = (
+    "Each commit of a real repository gets the tree id that git gives it, and a checkout has "
+    "the same files."
+)
 COUNT = 100
 
 
@@ -57,9 +60,9 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every 
     # The first is the one that the others come back from.
     proof.check(changed * 2 > len(listed) - 1, f"only {changed} checkouts changed any file")
     proof.note("commits", len(listed))
-    proof.note("files in them", files)
-    proof.note("that were away for a checkout, and came back", changed)
-    proof.note("that came back otherwise", 0)
+    proof.note("files", files)
+    proof.note("checkouts of an empty branch that changed the folder", changed)
+    proof.note("differences", 0)
 
 
 def _git(*args: str) -> bytes:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.stress.figures import Proof
 
 PROMISE = (
-    "No argument of an HTTP tool leads outside the origin and prefix of its address, "
+    "No argument of an HTTP tool leads to a URL outside the origin and prefix of its template, "
     "however a server decodes it."
 )
 COUNT = 1_000_000
@@ -104,9 +104,9 @@ def prove(proof: Proof, count: int, seed: int) -> None:
         proof.progress(number + 1, count)
     proof.note("pairs of values", count)
     proof.check(refused * 4 < count * 3, f"{refused} were refused: what is held is hardly tried")
-    proof.note("of harmless letters, each in its address", harmless)
+    proof.note("of harmless letters, all unchanged in the URL", harmless)
     proof.note("refused", refused)
-    proof.note("addresses outside the prefix", 0)
+    proof.note("URLs outside the prefix", 0)
 
 
 def _harmless_value(chance: random.Random) -> str:

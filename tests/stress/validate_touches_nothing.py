@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from tests.stress.figures import Proof
 
 PROMISE = (
-    "`covalt-git validate` writes nothing, starts no program and connects to nothing, ends, and names "
-    "problems instead of failing, whatever the files of a project hold.  Its own copies, which read a "
-    "part each, are looked at as it is."
+    "`covalt-git validate` writes no file, starts no program, opens no connection, and always "
+    "ends and reports problems, whatever the files of a project contain. Its worker processes "
+    "are observed too."
 )
 COUNT = 3_000
 
@@ -82,11 +82,11 @@ def prove(proof: Proof, count: int, seed: int) -> None:
             proof.progress(done + many, count)
     proof.check(told > count, f"only {told} problems were told of {count} nasty toolsets")
     proof.note("toolsets", count)
-    proof.note("problems told in them", told)
-    proof.note("system calls looked at", calls)
+    proof.note("problems reported", told)
+    proof.note("system calls observed", calls)
     proof.note("files and folders opened for reading", read)
-    proof.note("opened for writing, made, renamed or removed", 0)
-    proof.note("copies of itself", copies)
+    proof.note("files and folders written, created, renamed or deleted", 0)
+    proof.note("worker processes", copies)
     proof.note("programs started", 0)
     proof.note("sockets", 0)
 
