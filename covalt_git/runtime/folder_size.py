@@ -89,9 +89,8 @@ class FolderSize:
         """Return the limit that is exceeded, by a count of all files."""
         files = size = old_files = old_size = 0
         for length, is_new in self._held():
-            if (
-                is_new and self._largest and length == self._largest + 1
-            ):  # what the kernel lets through
+            # The kernel lets one byte more through.
+            if is_new and self._largest and length == self._largest + 1:
                 return "limit_written"
             files += 1
             size += length

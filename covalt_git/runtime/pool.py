@@ -110,10 +110,8 @@ class SandboxProcess:
         else:
             printed, written = os.pipe()
         ends = [theirs.fileno(), *([] if written is None else [written])]
-        with (
-            theirs,
-            contextlib.suppress(OSError),
-        ):  # a sandbox that has ended reports it over `life`
+        # A sandbox that has ended reports it over `life`.
+        with theirs, contextlib.suppress(OSError):
             wire.send(self.calls, None, ends)
         if written is not None:
             os.close(written)

@@ -47,7 +47,7 @@ _FROM_EMPTY_PATH = 0x4
 _MS_PRIVATE = 1 << 18
 _MS_REC = 1 << 14
 _DETACH = 2
-_SET_FLAG, _SET_STRING, _CREATE = 0, 1, 6
+_SET_STRING, _CREATE = 1, 6
 
 
 class _MountAttributes(ctypes.Structure):
@@ -119,15 +119,12 @@ def make_read_only(path: str) -> None:
     call(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path), 0, ctypes.byref(wanted), 32)
 
 
-def new_file_system(kind: str, attributes: int, **options: str | None) -> int:
-    """Return a descriptor on a new mount of a file system; an option without a value is a flag."""
+def new_file_system(kind: str, attributes: int, **options: str) -> int:
+    """Return a descriptor on a new mount of a file system with these options."""
     context = call(_FSOPEN, kind.encode(), 1)
     try:
         for name, value in options.items():
-            if value is None:
-                call(_FSCONFIG, context, _SET_FLAG, name.encode(), 0, 0)
-            else:
-                call(_FSCONFIG, context, _SET_STRING, name.encode(), value.encode(), 0)
+            call(_FSCONFIG, context, _SET_STRING, name.encode(), value.encode(), 0)
         call(_FSCONFIG, context, _CREATE, 0, 0, 0)
         return call(_FSMOUNT, context, 1, attributes)
     finally:
@@ -145,21 +142,16 @@ def attach(tree: int, path: str) -> None:
 def change_root(path: str) -> None:
     """Make ``path``, the root of a mount, the root of this mount namespace; let go of the old one."""
     os.chdir(path)
-    call(
-        _PIVOT_ROOT[MACHINE], b".", b"."
-    )  # the old root now lies over the new one: see the man page
+    call(_PIVOT_ROOT[MACHINE], b".", b".")  # now the old root is above the new one: pivot_root(2)
     _checked(_LIBC.umount2(b".", ctypes.c_int(_DETACH)))
     os.chdir("/")
 
 
-def close_all_but(*kept: int) -> None:
-    """Close every descriptor but those."""
-    first = 0
-    for descriptor in sorted(kept):
-        if descriptor > first:
-            call(_CLOSE_RANGE, first, descriptor - 1, 0)
-        first = descriptor + 1
-    call(_CLOSE_RANGE, first, 0xFFFFFFFF, 0)
+def close_all_but(kept: int) -> None:
+    """Close every descriptor but this one."""
+    if kept:
+        call(_CLOSE_RANGE, 0, kept - 1, 0)
+    call(_CLOSE_RANGE, kept + 1, 0xFFFFFFFF, 0)
 
 
 def give_up_capabilities() -> None:
