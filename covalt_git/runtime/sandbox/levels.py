@@ -43,20 +43,7 @@ class Available:
 @functools.cache
 def levels() -> tuple[Available, ...]:
     """Return every level, strongest first, and whether this machine has it."""
-    if sys.platform == "darwin":
-        other = "only Linux has it"
-        return (
-            Available("full", here=False, why=other),
-            Available("landlock", here=False, why=other),
-            _seatbelt(),
-            Available("process", here=True),
-        )
-    return (
-        _linux("full"),
-        _linux("landlock"),
-        Available("seatbelt", here=False, why="only macOS has it"),
-        Available("process", here=True),
-    )
+    return (_linux("full"), _linux("landlock"), _seatbelt(), Available("process", here=True))
 
 
 def level() -> SandboxLevel:
@@ -65,6 +52,8 @@ def level() -> SandboxLevel:
 
 
 def _linux(wanted: SandboxLevel) -> Available:
+    if sys.platform == "darwin":
+        return Available(wanted, here=False, why="only Linux has it")
     if system_calls.MACHINE not in system_calls.MACHINES:
         known = " and ".join(system_calls.MACHINES)
         return Available(
@@ -133,7 +122,9 @@ _SWITCHES: Final = (
 def _seatbelt() -> Available:
     if seatbelt.is_here():
         return Available("seatbelt", here=True)
-    return Available("seatbelt", here=False, why="this macOS has no sandbox_init_with_parameters")
+    is_mac = sys.platform == "darwin"
+    why = "this macOS has no sandbox_init_with_parameters" if is_mac else "only macOS has it"
+    return Available("seatbelt", here=False, why=why)
 
 
 class SandboxNeededError(CovaltError):
