@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 def command(port: int | None, host: str | None, *, poll: bool, opened: bool, as_json: bool) -> None:
     """Show the project in your browser while you edit it, and check every save, until Ctrl-C.
 
-    A toolset with errors is shown as it was before them, here and on every page, and its tools wait
-    until it is mended.  Open pages load again by themselves.  With --json, every line is an object.
+    A toolset with errors is shown as before the errors, here and on every page.  Its tools cannot be called
+    until they are fixed.  Open pages reload by themselves.  With --json, every line is an object.
     """
     given = click.get_current_context().find_root().obj
     followed = WatchedProject(find_root(given["root"]))
@@ -140,7 +140,7 @@ class _Teller:
         print_problems(problems, reading.root)
         for name in look.changed:
             if name in broken:
-                kept = "it is shown as it was, and its tools cannot be called until it is fixed"
+                kept = "its last good version is shown, and its tools cannot be called until it is fixed"
                 output.say(f"{name} has errors: {kept}", fg="red")
             elif name in look.mended:
                 output.say(f"{name} is sound again", fg="green")

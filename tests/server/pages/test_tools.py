@@ -224,7 +224,7 @@ def test_a_toolset_that_cannot_be_read_is_shown_as_it_was(visitor: Visitor, root
     page = visitor.open("/toolsets/data-lab")
 
     assert "/tools/data-lab:summarize" in {one.href for one in page.links}
-    assert "these are the tools as they were before" in page.text
+    assert "These are the tools of its last good version" in page.text
 
 
 def test_a_toolset_with_a_server_asks_for_no_live_page(visitor: Visitor, root: Path) -> None:
