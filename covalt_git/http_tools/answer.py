@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.http_tools.files import file_name
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import CallError
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +98,7 @@ def error_message(answer: Answer) -> str:
         title = _TITLE.search(text)
         body = _TAG.sub(" ", _HIDDEN.sub(" ", text))
         message = _plain(html.unescape(body)) or _plain(html.unescape(title[1] if title else ""))
-    return message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}..."
+    return shorten(message, _MAX_MESSAGE)
 
 
 def _json_message(value: Any, depth: int) -> str:

@@ -24,6 +24,7 @@ from covalt_git.json_values.pointer import json_path
 from covalt_git.models.calls import CallError
 from covalt_git.models.outcomes import MIB, Log, Outcome, limit_error
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     import ssl
@@ -180,8 +181,7 @@ class _Exchange:
             note += f", {result.redirects} redirects" if result.redirects else ""
         except HttpError as error:
             result, note = error, error.message
-        url = self._lookup.mask.text(request.url)
-        url = url if len(url) <= _MAX_SHOWN_URL else f"{url[:_MAX_SHOWN_URL]}..."
+        url = shorten(self._lookup.mask.text(request.url), _MAX_SHOWN_URL)
         milliseconds = (time.monotonic() - started) * 1000
         self._log_line(f"{request.method} {url}: {note}, {milliseconds:.0f} ms")
         return result
