@@ -37,7 +37,7 @@ def rules_for(rules: Sequence[ApprovalRule], tool: Tool) -> tuple[ApprovalRule, 
 
 
 def _may_have(tool: Tool, path: str) -> bool:
-    """Tell whether calls of a tool may have an argument at a dotted path; its schema refuses others."""
+    """Return whether the schema of a tool permits an argument at a dotted path."""
     schema = tool.input_schema
     is_open = schema.get("additionalProperties") is not False or "patternProperties" in schema
     return is_open or path.partition(".")[0] in schema.get("properties", {})

@@ -137,8 +137,8 @@ def wrote_though_read_only(
     paths = [change.path for change in chat.tree_changes(before.tree, seen.tree)]
     return CallError(
         code="not_read_only",
-        message=f"it is said to be read-only, but it wrote {listed(paths) or 'empty folders'}",
-        hint="nothing of that was kept; say read_only: false in its annotations",
+        message=f"the tool is declared read-only, but it wrote {listed(paths) or 'empty folders'}",
+        hint="its changes were undone; declare read_only: false in its annotations",
         traceback=error.traceback if error else "",
     )
 

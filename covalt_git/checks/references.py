@@ -47,7 +47,7 @@ def reference_problems(
                 yield reading.problem(
                     codes.BAD_REFERENCE,
                     (*at, *loc),
-                    f"'${name}' stands for itself, not for the secret",
+                    f"'${name}' is sent as written; it does not insert the secret",
                     hint=f"write ${{{name}}}, or $${name} for the text",
                     severity="warning",
                 )

@@ -28,7 +28,7 @@ class MovedFileError(StaleError):
 
     Attributes:
         before: the blob id that was edited; None for a new file.
-        now: the present blob id; None if there is no file.
+        now: the present blob id; None if the file was removed.
     """
 
     def __init__(self, path: str, before: str | None, now: str | None) -> None:

@@ -120,9 +120,9 @@ class Writer:
         return head
 
     def _is_behind(self, head: str | None, snapshot: Snapshot) -> bool:
-        """Return whether git alone moved the active branch, and the folder is as it was before.
+        """Return whether git alone moved the active branch, and the folder has not changed since.
 
-        Then its files are not a user's edit.
+        The folder then has the files of the commit before, which are not a user's edit.
         """
         known = self.chat.stat_cache.head
         for manifest in self.chat.log(head):

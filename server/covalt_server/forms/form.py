@@ -77,11 +77,11 @@ class Submitted:
     def refused(self, problems: Sequence[Problem]) -> Submitted:
         """Return the form to show again after the tool itself refused the arguments."""
         if self.side == "json":
-            told = tuple(FieldProblem(JSON_BOX, f"{one.path}: {one.message}") for one in problems)
-            return replace(self, problems=told, wants="redraw")
-        told = refusals(self.fields, problems)
-        fields = marked(self.fields, by_path(told), _start_of(self.fields, told[0].path))
-        return replace(self, problems=told, fields=fields, wants="redraw")
+            found = tuple(FieldProblem(JSON_BOX, f"{one.path}: {one.message}") for one in problems)
+            return replace(self, problems=found, wants="redraw")
+        found = refusals(self.fields, problems)
+        fields = marked(self.fields, by_path(found), _start_of(self.fields, found[0].path))
+        return replace(self, problems=found, fields=fields, wants="redraw")
 
     def answer(self) -> JsonObject:
         """Return the answer to ``form.js``, which asks what is wrong while somebody types."""
