@@ -438,7 +438,7 @@ class Engine:
                 limits=limits_of(found.tool, self.config),
                 config=self.config.workspace,
                 command=self._secret_command(),
-                tell=self.follower.tell,
+                report=self.follower.tell,
                 cancel=self.follower.cancel,
             )
         return mcp_calls.run(

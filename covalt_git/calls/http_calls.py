@@ -28,7 +28,7 @@ def run(
     limits: Limits,
     config: WorkspaceConfig,
     command: SecretCommand | None = None,
-    tell: Callable[[Progress | Log], None] | None = None,
+    report: Callable[[Progress | Log], None] | None = None,
     cancel: threading.Event | None = None,
 ) -> Outcome:
     """Run an HTTP tool once, in this process: nothing of it is code.
@@ -49,7 +49,7 @@ def run(
             secrets=call_secrets.store(command, may),
             files=files.WorkspaceFiles(chat.workspace, config, chat.store.object_format),
             limits=limits,
-            tell=tell,
+            report=report,
             cancel=cancel,
         )
     )

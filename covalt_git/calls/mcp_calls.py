@@ -141,7 +141,7 @@ def run(
             files=WorkspaceFiles(chat.workspace, config, chat.store.object_format),
             limits=limits,
             wanted=_still_granted(root, found, defined),
-            tell=follower.tell,
+            report=follower.tell,
             ask=ask,
             cancel=follower.cancel,
         )

@@ -54,7 +54,7 @@ class HttpJob:
 
     Attributes:
         declared: the names of the secrets that the toolset declares.
-        tell: callback for progress and log messages, called in the thread that runs the job.
+        report: callback for progress and log messages, called in the thread that runs the job.
         cancel: ends the run when it is set.
     """
 
@@ -65,7 +65,7 @@ class HttpJob:
     secrets: SecretStore
     files: WorkspaceFiles
     limits: Limits
-    tell: Callable[[Progress | Log], None] | None = None
+    report: Callable[[Progress | Log], None] | None = None
     cancel: threading.Event | None = None
 
 
@@ -207,8 +207,8 @@ class _Exchange:
 
     def _log_line(self, line: str) -> None:
         self._log.append(line)
-        if self._job.tell is not None:
-            self._job.tell(Log("info", self._lookup.mask.text(line)))
+        if self._job.report is not None:
+            self._job.report(Log("info", self._lookup.mask.text(line)))
 
     def _hint(self, answer: Answer) -> str:
         """Return a hint for an answer with an error."""

@@ -335,10 +335,10 @@ class AwaitedCall:
                     self._answer = self._answer or event
                 case _Ask():
                     self._questions_received.append(event.questions)
-                case _Progress() if self._job.tell:
-                    self._job.tell(Progress(event.done, event.total, event.message))
-                case _Log() if self._job.tell:
-                    self._job.tell(Log(event.level, event.message))
+                case _Progress() if self._job.report:
+                    self._job.report(Progress(event.done, event.total, event.message))
+                case _Log() if self._job.report:
+                    self._job.report(Log(event.level, event.message))
 
     def _answered(self) -> Outcome:
         """Return the outcome of the answer, or the error of a tool that ended without one."""

@@ -76,12 +76,12 @@ def cache_folder() -> Path:
 def interpreter(
     needs: Sequence[str],
     *,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
     cancel: threading.Event | None = None,
 ) -> Path:
     """Return an interpreter with the packages ``needs``; install them first if necessary.
 
-    Without needs it is our own.  ``tell`` is called with lines of the installer's output.
+    Without needs it is our own.  ``report`` is called with lines of the installer's output.
 
     Raises:
         CannotInstallError: with the installer's last lines.
@@ -96,7 +96,7 @@ def interpreter(
         return found
     link.parent.mkdir(parents=True, exist_ok=True)
     cancel = cancel or threading.Event()
-    with _locked(link.with_suffix(".lock"), tell, cancel):
+    with _locked(link.with_suffix(".lock"), report, cancel):
         if (found := _found(link)) is not None:  # another process was first
             return found
         for half_made in link.parent.glob(f"{link.name}-*"):
@@ -104,7 +104,7 @@ def interpreter(
         # Not renamed afterwards: the programs of an environment know its path.
         folder = link.with_name(f"{link.name}-{secrets.token_hex(4)}")
         try:
-            _install(folder, [*needs, *OWN_NEEDS], tell, cancel)
+            _install(folder, [*needs, *OWN_NEEDS], report, cancel)
             _publish(folder, link)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -143,10 +143,10 @@ def _publish(folder: Path, link: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, tell: Callable[[str], None], cancel: threading.Event) -> Iterator[None]:
+def _locked(path: Path, report: Callable[[str], None], cancel: threading.Event) -> Iterator[None]:
     with path.open("w") as file:
         if not file_lock.acquire(file.fileno(), wait=False):
-            tell("waiting for another installation of the same")
+            report("waiting for another installation of the same")
             while not file_lock.acquire(file.fileno(), wait=False):
                 if cancel.is_set():
                     raise InstallCancelledError("the installation was cancelled before it began")
@@ -155,29 +155,31 @@ def _locked(path: Path, tell: Callable[[str], None], cancel: threading.Event) ->
 
 
 def _install(
-    folder: Path, needs: list[str], tell: Callable[[str], None], cancel: threading.Event
+    folder: Path, needs: list[str], report: Callable[[str], None], cancel: threading.Event
 ) -> None:
-    tell(f"installing {', '.join(needs[: -len(OWN_NEEDS)])}")
+    report(f"installing {', '.join(needs[: -len(OWN_NEEDS)])}")
     uv = shutil.which("uv")
     if uv is not None:
         quiet = [uv, "--color", "never", "--no-progress"]
         _run(
-            [*quiet, "venv", "--no-project", "--python", sys.executable, str(folder)], tell, cancel
+            [*quiet, "venv", "--no-project", "--python", sys.executable, str(folder)],
+            report,
+            cancel,
         )
         wanted = ["--python", str(folder / "bin" / "python"), "--only-binary", ":all:"]
-        _run([*quiet, "pip", "install", *wanted, "--", *needs], tell, cancel)
+        _run([*quiet, "pip", "install", *wanted, "--", *needs], report, cancel)
         return
     has_pip = importlib.util.find_spec("pip") is not None
     without = ["--without-pip"] if has_pip else []
-    _run([sys.executable, "-m", "venv", *without, str(folder)], tell, cancel)
+    _run([sys.executable, "-m", "venv", *without, str(folder)], report, cancel)
     python = str(folder / "bin" / "python")
     pip = [sys.executable, "-m", "pip", "--python", python] if has_pip else [python, "-m", "pip"]
     plain = ["--no-input", "--no-color", "--disable-pip-version-check", "--retries", "2"]
     wanted = ["--progress-bar", "off", "--only-binary", ":all:", "--", *needs]
-    _run([*pip, *plain, "install", *wanted], tell, cancel)
+    _run([*pip, *plain, "install", *wanted], report, cancel)
 
 
-def _run(argv: list[str], tell: Callable[[str], None], cancel: threading.Event) -> None:
+def _run(argv: list[str], report: Callable[[str], None], cancel: threading.Event) -> None:
     """Run an installer until it ends, and report its output by lines."""
     last: deque[str] = deque(maxlen=_LAST_LINES)
     with subprocess.Popen(
@@ -197,7 +199,7 @@ def _run(argv: list[str], tell: Callable[[str], None], cancel: threading.Event) 
                 text = _CREDENTIALS.sub("//***@", line.strip())
                 last.append(text)
                 if _NEWS.match(text):
-                    tell(text)
+                    report(text)
             program.wait()
         finally:
             program.kill()

@@ -32,7 +32,7 @@ class Job:
         python: the interpreter, which has what the toolset needs.
         check_result: whether the result has to be what the function's annotation promises.
         begin: called before any code of the toolset runs for this job.
-        tell: callback for progress and log messages, in the thread that runs the job.
+        report: callback for progress and log messages, in the thread that runs the job.
         cancel: ends the run when it is set.
         ask: sends elicitations of these ``kinds`` to the caller; raises CannotAskError.
     """
@@ -53,7 +53,7 @@ class Job:
     check_result: bool = True
     python: Path = Path(sys.executable)
     begin: Callable[[], None] | None = None
-    tell: Callable[[Progress | Log], None] | None = None
+    report: Callable[[Progress | Log], None] | None = None
     cancel: threading.Event | None = None
     kinds: frozenset[QuestionKind] = frozenset()
     ask: Callable[[Mapping[str, Question]], Inquiry] | None = None

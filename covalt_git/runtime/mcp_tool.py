@@ -60,7 +60,7 @@ class McpJob:
     files: WorkspaceFiles
     limits: Limits
     wanted: Callable[[], bool]
-    tell: Callable[[Progress | Log], None]
+    report: Callable[[Progress | Log], None]
     ask: Callable[[str, JsonObject, Future[None]], JsonObject] | None = None
     cancel: threading.Event | None = None
 
@@ -68,16 +68,18 @@ class McpJob:
 def prepare(
     definition: Definition,
     wanted: Callable[[], bool],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     cancel: threading.Event | None,
 ) -> None:
-    """Start a server before a call of it, which may take long the first time; ``tell`` reports progress.
+    """Start a server before a call of it, which may take long the first time; ``report`` reports progress.
 
     Raises:
         CovaltError: when it cannot be started or reached.
         CancelledError: when ``cancel`` was set meanwhile.
     """
-    CONNECTIONS.begin(definition, hears=EventHandlers(starting=tell), wanted=wanted, cancel=cancel)
+    CONNECTIONS.begin(
+        definition, hears=EventHandlers(starting=report), wanted=wanted, cancel=cancel
+    )
 
 
 def run(job: McpJob) -> Outcome:
@@ -94,11 +96,11 @@ def run(job: McpJob) -> Outcome:
 
     def heard(level: str, message: str) -> None:
         log.append(message)
-        job.tell(Log(_LEVELS.get(level, "error"), message))
+        job.report(Log(_LEVELS.get(level, "error"), message))
 
     hears = EventHandlers(
         starting=lambda line: heard("info", line),
-        progress=lambda done, total, message: job.tell(Progress(done, total, message)),
+        progress=lambda done, total, message: job.report(Progress(done, total, message)),
         log=heard,
         ask=job.ask,
     )

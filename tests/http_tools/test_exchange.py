@@ -74,7 +74,7 @@ class Desk:
             secrets=SecretStore(changes.pop("environment", {"KEY": SECRET})),
             files=WorkspaceFiles(self.workspace, WorkspaceConfig(max_file_mb=1), "sha1"),
             limits=Limits(**limits),
-            tell=self._hear,
+            report=self._hear,
             cancel=changes.pop("cancel", None),
         )
         assert not changes

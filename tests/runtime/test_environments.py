@@ -26,7 +26,7 @@ NEEDS = ["orjson>=3"]
 PROGRAM = """
 import sys
 from covalt_git.runtime import environments
-print(environments.interpreter(sys.argv[1:], tell=lambda line: print(line, file=sys.stderr)))
+print(environments.interpreter(sys.argv[1:], report=lambda line: print(line, file=sys.stderr)))
 """
 
 
@@ -82,7 +82,7 @@ def test_without_needs_it_is_the_interpreter_that_runs_this() -> None:
 def test_what_is_installed_is_there_at_once_the_next_time(installed: Path) -> None:
     told: list[str] = []
 
-    assert environments.interpreter(["orjson>=3", "orjson>=3"], tell=told.append) == installed
+    assert environments.interpreter(["orjson>=3", "orjson>=3"], report=told.append) == installed
     assert told == []
     made = [path for path in environments.cache_folder().iterdir() if path.suffix != ".lock"]
     assert sorted(path.is_symlink() for path in made) == [False, True]
@@ -166,7 +166,7 @@ def test_an_index_that_does_not_answer_is_told_so(
     told: list[str] = []
 
     with pytest.raises(CannotInstallError) as caught:
-        environments.interpreter(["orjson"], tell=told.append)
+        environments.interpreter(["orjson"], report=told.append)
 
     assert "does not answer" in caught.value.hint
     assert "canary-password" not in f"{caught.value}{told}"
@@ -198,7 +198,7 @@ def test_what_is_no_requirement_never_reaches_the_installer(need: str) -> None:
     told: list[str] = []
 
     with pytest.raises(CannotInstallError, match="is not a requirement"):
-        environments.interpreter(["orjson", need], tell=told.append)
+        environments.interpreter(["orjson", need], report=told.append)
 
     assert told == []
 
@@ -211,7 +211,7 @@ def test_requirements_of_names_and_versions_reach_the_installer(need: str) -> No
     cancel = threading.Event()
 
     with pytest.raises(InstallCancelledError):
-        environments.interpreter([need], tell=lambda _: cancel.set(), cancel=cancel)
+        environments.interpreter([need], report=lambda _: cancel.set(), cancel=cancel)
 
 
 def test_installing_runs_nothing_of_what_is_installed(
@@ -237,7 +237,7 @@ def test_a_cancelled_installation_leaves_nothing(empty: Path) -> None:
     cancel = threading.Event()
 
     with pytest.raises(InstallCancelledError):
-        environments.interpreter(["orjson"], tell=lambda _: cancel.set(), cancel=cancel)
+        environments.interpreter(["orjson"], report=lambda _: cancel.set(), cancel=cancel)
 
     assert [path.suffix for path in empty.iterdir()] == [".lock"]
 
@@ -248,7 +248,7 @@ def test_whoever_waits_for_another_installation_may_cancel(empty: Path) -> None:
     with (empty / f"{environments._key(['orjson'])}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(InstallCancelledError, match="before it began"):
-            environments.interpreter(["orjson"], tell=lambda _: cancel.set(), cancel=cancel)
+            environments.interpreter(["orjson"], report=lambda _: cancel.set(), cancel=cancel)
 
 
 def test_what_a_killed_installation_left_is_cleared_away(empty: Path) -> None:

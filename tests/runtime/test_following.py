@@ -73,7 +73,7 @@ def test_progress_and_logs_are_told_as_they_come(workshop: Workshop) -> None:
             context.log("Grüße \\ud800")
             return "done"
         """,
-        tell=told.append,
+        report=told.append,
     )
 
     assert outcome.result == "done"
@@ -100,7 +100,7 @@ def test_a_tool_may_tell_from_any_thread(workshop: Workshop) -> None:
             await asyncio.gather(*[asyncio.to_thread(context.log, "x" * 5000) for _ in range(40)])
             return 40
         """,
-        tell=told.append,
+        report=told.append,
     )
 
     assert outcome.result == 40
@@ -140,7 +140,7 @@ def test_what_is_not_an_event_is_passed_over(workshop: Workshop) -> None:
             listener.progress(float("nan"), None, "")
             return "done"
         """,
-        tell=told.append,
+        report=told.append,
     )
 
     assert (outcome.result, told) == ("done", [])

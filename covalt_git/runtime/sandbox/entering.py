@@ -81,7 +81,7 @@ def _enter_namespaces(policy: Policy) -> None:
             | system_calls.CLONE_NEWCGROUP
         )
     death.restore()
-    tell = namespace_processes.become_init()
+    report = namespace_processes.become_init()
     with _step("make a root of its own"):
         system_calls.unshare(system_calls.CLONE_NEWNS)
         system_calls.make_mounts_private()
@@ -92,7 +92,7 @@ def _enter_namespaces(policy: Policy) -> None:
         if policy.egress is not None and policy.hosts:
             proxy = network.send_listener(policy.egress)
             os.environ |= network.variables(proxy, policy.hosts)
-    namespace_processes.become_tool(tell)
+    namespace_processes.become_tool(report)
     with _step("set its limits"):
         limits.apply(policy.limits, beside=_BESIDE)
     _settle(policy, new_root.HOME)
