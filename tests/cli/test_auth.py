@@ -110,43 +110,6 @@ def test_a_registered_client_has_its_secret_in_a_variable(
     assert "pa$$word" not in json.dumps(credentials(stored)) + done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("change", "hint"),
-    [
-        ('/mcp", headers: {authorization: "Bearer 1"}', "'Authorization'"),
-        ('/mcp?changed"', "covalt-git grant add demo server far"),
-    ],
-)
-def test_a_server_that_needs_no_login_is_not_contacted(
-    root: Path, server: Guarded, change: str, hint: str
-) -> None:
-    manifest = root / "toolsets/demo/toolset.yaml"
-    manifest.write_text(manifest.read_text().replace('/mcp"', change))
-    if "headers" in change:
-        run("grant", "add", "demo", "server", "far", cwd=root)
-    before = server.log()
-    done = run("auth", "login", "demo/far", cwd=root)
-
-    assert done.returncode == 1
-    assert hint in done.stderr
-    assert server.log() == before
-
-
-def test_logging_out_forgets_tokens_that_cannot_be_revoked(
-    root: Path, server: Guarded, stored: Path
-) -> None:
-    server.set(wrong="unrevoked")
-    try:
-        run("auth", "login", "demo/far", cwd=root)
-    finally:
-        server.set()
-    done = run("auth", "logout", "demo/far", cwd=root)
-
-    assert done.returncode == 0
-    assert "https://tokens.example" in done.stderr
-    assert list(stored.rglob("*.json")) == []
-
-
 def test_ctrl_c_ends_a_login(root: Path, stored: Path) -> None:
     login = Piped("auth", "login", "demo/far", "--no-browser", cwd=root)
     while "waiting for you" not in login.stderr.readline():

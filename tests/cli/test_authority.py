@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from covalt_git.json_values.json_schema import value_problems
 from tests.authority.corpus import sample
 from tests.operations.test_authority import change, commit, committed, put, root
@@ -75,21 +73,3 @@ def test_markdown_escapes_the_text_of_files(root: Path, cli: Cli) -> None:
 
     escaped = "x\\]\\(https://evil.example\\) \\<img src=x\\> \\*\\*bold\\*\\* \\@team \\`code\\`"
     assert escaped in shown
-
-
-@pytest.mark.parametrize(
-    ("revisions", "fail_on", "code"),
-    [
-        ("main..narrower", "grown", 0),
-        ("main..narrower", "changed", 3),
-        ("narrower..main", "grown", 3),
-        ("narrower..main", "never", 0),
-    ],
-)
-def test_what_grew_decides_the_exit_code(
-    root: Path, cli: Cli, revisions: str, fail_on: str, code: int
-) -> None:
-    change(root, "a tool goes")
-    commit(root, "narrower")
-
-    assert cli("authority", "diff", revisions, "--fail-on", fail_on)[0] == code

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,12 +75,3 @@ def test_status_tells_an_interrupted_switch_from_edits(
     cli("chat", "checkout", "c1", "idea")
     assert (workspace / "b.txt").read_text(encoding="utf-8") == "new"
     assert (workspace / "c.txt").read_text(encoding="utf-8") == "mine"
-
-
-def test_a_chat_of_an_agent_has_its_name(root: Path, cli: Cli) -> None:
-    with replace(open_chats(root / "data"), maker="agent:cursor").new() as chat:
-        (chat.workspace / "a.txt").write_text("one\n", encoding="utf-8")
-    cli("chat", "branch", chat.id, "start")
-
-    assert "agent:cursor" in cli("chat", "list")[1]
-    assert "agent:cursor" in cli("chat", "show", chat.id)[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -73,29 +72,6 @@ def test_each_save_is_validated(root: Path, how: list[str]) -> None:
     assert fixed[0].startswith("demo is ")
 
 
-def test_many_saves_at_once_are_few_reports(root: Path) -> None:
-    other = root.parent / "other"
-    for number in range(300):
-        (other / f"t{number}").mkdir(parents=True)
-        text = f'id: t{number}\nname: T\nversion: "1"\n'
-        (other / f"t{number}/toolset.yaml").write_text(text, encoding="utf-8")
-    with followed(root, "--json") as dev:
-        assert set(json.loads(dev.stdout.readline())) == {"url", "host", "port", "pid"}
-        assert json.loads(dev.stdout.readline())["toolsets"] == 1
-        for folder in other.iterdir():
-            folder.rename(root / "toolsets" / folder.name)
-        reports = [json.loads(dev.stdout.readline())]
-        while reports[-1]["toolsets"] < 301:
-            reports.append(json.loads(dev.stdout.readline()))
-        save(root, MANIFEST.replace("add", "ad"))
-        broken = json.loads(dev.stdout.readline())
-
-    assert {name for one in reports for name in one["changed"]} == {f"t{n}" for n in range(300)}
-    assert len(reports) < 30
-    assert (broken["changed"], broken["broken"], broken["mended"]) == (["demo"], ["demo"], [])
-    assert broken["problems"][0]["path"] == "toolsets/demo/toolset.yaml"
-
-
 def without_watches(*command: str) -> list[str]:
     """Return a command in a user namespace of its own, where the kernel gives it no watches."""
     script = 'echo 2 > /proc/sys/user/max_inotify_watches && exec "$@"'
@@ -114,8 +90,6 @@ def test_it_polls_where_the_limit_of_watches_is_reached(root: Path) -> None:
         until(dev, "no problems")
         save(root, MANIFEST.replace("entrypoint", "entrypont"))
         until(dev, "1 problem")
-        save(root, MANIFEST)
-        until(dev, "no problems")
         dev.terminate()
         errors = dev.communicate(timeout=60)[1]
 

@@ -34,28 +34,15 @@ def graph(commits: str, trunk: str | None = None) -> str:
     ("commits", "trunk", "drawn"),
     [
         pytest.param("c<b b<a a", None, "* c\n│\n* b\n│\n* a\n", id="one line"),
-        pytest.param("c<a b<a a", "c", "* c\n│\n│ * b\n│ │\n├─╯\n* a\n", id="a branch"),
         pytest.param(
             "c<a b<a a", "b", "  * c\n  │\n* │ b\n│ │\n├─╯\n* a\n", id="the trunk is left"
         ),
         pytest.param(MERGE, "m", "* m\n├─╮\n│ * c\n│ │\n* │ b\n│ │\n├─╯\n* a\n", id="a merge"),
         pytest.param(
-            "d<a c<a b<a a",
-            "d",
-            "* d\n│\n│ * c\n│ │\n│ │ * b\n│ │ │\n├─┴─╯\n* a\n",
-            id="branches that meet",
-        ),
-        pytest.param(
             "d<a c<x b<a a<x x",
             "d",
             "* d\n│\n│ * c\n│ │\n│ │ * b\n│ │ │\n├─│─╯\n* │ a\n│ │\n├─╯\n* x\n",
             id="a line between",
-        ),
-        pytest.param(
-            "d<a m<ba b<a a",
-            "d",
-            "* d\n│\n│ * m\n├─┤\n│ * b\n│ │\n├─╯\n* a\n",
-            id="a merge of a drawn line",
         ),
         pytest.param(
             "d<a m<bac c<a b<a a",

@@ -6,7 +6,6 @@ import fcntl
 import json
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,25 +14,19 @@ import pytest
 
 from covalt_git.project import Project
 from tests.api_client import make_project
-from tests.command import REPOSITORY, Piped, run
+from tests.command import Piped
 
 if TYPE_CHECKING:
     from covalt_git.models.commit_record import CallRecord
 
-MANIFEST = f"""\
+MANIFEST = """\
 id: demo
 name: Demo
 version: "1"
 tools:
-  - {{id: stubborn, entrypoint: tools.it:stubborn}}
-  - {{id: patient, entrypoint: tools.it:patient}}
-  - {{id: quick, entrypoint: tools.it:quick}}
-mcp_servers:
-  - id: first
-    command: {sys.executable}
-    args: [{REPOSITORY}/fixtures/servers/first_era.py]
-    env: {{SAID: $workspace/said.txt}}
-    requires_confirmation: false
+  - {id: stubborn, entrypoint: tools.it:stubborn}
+  - {id: patient, entrypoint: tools.it:patient}
+  - {id: quick, entrypoint: tools.it:quick}
 """
 TOOLS = """\
 import fcntl
@@ -127,14 +120,6 @@ def test_a_cancelled_call_keeps_its_files_and_leaves_no_process(
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_a_call_of_an_mcp_server_is_cancelled(root: Path) -> None:
-    run("grant", "add", "demo", "process", "first", cwd=root)
-    run("source", "refresh", "demo/first", "--accept", cwd=root)
-    pressed(started(root, "first:slow", until="it begins"))
-
-    assert [one[:2] for one in ended(root)] == [("first:slow", "cancelled")]
-
-
 def test_a_call_that_waits_for_its_chat_never_begins(root: Path) -> None:
     project = Project.open(root)
     with project.chats.open("c1") as chat, project.writing(chat):
@@ -156,17 +141,6 @@ def test_a_batch_stops_and_counts_what_did_not_run(root: Path) -> None:
     assert [one[1] for one in ended(root)] == ["success", "cancelled"]
 
 
-def test_a_batch_that_waits_for_a_chat_stops_there(root: Path) -> None:
-    file = root / "calls.jsonl"
-    file.write_text(f"{QUICK}\n{QUICK}\n", encoding="utf-8")
-    project = Project.open(root)
-    with project.chats.open("c1") as chat, project.writing(chat):
-        batch = ("--batch", str(file), "--keep-going")
-        done = pressed(started(root, *batch, until="waiting for the chat"))
-
-    assert done.stdout == "2 calls: 2 not run\n"
-
-
 def test_a_call_whose_follower_has_gone_is_cancelled(root: Path) -> None:
     command = started(root, "demo:patient", until="0/600")
     command.stderr.close()
@@ -174,32 +148,3 @@ def test_a_call_whose_follower_has_gone_is_cancelled(root: Path) -> None:
 
     assert command.wait() == 1
     assert [one[:2] for one in ended(root)] == [("demo:patient", "cancelled")]
-
-
-KEYS = """
-import os, signal, threading
-from covalt_git.cli.terminal.interrupt import cancelling
-
-cancel = threading.Event()
-before = signal.getsignal(signal.SIGINT)
-with cancelling(cancel, patience_s=PATIENCE):
-    os.kill(os.getpid(), signal.SIGINT)
-    assert cancel.is_set()
-    os.kill(os.getpid(), signal.SIGINT)
-os.kill(os.getpid(), signal.SIGINT)
-print("goes on")
-with cancelling(threading.Event()):
-    assert signal.getsignal(signal.SIGINT) is not before
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-with cancelling(threading.Event()):
-    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-"""
-
-
-@pytest.mark.parametrize(("patience_s", "shown"), [("60", "goes on\n"), ("0", "")])
-def test_presses_after_the_first_are_ignored_for_a_while(patience_s: str, shown: str) -> None:
-    program = [sys.executable, "-c", KEYS.replace("PATIENCE", patience_s)]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
-
-    assert done.stdout == shown
-    assert ("KeyboardInterrupt" in done.stderr) == (patience_s == "0"), done.stderr

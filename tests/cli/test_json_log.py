@@ -115,12 +115,3 @@ def test_a_server_logs_lines_until_its_end(root: Path) -> None:
 
     assert [line["message"] for line in lines][-1] == "stopped"
     assert {line["logger"] for line in lines} == {"covalt_git.cli"}
-
-
-def test_the_format_may_come_from_the_environment(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COVALT_GIT_LOG_FORMAT", "json")
-    done = command.run("call", "c1", "app-builder:list_files", "--json", cwd=root)
-
-    assert json.loads(done.stderr)["status"] == "success"

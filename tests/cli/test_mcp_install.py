@@ -97,22 +97,6 @@ def test_a_host_may_use_the_url_of_the_server_that_runs(
     assert "cvg_" in cli("token", *shlex.split(hint))[1]
 
 
-def test_a_host_without_http_and_a_project_without_a_server_get_no_url(
-    root: Path, cli: Cli
-) -> None:
-    assert cli("mcp", "install", "cursor", "--http", "--print")[0] == 1
-    with announced(root, "http://127.0.0.1:8790"):
-        assert cli("mcp", "install", "claude-desktop", "--http", "--print")[0] == 1
-
-
-@pytest.mark.parametrize("text", ["{ // mine\n}", "[]", '{"mcpServers": []}'])
-def test_a_file_that_cannot_be_understood_is_left_alone(root: Path, cli: Cli, text: str) -> None:
-    (root / ".mcp.json").write_text(text)
-
-    assert cli("mcp", "install", "claude-code", "--yes")[0] == 1
-    assert (root / ".mcp.json").read_text() == text
-
-
 def test_a_host_reaches_the_tools_with_the_installed_entry(root: Path, tmp_path: Path) -> None:
     """The entry's own command line, with this interpreter's covalt-git on the PATH."""
     program = tmp_path / "bin/covalt-git"

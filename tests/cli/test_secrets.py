@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,29 +62,6 @@ def test_no_command_prints_a_value(
     assert code == 0
     assert CANARY not in shown
     assert (root.parent / "ran").exists() == (command == "secret check PRINTED")
-
-
-def test_each_secret_has_its_source(cli: Cli) -> None:
-    cli("secret", "allow")
-    listed = json.loads(cli("secret", "list", "--json")[1])["secrets"]
-    checks = [json.loads(cli("secret", "check", one["name"], "--json")[1]) for one in listed]
-
-    sources = {"IN_ENV": "environment", "IN_FILE": "file", "PRINTED": "command"}
-    assert {one["name"]: one["source"] for one in listed} == sources
-    assert {one["name"]: one["source"] for one in checks} == sources
-    assert [one["characters"] for one in checks] == [15, 15, 13]
-
-
-def test_doctor_shows_whether_the_command_may_run(cli: Cli, root: Path) -> None:
-    def shown() -> list[str]:
-        lines = cli("doctor", "--quick")[1].splitlines()
-        return [line for line in lines if line.startswith("secret command")]
-
-    assert shown()[0].endswith("covalt-git secret allow")
-    cli("secret", "allow")
-    assert shown()[0].endswith("  allowed")
-    configure(root)
-    assert shown() == []
 
 
 @pytest.mark.parametrize("watched", [False, True])

@@ -9,10 +9,6 @@ from typing import Any
 
 import pytest
 
-from covalt_git.calls.background import Installing, Started
-from covalt_git.cli.terminal import progress_bar
-from covalt_git.cli.terminal.progress import following
-from covalt_git.models.outcomes import Log, Progress
 from covalt_git.project import Project
 from tests.api_client import make_project
 from tests.command import REPOSITORY, Terminal, run
@@ -102,62 +98,6 @@ def test_progress_moves_below_the_logs(root: Path) -> None:
     assert "\r\x1b[K{" in after  # it is gone where the result is printed
 
 
-def test_progress_moves_without_colours_too(root: Path) -> None:
-    shown = call(root, "steps", NO_COLOR="1").end()
-
-    assert f"\r\x1b[K{FIRST}" in shown
-    assert "\x1b[3" not in shown
-
-
-@pytest.mark.parametrize("wanted", [True, False])
-def test_each_event_is_one_line_away_from_a_terminal(
-    capsys: pytest.CaptureFixture[str], *, wanted: bool
-) -> None:
-    tell = following(wanted=wanted).follower.tell
-    for event in (
-        Started("call-1"),
-        Progress(3, None, ""),
-        Progress(9, 3, "more than all"),
-        Progress(-1, 3, "less than nothing"),
-        Log("debug", "x"),
-        Installing("installing pandas"),
-    ):
-        tell(event)
-
-    followed = [
-        "3",
-        "[####################] 9/3 more than all",
-        "[....................] -1/3 less than nothing",
-        "debug: x",
-    ]
-    # A user who does not follow waits for installations too.
-    wanted_lines = [*(followed if wanted else []), "installing pandas"]
-    assert capsys.readouterr().err.splitlines() == wanted_lines
-
-
-def test_a_bar_is_shown_on_a_terminal_after_a_second(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 0.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-
-    def shown_after(seconds: float) -> str:
-        nonlocal now
-        bar = progress_bar.Bar("toolsets")
-        bar(1, 4)
-        now += seconds
-        bar(2, 4)
-        shown = capsys.readouterr().err
-        bar(4, 4)
-        assert capsys.readouterr().err == ("\r\x1b[K" if shown else "")
-        return shown
-
-    assert shown_after(1) == ""  # the error stream is no terminal
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert "[##########..........] 2/4 toolsets" in shown_after(1)
-    assert shown_after(0.9) == ""
-
-
 # --- questions ----------------------------------------------------------------------------------
 
 
@@ -189,20 +129,6 @@ def test_a_user_fills_in_a_form(root: Path) -> None:
     assert [one.answer for one in recorded(root).asked] == ["accept"]
 
 
-def test_an_invalid_form_is_shown_again(root: Path) -> None:
-    user = call(root, "order")
-    user.answers("answer it?", "y")
-    for prompt, typed in {"name": "A", "size": "0", "gift": "n", "color": "red"}.items():
-        user.answers(prompt, typed)
-    user.answers("extras", "")
-    user.answers("note", "")
-    user.until("$.name")
-    user.answers("answer it?", "n")
-    user.end()
-
-    assert recorded(root).result == {"did": "decline"}
-
-
 @pytest.mark.parametrize(
     ("typed", "action"), [("y", "accept"), ("n", "decline"), ("\x04", "cancel")]
 )
@@ -221,16 +147,6 @@ def test_a_question_without_an_answer_ends_the_call(root: Path) -> None:
 
     assert "not_answered" in user.end()
     assert user.exit_code == 1
-
-
-def test_ctrl_c_ends_a_call_that_asks(root: Path) -> None:
-    user = call(root, "page")
-    user.until("agree?")
-    user.command.interrupt()
-    user.end()
-
-    assert user.exit_code == 130
-    assert recorded(root).error.code == "cancelled"
 
 
 def test_deleting_a_chat_asks_first(root: Path) -> None:

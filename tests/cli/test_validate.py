@@ -1,4 +1,4 @@
-"""``validate`` and ``explain`` as hooks, workflows and users at a terminal run them."""
+"""``validate`` as hooks, workflows and users at a terminal run them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from covalt_git import yaml_text
-from covalt_git.problems.explain import titles
 from tests import command
 from tests.operations.test_validation import TYPO
-from tests.toolsets.projects import CASES, MANIFEST, REPOSITORY, put_case, put_hello
+from tests.toolsets.projects import MANIFEST, REPOSITORY, put_hello
 
 Cli = Callable[..., tuple[int, str]]
 COUNTS: dict[str, Callable[[str], int]] = {
@@ -54,18 +53,6 @@ def test_every_format_has_all_problems_and_the_exit_code(root: Path, form: str, 
     assert str(root) not in done.stdout
 
 
-def test_a_project_is_found_from_the_paths(root: Path) -> None:
-    for path in (root.name, f"{root.name}/toolsets/hello/toolset.yaml"):
-        assert command.run("validate", path, cwd=root.parent).returncode == 1
-
-
-def test_warnings_fail_with_strict_only(tmp_path: Path) -> None:
-    put_case(CASES / "html-without-a-page", tmp_path)
-
-    assert command.run("validate", cwd=tmp_path).returncode == 0
-    assert command.run("validate", "--strict", cwd=tmp_path).returncode == 1
-
-
 def test_a_terminal_shows_the_line_with_the_place_marked(root: Path) -> None:
     shown = at_a_terminal(root, "validate", NO_COLOR="1")
 
@@ -82,22 +69,6 @@ def test_no_excerpt_shows_a_credential(root: Path) -> None:
 
     assert "| description: use ghp_***" in shown
     assert token[:12] not in shown
-
-
-def test_explain_is_laid_out_for_a_terminal(root: Path) -> None:
-    shown = at_a_terminal(root, "explain", "CG201", NO_COLOR="")
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
-
-    assert shown.startswith("\x1b[1mCG201: ")
-    assert re.findall(r"```|##", shown) == []
-    assert max(map(len, plain.splitlines())) <= 88
-
-
-def test_explain_lists_every_code(cli: Cli) -> None:
-    listed = cli("explain")[1]
-
-    assert all(f"{code}  {title}" in listed for code, title in titles().items())
-    assert len(json.loads(cli("explain", "--json")[1])) == len(titles())
 
 
 # --- hooks and workflows ------------------------------------------------------------------------
