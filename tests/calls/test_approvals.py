@@ -77,19 +77,6 @@ def test_an_approval_is_bound_to_exactly_one_call(world: World) -> None:
     assert approval.created_at < approval.expires_at
 
 
-def test_an_approved_call_runs_and_records_who_approved_it(world: World) -> None:
-    waiting = world.ask(text="hello")
-    outcome = world.approve(waiting)
-
-    decided = world.approval(waiting)
-    assert outcome.call.status == "success"
-    assert (world.record().execution_id, world.log()[-1].record.id) == (waiting, decided.call_id)
-    assert (decided.state, decided.decided_by) == ("approved", "local")
-    assert decided.decided_at is not None
-    assert world.files() == {"runs.txt": "hello\n"}
-    assert world.waiting() == []
-
-
 def test_a_denied_call_is_recorded_and_does_not_run(world: World) -> None:
     world.call("add")
     waiting = world.ask()
@@ -168,16 +155,6 @@ def test_a_role_that_may_only_call_cannot_decide_about_its_own_call(world: World
         with pytest.raises(MayNotApproveError):
             decide(world, how, waiting, "agent")
         check_undecided(world, waiting)
-
-
-def test_the_option_yes_approves_nothing_for_a_role_that_may_not(world: World, cli: Cli) -> None:
-    world.configure(ROLES)
-
-    status, printed = cli("--role", "agent", "call", "c1", "demo:ask", "--yes", "--json")
-
-    assert status == 1
-    assert '"may_not_approve"' in printed
-    check_undecided(world, world.approvals()[0].execution_id)
 
 
 def test_the_approval_of_a_hidden_tool_is_refused_like_one_that_does_not_exist(
@@ -267,24 +244,3 @@ def test_a_stored_call_that_was_altered_does_not_run(world: World, altered: dict
 
     assert caught.value.hint == f"covalt-git approval deny {waiting}"
     check_undecided(world, waiting)
-
-
-def test_arguments_that_the_function_refuses_after_approval_end_the_call(world: World) -> None:
-    waiting = world.ask("judge_later", number=3)
-
-    assert code(world.approve(waiting)) == "invalid_arguments"
-    assert world.codes() == ["invalid_arguments"]
-    assert world.waiting() == []
-
-
-def test_an_approval_whose_call_vanished_is_expired(world: World) -> None:
-    waiting = world.ask()
-    (call,) = world.waiting()
-    project = world.project()
-    with project.chats.open("c1") as chat, project.engine().writing(chat) as writer:
-        writer.drop_call(call.id)
-
-    with pytest.raises(AlreadySettledError):
-        world.approve(waiting)
-
-    assert (world.approval(waiting).state, world.log()) == ("expired", [])

@@ -116,21 +116,6 @@ def test_a_call_killed_while_its_approval_is_renewed_runs_by_the_new_approval_on
     assert world.runs() == 1
 
 
-def test_ctrl_c_records_the_call_as_cancelled_and_ends_its_tool(world: World) -> None:
-    caller = world.start("call", "c1", "demo:wait", "--yes", "--json")
-    tool = running(world)
-
-    caller.send_signal(signal.SIGINT)
-    printed, _ = caller.communicate()
-
-    assert caller.returncode == 130
-    assert json.loads(printed)["error"].startswith("cancelled: ")
-    assert world.codes() == ["cancelled"]
-    assert world.runs() == 1
-    assert world.until(lambda: not is_alive(tool))
-    assert world.waiting() == []
-
-
 class Approving(RuleBasedStateMachine):
     """Calls, approvals, denials and edits in any order; each run has an approval of its own."""
 

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import pty
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from covalt_git.calls.batch import BadBatchError, _columns, read_batch
+from covalt_git.calls.batch import BadBatchError, read_batch
 from covalt_git.names import new_id
-from tests.examples import examples
 
 if TYPE_CHECKING:
     from tests.calls.conftest import World
 
 Cli = Callable[..., tuple[int, str]]
-EVENTS = """    from covalt_toolset import get_context
-
-    get_context().progress(1, 2)
-    get_context().log("slow", "warning")
-"""
 
 
 def add(text: str, **more: Any) -> dict[str, Any]:
@@ -154,77 +141,3 @@ def test_a_batch_with_idempotency_keys_resumes_where_it_stopped(world: World, cl
     ]
     assert runs[2][1][2]["execution_id"] == waiting
     assert world.runs() == 3
-
-
-def test_a_terminal_shows_a_progress_bar(world: World) -> None:
-    ours, theirs = pty.openpty()
-    program = [sys.executable, "-c", "from covalt_git.cli import main; main()"]
-    file = batch(world, add("a"), add("b"))
-    command = [*program, "-C", str(world.root), "call", "c1", "--batch", file]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs):
-        os.close(theirs)
-        shown = b""
-        with contextlib.suppress(OSError):  # how a terminal ends on Linux
-            while chunk := os.read(ours, 1000):
-                shown += chunk
-    os.close(ours)
-
-    assert b"[....................] 0/2 c1 demo:add" in shown
-    assert b"[##########..........] 1/2 c1 demo:add" in shown
-    assert shown.endswith(b"\r\x1b[K")
-
-
-def test_followed_events_name_the_line_of_their_call(world: World, cli: Cli) -> None:
-    world.edit("demo/tools/plain.py", '    print("added", text)\n', EVENTS)
-    file = batch(world, add("a"), "", add("b"))
-    _, followed = cli("call", "c1", "--batch", file, "--follow")
-    _, plain = cli("call", "c1", "--batch", file)
-
-    for line in (1, 3):
-        assert f"{file}:{line}: [##########..........] 1/2\n" in followed
-        assert f"{file}:{line}: warning: slow\n" in followed
-    assert "slow" not in plain
-
-
-@pytest.mark.parametrize("option", [["--batch"], ["demo:add", "--args-file"]])
-def test_a_file_that_is_not_utf_8_is_a_usage_error(
-    world: World, cli: Cli, option: list[str]
-) -> None:
-    (world.root / "binary").write_bytes(b"a\xff")
-
-    assert cli("call", "c1", *option, str(world.root / "binary"))[0] == 2
-
-
-def test_an_empty_batch_succeeds(world: World, cli: Cli) -> None:
-    assert run(world, cli, "") == (0, [], {})
-
-
-@pytest.mark.parametrize(
-    "more", [["demo:add"], ["--arg", "text=a"], ["--id", new_id()], ["--open"]]
-)
-def test_a_batch_takes_no_option_of_a_single_call(world: World, cli: Cli, more: list[str]) -> None:
-    assert cli("call", "c1", *more, "--batch", batch(world, add("a")))[0] == 2
-    assert world.log() == []
-
-
-values = st.recursive(
-    st.integers() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
-    max_leaves=5,
-)
-
-
-@settings(max_examples=examples(50))
-@given(
-    st.dictionaries(st.text(), values, max_size=4),
-    st.sampled_from([None, (", ", ": "), (" ,\t", " :  ")]),
-)
-def test_the_column_of_every_value_is_found(
-    value: dict[str, Any], separators: tuple[str, str] | None
-) -> None:
-    line = json.dumps(value, separators=separators)
-    found = _columns(line)
-
-    assert found.keys() == value.keys()
-    for key, column in found.items():
-        assert json.JSONDecoder().raw_decode(line, column - 1)[0] == value[key]

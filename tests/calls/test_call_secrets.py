@@ -159,24 +159,6 @@ def test_a_secret_granted_for_other_files_is_not_given(
     assert served.seen == []
 
 
-def test_nothing_is_sent_without_the_grant_of_its_secret(web: World, served: Upstream) -> None:
-    state = json.loads((web.root / "toolsets/state/demo.yaml").read_text())
-    del state["grants"]["secret-A_KEY"]
-    web.write("state/demo.yaml", json.dumps(state))
-
-    with pytest.raises(GrantNeededError) as caught:
-        web.call("fetch")
-
-    assert caught.value.hint == f"covalt-git grant add demo secret A_KEY {served.address}"
-    assert (served.seen, web.log()) == ([], [])
-
-
-def test_a_secrets_file_that_others_can_read_is_refused(web: World, tmp_path: Path) -> None:
-    write_secrets(tmp_path, "A_KEY='from the file'\n", mode=0o644)
-
-    assert code(web.call("fetch")) == "secrets_file"
-
-
 @pytest.mark.parametrize("tool", ["leak", "fetch"])
 def test_the_command_does_not_run_until_a_user_allows_it(
     web: World, tmp_path: Path, tool: str
@@ -196,20 +178,6 @@ def test_the_command_is_not_run_for_a_secret_that_was_not_granted(
     allow(web)
 
     assert web.call("other").call.result["headers"]["x-key"] == "none"
-    assert asked(tmp_path) == []
-
-
-def test_the_file_comes_before_the_environment_and_both_before_the_command(
-    web: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, served: Upstream
-) -> None:
-    allow(web)
-    monkeypatch.setenv("A_KEY", "of the environment")
-    web.call("fetch")
-    assert served.last["headers"]["x-key"] == "of the environment"
-
-    write_secrets(tmp_path, "A_KEY=of the file\n")
-    web.call("fetch")
-    assert served.last["headers"]["x-key"] == "of the file"
     assert asked(tmp_path) == []
 
 

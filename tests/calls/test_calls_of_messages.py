@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from covalt_git.conversations import messages
-from covalt_git.conversations.conversation import MessageElsewhereError
-from covalt_git.errors import UnknownNameError
 from covalt_git.models.commit_record import MessageRecord
 
 if TYPE_CHECKING:
@@ -38,25 +34,6 @@ def test_a_call_records_the_id_of_its_message_by_whichever_name_it_was_given(wor
     trailer = world.git("log", "-1", "--format=%(trailers:key=Covalt-Message,valueonly)")
     assert trailer.strip() == message_id
     assert [one.source for one in world.log()] == ["message", "tool_run"]
-
-
-def test_a_call_for_an_unknown_message_does_not_run(world: World) -> None:
-    add_message(world, "go", ref="m1")
-
-    with pytest.raises(UnknownNameError) as caught:
-        world.call("add", message_id="m2")
-    assert "m1" in caught.value.hint
-    assert world.files() == {}
-
-
-def test_a_call_for_a_message_of_another_branch_does_not_run(world: World) -> None:
-    add_message(world, "go")
-    second = add_message(world, "go on")
-    retry(world)
-
-    with pytest.raises(MessageElsewhereError):
-        world.call("add", message_id=second)
-    assert world.waiting() == []
 
 
 def test_a_chat_without_messages_takes_ids_of_the_application(world: World) -> None:

@@ -96,17 +96,6 @@ def test_read_only_calls_run_on_the_last_commit_while_the_chat_is_held(
     reader.git("fsck", "--strict")
 
 
-def test_the_record_names_no_base_where_nothing_was_committed_meanwhile(
-    reader: World, pool: ThreadPoolExecutor
-) -> None:
-    with held(reader):
-        call = Call(pool, reader, "read")
-        call.logged()
-    call.outcome.result()
-
-    assert reader.record().base is None
-
-
 @pytest.mark.parametrize("concurrently", [True, False])
 @pytest.mark.parametrize(
     ("how", "what"),
@@ -142,15 +131,6 @@ def test_a_read_only_tool_that_writes_fails_and_its_files_are_restored(
     assert sorted(path.name for path in reader.workspace.iterdir()) == sorted(before)
     assert all(one.source == "tool_run" for one in reader.log()[1:])
     reader.git("fsck", "--strict")
-
-
-def test_a_read_only_tool_that_wrote_does_the_same_when_replayed(reader: World) -> None:
-    made = reader.call("reader:lie", how="write").call
-
-    with reader.project().chats.open("c1") as chat:
-        assert replay(reader.project().engine(), chat, made.id).same
-        assert chat.active_branch() == "main"
-    assert sorted(path.name for path in reader.workspace.iterdir()) == ["a.txt", "runs.txt"]
 
 
 def test_concurrent_calls_are_checked_require_approval_and_can_be_cancelled(

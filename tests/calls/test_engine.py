@@ -10,13 +10,11 @@ import pytest
 
 from covalt_git.calls.engine import Request, limits_of
 from covalt_git.catalog.catalog import DisabledToolError
-from covalt_git.errors import UnknownNameError
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.names import new_id
 from covalt_git.runtime import sandbox
-from covalt_git.runtime.sandbox import SandboxNeededError
 from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import code
 
@@ -27,19 +25,6 @@ IMPORTED = "source_type: zip\n"
 
 
 # Before a call
-
-
-def test_a_tool_that_the_role_may_not_call_is_refused_like_one_that_does_not_exist(
-    world: World,
-) -> None:
-    world.configure("roles: {viewer: {allow: [demo.add]}}")
-    refusals = []
-    for name in ("asj", "ask"):
-        with pytest.raises(UnknownNameError) as caught:
-            world.call(name, role="viewer")
-        refusals.append(str(caught.value.as_json()).replace(name, "NAME"))
-
-    assert refusals[0] == refusals[1]
 
 
 @pytest.mark.parametrize(
@@ -85,23 +70,6 @@ def test_wrong_arguments_are_reported_with_their_places_and_not_recorded(
     assert {one.path for one in caught.value.problems} == places
     assert caught.value.hint == f"covalt-git tool show demo:{tool}"
     assert (world.refs(), world.approvals()) == (before, [])
-
-
-def test_an_imported_toolset_does_not_run_without_a_sandbox(world: World) -> None:
-    world.write("state/demo.yaml", f"{IMPORTED}enabled: true\n")
-
-    with pytest.raises(SandboxNeededError):
-        world.call("add", level="process")
-
-    assert world.log() == []
-
-
-@pytest.mark.skipif(sandbox.level() == "process", reason="this machine has no sandbox")
-def test_the_record_of_a_call_of_an_imported_toolset_names_the_sandbox(world: World) -> None:
-    world.write("state/demo.yaml", f"{IMPORTED}enabled: true\n")
-
-    assert world.call("add").call.status == "success"
-    assert world.record().sandbox == sandbox.level()
 
 
 def test_a_toolset_edited_while_a_call_waits_for_the_chat_is_read_again(world: World) -> None:
@@ -204,16 +172,6 @@ def test_git_shows_the_call_in_the_commit_message(world: World) -> None:
     assert world.git("fsck", "--strict") == ""
 
 
-def test_calls_name_the_commits_before_and_after_them_though_no_file_changed(world: World) -> None:
-    first = world.call("judge", number=2).call
-    second = world.call("judge", number=2).call
-
-    assert first.pre_manifest_id is None
-    assert second.pre_manifest_id == first.post_manifest_id
-    assert [one.id for one in world.log()] == [first.post_manifest_id, second.post_manifest_id]
-    assert len({one.tree_id for one in world.log()}) == 1
-
-
 def test_uncommitted_edits_are_committed_before_the_call(world: World) -> None:
     world.call("add")
     (world.workspace / "notes.txt").write_text("mine")
@@ -270,16 +228,6 @@ def test_deleting_the_workspace_fails_the_call_and_touches_nothing_outside(
     assert world.git("fsck", "--strict") == ""
 
 
-def test_a_module_without_its_dependency_fails_with_where_to_name_it(world: World) -> None:
-    world.edit("demo/tools/plain.py", "import fcntl", "import nowhere_to_be_found")
-
-    outcome = world.call("add")
-
-    assert code(outcome) == "cannot_load"
-    assert outcome.error is not None
-    assert "python.dependencies of demo/toolset.yaml" in outcome.error.hint
-
-
 # How a result is shown
 
 
@@ -307,11 +255,3 @@ def test_a_plan_that_cannot_be_resolved_does_not_fail_the_call(world: World, too
     assert (call.status, call.error) == ("success", None)
     assert call.render_plan is not None
     assert call.render_plan.error
-
-
-def test_a_failed_call_shows_its_error_in_place_of_its_page(world: World) -> None:
-    plan = world.call("noshow").call.render_plan
-
-    assert plan is not None
-    assert plan.renderer == "code"
-    assert str(plan.config["content"]).startswith("tool_raised: RuntimeError")

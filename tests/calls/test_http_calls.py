@@ -1,4 +1,4 @@
-"""Calls of HTTP tools: arguments arrive, grants are required, and bad answers fail only their own call."""
+"""Calls of HTTP tools: arguments arrive, redirects need grants, and bad answers fail only their own call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from covalt_git.access.grants import GrantNeededError
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import World, make_world
@@ -145,27 +144,6 @@ def test_a_redirect_is_followed_only_to_granted_hosts(shared: World, served: Ups
     check(shared, served)
 
 
-def test_nothing_is_sent_or_recorded_without_a_grant(world: World, served: Upstream) -> None:
-    served.seen.clear()
-    declare(world, f"url: {served.url}/echo")
-
-    with pytest.raises(GrantNeededError) as caught:
-        world.call("it")
-
-    assert caught.value.hint == f"covalt-git grant add demo network {served.address}"
-    assert (served.seen, world.log()) == ([], [])
-
-
-def test_a_grant_holds_only_for_the_files_that_were_granted(world: World, served: Upstream) -> None:
-    served.seen.clear()
-    declare(world, f"url: {served.url}/echo", served.address)
-    world.edit("demo/toolset.yaml", "name: Demo", "name: Another")
-
-    with pytest.raises(GrantNeededError):
-        world.call("it")
-    assert served.seen == []
-
-
 def test_an_imported_toolset_needs_grants_and_no_sandbox(world: World, served: Upstream) -> None:
     declare(world, f"url: {served.url}/echo", served.address)
     world.edit("state/demo.yaml", '"grants"', '"source_type": "zip", "enabled": true, "grants"')
@@ -199,16 +177,3 @@ def test_arguments_that_lead_to_another_path_are_refused(
 
     assert [one.path for one in caught.value.problems] == ["$.id" if args else "$"]
     assert (served.seen, world.log()) == ([], [])
-
-
-def test_a_call_that_requires_approval_is_sent_once_approved(
-    world: World, served: Upstream
-) -> None:
-    served.seen.clear()
-    asks = "requires_confirmation: true\n"
-    declare(world, f"url: {served.url}/echo", served.address, more=asks)
-    waiting = world.ask("it")
-    assert served.seen == []
-
-    assert world.approve(waiting).call.status == "success"
-    assert len(served.seen) == 1

@@ -44,13 +44,6 @@ def test_a_repeated_call_returns_what_was_recorded(world: World, key: str) -> No
     assert world.runs() == 1
 
 
-def test_a_failed_call_is_not_tried_again(world: World, key: str) -> None:
-    errors = [world.call("fail", call_id=key).error for _ in range(2)]
-
-    assert errors[0] == errors[1]
-    assert world.codes() == ["tool_raised"]
-
-
 def test_several_processes_run_a_call_once(world: World, key: str) -> None:
     command = ("call", "c1", "demo:add", "--arg", "text=a", "--id", key, "--json")
     callers = [world.start(*command) for _ in range(3)]
@@ -88,13 +81,6 @@ def test_a_repeated_call_returns_the_approval_that_it_waits_for(world: World, ke
     last = world.call("ask", call_id=key)
 
     assert (last.call.status, last.repeated, world.runs()) == ("success", True, 1)
-
-
-def test_a_denied_call_stays_denied(world: World, key: str) -> None:
-    world.deny(world.ask(call_id=key))
-
-    assert code(world.call("ask", call_id=key)) == "denied"
-    assert world.runs() == 0
 
 
 @pytest.mark.parametrize(
@@ -158,15 +144,6 @@ def test_a_repeated_call_of_a_hidden_tool_does_not_exist(world: World, key: str)
 
     with pytest.raises(UnknownNameError):
         world.call("add", call_id=key)
-
-
-def test_a_repeated_call_of_a_disabled_tool_returns_what_was_recorded(
-    world: World, key: str
-) -> None:
-    world.call("add", call_id=key)
-    world.write("state/demo.yaml", "enabled: false\n")
-
-    assert world.call("add", call_id=key).repeated
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
-"""Calls of tools of MCP servers: granted, approved, recorded, shown, limited and cancelled."""
+"""Calls of tools of MCP servers: granted, approved, recorded and cancelled."""
 
 from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.calls import mcp_calls
 from covalt_git.calls.background import Follower, Started
 from covalt_git.calls.mcp_calls import definition, listed
 from covalt_git.catalog.catalog import DisabledToolError
@@ -189,27 +187,6 @@ def test_a_tool_is_called_only_with_the_definition_that_was_accepted(
 # Results
 
 
-def test_a_call_is_recorded_like_any_other(world: World) -> None:
-    outcome = world.call("first:add", a=2, b=3)
-
-    assert (outcome.call.status, outcome.call.result) == ("success", "5")
-    record = world.record()
-    assert (record.tool_id, record.args, record.result) == ("first:add", {"a": 2, "b": 3}, "5")
-    assert (record.status, record.sandbox, record.toolset.id) == ("success", None, "demo")
-    assert world.git("log", "-1", "--format=%s", "main") == "tool_run: first:add\n"
-
-
-def test_an_image_is_a_file_and_shown_as_the_override_says(world: World) -> None:
-    outcome = world.call("first:image")
-
-    assert outcome.call.result == {"file": "image.png", "media_type": "image/png", "size": 70}
-    assert [(one.kind, one.path) for one in outcome.changes] == [("added", "image.png")]
-    assert (world.workspace / "image.png").read_bytes().startswith(b"\x89PNG")
-    plan = outcome.call.render_plan
-    assert plan is not None
-    assert (plan.renderer, plan.config) == ("document", {"file": "workspace:image.png"})
-
-
 def test_texts_files_links_and_structured_content_are_results(world: World) -> None:
     text, image, link = result(world, "first:mixed")
 
@@ -266,16 +243,6 @@ def test_progress_and_logs_are_reported_and_cancelling_ends_the_call(
     until((folder / "said.txt").exists)
 
 
-def test_a_call_ends_at_its_time_limit(world: World) -> None:
-    world.configure(CONFIG + "limits: {timeout_s: 0.3}\n")
-    try:
-        outcome = world.call("first:slow")
-    finally:
-        world.configure(CONFIG)
-
-    assert code(outcome) == "limit_time"
-
-
 def test_an_elicitation_is_answered_by_the_follower_and_recorded(world: World) -> None:
     def show(inquiry: Inquiry) -> None:
         inquiry.answer("asked", {"action": "accept", "content": {"name": "Ann"}})
@@ -288,43 +255,6 @@ def test_an_elicitation_is_answered_by_the_follower_and_recorded(world: World) -
     assert (asked.message, asked.answer) == ("Who?", "accept")
     assert "nobody is there" in result(world, "first:name_person")
     assert world.record().asked == ()
-
-
-def test_only_calls_of_the_same_chat_wait_for_each_other(world: World) -> None:
-    begun = threading.Event()
-    follower = Follower(lambda event: begun.set() if isinstance(event, Progress) else None)
-    slow = partial(world.call, "first:slow", follower=follower)
-    thread = threading.Thread(target=slow)
-    thread.start()
-    try:
-        assert begun.wait(10)
-        outcome = world.call("first:remember", chat_id="c3", what="x")
-        assert json.loads(outcome.call.result) == ["x"]
-        assert thread.is_alive()
-    finally:
-        follower.cancel.set()
-        thread.join()
-
-
-def test_a_server_runs_on_while_its_manifest_is_saved_and_until_it_is_revoked(
-    world: World, folder: Path
-) -> None:
-    found = world.project().catalog.find("first:add")
-    with world.project().chats.open("c1") as chat:
-        defined = mcp_calls._of_call(found, chat, world.root, None)
-    wanted = mcp_calls._still_granted(world.root, found, defined)
-    answers = []
-    for text in ("", manifest(folder), ""):
-        world.write("demo/toolset.yaml", text)
-        answers.append(wanted())
-    answers.append(wanted())  # it is still broken: nobody is just writing it
-    world.write("demo/toolset.yaml", manifest(folder))
-    answers.append(wanted())
-    revoke(world.root, "demo", "process-first")
-    answers.append(wanted())
-    grant_process(world.root, "demo", "first", by="me")
-
-    assert answers == [True, True, True, False, True, False]
 
 
 # Secrets

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.workspaces.writing import writing
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -47,24 +45,3 @@ def test_a_file_is_reported_once_and_recorded_by_every_call(world: World, fifo: 
     assert third == [[], ["pipe"]]
     recorded = [paths(one.record.workspace) for one in world.log() if one.record.call]
     assert recorded == [["pipe"]] * 2 + [["more", "pipe"]] * 2 + [["more"], ["more", "pipe"]]
-
-
-def test_a_file_of_an_edit_is_reported_by_the_next_call(world: World, fifo: Path) -> None:
-    (world.workspace / "mine.txt").write_text("mine")
-    with world.project().chats.open("c1") as chat, writing(chat) as writer:
-        writer.commit_changes()
-        assert paths(chat.manifest(str(chat.head())).record.workspace) == [fifo.name]
-
-    assert [reported(world), reported(world)] == [[fifo.name], []]
-
-
-def test_a_denied_call_records_a_file_and_leaves_the_report_to_the_next_call(
-    world: World, fifo: Path
-) -> None:
-    world.deny(world.ask())
-    first = reported(world)
-    world.deny(world.ask())
-
-    assert world.codes() == ["denied", "success", "denied"]
-    assert [paths(one.record.workspace) for one in world.log()][1:] == [[fifo.name]] * 2
-    assert [first, reported(world)] == [[fifo.name], []]

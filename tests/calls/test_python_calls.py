@@ -43,13 +43,6 @@ def test_modules_are_imported_once_until_a_file_changes_and_calls_share_no_state
     assert [one["calls"] for one in (first, second, third)] == [1, 1, 2]
 
 
-@pytest.mark.skipif(sandbox.level() == "process", reason="this machine has no sandbox")
-def test_modules_of_an_imported_toolset_are_imported_for_each_call(own: World) -> None:
-    own.write("state/own.yaml", "source_type: zip\nenabled: true\n")
-
-    assert counted(own)["imported"] != counted(own)["imported"]
-
-
 def test_bytes_and_files_are_results_by_reference(own: World) -> None:
     outcome = own.call("own:picture")
 
@@ -70,11 +63,6 @@ def test_a_result_of_another_type_than_the_annotation_fails_and_files_are_kept(o
     assert outcome.call.error.startswith("bad_result: $[0]: ")
     assert outcome.call.result is None
     assert own.files()["kept.txt"] == "kept"
-
-
-def test_a_declared_schema_replaces_that_of_the_annotation(own: World) -> None:
-    assert own.call("own:declared", value={"size": 1}).call.status == "success"
-    assert code(own.call("own:declared", value={})) == "bad_result"
 
 
 def test_a_cancelled_call_is_recorded_with_the_files_that_it_wrote(own: World) -> None:
@@ -123,21 +111,6 @@ def test_a_dependency_that_cannot_be_installed_stops_a_call_before_it_is_recorde
         own.call("own:counted")
 
     assert own.log() == []
-
-
-def test_an_approved_call_whose_dependencies_cannot_be_installed_is_recorded_as_failed(
-    own: World,
-) -> None:
-    asks = "defaults: {requires_confirmation: true}\ntools:"
-    own.edit("own/toolset.yaml", "tools:", f'python: {{dependencies: ["--evil"]}}\n{asks}')
-
-    assert code(own.approve(own.ask("own:counted"))) == "cannot_install"
-    assert own.codes() == ["cannot_install"]
-
-
-def test_a_call_runs_at_the_sandbox_level_of_its_engine(own: World) -> None:
-    assert own.call("own:counted", level="process").call.status == "success"
-    assert own.record().sandbox == "process"
 
 
 @pytest.fixture(scope="module")

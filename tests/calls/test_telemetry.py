@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.calls.engine import Request
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
@@ -81,25 +75,6 @@ def test_the_span_of_a_failed_or_refused_call_has_its_code_and_not_its_message(
     assert SECRET not in shown
 
 
-def test_asking_and_approving_are_two_spans_of_one_call(world: World, spans: Any) -> None:
-    world.approve(world.ask())
-    asked, ran = (dict(span.attributes) for span in calls(spans))
-
-    assert (asked["covalt.status"], ran["covalt.status"]) == ("pending", "success")
-    assert asked["covalt.call_id"] == ran["covalt.call_id"]
-
-
-def test_a_call_does_not_load_opentelemetry(world: World) -> None:
-    program = (
-        "import sys; from covalt_git.cli import cli; "
-        f"cli.main(['-C', {str(world.root)!r}, 'call', 'c1', 'demo:add'], standalone_mode=False); "
-        "assert not [one for one in sys.modules if one.startswith('opentelemetry')]"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
-
-    assert (done.returncode, done.stderr) == (0, b"")
-
-
 def test_each_call_is_one_log_record(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "covalt_git")
     outcome = world.call("add", text=SECRET)
@@ -116,30 +91,3 @@ def test_each_call_is_one_log_record(world: World, caplog: pytest.LogCaptureFixt
         "sandbox": outcome.sandbox,
     }
     assert (refused["status"], refused["error"]) == ("refused", "unknown_tool")
-
-
-def test_the_wait_for_the_chat_is_logged_apart_from_the_time_of_the_call(
-    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    caplog.set_level(logging.INFO, "covalt_git")
-    later = [0.0]
-    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later[0])
-    monkeypatch.setattr("covalt_git.calls.telemetry.time", clock)
-    waits = threading.Event()
-    project = world.project()
-
-    def call() -> None:
-        with project.chats.open("c1") as chat:
-            project.engine(lambda _: waits.set()).call(chat, Request("demo:add", {}))
-
-    called = threading.Thread(target=call)
-    with project.chats.open("c1") as chat, project.engine().writing(chat):
-        called.start()
-        assert waits.wait(30)
-        later[0] += 3600
-    called.join()
-    world.call("add")
-    first, second = (vars(one)["facts"] for one in caplog.records)
-
-    assert first["waited_s"] >= 3600 > first["seconds"] > 0
-    assert "waited_s" not in second

@@ -12,11 +12,14 @@ from covalt_git.grants.grants import grant_network
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.registry import Chats
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.calls.conftest import World
+
+TABLES = tables(__file__)
 
 HEAD = 'id: shown\nname: Shown\nversion: "1"\nsecrets: [KEY]\ntools:\n'
 ASKS = "requires_confirmation: true\n"
@@ -58,55 +61,7 @@ def test_an_example_with_its_files_returns_the_expected_result(world: World, cha
     assert world.project().chats.ids() == before
 
 
-def test_differences_from_the_expected_result_are_named_by_their_places(
-    world: World, chats: Chats
-) -> None:
-    done = run(
-        world,
-        chats,
-        "entrypoint: tools:read\nexamples:\n"
-        "- {files: {a: x}, args: {path: a}, expected: {text: y, one: true, more: []}}\n",
-    )
-
-    assert done.verdict == "failed"
-    assert [(at.path, at.then, at.now) for at in done.differences] == [
-        ("$.more", "[]", None),
-        ("$.one", "true", "1"),
-        ("$.path", None, '"a"'),
-        ("$.text", '"y"', '"x"'),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("entry", "verdict", "reason"),
-    [
-        ("entrypoint: tools:nothing\nexamples: [{expected: null}]", "ok", ""),
-        ("entrypoint: tools:nothing\nexamples: [{expected: 0}]", "failed", "the result"),
-        ("entrypoint: tools:read\nexamples: [{args: {path: a}}]", "failed", "tool_raised: "),
-        (
-            "entrypoint: tools:ask\noutput_schema: {type: integer}\nexamples: [{}]",
-            "failed",
-            "bad_result: ",
-        ),
-        ("entrypoint: tools:read\nexamples: [{args: {}}]", "failed", "the toolset 'shown' has err"),
-        # A scratch chat belongs to nobody, so that neither of these needs an approval.
-        (f"entrypoint: tools:ask\n{ASKS}examples: [{{expected: ran}}]", "ok", ""),
-        ("entrypoint: tools:ask\nexamples: [{expected: ran}]", "ok", ""),
-        # But a tool with a granted host could send something.
-        (f"entrypoint: tools:ask  # granted\n{ASKS}examples: [{{}}]", "skipped", "it asks first"),
-        ("entrypoint: tools:ask  # granted\nexamples: [{}]", "skipped", "it asks first"),
-        (
-            "http: {url: 'https://example.com/x'}\nexamples: [{}]",
-            "skipped",
-            "the toolset 'shown' m",
-        ),
-        (
-            "entrypoint: tools:ask\nenabled: false\nexamples: [{}]",
-            "skipped",
-            "shown:it is disabled",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("entry", "verdict", "reason"), TABLES["verdicts"])
 def test_the_verdict_of_an_example(
     world: World, chats: Chats, entry: str, verdict: str, reason: str
 ) -> None:
@@ -118,15 +73,6 @@ def test_the_verdict_of_an_example(
     if verdict == "skipped":
         assert done.hint.startswith("covalt-git ")
         assert done.result is None
-
-
-def test_a_rule_of_the_project_requires_no_approval_in_a_scratch_chat(
-    world: World, chats: Chats
-) -> None:
-    world.configure('approvals: [{pattern: "**", require: true}]\n')
-    entry = "entrypoint: tools:read\nexamples: [{files: {a: x}, args: {path: a}}]\n"
-
-    assert run(world, chats, entry).verdict == "ok"
 
 
 def test_a_role_that_may_not_approve_does_not_run_an_example_that_requires_approval(

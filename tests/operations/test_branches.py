@@ -45,15 +45,6 @@ def test_each_branch_has_its_own_history_and_files(own: Operations) -> None:
     assert {path.name for path in own.workspace("own").iterdir()} == {"a.txt", "b.txt"}
 
 
-def test_a_branch_starts_at_any_call(operate: Operations, ids: dict[str, str]) -> None:
-    made = operate("create_branch", chat_id="c1", name="retry-1", from_manifest=ids["call"])
-    call = operate("get_call", chat_id="c1", call_id=ids["call"])
-    files = operate("get_workspace_files", chat_id="c1", manifest="retry-1")["files"]
-
-    assert made["manifest_id"] == call["post_manifest_id"]
-    assert [file["path"] for file in files] == ["a.txt"]
-
-
 def test_edits_stay_on_the_branch_they_were_made_on(operate: Operations) -> None:
     (operate.workspace("c1") / "mine.txt").write_text("typed")
     operate("switch_branch", chat_id="c1", branch="idea")

@@ -85,12 +85,6 @@ def test_a_bundle_is_written_once_and_is_the_same_each_time(theirs: Operations) 
     assert path.read_bytes() == content
 
 
-def test_a_role_exports_only_what_it_sees_whole(theirs: Operations) -> None:
-    some = theirs.as_role("some")
-
-    assert some.error("export_toolset", toolset_id="demo").code == "forbidden"
-
-
 def test_a_secret_of_this_machine_is_not_exported(
     theirs: Operations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,36 +165,6 @@ def test_a_bundle_is_verified_against_the_imported_toolset(
     assert (other["is_recorded"], other["problem"]) == (False, None)
 
 
-@pytest.mark.parametrize(
-    ("how", "code"),
-    [
-        ("another key", "signer_changed"),
-        ("no key", "signer_changed"),
-        ("another file", "content_changed"),
-        ("cut off", "bad_bundle"),
-    ],
-)
-def test_a_bundle_with_another_signature_is_not_verified(
-    ours: Operations, signed: Path, bob: Key, how: str, code: str
-) -> None:
-    ours("import_toolset_from", source=str(signed))
-    signature = signed.with_name("demo.zip.sig")
-    match how:
-        case "another key":
-            signature.write_bytes(bob.sign(signed.read_bytes()))
-        case "no key":
-            signature.unlink()
-        case "another file":
-            signature.write_bytes(bob.sign(b"another"))
-        case _:
-            signature.unlink()
-            signed.write_bytes(signed.read_bytes()[:-4])
-    if code == "signer_changed":
-        assert ours("verify_bundle", file=signed)["problem"]["error"] == code
-    else:
-        assert ours.error("verify_bundle", file=signed).code == code
-
-
 def test_a_toolset_is_verified_with_its_grants_and_accepted_tools(
     ours: Operations, signed: Path
 ) -> None:
@@ -223,16 +187,3 @@ def test_a_toolset_is_verified_with_its_grants_and_accepted_tools(
     edit(ours)
     changed = ours("verify_toolset", toolset_id="demo")
     assert (changed["is_recorded"], changed["grants"]) == (False, {"network": False})
-
-
-def test_a_state_file_that_cannot_be_read_verifies_nothing(ours: Operations, signed: Path) -> None:
-    ours("import_toolset_from", source=str(signed))
-    (ours.root / "toolsets/state/demo.yaml").write_text("<<<<<<< ours\n", encoding="utf-8")
-
-    assert "toolsets/state/demo.yaml" in str(ours.error("verify_toolset", toolset_id="demo"))
-    assert "toolsets/state/demo.yaml" in str(ours.error("verify_bundle", file=signed))
-
-
-def test_without_signers_no_signature_is_trusted(theirs: Operations, signed: Path) -> None:
-    assert theirs.error("verify_bundle", file=signed).code == "no_signers"
-    assert theirs("verify_toolset", toolset_id="demo")["is_recorded"] is None

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from covalt_git.models.calls import ToolCall
-from covalt_git.names import new_id
 from tests.api_client import configure
-from tests.operations_client import Operations, uploads
+from tests.operations_client import Operations
 from tests.workspaces.stores import git
 
 ROLES = """\
@@ -37,35 +36,6 @@ def test_a_call_returns_its_record_and_what_it_changed(operate: Operations) -> N
     assert operate("get_call", chat_id="c1", call_id=told["id"]) == told
 
 
-def test_a_result_is_rendered_with_the_files_of_its_toolset(operate: Operations) -> None:
-    table = (operate.root / "toolsets/data-lab/assets/weather.csv").read_bytes()
-    operate("upload_files", chat_id="c1", files=uploads(**{"weather.csv": table}))
-    request = {"tool_id": "data-lab:summarize", "args": {"path": "weather.csv"}}
-    told = operate("call_tool", chat_id="c1", **request)
-
-    assert (told["status"], told["render_plan"]["renderer"]) == ("success", "html")
-    assert told["render_plan"]["artifact"]["size"] > 0
-    assert told["result"]["rows"] == told["render_plan"]["config"]["data"]["rows"]
-
-
-def test_a_tool_that_fails_is_a_call_with_its_error(operate: Operations) -> None:
-    told = call(operate, "read_file", path="gone.txt")
-
-    assert (told["status"], told["result"]) == ("error", None)
-    assert told["error_detail"]["code"] == "tool_raised"
-    assert "read_file" in told["error_detail"]["traceback"]
-
-
-def test_arguments_that_do_not_match_make_no_call(operate: Operations) -> None:
-    before = operate("list_calls", chat_id="c1")
-    request = {"tool_id": "app-builder:write_file", "args": {"path": 1}}
-    error = operate.error("call_tool", chat_id="c1", **request)
-
-    assert error.code == "invalid_arguments"
-    assert {problem.path for problem in error.problems} == {"$", "$.path"}
-    assert operate("list_calls", chat_id="c1") == before
-
-
 def test_calls_are_listed_newest_first_and_in_pages(
     operate: Operations, ids: dict[str, str]
 ) -> None:
@@ -89,21 +59,6 @@ def test_calls_of_hidden_tools_are_not_listed(operate: Operations) -> None:
 
     assert [one["id"] for one in listed["calls"]] == [seen["id"]]
     assert listed["more"] is False
-
-
-def test_a_call_repeated_under_its_id_is_not_made_again(operate: Operations) -> None:
-    request = {"chat_id": "c1", "tool_id": "app-builder:write_file", "call_id": new_id()}
-    args = {"path": "a.txt", "content": "1"}
-    before = len(operate("list_calls", chat_id="c1")["calls"])
-    first = operate("call_tool", **request, args=args)
-    again = operate("call_tool", **request, args=args)
-    other = operate.error("call_tool", **request, args=args | {"content": "2"})
-    bad = operate.error("call_tool", **request | {"call_id": "x"}, args=args)
-
-    assert (first["id"], first["repeated"]) == (request["call_id"], False)
-    assert again == first | {"repeated": True}
-    assert (other.code, bad.code) == ("call_id_taken", "bad_name")
-    assert len(operate("list_calls", chat_id="c1")["calls"]) == before + 1
 
 
 # Approvals
@@ -150,16 +105,6 @@ def test_an_approved_call_runs_once(operate: Operations) -> None:
         assert operate.error(name, execution_id=execution_id).code == "already_settled"
 
 
-def test_a_denied_call_never_runs(operate: Operations) -> None:
-    execution_id = ask(operate)
-    done = operate("deny_call", execution_id=execution_id)
-
-    assert (done["status"], done["error_detail"]["code"]) == ("error", "denied")
-    assert not (operate.workspace("c1") / "said.txt").exists()
-    assert operate("get_approval", execution_id=execution_id)["state"] == "denied"
-    assert operate.error("approve_call", execution_id=execution_id).code == "already_settled"
-
-
 def test_a_call_is_asked_again_when_the_files_or_the_tool_changed(operate: Operations) -> None:
     execution_id = ask(operate)
     (operate.workspace("c1") / "new.txt").write_text("1")
@@ -178,16 +123,6 @@ def test_a_call_is_asked_again_when_the_files_or_the_tool_changed(operate: Opera
     assert operate("get_approval", execution_id=again["execution_id"])["tool_changed"] is True
     error = operate.error("approve_call", execution_id=again["execution_id"])
     assert error.code == "asked_again"
-
-
-def test_an_approval_is_compared_with_the_branch_of_its_call(operate: Operations) -> None:
-    execution_id = ask(operate)
-    operate("create_branch", chat_id="c1", name="other")
-    operate("switch_branch", chat_id="c1", branch="other")
-    operate.commit("c1", **{"c.txt": "1"})
-
-    assert operate("get_approval", execution_id=execution_id)["changes"] == []
-    assert operate.error("approve_call", execution_id=execution_id).code == "invalid_request"
 
 
 def test_roles_call_approve_and_see_as_they_are_allowed(operate: Operations) -> None:

@@ -152,12 +152,6 @@ def test_a_manifest_has_its_record_and_its_changes(
         assert operate("get_workspace_manifest", chat_id="c1", manifest=name) == told
 
 
-def test_a_name_of_no_manifest_is_unknown(operate: Operations) -> None:
-    for name in ("mian", "0" * 40, "ffffffff", "", "-", "HEAD~9", "x\0y"):
-        error = operate.error("get_workspace_manifest", chat_id="c1", manifest=name)
-        assert error.code == "unknown_manifest", name
-
-
 def test_a_message_has_the_last_manifest_that_was_made_for_it(new: Operations) -> None:
     for content, message in (("1", "m1"), ("2", "m1"), ("3", None)):
         made = new(

@@ -242,14 +242,6 @@ def test_what_does_not_exist_cannot_be_granted(
     assert not (root / STATE).exists()
 
 
-def test_a_toolset_with_errors_is_granted_nothing(root: Path, operate: Operations) -> None:
-    (root / "toolsets/demo/toolset.yaml").write_text("id: demo\n", encoding="utf-8")
-    wanted = {"toolset_id": "demo", "kind": "network", "hosts": ["example.com"]}
-
-    assert operate.error("add_grant", **wanted).code == "invalid_request"
-    assert not (root / STATE).exists()
-
-
 def test_an_imported_toolset_may_be_granted_to_run_without_a_sandbox(
     root: Path, operate: Operations
 ) -> None:

@@ -1,4 +1,4 @@
-"""Merges of branches, their conflicts, and replays of calls."""
+"""Merges of branches, and their conflicts."""
 
 from __future__ import annotations
 
@@ -130,23 +130,3 @@ def test_a_decision_must_fit_its_conflict(parted: Operations) -> None:
         assert error.code == code, how
     error = parted.error("resolve_conflict", chat_id="m", path="a.txt", decision="ours")
     assert error.code == "unknown_conflict"
-
-
-def test_a_replayed_call_is_kept_on_a_branch(operate: Operations, ids: dict[str, str]) -> None:
-    told = operate("replay_call", chat_id="c1", call_id=ids["call"], keep="always")
-    shown = operate("get_workspace_manifest", chat_id="c1", manifest="replay-1")
-
-    assert (told["same"], told["tool_id"]) == (True, "app-builder:write_file")
-    assert (told["branch"], told["manifest_id"]) == ("replay-1", shown["id"])
-    assert (told["then"], told["toolset_changed"]) == (told["now"], False)
-
-
-def test_a_call_that_requires_approval_is_replayed_only_with_approval(
-    operate: Operations, ids: dict[str, str]
-) -> None:
-    made = operate("approve_call", execution_id=ids["approval"])
-    request = {"chat_id": "c3", "call_id": made["id"]}
-
-    assert operate.error("replay_call", **request).code == "asks_first"
-    done = operate("replay_call", **request, approve=True, keep="always")
-    assert (done["same"], done["branch"]) == (True, "replay-1")

@@ -66,12 +66,3 @@ def test_a_tool_that_changed_since_it_was_shown_is_not_accepted(gear: Operations
     assert error.code == "moved"
     assert "disk:wipe" in error.message
     assert gear("list_sources", toolset_id="gear")["sources"][0]["accepted"] == 0
-
-
-def test_a_server_without_a_grant_is_not_started(gear: Operations) -> None:
-    gear("revoke_grant", toolset_id="gear", all=True)
-    error = gear.error("refresh_source", **OF_DISK)
-
-    assert error.code == "grant_needed"
-    assert error.hint == "covalt-git grant add gear process disk"
-    assert not (gear.root / "toolsets/locks/disk.yaml").exists()

@@ -28,20 +28,6 @@ def rows(operate: Operations, **request: object) -> dict[str, Any]:
     return {tool["tool_id"]: tool for group in groups for tool in group["tools"]}
 
 
-def test_tools_are_grouped_by_toolset_and_then_by_server(operate: Operations) -> None:
-    groups = operate("list_tools")["groups"]
-
-    assert [(group["kind"], group["id"]) for group in groups] == [
-        ("toolset", "app-builder"),
-        ("toolset", "data-lab"),
-        ("toolset", "demo"),
-        ("toolset", "text-kit"),
-        ("toolset", "theirs"),
-        ("mcp_server", "far"),
-        ("mcp_server", "started"),
-    ]
-
-
 def test_a_row_has_the_renderer_and_what_requires_approval(operate: Operations) -> None:
     found = rows(operate)
 
@@ -69,17 +55,6 @@ def test_a_filter_keeps_tools_that_have_every_word(
 ) -> None:
     assert rows(operate, q=text).keys() == found
     assert all(group["tools"] for group in operate("list_tools", q=text)["groups"])
-
-
-def test_a_search_ranks_the_most_similar_tools_first(operate: Operations) -> None:
-    def found(query: str, **more: object) -> list[str]:
-        return [tool["tool_id"] for tool in operate("search_tools", query=query, **more)["tools"]]
-
-    assert found("How do I run a shel comand?", limit=1) == ["app-builder:run_command"]
-    assert found("sumarize")[0] == "data-lab:summarize"
-    assert found("summarize", toolset_id="app-builder", limit=1) != ["data-lab:summarize"]
-    assert found("zeppelin") == []
-    assert operate.error("search_tools", query="a", limit=0).code == "invalid_request"
 
 
 def test_a_tool_is_described_as_it_is_effective_here(operate: Operations) -> None:
@@ -126,17 +101,6 @@ def test_tools_of_a_broken_toolset_are_listed_and_not_available(operate: Operati
     assert operate.error("get_tool", tool_id="data-lab:summarize").code == "broken_toolset"
 
 
-def test_tools_of_a_disabled_toolset_are_not_callable(operate: Operations) -> None:
-    operate("enable_toolset", toolset_id="data-lab", enabled=False)
-    found = rows(operate)
-
-    assert found["data-lab:summarize"]["enabled"] is False
-    assert found["data-lab:summarize"]["callable"] is False
-    assert found["app-builder:write_file"]["callable"] is True
-    error = operate.error("call_tool", chat_id="c1", tool_id="data-lab:load_sample", args={})
-    assert error.code == "tool_disabled"
-
-
 def test_an_imported_toolset_is_callable_only_in_a_sandbox(operate: Operations) -> None:
     operate("enable_toolset", toolset_id="theirs", enabled=True)
     row = rows(operate)["theirs:add"]
@@ -148,15 +112,6 @@ def test_an_imported_toolset_is_callable_only_in_a_sandbox(operate: Operations) 
         return
     assert row["callable"] is False
     assert operate.error("call_tool", **request).code == "sandbox_needed"
-
-
-def test_available_tools_are_named_as_agents_name_them(operate: Operations) -> None:
-    tools = {tool["name"]: tool for tool in operate("get_available_tools")["tools"]}
-
-    assert len(tools) == 15
-    assert tools["app-builder.write_file"]["input_schema"]["required"] == ["path", "content"]
-    assert tools["app-builder.read_file"]["annotations"]["read_only"] is True
-    assert not [name for name in tools if name.startswith("theirs.")]
 
 
 def test_arguments_are_checked_without_a_call(operate: Operations) -> None:
@@ -171,12 +126,6 @@ def test_arguments_are_checked_without_a_call(operate: Operations) -> None:
     assert (good["problems"], len(good["confirmation"])) == ([], 1)
     assert other == {"problems": [], "confirmation": []}
     assert operate("list_calls", chat_id="c1") == before
-
-
-def test_a_name_of_no_tool_is_unknown(operate: Operations) -> None:
-    for tool_id in ("app-builder:write_fil", "nonsense", "", "a:b:c", "../x:y"):
-        for name in ("get_tool", "check_arguments"):
-            assert operate.error(name, tool_id=tool_id).code == "unknown_tool", tool_id
 
 
 def test_a_hidden_tool_is_as_one_that_does_not_exist(operate: Operations) -> None:
@@ -248,16 +197,3 @@ def test_a_disabled_tool_is_not_called(operate: Operations) -> None:
     )
     assert operate("enable_tool", **tool, enabled=True)["changed"]
     assert operate("get_tool", **tool)["callable"]
-
-
-def test_an_override_that_a_toolset_could_not_have_is_refused(operate: Operations) -> None:
-    for override, code in (
-        ({"renderer": "cod"}, "bad_override"),
-        ({"renderer_config": {"fil": 1}}, "bad_override"),
-        ({"name_override": ""}, "bad_override"),
-        ({"clear": ["colour"]}, "invalid_request"),
-        ({"colour": "red"}, "invalid_request"),
-    ):
-        error = operate.error("override_tool", tool_id="data-lab:summarize", **override)
-        assert (error.code, len(error.problems)) == (code, 1), override
-    assert not (operate.root / "toolsets/state/data-lab.yaml").exists()

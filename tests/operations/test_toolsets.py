@@ -72,16 +72,6 @@ def test_a_problem_has_its_place(operate: Operations) -> None:
     assert told["name"] == listed["name"] == "App Builder"
 
 
-def test_a_toolset_that_was_never_sound_is_listed_by_its_folder(operate: Operations) -> None:
-    (operate.root / "toolsets/odd").mkdir()
-    (operate.root / "toolsets/odd/toolset.yaml").write_text("id: [")
-    listed = row(operate, "odd")
-
-    assert (listed["name"], listed["version"], listed["sound"]) == ("odd", "", False)
-    assert listed["digest"] is None
-    assert operate("get_toolset", toolset_id="odd")["errors"] == 1
-
-
 def test_a_toolset_is_disabled_and_enabled(operate: Operations) -> None:
     off = {"toolset_id": "data-lab", "enabled": False}
     state = operate.root / "toolsets/state/data-lab.yaml"
@@ -96,17 +86,6 @@ def test_a_toolset_is_disabled_and_enabled(operate: Operations) -> None:
     error = operate.error("enable_toolset", toolset_id="data-lab", enabled=True)
     assert [one.path for one in error.problems] == ["toolsets/state/data-lab.yaml"]
     assert state.read_text() == "enabld: false\n"
-
-
-def test_a_hidden_toolset_is_as_one_that_does_not_exist(operate: Operations) -> None:
-    guest = operate.as_role("guest")
-    hidden = guest.error("get_toolset", toolset_id="demo")
-    unknown = guest.error("get_toolset", toolset_id="demi")
-
-    assert [one["id"] for one in guest("list_toolsets")["toolsets"]] == ["data-lab"]
-    assert (hidden.code, hidden.hint) == (unknown.code, unknown.hint)
-    near = guest.error("get_toolset", toolset_id="data-lap")
-    assert "'data-lab'" in near.hint
 
 
 def test_a_toolset_shows_nothing_of_its_hidden_tools(operate: Operations) -> None:
@@ -129,13 +108,6 @@ def test_problems_of_an_unreadable_toolset_are_shown_to_who_sees_everything(
     for who, count in ((operate, 0), (owner, 1)):
         assert len(who("get_toolset", toolset_id="data-lab")["problems"]) == count
         assert row(who, "data-lab")["errors"] == count
-
-
-def test_a_role_that_is_not_defined_is_refused(operate: Operations) -> None:
-    nobody = operate.as_role("nobody")
-
-    for name in ("list_toolsets", "list_tools", "get_available_tools"):
-        assert nobody.error(name).code == "unknown_role"
 
 
 def test_a_broken_project_file_stops_every_operation(operate: Operations) -> None:
