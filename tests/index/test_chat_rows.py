@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.errors import UnknownNameError
 from covalt_git.workspaces.chat import ChatStore, finished_call, waiting_call
 from tests.index.rows import chats_of, open_index, synced
 from tests.workspaces.stores import as_listed
@@ -64,18 +63,6 @@ def test_calls_are_those_of_commits_and_the_pending_ones(
     assert {"text": "y" * 40_000} in [call.result for call in calls]
 
 
-@pytest.mark.parametrize("size", [1, 2, 100])
-def test_calls_are_listed_page_by_page(lively_index: Index, size: int) -> None:
-    found = lively_index.calls("c1", limit=size)
-    while page := lively_index.calls("c1", limit=size, before=found[-1].id):
-        found += page
-
-    assert found == lively_index.calls("c1")
-    assert len(found) == 7
-    with pytest.raises(UnknownNameError, match="no call 'nothing'"):
-        lively_index.calls("c1", before="nothing")
-
-
 def test_approvals_are_listed_by_state_and_chat(lively_index: Index, c1: ChatStore) -> None:
     rows = lively_index.approvals()
 
@@ -119,20 +106,3 @@ def test_a_deleted_chat_leaves_no_row_to_a_new_one_of_its_name(
 
     assert {row[0]: row[1] for row in after["chats"]}["c1"] == "Second"
     assert (after["tool_calls"], after["approvals"]) == ([], [])
-
-
-def test_a_copied_chat_has_rows_of_its_own(root: Path) -> None:
-    shutil.copytree(root / "data" / "chats" / "c1", root / "data" / "chats" / "copy", symlinks=True)
-
-    rows = synced(root)
-
-    manifests = [row for row in rows["workspace_manifests"] if row[1] in {"c1", "copy"}]
-    assert len({row[0] for row in manifests}) * 2 == len(manifests)
-
-
-def test_counts_name_every_table(root: Path) -> None:
-    rows = synced(root)
-
-    with open_index(root) as index:
-        counted = rows.keys() - {"tool_search", "tool_vocabulary"}
-        assert index.counts() == {name: len(rows[name]) for name in counted}

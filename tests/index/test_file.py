@@ -8,22 +8,18 @@ import random
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.file_edits import uploads
-from covalt_git.file_edits.uploads import Upload
-from covalt_git.index.database import VERSION, IndexUnusableError, connect, put, put_new
+from covalt_git.index.database import VERSION, IndexUnusableError, connect
 from covalt_git.toolsets.new_project import SAMPLES
-from covalt_git.workspaces.writing import writing
-from tests.index.rows import Rows, anew, chats_of, dump, open_index, synced
+from tests.index.rows import Rows, anew, dump, open_index, synced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 
 @pytest.fixture
@@ -138,19 +134,6 @@ def test_pages_of_garbage_never_stop_a_command(root: Path, file: Path, seed: int
     assert dump(file) == anew(root, root / "data" / "anew.db")
 
 
-@pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
-@pytest.mark.parametrize("with_index", [True, False])
-def test_files_that_another_database_left_change_nothing(
-    root: Path, file: Path, ending: str, *, with_index: bool
-) -> None:
-    before = dump(file)
-    if not with_index:
-        file.unlink()
-    file.with_name(f"index.db{ending}").write_bytes(random.Random(1).randbytes(9_000))
-
-    assert answers(root) == before
-
-
 KILLED_WHILE_WRITING = """
 import os, sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -174,18 +157,6 @@ def test_a_process_killed_while_writing_leaves_the_old_rows(
 
     assert answers(root) == before
     assert not file.with_name("index.db-journal").exists()
-
-
-def test_an_index_deleted_while_it_is_open_is_made_again(root: Path, file: Path) -> None:
-    with open_index(root) as index:
-        file.unlink()
-        with chats_of(root).open("c2") as chat, writing(chat) as writer:
-            uploads.upload(writer, [Upload("new.txt", b"new")])
-
-        index.sync()
-
-        assert {row["id"]: row["manifests"] for row in index.chat_rows()}["c2"] == 2
-    assert dump(file) == anew(root, root / "data" / "anew.db")
 
 
 def test_an_index_damaged_while_it_is_open_is_made_again(root: Path, file: Path) -> None:
@@ -214,54 +185,3 @@ def test_a_folder_or_file_in_its_place_is_an_error_that_names_it(
 
     assert repr(str(path)) in caught.value.message
     assert "who may write there" in caught.value.hint
-
-
-@contextlib.contextmanager
-def as_another_user() -> Iterator[None]:
-    """Run as nobody, since root may write anywhere."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
-@pytest.mark.parametrize("left", ["no folder", "no file", "garbage", "another version"])
-def test_a_folder_that_cannot_be_written_is_an_error(left: str) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / "data"
-        folder.mkdir()
-        path = folder / "inner" / "index.db" if left == "no folder" else folder / "index.db"
-        if left == "garbage":
-            path.write_bytes(b"garbage" * 900)
-        if left == "another version":
-            connect(path).close()
-            another_version(path)
-        for file in folder.iterdir():
-            file.chmod(0o444)
-        folder.chmod(0o555)
-        Path(name).chmod(0o755)
-        with as_another_user(), pytest.raises(IndexUnusableError) as caught:
-            connect(path)
-        folder.chmod(0o755)
-
-    assert repr(str(path)) in caught.value.message
-
-
-@pytest.mark.parametrize("write", [put, put_new])
-def test_a_row_replaces_the_one_with_its_key(
-    tmp_path: Path, write: Callable[[sqlite3.Connection, str, dict[str, object]], int]
-) -> None:
-    row: dict[str, object] = {"id": "a:b", "toolset_id": "a", "definition": "{}"}
-    with contextlib.closing(connect(tmp_path / "index.db")) as connection:
-        connection.execute("PRAGMA foreign_keys = OFF")
-        first = write(connection, "toolset_prompts", row)
-        second = write(connection, "toolset_prompts", row | {"definition": "[]"})
-
-        (only,) = connection.execute("SELECT rowid, definition FROM toolset_prompts").fetchall()
-
-    assert first != second == only["rowid"]
-    assert only["definition"] == "[]"

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.conversations.commit_names import resolve
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import HEADS, ChatStore
 from covalt_git.workspaces.writing import writing
-from tests.index.rows import anew, chats_of, finish, git, open_index, say, synced
+from tests.index.rows import chats_of, finish, git, open_index, say
 from tests.workspaces.stores import as_listed
 
 if TYPE_CHECKING:
@@ -134,20 +134,6 @@ def test_pages_follow_one_another(index: Index) -> None:
         assert tuple(found) == history(index, head)
 
 
-def test_a_page_after_an_unknown_manifest_is_refused(index: Index) -> None:
-    for query in (index.manifests, index.lines):
-        with pytest.raises(UnknownNameError):
-            query("long", before="0" * 40)
-
-
-def test_a_chat_without_manifests_has_an_empty_history(index: Index) -> None:
-    index.sync()
-
-    for chat_id in ("empty", "nowhere"):
-        assert index.manifests(chat_id).rows == ()
-        assert (index.lines(chat_id), index.heads(chat_id)) == ([], {})
-
-
 # Names
 
 
@@ -176,19 +162,6 @@ def test_names_resolve_to_the_same_commits_as_in_the_store(
     with chats_of(root).open("empty") as empty:
         for name in ("HEAD", "main", "0123456", "nothing"):
             assert outcome(index.resolve, empty, name) == outcome(resolve, empty, name)
-
-
-def test_the_name_of_a_new_commit_is_known_and_that_of_a_dropped_one_is_not(
-    index: Index, chat: ChatStore
-) -> None:
-    before = str(chat.head())
-    with writing(chat) as writer:
-        made = finish(writer, "new.txt", b"new")
-    assert index.resolve(chat, made[:10]) == made
-
-    git(chat, "update-ref", HEADS + "idea", before)
-    with pytest.raises(UnknownNameError):
-        index.resolve(chat, made)
 
 
 # Messages and copies
@@ -232,20 +205,3 @@ def test_the_manifest_of_a_message_is_that_of_its_last_call_on_the_active_branch
         writer.checkout("idea")
         index.sync_chat(chat)
         assert index.message_manifest("long", message) == here
-
-
-def test_a_call_that_git_copied_stays_at_its_first_commit(
-    root: Path, tmp_path: Path, index: Index, chat: ChatStore
-) -> None:
-    made = next(row for row in history(index) if row.tool_id)
-    text = chat.store.read_commit(made.id).message
-    copy = push(chat, "idea", str(chat.head()), message=text, when="2001-01-01T00:00:00Z")
-    index.sync_chat(chat)
-
-    call = index.call("long", str(made.source_ref))
-
-    assert call is not None
-    assert call.post_manifest_id == made.id
-    rows = {row.id: row for row in history(index)}
-    assert rows[copy].status == rows[made.id].status == "success"
-    assert synced(root) == anew(root, tmp_path / "anew.db")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import shutil
-import sqlite3
 from typing import TYPE_CHECKING
 
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
 from covalt_git.workspaces.writing import writing
-from tests.index.rows import anew, chats_of, dump, open_index, synced
+from tests.index.rows import anew, chats_of, open_index, synced
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,19 +44,3 @@ def test_processes_that_sync_and_rebuild_at_once_agree(root: Path) -> None:
 
     assert [process.exitcode for process in processes] == [0] * 2
     assert synced(root) == anew(root, root / "data" / "anew.db")
-
-
-def test_a_locked_index_is_waited_for(root: Path) -> None:
-    before = synced(root)
-    file = root / "data" / "index.db"
-    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        process = spawn.Process(target=keep_syncing, args=(root, 1), kwargs={"rebuild": True})
-        process.start()
-        process.join(1)
-        assert process.is_alive()
-        other.execute("ROLLBACK")
-    process.join()
-
-    assert process.exitcode == 0
-    assert dump(file) == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -258,30 +258,3 @@ def test_an_updated_index_equals_one_made_anew_after_any_changes(
 
         assert rows == anew(root, tmp_path / "anew.db"), life.did
     assert len(set(life.did)) > 8
-
-
-def ids(rows: list[tuple[Any, ...]]) -> list[Any]:
-    return [row[0] for row in rows]
-
-
-def test_a_branch_that_git_moved_back_loses_its_rows(root: Path, tmp_path: Path) -> None:
-    before = synced(root)
-    with chats_of(root).as_left("c1") as chat:
-        newest, older, *_ = [one.id for one in chat.log(chat.branch("main").manifest_id)]
-        git(chat, "update-ref", "refs/heads/main", older)
-
-    after = synced(root)
-
-    gone = set(ids(before["workspace_manifests"])) - set(ids(after["workspace_manifests"]))
-    assert gone == {newest}
-    assert len(before["tool_calls"]) - len(after["tool_calls"]) == 1
-    assert after == anew(root, tmp_path / "anew.db")
-
-
-def test_packing_refs_and_objects_changes_no_row(root: Path) -> None:
-    before = synced(root)
-    with chats_of(root).as_left("c1") as chat:
-        git(chat, "pack-refs", "--all")
-        git(chat, "repack", "-adq")
-
-    assert synced(root) == before

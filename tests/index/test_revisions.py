@@ -114,29 +114,6 @@ def test_a_name_that_is_not_a_commit_is_refused(
     assert not (tmp_path / "a.db").exists()
 
 
-@pytest.mark.parametrize("missing", ["object", "repository"])
-def test_a_commit_without_its_objects_is_refused(
-    project: Path, tmp_path: Path, missing: str
-) -> None:
-    if missing == "object":
-        blob = git(project, "rev-parse", "v1:demo/toolsets/data-lab/toolset.yaml")
-        (project.parent / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    else:
-        shutil.rmtree(project.parent / ".git")
-
-    with pytest.raises(UnknownRevisionError):
-        write_revision(project, "v1", tmp_path / "a.db")
-
-
-def test_a_commit_without_toolsets_has_no_tools(project: Path, tmp_path: Path) -> None:
-    shutil.rmtree(project / "toolsets")
-    git(project, "commit", "-qam", "third")
-
-    _, counts = write_revision(project, "HEAD", tmp_path / "a.db")
-
-    assert counts["tools"] == 0
-
-
 def test_the_command_prints_where_the_index_is_and_overwrites_no_file(
     project: Path, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""The tables are those of the specification, strict, and commented."""
+"""The tables are strict and commented."""
 
 from __future__ import annotations
 
@@ -12,37 +12,11 @@ import pytest
 
 from covalt_git.index.database import SCHEMA, connect
 
-SPECIFICATION = (
-    Path(__file__).parents[2].parent / "shared" / "seeds" / "toolset-system-specification.md"
-)
-
 
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     with closing(connect(tmp_path / "index.db")) as opened:
         yield opened
-
-
-@pytest.mark.skipif(
-    not SPECIFICATION.exists(), reason="the specification is not next to this checkout"
-)
-def test_every_column_of_the_specification_exists(connection: sqlite3.Connection) -> None:
-    text = SPECIFICATION.read_text(encoding="utf-8").split("\n## 2.")[0]
-    tables = re.findall(r"(?ms)^### 1\.\d[^\n]*`(\w+)` table\n(.*?)(?=^### |\Z)", text)
-    wanted = {
-        (table, column)
-        for table, body in tables
-        for column in re.findall(r"(?m)^\| `(\w+)` \|", body)
-    }
-    found = {
-        (table, row["name"])
-        for table, _ in tables
-        for row in connection.execute(f"PRAGMA table_info({table})")
-    }
-
-    assert len(tables) == 8
-    # The files of a manifest are answered by a query; see the comment of the table.
-    assert wanted - found == {("workspace_manifests", "files")}
 
 
 def test_every_table_is_strict_and_commented(connection: sqlite3.Connection) -> None:
@@ -68,9 +42,3 @@ def test_references_and_values_are_checked(
 ) -> None:
     with pytest.raises(sqlite3.IntegrityError, match=error):
         connection.execute(f"INSERT INTO {values}")
-
-
-@pytest.mark.parametrize("name", ["enabled", "requires_confirmation", "sound"])
-def test_booleans_are_zero_and_one(name: str) -> None:
-    for line in re.findall(rf"(?m)^    {name} .*$", SCHEMA):
-        assert f"CHECK ({name} IN (0, 1))" in line

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -12,15 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.index import database, search
-from covalt_git.index.search_text import query_words
 from covalt_git.index.toolset_rows import put_rows, tool_rows
 from covalt_git.models.tool import Tool
 from tests.examples import examples
 from tests.index.rows import open_index
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+TABLES = tables(__file__)
 
 UNITS = {"enum": ["metric", "imperial"], "description": "How to measure"}
 PLACE = {"type": "object", "properties": {"postcode": {"type": "string"}}}
@@ -63,29 +64,7 @@ def found(connection: sqlite3.Connection, query: str, limit: int = 10) -> list[s
 
 @pytest.mark.parametrize(
     ("query", "tool_id"),
-    [
-        ("forecast", "weather:getForecast"),
-        ("getForecast", "weather:getForecast"),
-        ("forecast get", "weather:getForecast"),
-        ("list stations", "weather:list_stations"),
-        ("delete_bed", "garden:delete_bed"),
-        ("garden.delete_bed", "garden:delete_bed"),
-        ("imperial", "weather:getForecast"),  # a value of a parameter
-        ("unit system", "weather:getForecast"),  # the name of a parameter
-        ("postcodes", "weather:getForecast"),  # a parameter in another one
-        ("irrigation", "garden:water"),  # a tag
-        ("measured", "weather:list_stations"),  # another form of the word
-        ("FORECAST", "weather:getForecast"),
-        ("forecást", "weather:getForecast"),
-        ("irrig", "garden:water"),  # a prefix
-        ("fore get", "weather:getForecast"),
-        ("forcast", "weather:getForecast"),  # typos: a letter missing, added, wrong, two swapped
-        ("foreccast", "weather:getForecast"),
-        ("foreczst", "weather:getForecast"),
-        ("foercast", "weather:getForecast"),
-        ("献立", "kitchen:menu"),  # words without spaces
-        ("レシピ検索", "kitchen:menu"),
-    ],
+    TABLES["queries"],
 )
 def test_a_query_finds_its_tool_first(
     connection: sqlite3.Connection, query: str, tool_id: str
@@ -107,18 +86,6 @@ def test_tools_with_all_words_rank_before_tools_with_some(connection: sqlite3.Co
     assert sorted(ids[1:]) == ["garden:delete_bed", "garden:get_bed", "weather:list_stations"]
 
 
-@pytest.mark.parametrize(
-    ("query", "words"),
-    [
-        ("get bed", ["get", "bed"]),
-        ("Could you please get me all that grows in the bed?", ["grows", "bed"]),
-        ("what is it", ["what", "is", "it"]),
-    ],
-)
-def test_filler_words_are_left_out_of_long_queries(query: str, words: list[str]) -> None:
-    assert query_words(query) == words
-
-
 @settings(max_examples=examples(100))
 @given(
     st.sampled_from(["", "  ", "?!", "zeppelin", "zz", '"', "AND", "name:bed*"])
@@ -137,16 +104,6 @@ def test_tools_that_are_filtered_out_do_not_count_against_the_limit(
     wanted = search.find(connection, "bed", lambda name: name != "garden:get_bed", 2)
 
     assert wanted == ["garden:delete_bed", "garden:water"]
-
-
-def test_the_order_of_insertion_does_not_matter(
-    connection: sqlite3.Connection, tmp_path: Path
-) -> None:
-    ids = list(TOOLS)
-    random.Random(3).shuffle(ids)
-    with closing(filled(tmp_path / "index.db", ids)) as other:
-        for query in ("bed", "rain", "get the weather", "garden", "green"):
-            assert found(other, query) == found(connection, query)
 
 
 def test_a_tool_is_found_under_its_present_name_only(root: Path) -> None:
