@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.access import UnknownRoleError
-from covalt_git.catalog.catalog import BrokenToolsetError, DisabledToolError
+from covalt_git.catalog.catalog import BrokenToolsetError
 from covalt_git.errors import UnknownNameError
 from covalt_git.index.index import Index
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.toolsets.toolset import read_toolset
-from tests.command import run
 from tests.examples import examples
 
 if TYPE_CHECKING:
@@ -59,17 +54,6 @@ def test_a_role_sees_the_tools_that_it_may_call(shelf: Shelf, role: str, seen: l
     visible = shelf.catalog("one").visible(all_tools(shelf))
 
     assert sorted(tool.id.name for tool in visible) == seen
-
-
-def test_a_disabled_tool_is_found_and_not_callable(shelf: Shelf) -> None:
-    state = shelf.root / "toolsets" / "state"
-    state.mkdir()
-    (state / "garden.yaml").write_text("overrides: {weed: {enabled: false}}\n")
-
-    assert shelf.catalog().find("garden:weed").tool.enabled is False
-    with pytest.raises(DisabledToolError) as caught:
-        shelf.catalog().find_callable("garden:weed")
-    assert caught.value.as_json()["error"] == "tool_disabled"
 
 
 @pytest.mark.parametrize("text", ["garden:water", "garden.water"])
@@ -123,37 +107,6 @@ def test_an_unknown_toolset_is_an_error_with_the_nearest_name(shelf: Shelf, text
     assert caught.value.hint == f"{near}{TOOLSET_LIST}"
 
 
-def test_unknown_names_are_errors_without_an_index_too(shelf: Shelf) -> None:
-    (shelf.root / "data").write_text("in its place")
-
-    with pytest.raises(UnknownNameError, match="no tool 'garden:watre'"):
-        shelf.catalog().find("garden:watre")
-    with pytest.raises(UnknownNameError, match="no toolset 'gardn'"):
-        shelf.catalog().find_toolset("gardn")
-
-
-OPENED = """
-import sys
-from pathlib import Path
-from covalt_git.project import Project
-
-catalog = Project.open(Path(sys.argv[1])).catalog
-opened = []
-sys.addaudithook(lambda name, facts: opened.append(str(facts[0])) if name == "open" else None)
-catalog.find("garden:water")
-catalog.find_toolset("garden")
-print("\\n".join(opened))
-"""
-
-
-def test_a_toolset_is_found_without_reading_another(shelf: Shelf) -> None:
-    argv = [sys.executable, "-c", OPENED, str(shelf.root)]
-    opened = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
-
-    assert any(line.endswith("garden/toolset.yaml") for line in opened)
-    assert not [line for line in opened if "/vault/" in line or ".db" in line]
-
-
 # Hidden tools
 
 
@@ -205,43 +158,6 @@ def test_the_errors_of_a_toolset_are_shown_only_to_a_role_that_sees_all_of_it(
     assert errors["gardener"].hint == "covalt-git validate"
     assert any("entrypont" in problem.message for problem in errors["owner"].problems)
     assert all(problem.severity == "error" for problem in errors["owner"].problems)
-
-
-def test_a_broken_toolset_does_not_hide_others(shelf: Shelf) -> None:
-    shelf.toolset("vault", "secret_door", more=BROKEN)
-
-    assert shelf.catalog().find("garden:water").tool.enabled
-
-
-def test_an_undefined_role_finds_nothing(shelf: Shelf) -> None:
-    shelf.configure(GARDENER)
-
-    with pytest.raises(UnknownRoleError):
-        shelf.catalog("gardner").find("garden:water")
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["tool", "list"],
-        ["tool", "list", "--json"],
-        ["tool", "show", "garden:secret_bet", "--json"],
-        ["tool", "show", "vault:secret_dor"],
-        ["call", "c1", "garden:secret_bet", "--json"],
-    ],
-)
-def test_commands_name_no_hidden_tool(shelf: Shelf, command: list[str]) -> None:
-    shelf.configure(GARDENER)
-    assert run("-C", str(shelf.root), "chat", "new", "--id", "c1").returncode == 0
-
-    done = run("-C", str(shelf.root), "--role", "gardener", *command)
-
-    assert "secret_bed" not in done.stdout + done.stderr
-    assert "secret_door" not in done.stdout + done.stderr
-    if command[1:] == ["list", "--json"]:
-        groups = json.loads(done.stdout)["groups"]
-        seen = {tool["tool_id"] for group in groups for tool in group["tools"]}
-        assert seen == {"garden:water", "garden:weed"}
 
 
 PATTERNS = ["**", "garden.*", "garden.w*", "*.water", "vault.**", "*.secret_*", "vault.water"]

@@ -155,25 +155,6 @@ def test_different_decisions_about_one_toolset_merge_or_are_a_conflict(root: Pat
     assert conflicts == SAME_PLACE
 
 
-def test_decisions_apart_from_each_other_in_a_section_merge(root: Path) -> None:
-    grant_process(root, "demo", "demo-server", by="x")
-    override_tool(root, "demo:b", {"name_override": "B"})
-    commit(root)
-    branches = [
-        branch(root, "network", DECISIONS["network"]),
-        branch(root, "secret", DECISIONS["secret"]),
-        branch(root, "a", DECISIONS["tool a"]),
-        branch(root, "c", lambda root: override_tool(root, "demo:c", {"enabled": False})),
-        branch(root, "switched", DECISIONS["switched"]),
-    ]
-
-    state = merged(root, *branches)
-
-    assert list(state.grants) == ["network", "process-demo-server", "secret-KEY"]
-    assert list(state.overrides) == ["a", "b", "c"]
-    assert state.enabled
-
-
 def test_a_grant_revoked_on_one_branch_does_not_come_back(root: Path) -> None:
     DECISIONS["network"](root)
     commit(root)

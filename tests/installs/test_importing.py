@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import subprocess
 import sys
 import zipfile
@@ -128,16 +127,6 @@ def test_a_directory_is_imported_like_a_bundle(
     assert not (root / "toolsets/demo/tools/__pycache__").exists()
 
 
-def test_a_dry_run_returns_the_toolset_and_changes_nothing(root: Path) -> None:
-    file = save(root, archive(GOOD))
-    before = contents(root)
-
-    imported = import_toolset(root, file, dry_run=True)
-
-    assert [tool.tool_id for tool in imported.toolset.tools] == ["demo:run"]
-    assert contents(root) == before
-
-
 def test_a_toolset_of_the_project_is_never_replaced(root: Path) -> None:
     folder = root / "toolsets/demo"
     folder.mkdir(parents=True)
@@ -211,15 +200,3 @@ def test_importing_runs_nothing_and_opens_no_connection(root: Path) -> None:
         [sys.executable, "-c", script, str(root), str(file)], capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
-
-
-def test_the_folder_of_a_killed_import_is_removed_after_an_hour(root: Path) -> None:
-    for name, age in (("old", 7200), ("new", 60)):
-        folder = root / f"toolsets/.incoming-{name}"
-        (folder / "toolsets/x").mkdir(parents=True)
-        then = folder.stat().st_mtime - age
-        os.utime(folder, (then, then))
-
-    import_toolset(root, save(root, archive(GOOD)))
-
-    assert sorted(path.name for path in (root / "toolsets").glob(".*")) == [".incoming-new"]

@@ -41,13 +41,6 @@ def test_a_staged_bundle_expires_after_an_hour_and_is_removed(tmp_path: Path) ->
     assert list((tmp_path / "data").iterdir()) == []
 
 
-def test_no_more_than_sixteen_are_staged(tmp_path: Path) -> None:
-    ids = [stage_bundle(tmp_path, Bundle.sent(b"%d" % number, "demo.zip")) for number in range(18)]
-
-    assert len(list((tmp_path / "data").iterdir())) == 16
-    assert staged_bundle(tmp_path, ids[-1]).content == b"17"
-
-
 @pytest.mark.parametrize(
     ("filename", "name"),
     [

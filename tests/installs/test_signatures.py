@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.errors import CovaltError
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.signatures import (
     SignatureError,
@@ -21,7 +20,6 @@ from covalt_git.installs.signatures import (
     sign,
     verify,
 )
-from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.models.toolset_state import Signer
 from covalt_git.text.display import in_lines
 from tests.examples import examples
@@ -130,12 +128,6 @@ def test_a_signature_of_other_content_keys_or_namespaces_is_refused(
     assert (repr(namespace) if code == "wrong_namespace" else ann.fingerprint) in error.message
 
 
-def test_the_hint_about_an_unknown_key_is_the_line_that_trusts_it(ann: Key, bob: Key) -> None:
-    line = refused(CONTENT, bob.sign(CONTENT), [ann.allowed()]).hint.rpartition("- ")[2]
-
-    assert verify(CONTENT, bob.sign(CONTENT), [line]).principal == "NAME"
-
-
 @pytest.mark.parametrize(
     "options", ['valid-before="20200101"', 'valid-after="29990101Z"', 'valid-before="202001010000"']
 )
@@ -180,15 +172,6 @@ def test_no_damage_breaks_the_parser(good: bytes, at: int, flip: int) -> None:
     assert caught.value.code in {"not_a_signature", "wrong_namespace", "no_signers"}
 
 
-def test_a_missing_ssh_keygen_is_an_error(
-    ann: Key, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    signature = ann.sign(CONTENT)
-    monkeypatch.setenv("PATH", str(tmp_path))
-
-    assert refused(CONTENT, signature, [ann.allowed()]).code == "ssh_keygen_missing"
-
-
 def test_ssh_keygen_gets_no_environment_and_leaves_no_file(
     ann: Key, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -210,29 +193,6 @@ def test_ssh_keygen_gets_no_environment_and_leaves_no_file(
 
 def _real() -> str:
     return subprocess.check_output(["sh", "-c", "command -v ssh-keygen"], text=True).strip()
-
-
-def test_a_key_that_cannot_sign_is_an_error_without_control_characters(tmp_path: Path) -> None:
-    (tmp_path / "\x1b[31mkey").write_text("\x1b[31mno key\n")
-
-    for name in ("none", "\x1b[31mkey"):
-        with pytest.raises(SignatureError) as caught:
-            sign(CONTENT, tmp_path / name)
-        assert caught.value.code == "not_signed"
-        assert str(caught.value) == in_lines(str(caught.value))
-
-
-def test_a_passphrase_is_asked_by_ssh_keygen_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = make_key(tmp_path, "locked", passphrase="open sesame")
-    asker = tmp_path / "asker"
-    asker.write_text("#!/bin/sh\necho open sesame\n")
-    asker.chmod(0o755)
-    monkeypatch.setenv("SSH_ASKPASS", str(asker))
-    monkeypatch.setenv("SSH_ASKPASS_REQUIRE", "force")
-
-    assert verify(CONTENT, sign(CONTENT, key.file), [key.allowed()]).fingerprint == key.fingerprint
 
 
 ANN = Signer(principal="ann", fingerprint=f"SHA256:{'A' * 43}")
@@ -267,25 +227,6 @@ def put(folder: Path, content: bytes, signature: bytes | None = None) -> Path:
     return file
 
 
-def test_the_signer_of_an_imported_bundle_is_recorded(root: Path, ann: Key) -> None:
-    content = archive(GOOD)
-
-    imported = import_toolset(root, put(root, content, ann.sign(content)))
-
-    assert imported.signer == Signer(principal="ann@example.com", fingerprint=ann.fingerprint)
-    state = (root / "toolsets/state/demo.yaml").read_text(encoding="utf-8")
-    assert f"signer:\n  fingerprint: {ann.fingerprint}\n  principal: ann@example.com\n" in state
-
-
-def test_the_signature_can_be_another_file(root: Path, ann: Key, tmp_path: Path) -> None:
-    content = archive(GOOD)
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.write_bytes(ann.sign(content))
-    file = put(root, content, b"not looked at")
-
-    assert import_toolset(root, file, signature=elsewhere).signer
-
-
 def test_a_bundle_with_an_invalid_signature_is_not_imported(root: Path, ann: Key, bob: Key) -> None:
     content = archive(GOOD)
 
@@ -300,16 +241,3 @@ def test_a_signature_inside_the_bundle_is_ignored(root: Path, bob: Key) -> None:
     inside = [File(b"demo.zip.sig", bob.sign(CONTENT)), File(b"toolset.yaml.sig", b"x")]
 
     assert import_toolset(root, put(root, archive((*GOOD, *inside)))).signer is None
-
-
-def test_a_directory_has_no_signature(root: Path, ann: Key) -> None:
-    with pytest.raises(CovaltError, match="a directory cannot be signed"):
-        import_toolset(root, root / "toolsets", signature=ann.file)
-
-
-def test_a_broken_signer_line_is_reported_with_its_place(root: Path, ann: Key) -> None:
-    content = archive(GOOD)
-    (root / "covalt.yaml").write_text("version: 1\nsigners:\n  - ann@example.com ssh-rsa A\n")
-
-    with pytest.raises(BrokenConfigError, match=r"covalt.yaml:3:5: CG215 signers\[0\]"):
-        import_toolset(root, put(root, content, ann.sign(content)))

@@ -99,12 +99,6 @@ def test_names_that_clash_are_refused(ours: str, theirs: str) -> None:
         merge_files([], entries(**{ours: OLD}), entries(**{theirs: NEW, "a-b": NEW}), NAMES)
 
 
-def test_names_with_a_common_prefix_do_not_clash() -> None:
-    merged, _ = merge_files([], entries(a=OLD), entries(**{"a-b/c": NEW, "a.b": NEW}), NAMES)
-
-    assert [one.path for one in merged] == ["a", "a-b/c", "a.b"]
-
-
 def test_taking_their_files_names_those_that_are_removed() -> None:
     merged, steps = take_theirs(entries(a=OLD, b=MINE, c=OLD), entries(b=NEW, c=OLD, d=NEW))
 

@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.errors import CovaltError
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.uninstall import NotInGitError, uninstall
-from covalt_git.manifests.state_files import write_lock
-from covalt_git.models.tool_lock import ToolLock
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
 from tests.installs.conftest import git
@@ -83,29 +80,6 @@ def test_files_that_git_cannot_restore_stay_unless_forced(root: Path, change: st
 
     uninstall(root, "demo", force=True)
     assert names(root) == ["state"]
-
-
-def test_only_the_locks_of_its_own_servers_are_removed(root: Path) -> None:
-    for namespace, owner in (("web", "demo"), ("disk", "other")):
-        lock = ToolLock(namespace=namespace, toolset_id=owner, kind="mcp")
-        write_lock(root / f"toolsets/locks/{namespace}.yaml", lock)
-
-    uninstall(root, "demo", force=True)
-
-    assert [file.name for file in (root / "toolsets/locks").iterdir()] == ["disk.yaml"]
-
-
-def test_a_toolset_that_cannot_be_removed_stays_complete(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(30, "Read-only file system")
-
-    before = names(root)
-    monkeypatch.setattr("pathlib.Path.rename", refuse)
-    with pytest.raises(CovaltError, match="cannot be removed: read-only file system"):
-        uninstall(root, "demo")
-    assert names(root) == before
 
 
 def test_a_killed_removal_leaves_all_of_the_toolset_or_nothing(root: Path) -> None:

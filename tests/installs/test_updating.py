@@ -9,11 +9,10 @@ import pytest
 
 from covalt_git.bundles.archive_reader import BadBundleError, read_folder, unpack
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.grants.grants import grant_network, grant_process
+from covalt_git.grants.grants import grant_process
 from covalt_git.grants.status import missing_grants
 from covalt_git.installs import importing, updating
 from covalt_git.installs.importing import import_toolset
-from covalt_git.installs.local_changes import differences
 from covalt_git.installs.updating import NotUpdatedError, update
 from covalt_git.manifests.state_files import write_state
 from covalt_git.models.toolset_state import LocalOverride
@@ -123,17 +122,6 @@ def test_an_update_is_read_from_the_source_of_the_import(
     assert "--from" in refused.value.hint
 
 
-def test_importing_an_imported_toolset_is_an_update(root: Path) -> None:
-    write(root, "mine.md", b"mine")
-
-    imported = import_toolset(root, bundle(root.parent, "2"))
-
-    assert imported.update
-    assert imported.update.new_version == "2"
-    assert read(root, "mine.md") == b"mine"
-    assert read_toolset(root, "demo").enabled
-
-
 def test_a_grant_of_an_mcp_server_ends_only_with_that_server(root: Path) -> None:
     servers = MANIFEST + b"mcp_servers: [{id: maps, command: maps}, {id: far, command: far}]\n"
     write(root, "toolset.yaml", servers)
@@ -176,20 +164,6 @@ def test_conflicts_are_marked_and_stop_updates_until_they_are_decided(root: Path
     assert read(root, "tools/a.py") == TOOL.replace(b"Run.", b"Both.").replace(b"the end", b"third")
 
 
-def test_many_lines_like_conflict_marks_are_no_conflict(root: Path) -> None:
-    marks = {"a.txt": b"<<<<<<< a\n=======\n" * 20_000, "b.txt": b"=======\n>>>>>>> a\n" * 20_000}
-    update(root, "demo", bundle(root.parent, "2", **marks))
-
-    assert update(root, "demo", bundle(root.parent, "3", **marks)).new_version == "3"
-
-
-def test_an_update_to_the_same_version_changes_nothing(root: Path) -> None:
-    before = contents(root)
-
-    assert update(root, "demo", bundle(root.parent, "1", **{"notes.md": b"old\n"})).steps == ()
-    assert contents(root) == before
-
-
 @pytest.mark.parametrize("in_git", [True, False])
 def test_the_imported_version_that_is_not_stored_is_looked_for_in_git(
     root: Path, *, in_git: bool
@@ -212,19 +186,6 @@ def test_the_imported_version_that_is_not_stored_is_looked_for_in_git(
     )
     both = TOOL.replace(b"Run.", b"Ours.").replace(b"the end", b"second")
     assert (read(root, "tools/a.py") == both) == in_git
-
-
-def test_grants_that_an_update_ends_are_named_and_stay_stored(root: Path) -> None:
-    grant_network(root, "demo", ["example.com"], by="me")
-
-    found = update(root, "demo", bundle(root.parent, "2"))
-
-    assert found.ended_grants == ("network",)
-    assert "network" in read_toolset(root, "demo").state.grants
-    assert [(one.path, one.kind) for one in differences(root, "demo", "network")] == [
-        ("notes.md", "deleted"),
-        ("toolset.yaml", "modified"),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -98,16 +98,6 @@ def test_a_conflict_holds_the_key_alone_and_the_rest_is_merged() -> None:
     assert text == wanted.replace("      timeout_s: 30\n", marks)
 
 
-def test_a_removed_and_changed_key_is_a_conflict() -> None:
-    text, clean = merged(
-        edited(BASE, [("  - id: b\n    entrypoint: tools.a:b\n", "")]),
-        edited(BASE, [("tools.a:b", "tools.a:c")]),
-    )
-
-    assert not clean
-    assert "<<<<<<< yours\n=======\n  - id: b\n    entrypoint: tools.a:c\n>>>>>>> 1.1\n" in text
-
-
 def test_a_mark_is_never_after_the_dash_of_an_item() -> None:
     base = "tools:\n  - name: a\n    id: x\n"
 
@@ -118,18 +108,6 @@ def test_a_mark_is_never_after_the_dash_of_an_item() -> None:
     assert not clean
     marks = "<<<<<<< yours\n  - name: b\n=======\n  - name: c\n>>>>>>> 1.1\n"
     assert text == f"tools:\n{marks}    id: x\n"
-
-
-@pytest.mark.parametrize(
-    ("base", "ours", "theirs"),
-    [
-        ("a: 1\n", "a: [\n", "a: 2\n"),
-        ("a: {b: 1}\n", "a: 1\n", "- a\n"),
-        ("{a: 1, b: 2}\n", "{a: 2, b: 2}\n", "{a: 1, b: 3}\n"),
-    ],
-)
-def test_texts_without_keys_or_ids_are_not_merged(base: str, ours: str, theirs: str) -> None:
-    assert merge_yaml(base.encode(), ours.encode(), theirs.encode(), NAMES) is None
 
 
 # A law: what is clean says what merging the values says, whatever the texts look like.

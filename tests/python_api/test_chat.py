@@ -1,4 +1,4 @@
-"""A chat in Python: its files, branches, history and messages."""
+"""A chat in Python: its calls, files and branches."""
 
 from __future__ import annotations
 
@@ -29,14 +29,6 @@ def test_a_call_returns_its_value_and_its_commit(chat: Chat) -> None:
     assert chat.log()[0].id == result.commit
     assert chat.call("app-builder:write_file", args, call_id=key) == result
     assert len(chat.log()) == 1
-
-
-def test_a_tool_that_fails_is_a_result(chat: Chat) -> None:
-    result = chat.call("app-builder:read_file", {"path": "none.txt"})
-
-    assert result.status == "error"
-    assert result.error is not None
-    assert "none.txt" in result.error.message
 
 
 def test_a_call_that_is_refused_raises(chat: Chat) -> None:
@@ -76,21 +68,3 @@ def test_branches_are_made_checked_out_and_merged(chat: Chat) -> None:
     assert [(one.name, one.active) for one in chat.branches] == [("idea", False), ("main", True)]
     assert chat.merge("idea").status == "fast_forward"
     assert chat.read("b.txt") == b"two\n"
-
-
-def test_messages_are_added_and_found_by_their_ref(chat: Chat) -> None:
-    message_id = chat.add_message("hello", ref="app-1")
-    chat.call("app-builder:write_file", {"path": "a", "content": "1"}, message_id=message_id)
-
-    assert [(one.id, one.title, one.ref) for one in chat.messages] == [
-        (message_id, "hello", "app-1")
-    ]
-    assert chat.read("a", "app-1") == b"1"
-
-
-def test_a_deleted_chat_is_gone(chat: Chat) -> None:
-    chat.delete()
-
-    with pytest.raises(CovaltError) as refused:
-        chat.files()
-    assert refused.value.code == "unknown_chat"

@@ -65,15 +65,6 @@ def test_a_project_has_tools_toolsets_and_chats(root: Path) -> None:
         assert project.search_tools("write a file")[0].tool_id == "app-builder:write_file"
 
 
-def test_validation_returns_the_problems(root: Path) -> None:
-    with open_project(root) as project:
-        assert project.validate() == ()
-        (root / "toolsets/data-lab/toolset.yaml").write_text("id: data-lab\nnme: Lab\n")
-        assert {problem.path for problem in project.validate()} == {
-            "toolsets/data-lab/toolset.yaml"
-        }
-
-
 def test_a_role_sees_its_tools_only(root: Path) -> None:
     configure(root, 'roles: {guest: {allow: ["data-lab.*"]}}')
     with open_project(root, role="guest") as project:
@@ -82,13 +73,6 @@ def test_a_role_sees_its_tools_only(root: Path) -> None:
         with pytest.raises(CovaltError) as refused:
             write(project, "c1", "a.txt", "1")
         assert refused.value.code == "unknown_tool"
-
-
-def test_a_folder_without_a_project_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CovaltError) as refused:
-        open_project(tmp_path)
-
-    assert refused.value.hint.startswith("covalt-git init")
 
 
 def test_a_pending_call_runs_when_it_is_approved(root: Path) -> None:

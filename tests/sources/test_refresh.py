@@ -12,7 +12,7 @@ import pytest
 
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.mcp_calls import listed
-from covalt_git.errors import CovaltError, StaleError, UnknownNameError
+from covalt_git.errors import CovaltError, StaleError
 from covalt_git.grants.grants import grant_process, revoke_all
 from covalt_git.models.tool_lock import LockedTool, locked_tool
 from covalt_git.sources.definition_diff import definition_lines
@@ -23,7 +23,6 @@ from covalt_git.sources.refresh import (
     accept,
     find_source,
     refresh,
-    sources,
 )
 from covalt_git.toolsets.toolset import read_toolset
 from tests.killing import killed_at
@@ -174,22 +173,6 @@ def test_a_changed_tool_is_compared_with_the_accepted_definition(root: Path) -> 
     assert source(root).lock == first
 
 
-def test_only_a_definition_that_was_shown_can_be_accepted(root: Path) -> None:
-    asked(root)
-    shown = {one.name: one.digest for one in source(root).to_accept}
-    offer(root, READ | {"description": "Another one."}, WIPE, LIST)
-    asked(root)
-
-    with pytest.raises(StaleError, match=f"disk:{READ_FILE} is not what was shown"):
-        accept(root, "gear", "disk", shown)
-    assert set(enabled(root).values()) == {False}
-
-    with pytest.raises(UnknownNameError, match="no tool 'wip'"):
-        accept(root, "gear", "disk", {"wip": shown["wipe"]})
-    with pytest.raises(StaleError):
-        accept(root, "gear", "disk", {"wipe": None})
-
-
 def test_a_killed_acceptance_leaves_a_tool_accepted_or_not(root: Path) -> None:
     asked(root)
     accepted_all(root)
@@ -213,20 +196,6 @@ def test_a_killed_acceptance_leaves_a_tool_accepted_or_not(root: Path) -> None:
 
     assert ends == {True, False}
     assert "replaced" not in lock_text(root)
-
-
-def test_an_edited_lock_is_a_changed_definition(root: Path) -> None:
-    asked(root)
-    accepted_all(root)
-    file = root / "toolsets/locks/disk.yaml"
-    file.write_text(lock_text(root).replace("Nothing else.", "Or more."), encoding="utf-8")
-
-    (changed,) = source(root).to_accept
-    assert changed.kind == "changed"
-    assert changed.after is not None
-    assert changed.digest != changed.after.digest
-    assert [one.name for one in asked(root).drift] == [READ_FILE]
-    assert source(root).to_accept == ()
 
 
 def test_a_server_is_not_started_without_a_grant_or_if_it_is_off(root: Path) -> None:
@@ -271,19 +240,3 @@ def test_the_lock_of_another_toolset_is_not_changed(root: Path) -> None:
         refresh(root, other, ask)
     assert refused.value.hint.endswith("toolsets/state/other.yaml: aliases: {disk: other-disk}")
     assert lock_text(root) == text
-
-
-def test_a_server_that_lists_a_name_twice_is_refused(root: Path) -> None:
-    offer(root, READ, WIPE, READ | {"description": "Another."})
-
-    with pytest.raises(CovaltError, match="lists the tool 'read file' twice"):
-        asked(root)
-
-
-def test_sources_are_named_by_toolset_and_namespace(root: Path) -> None:
-    (one,) = sources(root, "gear")
-
-    assert one.shown_id == "gear/disk"
-    assert one.lock is None
-    with pytest.raises(UnknownNameError, match="no source 'dsk'"):
-        find_source(root, "gear", "dsk")

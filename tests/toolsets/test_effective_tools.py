@@ -51,18 +51,6 @@ def effective(
     return found
 
 
-def test_a_tool_without_any_settings_has_the_defaults() -> None:
-    tool = effective(source=None)
-
-    assert (tool.tool_id, tool.path) == ("shop:write_file", "shop.write_file")
-    assert (tool.name, tool.description) == ("Write File", "")
-    assert tool.input_schema == {"type": "object"}
-    assert not tool.schema_is_declared
-    assert not tool.requires_confirmation
-    assert tool.enabled
-    assert tool.renderer is None
-
-
 def test_the_project_comes_before_overrides_the_manifest_and_python() -> None:
     settings: dict[str, Any] = {
         "local": {"name_override": "Local", "description_override": "local"},
@@ -83,12 +71,6 @@ def test_the_project_comes_before_overrides_the_manifest_and_python() -> None:
     ]
     whole = effective(override={"tool_id": "shop:write_file", "name_override": "Hi"})
     assert whole == effective(override={"name_override": "Hi"})
-
-
-def test_a_declared_schema_replaces_that_of_python_even_if_it_is_empty() -> None:
-    assert effective().input_schema == SOURCE.input_schema
-    assert effective({"input_schema": {}}).input_schema == {}
-    assert effective({"input_schema": {}}).schema_is_declared
 
 
 YES = {"requires_confirmation": True}

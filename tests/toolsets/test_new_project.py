@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git import yaml_text
-from covalt_git.errors import CovaltError
 from covalt_git.json_values import json_schema
 from covalt_git.toolsets.new_project import (
     SAMPLES,
     ProjectExistsError,
     create_project,
-    sample_toolset,
-    toolset_modeline,
 )
 from covalt_git.toolsets.project_files import read_project
 
@@ -47,16 +44,6 @@ def test_a_new_project_is_valid(tmp_path: Path) -> None:
     assert all(one.enabled for one in reading.toolsets)
 
 
-def test_the_sample_toolsets_are_copied_without_caches(tmp_path: Path) -> None:
-    create_project(tmp_path)
-
-    for name in SAMPLES:
-        original = contents(sample_toolset(name))
-        expected = {path: text for path, text in original.items() if "__pycache__" not in path}
-        expected["toolset.yaml"] = f"{toolset_modeline()}\n".encode() + expected["toolset.yaml"]
-        assert contents(tmp_path / "toolsets" / name) == expected
-
-
 def test_the_first_line_of_each_file_names_its_schema(tmp_path: Path) -> None:
     """As the YAML language server reads it: relative to the file, with no network."""
     create_project(tmp_path)
@@ -71,21 +58,6 @@ def test_the_first_line_of_each_file_names_its_schema(tmp_path: Path) -> None:
         data = yaml_text.load_file(file, file.name).data
         assert schema["title"] == file.name
         assert json_schema.value_problems(schema, data) == []
-
-
-def test_git_ignores_the_data_of_a_project(tmp_path: Path) -> None:
-    create_project(tmp_path)
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "index.db").touch()
-
-    seen = subprocess.run(
-        ["git", "-C", str(tmp_path), "status", "--porcelain"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-
-    assert seen == ["?? .covalt/", "?? .gitignore", "?? covalt.yaml", "?? toolsets/"]
 
 
 def test_the_settings_in_comments_are_valid_too(tmp_path: Path) -> None:
@@ -139,17 +111,6 @@ def test_a_project_within_a_repository_stays_part_of_it(tmp_path: Path) -> None:
     assert not (tmp_path / "tools" / "ai" / ".git").exists()
 
 
-def test_a_file_in_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "demo").write_text("")
-
-    for folder in (tmp_path / "demo", tmp_path / "demo" / "inner"):
-        with pytest.raises(CovaltError) as caught:
-            create_project(folder)
-
-        assert caught.value.message == f"{str(folder)!r} is not a folder"
-        assert caught.value.hint == "choose another name"
-
-
 def test_a_half_made_project_is_completed(tmp_path: Path) -> None:
     """As after a kill: covalt.yaml is written last."""
     create_project(tmp_path)
@@ -165,11 +126,3 @@ def test_a_half_made_project_is_completed(tmp_path: Path) -> None:
     create_project(tmp_path)
 
     assert contents(tmp_path) == whole
-
-
-def test_samples_of_a_read_only_package_can_be_edited(tmp_path: Path) -> None:
-    create_project(tmp_path / "project")
-
-    for path in (tmp_path / "project" / "toolsets").rglob("*"):
-        assert path.stat().st_mode & 0o600 == 0o600
-        assert path.is_dir() == bool(path.stat().st_mode & 0o100)

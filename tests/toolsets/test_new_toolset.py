@@ -54,12 +54,6 @@ def test_every_template_is_valid_next_to_the_samples_and_the_others(tmp_path: Pa
         assert b"my-toolset" not in b"".join((tmp_path / path).read_bytes() for path in paths)
 
 
-def test_the_default_name_is_made_from_the_id(root: Path) -> None:
-    create_toolset(root, "look-things_up", template="http")
-
-    assert name_of(root, "look-things_up") == "Look Things Up"
-
-
 @given(st.text(min_size=1, max_size=200).filter(str.strip))
 @settings(max_examples=examples(15))
 def test_a_name_is_stored_as_given_or_refused(

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git import yaml_text
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError
 from covalt_git.index.index import Index
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.renderers import Renderer
@@ -133,35 +132,6 @@ def test_an_override_of_one_tool_keeps_other_tools_and_decisions(root: Path) -> 
     assert overrides(root, "demo:off").project == {}
 
 
-def test_another_renderer_drops_the_configuration_of_the_old_one(root: Path) -> None:
-    override_tool(root, "demo:web", {"renderer": "code", "renderer_config": {"file": "a"}})
-    found = override_tool(root, "demo:web", {"renderer": "document"})
-    assert found.project == {"renderer": "document"}
-
-    override_tool(root, "demo:web", {"renderer_config": {"content": "x"}})
-    assert override_tool(root, "demo:web", {}, ["renderer"]).project == {}
-
-
-@pytest.mark.parametrize(("name", "said"), [("web", {}), ("plain", {}), ("off", {"enabled": True})])
-def test_enabling_a_tool_that_its_toolset_enables_removes_the_override(
-    root: Path, name: str, said: dict[str, bool]
-) -> None:
-    override_tool(root, f"demo:{name}", {"enabled": False})
-    assert tool(root, name).enabled is False
-
-    assert override_tool(root, f"demo:{name}", {"enabled": True}).project == said
-    assert tool(root, name).enabled is True
-    assert bool(state_text(root)) is bool(said)
-
-
-def test_a_disabled_tool_stays_off_when_its_toolset_enables_it(root: Path) -> None:
-    override_tool(root, "demo:off", {"enabled": False})
-    manifest = root / "toolsets/demo/toolset.yaml"
-    manifest.write_text(MANIFEST.replace("enabled: false, ", ""), encoding="utf-8")
-
-    assert tool(root, "off").enabled is False
-
-
 MISTAKES: list[tuple[dict[str, Any], str, str, str]] = [
     ({"renderer": "cod"}, "CG203", "cod", "error"),
     ({"renderer": "code", "renderer_config": {"fil": "a"}}, "CG201", "fil: a", "error"),
@@ -199,25 +169,6 @@ def test_an_override_with_an_error_is_refused_and_one_with_a_warning_is_written(
         assert written in state_text(root)
 
 
-@pytest.mark.parametrize(("changes", "code", "written", "severity"), MISTAKES)
-def test_the_same_mistakes_are_found_in_a_state_file_written_by_hand(
-    root: Path, changes: dict[str, Any], code: str, written: str, severity: str
-) -> None:
-    write_state(root, yaml_text.dump({"overrides": {"web": changes}}))
-
-    problem = next(one for one in read_project(root).problems if one.code == code)
-    assert (problem.path, problem.severity) == ("toolsets/state/demo.yaml", severity)
-    assert state_text(root).splitlines()[problem.line - 1][problem.col - 1 :].startswith(written)
-
-
-def test_a_configuration_needs_a_renderer(root: Path) -> None:
-    with pytest.raises(BadOverrideError) as refused:
-        override_tool(root, "demo:plain", {"renderer_config": {"content": "x"}})
-
-    (problem,) = refused.value.problems
-    assert (problem.code, problem.hint) == ("CG202", "add a line: renderer: code")
-
-
 def test_an_invalid_override_does_not_stop_others(root: Path) -> None:
     write_state(root, "overrides:\n  web: {renderer_config: {fil: a}}\n")
     assert not read_toolset(root, "demo").sound
@@ -228,36 +179,6 @@ def test_an_invalid_override_does_not_stop_others(root: Path) -> None:
 
     assert read_toolset(root, "demo").sound
     assert tool(root).enabled is False
-
-
-def test_the_override_of_a_removed_tool_can_be_cleared(root: Path) -> None:
-    write_state(root, "overrides:\n  gone: {enabled: false}\n")
-    assert [one.code for one in read_project(root).problems] == ["CG402"]
-
-    override_tool(root, "demo:gone", {}, FIELDS)
-
-    assert read_project(root).problems == ()
-    assert state_text(root) == ""
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("demo:wbe", "did you mean 'demo:web'? "),
-        ("web", "did you mean 'demo:web'? "),
-        ("dmeo:web", "did you mean 'demo:web'? "),
-        ("demo:../x", ""),
-        ("", ""),
-    ],
-)
-def test_an_unknown_tool_is_an_error_with_the_nearest_name(
-    root: Path, name: str, hint: str
-) -> None:
-    with pytest.raises(UnknownNameError) as refused:
-        override_tool(root, name, {"enabled": False})
-
-    assert refused.value.hint.startswith(hint)
-    assert not (root / "toolsets/state").exists()
 
 
 @pytest.mark.parametrize(

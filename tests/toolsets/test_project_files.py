@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.manifests.project_config import BrokenConfigError, read_config
-from covalt_git.manifests.project_root import NotAProjectError, find_root
+from covalt_git.manifests.project_root import find_root
 from covalt_git.problems import codes
 from covalt_git.toolsets.project_files import CheckedToolset, read_around, read_project
 from covalt_git.toolsets.toolset import read_toolset
@@ -47,26 +46,6 @@ def test_root_is_the_nearest_folder_above_with_covalt_yaml(tmp_path: Path) -> No
     assert find_root(inner) == inner
 
 
-def test_a_folder_named_covalt_yaml_marks_nothing(tmp_path: Path) -> None:
-    (tmp_path / "covalt.yaml").mkdir()
-
-    with pytest.raises(NotAProjectError) as caught:
-        find_root(tmp_path)
-
-    assert caught.value.message == f"there is no covalt.yaml in {str(tmp_path)!r} or above it"
-    assert caught.value.hint == "covalt-git init demo && cd demo"
-    assert caught.value.exit_code == 2
-
-
-def test_a_relative_start_is_looked_up_from_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    toolset = put_hello(tmp_path)
-    monkeypatch.chdir(toolset)
-
-    assert find_root(type(tmp_path)()) == tmp_path
-
-
 def test_a_broken_config_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "covalt.yaml").write_text("version: 1\nroels: {}\nlimits: {timeout_s: no}\n")
 
@@ -78,25 +57,6 @@ def test_a_broken_config_is_an_error(tmp_path: Path) -> None:
         "covalt.yaml cannot be used",
         "  hint: covalt-git validate",
     ]
-
-
-def test_config_needs_a_version_only(tmp_path: Path) -> None:
-    (tmp_path / "covalt.yaml").write_text("version: 1\n")
-
-    config = read_config(tmp_path)
-
-    assert config.roles == {}
-    assert config.workspace.ignore == ("__pycache__/", "node_modules/", ".venv/")
-    assert config.workspace.durability == "full"
-    assert config.limits.approval_expires_s == 86_400
-
-
-def test_a_project_without_toolsets_is_sound(tmp_path: Path) -> None:
-    (tmp_path / "covalt.yaml").write_text("version: 1\n")
-
-    reading = read_project(tmp_path)
-
-    assert (reading.toolsets, reading.problems) == ((), ())
 
 
 def test_a_broken_config_does_not_hide_the_toolsets(tmp_path: Path) -> None:
@@ -158,37 +118,6 @@ def test_a_broken_toolset_still_owns_its_name(tmp_path: Path) -> None:
     assert found == {codes.SYNTAX, codes.NAMESPACE_TAKEN}
 
 
-def test_a_state_file_without_a_toolset_is_a_warning(tmp_path: Path) -> None:
-    put_hello(tmp_path)
-    update_state(tmp_path, "gone", "enabled: false\n")
-
-    (problem,) = read_project(tmp_path).problems
-
-    assert (problem.severity, problem.code) == ("warning", codes.ORPHAN_STATE)
-    assert problem.hint == "remove it: rm toolsets/state/gone.yaml"
-
-
-def test_a_toolset_may_have_the_id_toolset(tmp_path: Path) -> None:
-    put(tmp_path, toolset="")
-    update_state(tmp_path, "toolset", "enabled: false\n")
-
-    reading = read_project(tmp_path)
-
-    assert reading.problems == ()
-    assert not reading.toolsets[0].enabled
-
-
-@pytest.mark.parametrize("name", ["state", "locks"])
-def test_a_toolset_in_a_reserved_folder_is_reported(tmp_path: Path, name: str) -> None:
-    put(tmp_path, **{name: ""})
-
-    (problem,) = read_project(tmp_path).problems
-
-    assert problem.path == f"toolsets/{name}"
-    assert problem.code == codes.BAD_ID
-    assert problem.hint == f"rename it: mv toolsets/{name} toolsets/my-{name}"
-
-
 MANY = """
 import resource, sys
 from pathlib import Path
@@ -216,13 +145,3 @@ def test_many_toolsets_are_read_in_several_processes_with_the_same_result(tmp_pa
     assert done.stdout == f"{reading}\n{several}\n"
     assert len(reading.problems) == len(names[::3]) + len(names[1::3]) - 1
     assert told == [(number + 1, len(names)) for number in range(len(names))]
-
-
-def test_problems_are_sorted_and_unique(tmp_path: Path) -> None:
-    put(tmp_path, b="colour: red", a="colour: red")
-    shutil.copytree(tmp_path / "toolsets" / "a", tmp_path / "toolsets" / "c")
-
-    found = read_project(tmp_path).problems
-
-    assert list(found) == sorted(set(found))
-    assert [one.path for one in found] == [f"toolsets/{name}/toolset.yaml" for name in "abc"]

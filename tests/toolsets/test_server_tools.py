@@ -9,15 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.access import Action, Principal, confirmation, decide
-from covalt_git.errors import UnknownNameError
 from covalt_git.manifests.state_files import write_lock, write_state
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool_lock import LockedTool, ToolLock, locked_tool
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
-from covalt_git.project_watch import WatchedProject
 from covalt_git.toolsets.effective_tools import ServerLock, effective_server_tools
-from covalt_git.toolsets.overrides import override_tool, overrides
+from covalt_git.toolsets.overrides import override_tool
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from tests.examples import examples
@@ -188,38 +186,6 @@ def test_only_the_project_and_the_declaration_of_the_server_waive_approval(
     assert tool(root).confirmation == expected
 
 
-def test_overrides_of_the_toolset_and_the_project_apply_to_a_servers_tool(root: Path) -> None:
-    manifest(root, more=OVERRIDE % "renderer: code, name_override: Theirs")
-    changes: dict[str, Any] = {
-        "description_override": "Ours",
-        "enabled": False,
-        "requires_confirmation": False,
-    }
-    override_tool(root, "web:search.web", changes)
-
-    found = tool(root)
-    assert (found.name, found.description, found.enabled) == ("Theirs", "Ours", False)
-    assert (found.held_back, found.confirmation) == (None, ())
-    assert found.renderer is not None
-    assert found.renderer.type == "code"
-    assert toolset(root).problems == ()
-    said = overrides(root, "web:search.web")
-    assert said.toolset == {"renderer": "code", "name_override": "Theirs"}
-    assert said.project == changes
-    override_tool(root, "web:search.web", {"enabled": True}, [*changes.keys() - {"enabled"}])
-    assert "overrides" not in (root / "toolsets/state/demo.yaml").read_text(encoding="utf-8")
-
-
-def test_an_override_for_an_unknown_tool_of_a_server_names_the_nearest(root: Path) -> None:
-    with pytest.raises(UnknownNameError, match=r"search\.wb"):
-        overrides(root, "web:search.wb")
-    accept(root, overrides={"web:serch.web": {"enabled": False}})
-
-    (problem,) = toolset(root).problems
-    assert (problem.code, problem.severity) == ("CG402", "warning")
-    assert "did you mean 'web:search.web'?" in problem.hint
-
-
 def test_an_alias_renames_the_namespace_in_the_project_only(root: Path) -> None:
     manifest(root, more=OVERRIDE % "name_override: Theirs")
     lock(root, namespace="demo-web")
@@ -230,21 +196,6 @@ def test_an_alias_renames_the_namespace_in_the_project_only(root: Path) -> None:
     assert found.enabled
     assert (found.server, found.name) == ("web", "Theirs")
     assert toolset(root).tool("web:search.web") is None
-
-
-def test_a_server_may_share_its_toolsets_name_and_replaces_none_of_its_tools(root: Path) -> None:
-    manifest(root, "id: web", "id: demo")
-    lock(root, namespace="demo")
-    accept(root, "demo")
-
-    found = toolset(root)
-    assert {one.tool_id: one.kind for one in found.tools} == {
-        "demo:own": "http",
-        "demo:search.web": "mcp",
-    }
-    assert all(one.enabled for one in found.tools)
-    assert [one.code for one in found.problems] == ["CG205"]
-    assert found.sound
 
 
 @pytest.mark.parametrize("name", ["other", "workspace"])
@@ -258,15 +209,6 @@ def test_a_server_in_the_namespace_of_another_toolset_gives_no_tools(root: Path,
 
     assert toolset(root).tool_ids == ["demo:own"]
     assert any(one.severity == "error" for one in read_project(root).problems)
-
-
-def test_two_servers_with_one_alias_do_not_share_a_lock(root: Path) -> None:
-    manifest(root, more="  - {id: net, command: net-server}\n")
-    lock(root, namespace="both")
-    accept(root, "both", aliases={"web": "both", "net": "both"})
-
-    assert toolset(root).tool_ids == ["demo:own", "both:search.web"]
-    assert "CG401" in [one.code for one in read_project(root).problems]
 
 
 @pytest.mark.parametrize(
@@ -329,14 +271,3 @@ def decided(locked: LockedTool) -> tuple[object, ...]:
     actions: tuple[Action, ...] = ("see", "call", "approve")
     roles = [decide(CONFIG, Principal("x", "some"), action, one) for action in actions]
     return one.tool_id, one.enabled, roles, confirmation(CONFIG, one, {})
-
-
-def test_a_watched_project_notices_a_changed_lock(root: Path) -> None:
-    followed = WatchedProject(root)
-
-    lock(root, ANOTHER)
-
-    look = followed.look()
-    assert look is not None
-    assert look.changed == ("demo",)
-    assert not tool(root).enabled

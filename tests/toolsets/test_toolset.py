@@ -1,4 +1,4 @@
-"""Reading toolsets: valid, broken, linked and third-party ones; nothing of them runs."""
+"""Reading toolsets: valid, broken and linked ones."""
 
 from __future__ import annotations
 
@@ -118,19 +118,6 @@ def test_a_folder_with_a_name_that_is_not_utf_8_is_reported(tmp_path: Path) -> N
 
     assert [one.id for one in reading.toolsets] == ["hello"]
     assert [(one.path, one.code) for one in reading.problems] == [("toolsets/caf\\xe9", "CG305")]
-
-
-def test_reading_runs_nothing_of_a_toolset(tmp_path: Path) -> None:
-    toolset = put_hello(tmp_path)
-    trap = f"open({str(tmp_path / 'ran')!r}, 'w').close()\n"
-    (toolset / "tools" / "hello.py").write_text(f"{trap}def greet(name: str): ...\n")
-    (toolset / "tools" / "__init__.py").write_text(trap)
-    (toolset / "conftest.py").write_text(trap)
-    (toolset / "sitecustomize.py").write_text(trap)
-
-    assert read_toolset(tmp_path, "hello").sound
-    assert not (tmp_path / "ran").exists()
-    assert not list(tmp_path.rglob("__pycache__"))
 
 
 def test_the_digest_covers_names_contents_and_the_executable_bit(tmp_path: Path) -> None:
