@@ -19,7 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.bundles.archive_reader import BadBundleError, unpack
-from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.calls.engine import Request
 from covalt_git.catalog.catalog import BrokenToolsetError
 from covalt_git.connections.pool import CONNECTIONS
@@ -230,22 +229,6 @@ def test_files_swapped_between_check_and_run_never_run_under_the_old_digest(aim:
     assert set(ran) == set(digests.items())
 
 
-def test_an_approved_call_runs_what_was_approved(aim: World) -> None:
-    """The file is swapped after the approval was asked for: the old digest may not run new code."""
-    aim.write(
-        "aim/toolset.yaml",
-        TOOL.format("aim", "tools.a:who").replace('who"}', 'who", requires_confirmation: true}'),
-    )
-    asked = who(aim)
-    assert asked.approval is not None
-    (aim.root / "toolsets/aim/tools/a.py").write_text(WHO.format("attacker"), encoding="utf-8")
-
-    with pytest.raises(ApprovalRenewedError):
-        aim.approve(asked.approval.execution_id)
-
-    assert [call.status for call in aim.waiting()] == ["pending"]
-
-
 def test_a_copy_that_was_altered_is_written_again(aim: World) -> None:
     """Another program of the user's changes, adds or removes a file of the copy that tools run from."""
     copy = ToolsetCopy.of(read_toolset(aim.root, "aim"))
@@ -266,25 +249,6 @@ def test_a_copy_that_was_altered_is_written_again(aim: World) -> None:
         assert visible(copy.folder) == visible(copy.source)
     shared().end_idle()
     assert who(aim).call.result == "checked"
-
-
-def test_copies_are_read_only_and_removed_when_they_are_not_used(aim: World) -> None:
-    """Old code would stay on the disk, or vanish under a tool that runs from it."""
-    first = ToolsetCopy.of(read_toolset(aim.root, "aim"))
-    held = first.hold()
-    assert {path.stat().st_mode & 0o222 for path in [first.folder, *first.folder.rglob("*")]} == {0}
-
-    aim.write("aim/tools/a.py", WHO.format("second"))
-    second = ToolsetCopy.of(read_toolset(aim.root, "aim"))
-    second.make()
-    assert first.folder.exists()
-    held.close()
-
-    aim.write("aim/tools/a.py", WHO.format("third"))
-    ToolsetCopy.of(read_toolset(aim.root, "aim")).make()
-    assert not first.folder.exists()
-    assert not second.folder.exists()
-    assert len(list(first.cache.iterdir())) == 2
 
 
 def visible(folder: Path) -> dict[str, tuple[bytes, bool]]:

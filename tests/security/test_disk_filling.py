@@ -10,23 +10,19 @@ import pytest
 
 from covalt_git.models.project_config import limits_in_force
 from covalt_git.models.toolset_manifest import Limits
-from covalt_git.runtime import folder_size
 from covalt_git.runtime.disk_space import DiskFullError
 from covalt_git.workspaces import scan
 from covalt_git.workspaces.folders import read_entry
 from tests.calls.conftest import World, make_world, world
 from tests.runtime.conftest import Workshop, pool, workshop
-from tests.settling import settle
-from tests.workspaces.conftest import chat, chats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from covalt_git.calls.outcomes import CallOutcome
-    from covalt_git.workspaces.chat import ChatStore
 
-__all__ = ["chat", "chats", "pool", "workshop", "world"]
+__all__ = ["pool", "workshop", "world"]
 
 MANIFEST = """\
 id: demo
@@ -67,15 +63,6 @@ def test_sparse_files_count_by_their_length(world: World) -> None:
     assert code(fill(world, "os.unlink('1')")) == "success"
 
 
-def test_sparse_files_that_are_too_large_to_store_count_as_well(world: World) -> None:
-    """A tool makes 5 GiB of sparse files of 1 GiB, of which a scan reads none."""
-    outcome = fill(world, "for n in range(5): open(f'{n}', 'wb').truncate(1 << 30)")
-
-    assert code(outcome) == "limit_workspace"
-    assert code(fill(world, "open('small', 'w').write('x')")) == "limit_workspace"
-    assert code(fill(world, "os.unlink('1'); os.unlink('2')")) == "success"
-
-
 def test_hard_links_count_and_are_read_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tool gives a file of 20 MiB 300 names, so that a scan reads 6 GB."""
     read: list[str] = []
@@ -93,33 +80,6 @@ def test_hard_links_count_and_are_read_once(world: World, monkeypatch: pytest.Mo
     assert len(outcome.changes) == 301
 
 
-def test_many_sparse_files_are_not_read(chat: ChatStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program leaves sparse files without end, which take no space and long to read."""
-    monkeypatch.setattr(scan, "_MAX_HOLES", 10 << 20)
-    for number in range(30):
-        path = chat.workspace / f"{number:02}"
-        path.touch()
-        os.truncate(path, 1 << 20)
-    (chat.workspace / "real").write_bytes(os.urandom(1 << 20))
-
-    seen = chat.scan()
-
-    assert (seen.files, len(seen.notes.not_stored)) == (11, 20)
-    assert seen.usage(chat.workspace) == (31, 31 << 20)
-
-
-def test_files_are_counted_by_the_scan_after_the_call(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A tool makes a few files more than a large limit, too quickly to be counted meanwhile."""
-    monkeypatch.setattr(folder_size, "_SMALL", (100, 256 << 20))
-    world.configure("limits: {files: 1000}")
-
-    outcome = fill(world, "for n in range(1001): os.close(os.open(f'{n}', os.O_CREAT))")
-
-    assert code(outcome) == "limit_files"
-
-
 def test_a_private_folder_is_counted_while_the_tool_runs(workshop: Workshop) -> None:
     """A tool writes a little more than a large limit to its /tmp, while others free as much."""
     write = "open(os.environ['TMPDIR'] + f'/{n}', 'wb').truncate(10 << 20)"
@@ -129,20 +89,6 @@ def test_a_private_folder_is_counted_while_the_tool_runs(workshop: Workshop) -> 
 
     assert outcome.error is not None
     assert outcome.error.code == "limit_tmp"
-
-
-def test_a_workspace_that_holds_more_than_a_large_limit_can_be_changed(workshop: Workshop) -> None:
-    """The limits must not end calls of a user whose workspace was larger before."""
-    for number in range(40):
-        path = workshop.workspace / f"{number}"
-        path.touch()
-        os.truncate(path, 10 << 20)
-    settle(workshop.workspace)
-    source = "import os, time\ndef run():\n    time.sleep(2.5)\n    open('1', 'r+b').write(bytes(1 << 20))\n"
-
-    outcome = workshop.run(source, limits={"workspace_mb": 300})
-
-    assert outcome.error is None
 
 
 @pytest.fixture

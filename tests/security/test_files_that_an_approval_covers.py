@@ -53,18 +53,6 @@ def test_files_that_no_commit_holds_are_covered(
     assert world.approve(caught.value.execution_id).call.status == "success"
 
 
-def test_a_call_of_the_same_message_is_no_way_around(world: World) -> None:
-    """Another call of the message writes the script that the approved call was shown to run."""
-    asked = world.call_for("m1", "ask").approval
-    assert asked is not None
-    world.call_for("m1", "add", text="evil")
-
-    with pytest.raises(ApprovalRenewedError) as caught:
-        world.approve(asked.execution_id)
-
-    assert [one.path for one in caught.value.outcome.changes] == ["runs.txt"]
-
-
 def test_files_that_stay_the_same_ask_nobody_again(world: World) -> None:
     """A reviewer who is asked for nothing learns not to look."""
     folder = world.workspace / "node_modules"

@@ -158,15 +158,6 @@ def test_a_forged_call_does_not_answer_for_its_id(world: World, eve: Eve, index:
     assert call(world, given, text="a").repeated
 
 
-def test_a_forged_call_takes_no_id_in_another_chat(world: World, eve: Eve) -> None:
-    """Push a call to one chat, so that another chat cannot make it."""
-    world.project().chats.new("c2")
-    given = new_id()
-    eve.push(eve.commit(forged(world, id=given), head(world)), "forged")
-
-    assert call(world, given, "c2", text="a").call.status == "success"
-
-
 def test_readers_and_indexes_that_were_there_before_the_push_do_not_believe_it(
     world: World, eve: Eve
 ) -> None:
@@ -336,21 +327,6 @@ def test_a_record_that_can_be_read_only_later_is_foreign(world: World, eve: Eve)
 
     assert is_a_push(manifest(world, tip))
     assert call(world, given, text="a").repeated is False
-
-
-def test_clocks_that_go_back_make_no_own_commit_foreign(world: World, eve: Eve) -> None:
-    """Push commits whose times hide that the chat had their parents, so that its calls are disowned."""
-    given = new_id()
-    call(world, given, text="a")
-    own = head(world)
-    eve.fetch()
-    eve.push(eve.commit("old", own, moment="1"), "main")
-    late = eve.commit(forged(world), own, moment="4000000000")
-    eve.push(late, "late")
-
-    assert manifest(world, own).made == "here"
-    assert is_a_push(manifest(world, late))
-    assert call(world, given, text="a").repeated
 
 
 def test_a_fork_does_not_believe_what_its_origin_did_not(world: World, eve: Eve) -> None:

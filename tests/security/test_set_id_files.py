@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import stat
 from typing import TYPE_CHECKING
 
@@ -170,34 +169,6 @@ def test_bits_are_cleared_after_the_call_of_an_mcp_server(
     assert modes(world.workspace) == {path: "100755"}
 
 
-def test_many_new_files_lose_their_bits(chat: ChatStore) -> None:
-    """A program hides set-user-ID files among many."""
-    for number in range(1500):
-        (chat.workspace / f"{number}").touch(0o755)
-    for number in range(0, 1500, 100):
-        (chat.workspace / f"{number}").chmod(0o4755)
-
-    seen = chat.scan()
-
-    assert seen.files == 1500
-    assert set(modes(chat.workspace).values()) == {"100755"}
-
-
-def test_a_file_that_is_known_loses_new_bits(chat: ChatStore) -> None:
-    """A program makes a file set-user-ID that was stored before, and puts its times back."""
-    file = chat.workspace / "a"
-    file.touch(0o755)
-    status = file.stat()
-    before = chat.scan()
-
-    file.chmod(0o4755)
-    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    after = chat.scan()
-
-    assert modes(chat.workspace) == {"a": "100755"}
-    assert after.tree == before.tree
-
-
 def test_the_target_of_a_link_keeps_its_mode(chat: ChatStore, tmp_path: Path) -> None:
     """A program puts links to a set-user-ID program of the user into the workspace."""
     own = tmp_path / "own"
@@ -221,20 +192,6 @@ def test_only_the_owner_enters_the_folder_of_a_chat(world: World) -> None:
     world.call("add")
 
     assert f"{folder.stat().st_mode:o}" == "42700"
-
-
-def test_forks_and_imports_are_closed_as_well(world: World) -> None:
-    """Another user reads a copy of a chat."""
-    world.call("add")
-    world.cli("chat", "fork", "c1", "--id", "c2")
-    bundle = str(world.root / "c1.bundle")
-    world.cli("chat", "export", "c1", "-o", bundle)
-    world.cli("chat", "import", bundle, "--id", "c3")
-
-    folders = sorted(world.workspace.parents[1].glob("c*"))
-    assert [(one.name, f"{one.stat().st_mode:o}") for one in folders] == [
-        (name, "40700") for name in ("c1", "c2", "c3")
-    ]
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
@@ -14,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.project import Project
-from covalt_git.serving.body_timeout import MIN_BYTES_PER_S
 from tests.mcp_client import make_project
-from tests.settling import until
 from tests.uvicorn_server import PATIENCE_S, TOKEN, Running, running, served
 
 if TYPE_CHECKING:
@@ -101,23 +98,6 @@ def test_a_byte_now_and_then_is_answered_408(one_thread: Running) -> None:
     assert one_thread.get() == b"0"
 
 
-def test_a_slow_body_that_goes_on_is_read_to_its_end() -> None:
-    """(No attack.) Send a body for longer than the time limit, with pauses within it."""
-    part = b"x" * MIN_BYTES_PER_S
-    with (
-        running(length, threads=1, timeout_s=0.8) as slowly,
-        slowly.socket() as connection,
-    ):
-        connection.sendall(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % 5000)
-        for _ in range(5):
-            time.sleep(0.25)
-            connection.sendall(part)
-        answer = rest(connection)
-
-    assert answer.startswith(b"HTTP/1.1 200 ")
-    assert b"5000" in answer.partition(b"\r\n\r\n")[2]
-
-
 @pytest.mark.parametrize(
     "begun",
     [
@@ -168,37 +148,6 @@ def test_client_that_does_not_read_is_hung_up_on() -> None:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 
         assert closed.wait(PATIENCE_S)
-
-
-def test_large_answer_that_is_not_read_leaves_the_memory() -> None:
-    """Keep a large answer in the server's memory after its thread is free."""
-
-    def large(_: Environ, start: StartResponse) -> list[bytes]:
-        start("200 OK", [("Content-Length", str(512 * len(PART)))])
-        return [PART * 512]
-
-    with (
-        running(large, timeout_s=TIMEOUT_S) as hanging_up,
-        hanging_up.socket() as connection,
-    ):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
-        connection.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-        connections = hanging_up.server.server_state.connections
-        until(lambda: connections)
-        until(lambda: not connections)
-
-
-def test_event_stream_that_has_nothing_to_say_goes_on() -> None:
-    """(No attack.) Wait for an event for longer than the time limit."""
-
-    def events(_: Environ, start: StartResponse) -> Iterator[bytes]:
-        start("200 OK", [("Content-Type", "text/event-stream")])
-        yield b"data: 1\n\n"
-        time.sleep(3 * TIMEOUT_S)
-        yield b"data: 2\n\n"
-
-    with running(events, timeout_s=TIMEOUT_S) as silent:
-        assert silent.get() == b"data: 1\n\ndata: 2\n\n"
 
 
 @pytest.fixture(scope="module")
