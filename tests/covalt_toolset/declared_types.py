@@ -93,16 +93,6 @@ class Options(typing.TypedDict):
     label: NotRequired[str]
 
 
-class Loose(typing.TypedDict, total=False):
-    depth: Required[int]
-    label: str
-    more: "NotRequired[Options]"
-
-
-class Derived(Loose):
-    extra: bool
-
-
 class Folder(typing.TypedDict):
     name: str
     folders: "list[Folder]"

@@ -1,4 +1,4 @@
-"""Elicitation requests: as an author writes them, and as MCP has them."""
+"""Elicitation requests: as an author writes them, and as forms."""
 
 from __future__ import annotations
 
@@ -12,12 +12,8 @@ from pydantic import BaseModel, Field
 
 from covalt_git.elicitation.forms import form_fields
 from covalt_toolset import (
-    Address,
     Answering,
     CannotAsk,
-    Form,
-    Roots,
-    Sampling,
     get_context,
     set_context,
 )
@@ -74,16 +70,6 @@ def test_model_becomes_the_flat_fields_of_a_form() -> None:
     assert kinds == ["string", "integer", "choice", "choice", "choices", "string", "boolean"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "required"), [(Point, ["x"]), (Person, ["name"])], ids=["dataclass", "TypedDict"]
-)
-def test_dataclasses_and_typed_dicts_become_forms_too(kind: Any, required: list[str]) -> None:
-    schema = flat_schema(kind)
-
-    assert schema["required"] == required
-    assert len(form_fields(schema)) == 2
-
-
 class Nested(BaseModel):
     inner: Order
 
@@ -96,40 +82,6 @@ class Either(BaseModel):
 def test_type_without_flat_fields_is_refused(kind: Any) -> None:
     with pytest.raises(TypeError, match="form"):
         flat_schema(kind)
-
-
-@pytest.mark.parametrize(
-    ("asked", "method", "params"),
-    [
-        (
-            Address("Sign in", "https://a.example"),
-            "elicitation/create",
-            {"mode": "url", "message": "Sign in", "url": "https://a.example"},
-        ),
-        (Roots(), "roots/list", {}),
-        (
-            Sampling("Hi", 5, "Be short", {"temperature": 0}),
-            "sampling/createMessage",
-            {
-                "messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}],
-                "maxTokens": 5,
-                "systemPrompt": "Be short",
-                "temperature": 0,
-            },
-        ),
-        (
-            Form("?", {"type": "object", "properties": {}}),
-            "elicitation/create",
-            {
-                "mode": "form",
-                "message": "?",
-                "requestedSchema": {"type": "object", "properties": {}},
-            },
-        ),
-    ],
-)
-def test_request_is_written_as_mcp_has_it(asked: Any, method: str, params: Any) -> None:
-    assert asked.as_json() == {"method": method, "params": params}
 
 
 def test_answers_of_a_test_reach_the_tool(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import BaseModel
 
 from covalt_toolset import (
     Audio,
@@ -65,17 +64,6 @@ def test_file_outside_the_workspace_is_refused(workspace: Path, path: str, why: 
         to_json({"made": File(path)})
 
     assert str(caught.value) == f"$.made: {why}"
-
-
-def test_model_may_have_files() -> None:
-    class Made(BaseModel):
-        report: File
-        pages: int
-
-    assert to_json(Made(report=File("out/report.pdf"), pages=1)) == {
-        "report": {"file": "out/report.pdf", "size": 4, "media_type": "application/pdf"},
-        "pages": 1,
-    }
 
 
 def test_equal_bytes_are_written_to_one_file(workspace: Path) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +22,7 @@ from covalt_toolset import (
     invoke,
     set_context,
 )
-from tests.covalt_toolset.declared_types import Color, evaluated, taking
+from tests.covalt_toolset.declared_types import evaluated, taking
 from tests.examples import examples
 from tests.tables import tables
 
@@ -77,24 +76,6 @@ def test_all_problems_are_reported_at_once_with_path_and_message() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        pytest.param(math.nan, id="nan"),
-        pytest.param("\ud800", id="lone-surrogate"),
-        pytest.param(print, id="function"),
-    ],
-)
-def test_arguments_that_are_not_json_are_refused(value: object) -> None:
-    (problem,) = problems_of(taking("Any"), {"value": {"a": value}})
-
-    assert problem.startswith("$.value.a: ")
-
-
-def test_python_values_that_have_json_are_accepted() -> None:
-    assert invoke(taking("Color"), {"value": Color.RED}) is Color.RED
-
-
 def test_arguments_are_an_object_nested_at_most_128_deep() -> None:
     assert problems_of(resize, ["a", 1]) == ["$: must be an object"]
     assert invoke(taking("Any"), {"value": nested(127)}) == nested(127)
@@ -121,10 +102,6 @@ def test_argument_with_a_default_need_not_be_given() -> None:
     assert invoke(function, {}) == (3, [1], marker, 7, None)
     assert invoke(function, {"a": 2, "size": None}) == (2, [1], marker, 7, None)
     assert invoke(resize, {"path": "a", "width": 1}) == "a 1 10"
-
-
-def test_argument_without_annotation_arrives_as_it_is() -> None:
-    assert invoke(lambda a, b=1: (a, b), {"a": {"x": [1.5, None]}}) == ({"x": [1.5, None]}, 1)
 
 
 @pytest.mark.parametrize("name", ["schema", "copy", "json", "model_config", "class_", "_private"])
@@ -177,27 +154,6 @@ def test_async_tool_runs_to_its_end_in_the_context(tmp_path: Path) -> None:
     with set_context(workspace=tmp_path):
         assert invoke(function, {"name": "a"}) == tmp_path / "a"
         assert invoke(wrapped, {"name": "a"}) == tmp_path / "a"
-
-
-def test_async_tool_inside_a_running_loop_is_refused() -> None:
-    async def function() -> None: ...
-
-    async def outer() -> None:
-        invoke(function, {})
-
-    with pytest.raises(RuntimeError, match="running event loop"):
-        asyncio.run(outer())
-
-
-def test_result_and_error_of_the_tool_are_not_changed() -> None:
-    marker = object()
-
-    def failing() -> None:
-        raise FileNotFoundError("index.html")
-
-    assert invoke(lambda: marker, {}) is marker
-    with pytest.raises(FileNotFoundError, match=r"^index\.html$"):
-        invoke(failing, {})
 
 
 def test_wrong_arguments_and_wrong_signatures_never_run_the_tool() -> None:

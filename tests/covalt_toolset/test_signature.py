@@ -1,7 +1,5 @@
 """Signatures: the name, texts and schemas that ``describe`` reads from a function."""
 
-import dataclasses
-import functools
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +9,9 @@ import jsonschema_rs
 import pytest
 from pydantic import Field
 
-from covalt_toolset import ToolDescription, ToolSignatureError, describe, tool
+from covalt_toolset import ToolSignatureError, describe
 from tests.covalt_toolset.declared_types import (
-    Derived,
     Opaque,
-    Options,
     Unfinished,
     evaluated,
     returning,
@@ -25,7 +21,6 @@ from tests.tables import tables
 
 TABLES = tables(__file__)
 INTEGER = {"type": "integer"}
-STRING = {"type": "string"}
 
 
 def property_of(annotation: str, default: object = ...) -> dict[str, Any]:
@@ -44,13 +39,6 @@ def test_annotation_becomes_a_schema(annotation: str, schema: Any) -> None:
     assert property_of(annotation) == schema
 
 
-def test_decimal_is_a_number_or_text() -> None:
-    number, text = property_of("Decimal")["anyOf"]
-
-    assert number == {"type": "number"}
-    assert text["type"] == "string"
-
-
 @pytest.mark.parametrize(("annotation", "place"), TABLES["typed_dicts"])
 def test_typed_dict_is_found_inside_other_types(annotation: str, place: list[Any]) -> None:
     found: Any = property_of(annotation)
@@ -58,17 +46,6 @@ def test_typed_dict_is_found_inside_other_types(annotation: str, place: list[Any
     for step in place:
         found = found[step]
     assert found == {"$ref": "#/$defs/Options"}
-
-
-def test_typed_dict_keeps_its_required_keys_and_is_defined_once() -> None:
-    def function(one: Options, more: list[Options], value: Derived) -> None: ...
-
-    definitions = describe(function).input_schema["$defs"]
-
-    assert definitions.keys() == {"Derived", "Options"}
-    assert definitions["Derived"]["required"] == ["depth", "extra"]
-    assert definitions["Derived"]["properties"].keys() == {"depth", "label", "more", "extra"}
-    assert definitions["Options"] == dict(TABLES["annotations"])["Options"]
 
 
 @pytest.mark.parametrize(("annotation", "default", "schema"), TABLES["defaults"])
@@ -84,45 +61,6 @@ def test_parameters_without_default_are_required() -> None:
     ) -> None: ...
 
     assert describe(function).input_schema["required"] == ["a", "c", "d"]
-
-
-def test_function_without_parameters_takes_an_empty_object() -> None:
-    assert describe(lambda: None).input_schema == {
-        "type": "object",
-        "properties": {},
-        "required": [],
-        "additionalProperties": False,
-    }
-
-
-def test_parameter_without_annotation_accepts_anything() -> None:
-    assert describe(lambda a, b=1: a + b).input_schema["properties"] == {
-        "a": {},
-        "b": {"default": 1},
-    }
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("schema", "copy", "json", "model_config", "model_fields", "class_", "dict", "_private"),
-        *("validate", "construct", "register", "p0", "model_dump"),
-    ],
-)
-def test_parameter_may_have_a_name_that_pydantic_uses(name: str) -> None:
-    namespace: dict[str, Any] = {}
-    exec(f"def function({name}: int, other: str = ''): pass", namespace)
-
-    schema = describe(namespace["function"]).input_schema
-
-    assert schema["properties"][name] == INTEGER
-    assert schema["required"] == [name]
-
-
-def test_field_alias_is_the_public_name() -> None:
-    def function(from_: Annotated[str, Field(alias="from")]) -> None: ...
-
-    assert describe(function).input_schema["properties"] == {"from": STRING}
 
 
 # Texts
@@ -162,94 +100,7 @@ def test_docstring_describes_parameters(docstring: str) -> None:
     }
 
 
-def test_annotation_overrides_the_description_of_the_docstring() -> None:
-    def function(a: Annotated[int, Field(description="annotated")], b: int) -> None:
-        """Do it.
-
-        Args:
-            a: documented a
-            b: documented b
-        """
-
-    properties = describe(function).input_schema["properties"]
-
-    assert properties["a"]["description"] == "annotated"
-    assert properties["b"]["description"] == "documented b"
-
-
-def test_description_is_that_of_the_decorator() -> None:
-    @tool(name="Do It", description="Does it", requires_confirmation=True, category="work")
-    def function(a: int) -> str:
-        """Not this."""
-        return str(a)
-
-    assert describe(function) == ToolDescription(
-        name="Do It",
-        description="Does it",
-        requires_confirmation=True,
-        category="work",
-        input_schema={
-            "type": "object",
-            "properties": {"a": INTEGER},
-            "required": ["a"],
-            "additionalProperties": False,
-        },
-        output_schema=STRING,
-    )
-
-
-def test_plain_async_and_wrapped_functions_are_described_alike() -> None:
-    def function(a: int) -> str:
-        """Do it."""
-        return str(a)
-
-    async def waiting(a: int) -> str:
-        """Do it."""
-        return str(a)
-
-    @functools.wraps(function)
-    def wrapped(*args: object, **kwargs: object) -> None: ...
-
-    plain = describe(function)
-
-    assert plain == describe(tool(function)) == describe(wrapped)
-    assert dataclasses.replace(describe(waiting), name="function") == plain
-    assert (plain.name, plain.description, plain.requires_confirmation, plain.category) == (
-        "function",
-        "Do it.",
-        False,
-        None,
-    )
-
-
-def test_changes_of_a_description_do_not_reach_the_next() -> None:
-    describe(documented).input_schema["properties"].clear()
-
-    assert set(describe(documented).input_schema["properties"]) == {"path", "size"}
-
-
 # Workspace and result
-
-
-@pytest.mark.parametrize(
-    ("annotation", "names"),
-    [
-        ("Path", []),
-        ("'Path'", []),
-        ("str", ["workspace"]),
-        ("Any", ["workspace"]),
-        ("list[Path]", ["workspace"]),
-        (None, ["workspace"]),
-    ],
-)
-def test_only_a_path_called_workspace_is_not_an_argument(
-    annotation: str | None, names: list[str]
-) -> None:
-    def function(workspace: object) -> None: ...
-
-    function.__annotations__ = {} if annotation is None else {"workspace": evaluated(annotation)}
-
-    assert list(describe(function).input_schema["properties"]) == names
 
 
 @pytest.mark.parametrize(("annotation", "schema"), TABLES["results"])
@@ -259,10 +110,6 @@ def test_return_annotation_becomes_a_schema(annotation: str, schema: Any) -> Non
     if found and "pattern" in found:
         del found["pattern"]
     assert found == schema
-
-
-def test_function_without_return_annotation_has_no_output_schema() -> None:
-    assert describe(lambda: 1).output_schema is None
 
 
 # Signatures that JSON cannot call

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.json_values import canonical_json
 from covalt_toolset import invoke, set_context
 from tests.examples import examples
 from tests.sample_toolsets.conftest import TOOLSETS
@@ -98,39 +96,6 @@ def test_weather_has_typed_columns_with_statistics(weather: Any) -> None:
     assert column(weather, "weather")["top"][0] == {"value": "sun", "count": 714}
 
 
-def test_weather_is_charted_month_by_month(weather: Any) -> None:
-    series = weather["series"]
-    forms = [(each["form"], each["title"]) for each in series["charts"]]
-
-    assert (series["by"], series["along"], series["unplaced"]) == ("month", "date", 0)
-    assert (series["labels"][0], series["labels"][-1]) == ("2012-01", "2015-12")
-    assert len(series["labels"]) == 48
-    assert forms == [
-        ("bars", "precipitation"),
-        ("range", "temp_max and temp_min"),
-        ("range", "wind"),
-        ("stack", "weather"),
-    ]
-    temperature = chart(weather, "temp_max and temp_min")
-    assert (min(temperature["low"]), max(temperature["high"])) == (-7.1, 35.6)
-
-
-def test_yearly_rain_is_what_awk_adds_up(lab: ModuleType, weather: Any) -> None:
-    assert weather["path"] == "weather.csv"
-    yearly: Any = invoke(lab.summarize, {"path": "weather.csv", "by": "year"})
-
-    assert yearly["series"]["labels"] == ["2012", "2013", "2014", "2015"]
-    assert chart(yearly, "precipitation")["values"] == [1226.0, 828.0, 1232.8, 1139.2]
-
-
-def test_every_result_is_json_that_a_commit_can_hold(lab: ModuleType, weather: Any) -> None:
-    query = {"path": "weather.csv", "filters": [{"column": "wind", "op": ">", "value": 9}]}
-    results: list[object] = [weather, invoke(lab.report, {"path": "weather.csv"})]
-    results.append(invoke(lab.select_rows, {"query": query}))
-
-    assert all(canonical_json.dumps(result) for result in results)
-
-
 # What a column is
 
 
@@ -145,82 +110,7 @@ def test_column_has_the_narrowest_type_that_fits_every_cell(
     assert found["count"] + found["missing"] == len(cells)
 
 
-def test_long_text_is_cut_for_showing(lab: ModuleType, workspace: Path) -> None:
-    found = column(summary(lab, workspace, f"a\n{'x' * 200}\n"), "a")
-
-    assert found["top"] == [{"value": "x" * 79 + "…", "count": 1}]
-
-
 # Charts
-
-
-def test_missing_months_are_gaps_in_a_chart(lab: ModuleType, workspace: Path) -> None:
-    text = "day,sold\n2024-01-05,0\n2024-01-06,3\n2024-04-01,2\n,7\n"
-    found = summary(lab, workspace, text, by="month")
-
-    assert found["series"]["labels"] == ["2024-01", "2024-02", "2024-03", "2024-04"]
-    assert chart(found, "sold")["values"] == [3, None, None, 2]
-    assert found["series"]["unplaced"] == 1
-
-
-@pytest.mark.parametrize(("last", "by", "points"), TABLES["steps"])
-def test_step_of_a_chart_depends_on_its_time_span(
-    lab: ModuleType, workspace: Path, last: str, by: str, points: int
-) -> None:
-    found = summary(lab, workspace, f"day,x\n2024-01-01,1\n{last},2\n")["series"]
-
-    assert (found["by"], len(found["labels"])) == (by, points)
-
-
-def test_rows_without_dates_are_grouped_in_slices(lab: ModuleType, workspace: Path) -> None:
-    found = summary(lab, workspace, "x\n" + "".join(f"{row}\n" for row in range(1, 101)))
-
-    assert found["series"]["labels"][:2] == ["1-3", "4-6"]
-    assert found["series"]["labels"][-1] == "100-100"
-    assert chart(found, "x")["lines"][0]["values"][:2] == [2, 5]
-
-
-def test_few_named_rows_are_shown_by_name(lab: ModuleType, workspace: Path) -> None:
-    found = summary(lab, workspace, "country,people\nPeru,33\nNauru,-1\n")
-
-    assert chart(found, "people") == {
-        "form": "ranking",
-        "title": "people",
-        "note": "value by country",
-        "items": [{"name": "Peru", "value": 33}, {"name": "Nauru", "value": -1}],
-    }
-
-
-def test_many_kinds_are_shown_as_the_largest_and_other(lab: ModuleType, workspace: Path) -> None:
-    rows = "".join(f"2024-01-{day:02},k{day % 8},s{day % 14}\n" for day in range(1, 32))
-    found = summary(lab, workspace, f"day,few,many\n{rows}", by="month")
-
-    parts = chart(found, "few")["parts"]
-    assert [part["name"] for part in parts][-1] == "other"
-    assert len(parts) == 6
-    assert sum(sum(part["values"]) for part in parts) == 31
-    ranking = chart(found, "many")
-    assert (ranking["form"], len(ranking["items"]), ranking["others"]) == ("ranking", 10, 4)
-
-
-def test_caller_chooses_the_totals(lab: ModuleType, workspace: Path) -> None:
-    text = "day,sold,price\n2024-01-01,0,5\n2024-01-02,4,6\n"
-    by_itself = summary(lab, workspace, text, by="year")
-    chosen = summary(lab, workspace, text, by="year", totals=["price"])
-
-    assert (chart(by_itself, "sold")["form"], chart(by_itself, "price")["form"]) == (
-        "bars",
-        "range",
-    )
-    assert chart(chosen, "price")["values"] == [11]
-    assert chart(chosen, "sold")["form"] == "range"
-
-
-def test_charts_beyond_twelve_are_left_out_and_named(lab: ModuleType, workspace: Path) -> None:
-    header = ",".join(f"c{number}" for number in range(14))
-    found = summary(lab, workspace, f"{header}\n{','.join('1' * 14)}\n")["series"]
-
-    assert (len(found["charts"]), found["left_out"]) == (12, ["c12", "c13"])
 
 
 @given(
@@ -279,22 +169,6 @@ def test_invalid_summary_is_refused(
         invoke(lab.summarize, arguments)
 
     assert str(caught.value) == message
-
-
-@pytest.mark.parametrize("mark", [";", "\t", "|"])
-def test_other_separators_and_a_byte_order_mark_are_read(
-    lab: ModuleType, workspace: Path, mark: str
-) -> None:
-    found = summary(lab, workspace, f"\ufeffa{mark}b\r\n1{mark}2,5\r\n")
-
-    assert [each["name"] for each in found["columns"]] == ["a", "b"]
-    assert column(found, "b")["type"] == "text"
-
-
-def test_header_without_rows_is_an_empty_table(lab: ModuleType, workspace: Path) -> None:
-    found = summary(lab, workspace, "a,b\n")
-
-    assert (found["rows"], found["series"]["charts"]) == (0, [])
 
 
 # Reports and selections
@@ -357,30 +231,3 @@ def test_invalid_selection_is_refused_and_writes_no_file(
     assert str(caught.value) == message
     assert [path.name for path in workspace.iterdir()] == [before]
     assert (workspace / before).read_text(encoding="utf-8") == "n,day\n1,2024-01-01\n"
-
-
-@given(
-    cells=st.lists(st.sampled_from(["", "1", "2", "a", "NA", "2024-01-01", "yes"]), max_size=8),
-    value=st.sampled_from(["", "1", 2, 1.0, "a", True]),
-)
-@settings(max_examples=examples(80))
-def test_equal_and_not_equal_partition_the_rows(
-    lab: ModuleType,
-    tmp_path_factory: pytest.TempPathFactory,
-    cells: list[str],
-    value: object,
-) -> None:
-    workspace = tmp_path_factory.mktemp("workspace", numbered=True)
-    save(workspace, "id,x\n" + "".join(f"{row},{cell}\n" for row, cell in enumerate(cells)))
-    kept: list[list[str]] = []
-    with set_context(workspace=workspace):
-        for op in ("=", "!="):
-            filters = [{"column": "x", "op": op, "value": value}]
-            try:
-                select(lab, path="table.csv", filters=filters, columns=["id"], output="o.csv")
-            except ValueError:
-                return
-            with (workspace / "o.csv").open(encoding="utf-8") as file:
-                kept.append([row[0] for row in csv.reader(file)][1:])
-
-    assert sorted(kept[0] + kept[1], key=int) == [str(row) for row in range(len(cells))]

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from covalt_git.python_reader.source import read_tool
 from covalt_git.render.inject_data import inject
 from covalt_git.toolsets.toolset import read_toolset
-from covalt_toolset import describe, invoke, set_context
+from covalt_toolset import describe, invoke
 from tests.browser import DRAWN
 from tests.sample_toolsets.conftest import TOOLSETS
 
@@ -33,14 +33,6 @@ def test_sample_has_no_problems_and_its_tools_have_examples(toolset_id: str) -> 
     assert toolset.problems == ()
     if toolset_id in ("text-kit", "web-fetch"):
         assert all(tool.examples for tool in toolset.tools)
-
-
-def test_text_kit_uses_each_of_the_four_renderers() -> None:
-    tools = read_toolset(TOOLSETS.parent, "text-kit").tools
-
-    assert {tool.renderer.type for tool in tools if tool.renderer} == {
-        *("code", "document", "html", "frame")
-    }
 
 
 def without_bounds(schema: Any) -> Any:
@@ -139,22 +131,6 @@ def test_page_shows_hostile_data_as_text(
             assert {*main.locator("mark").all_inner_texts()} == {HOSTILE}
         elif page == "lines":
             assert main.locator(".line.added, .line.removed").count() == 5
-
-
-def test_page_draws_the_weather(
-    opened: Callable[..., Any], load: Callable[[str, str], ModuleType]
-) -> None:
-    lab = TOOLSETS / "data-lab"
-    with set_context(workspace=lab / "assets", toolset_id="data-lab", toolset_dir=lab):
-        weather = result_of(load, "data-lab tools.lab summarize", path="weather.csv")
-
-    with opened("chart", weather) as shown:
-        assert shown.locator("[role=img]").count() == 4
-        assert shown.locator("rect").count() > 48 * 2
-        text = shown.locator("main").first.inner_html()
-        assert "Jan 2012 to Dec 2015" in text
-        assert "NaN" not in text
-        assert "undefined" not in text
 
 
 def test_keyboard_leads_from_match_to_match(
