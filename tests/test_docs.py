@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from click import Context, Group
-from click.testing import CliRunner
 
 from covalt_git import open_project, yaml_text
 from covalt_git.cli import COMMANDS, cli
@@ -16,7 +15,7 @@ from covalt_git.manifests.reading import check
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.renderers import RENDERER_TYPES
 from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
-from covalt_git.toolsets.new_project import CONFIG_TEXT, create_project
+from covalt_git.toolsets.new_project import create_project
 from covalt_git.toolsets.project_files import read_project
 from tests import command
 from tests.workspaces.stores import run_git
@@ -134,14 +133,6 @@ def test_documented_covalt_yaml_has_no_problems() -> None:
     assert reading.problems == ()
 
 
-def test_covalt_yaml_of_init_has_no_problems_with_and_without_its_comments() -> None:
-    uncommented = re.sub(r"(?m)^# (?=(?:default_role|roles|  ))", "", CONFIG_TEXT)
-
-    for text in (CONFIG_TEXT, uncommented):
-        assert check(yaml_text.load(text, "covalt.yaml"), ProjectConfig).problems == ()
-    assert "\nroles:" in uncommented
-
-
 @pytest.mark.parametrize(
     "names",
     [
@@ -162,12 +153,6 @@ def test_every_key_is_documented(names: list[str]) -> None:
 
 def test_this_repository_is_a_project_without_problems() -> None:
     assert read_project(ROOT).problems == ()
-
-
-def test_the_help_of_the_command_line_names_every_noun() -> None:
-    said = CliRunner().invoke(cli, ["--help"]).output
-
-    assert [name for name in COMMANDS if f"  {name} " not in said] == []
 
 
 def test_every_test_that_the_page_about_the_runtime_names_exists() -> None:

@@ -65,12 +65,6 @@ def test_other_urls_have_no_origin(url: str) -> None:
         origin_of(url)
 
 
-def test_an_origin_knows_its_port_and_how_it_is_written() -> None:
-    shown = [str(origin_of(url)[0]) for url in ("HTTPS://A.example:443/x?y", "http://[::1]:8080")]
-
-    assert shown == ["https://a.example", "http://[::1]:8080"]
-
-
 KEPT = [
     *(
         "127.0.0.1",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -87,18 +86,6 @@ def test_scan_reports_what_changed_since_the_last(root: Path) -> None:
     assert followed.last is mended
 
 
-def test_scan_reads_the_configuration_too(root: Path) -> None:
-    followed = WatchedProject(root)
-
-    (root / "covalt.yaml").write_text("version: 2\n", encoding="utf-8")
-    look = followed.look()
-
-    assert look is not None
-    assert look.changed == ()
-    assert look.reading.config is None
-    assert look.reading == read_project(root)
-
-
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["one", "two", "three"]),
@@ -166,47 +153,6 @@ def test_new_folder_is_watched_with_all_below_it(root: Path, changes: Changes) -
     (root / "toolsets/three/deep/er/x.txt").write_text("x", encoding="utf-8")
 
     assert changes.wait() is True
-
-
-def test_own_reading_does_not_end_the_wait(root: Path, changes: Changes) -> None:
-    write(root, "one", BROKEN)
-    assert changes.wait() is True
-    WatchedProject(root)
-    ended = threading.Event()
-    answers: list[bool] = []
-
-    def wait() -> None:
-        answers.append(changes.wait())
-        ended.set()
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    assert not ended.wait(0.5)
-    changes.close()
-    waiting.join(30)
-
-    assert answers == [False]
-
-
-def test_no_change_is_missed_after_the_event_queue_overflows(root: Path, changes: Changes) -> None:
-    followed = WatchedProject(root)
-    most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text(encoding="utf-8"))
-    busy = root / "toolsets/two/busy"
-    for number in range(most // 2 + 10):  # each is made and removed, which is several events
-        os.close(os.open(busy, os.O_CREAT | os.O_WRONLY))
-        busy.unlink()
-        if number == most // 2:
-            write(root, "new", SOUND)
-
-    assert changes.wait() is True
-    look = followed.look()
-    assert look is not None
-    assert "new" in look.changed
-    write(root, "new", BROKEN)
-    assert changes.wait() is True  # its folder is watched, though no event told of it
-    mended = followed.look()
-    assert mended is not None
-    assert list(mended.broken) == ["new"]
 
 
 def test_polling_needs_no_events(root: Path) -> None:

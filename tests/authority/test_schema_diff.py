@@ -143,14 +143,3 @@ def test_schemas_without_reported_growth_accept_nothing_more(
 @given(schemas)
 def test_the_order_of_keys_is_no_difference(schema: dict[str, Any]) -> None:
     assert judge_schemas(schema, dict(reversed(schema.items()))) == []
-
-
-def test_references_that_double_on_each_level_are_compared_once() -> None:
-    def levels(most: int) -> dict[str, Any]:
-        level = {
-            f"l{at}": {"properties": {key: {"$ref": f"#/$defs/l{at + 1}"} for key in "ab"}}
-            for at in range(18)
-        }
-        return {"$ref": "#/$defs/l0", "$defs": {**level, "l18": {"maxLength": most}}}
-
-    assert len(judge_schemas(levels(1), levels(2))) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import stat
 from collections.abc import Callable
 from datetime import timedelta
@@ -107,21 +106,6 @@ def test_a_name_is_available_again_once_its_token_is_revoked(
     assert tokens.find(first) is None
     assert tokens.find(second) == again
     assert [one.name for one in file_of(tmp_path, "x").parent.iterdir()] == ["cursor.json"]
-
-
-def test_one_of_many_processes_makes_the_token_of_a_name(tmp_path: Path) -> None:
-    with multiprocessing.get_context("fork").Pool(8) as pool:
-        made = pool.map(_make, [tmp_path] * 24)
-
-    (text,) = filter(None, made)
-    assert AgentTokens(tmp_path).find(text)
-
-
-def _make(root: Path) -> str | None:
-    try:
-        return AgentTokens(root).new("cursor", "reader")[1]
-    except AgentTokenError:
-        return None
 
 
 def add_a_key(file: Path) -> None:

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from covalt_git.credentials.command import CommandNotAllowedError, SecretCommand, SecretCommandError
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 CANARY = "sk-canary/+7f"
 
@@ -118,22 +121,7 @@ def test_a_command_has_no_input_and_does_not_run_in_the_project(
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "A;id",
-        "$(id)",
-        "`id`",
-        "-n",
-        "A\n",
-        "../A",
-        "{name}",
-        "",
-        "A B",
-        "Ä",
-        "A\0",
-        "1A",
-        "A-B",
-        "A.B",
-    ],
+    TABLES["no_identifiers"],
 )
 def test_a_name_that_is_no_identifier_runs_nothing(home: Path, name: str) -> None:
     failure(allowed(home, f"touch {home}/ran"), name)
@@ -207,9 +195,3 @@ def test_no_file_of_the_project_can_be_allowed(home: Path, monkeypatch: pytest.M
     ):
         with pytest.raises(SecretCommandError, match="which is in the project"):
             command(home, *argv).allow()
-
-
-@pytest.mark.parametrize("program", ["no-such-program-7", "./printer", "/no/such/program", "/tmp"])
-def test_a_missing_program_cannot_be_allowed(home: Path, program: str) -> None:
-    with pytest.raises(SecretCommandError, match="there is no program"):
-        command(home, program, "{name}").allow()

@@ -14,7 +14,10 @@ from covalt_git.credentials.leaks import blotted, credentials, masked
 from covalt_git.problems import codes
 from covalt_git.toolsets.project_files import read_project
 from tests.examples import examples
+from tests.tables import tables
 from tests.toolsets.projects import MANIFEST, REPOSITORY, SHARED, put_hello
+
+TABLES = tables(__file__)
 
 LETTERS = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
@@ -85,25 +88,10 @@ def test_a_random_value_after_the_name_of_a_secret_is_a_guess(text: str) -> None
 @pytest.mark.parametrize(
     "text",
     [
-        "api_key: ${API_KEY}",
-        "Authorization: Bearer ${GITHUB_TOKEN:-}",
-        "token: <YOUR_API_TOKEN_GOES_HERE_1A2B3C>",
-        "api_key: your-api-key-goes-here-1a2b3c4d",
+        *TABLES["no_credentials"],
         "ghp_" + "x" * 36,
         "AKIAIOSFODNN7" + "EXAMPLE",
         "sk-proj-" + "0" * 48,
-        "tokenizer: sentence-transformers/all-MiniLM-L6-v2",
-        "token: sentence-transformers/all-MiniLM-L6-v2",
-        "secret: projects/123/secrets/db/versions/7",
-        "password: correct horse battery staple",
-        "token = read_token_from_file_2(path)",
-        "token = settings.oauth2_token_v2_default",
-        "primary_key: id_of_the_row_2a3b4c5d6e7f",
-        "monkey: 8f3kD02nVq7RzLm5XwTc1sYb",
-        "postgres://user:password@localhost/db",
-        "https://github.com/owner/repository@8f3kD02nVq7RzLm5XwTc",
-        "-----BEGIN PRIVATE KEY-----\n<your key>\n-----END PRIVATE KEY-----",
-        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     ],
 )
 def test_placeholders_references_and_words_are_no_credentials(text: str) -> None:

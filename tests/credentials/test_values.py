@@ -69,20 +69,6 @@ def test_an_invalid_line_is_reported_by_its_number_alone(tmp_path: Path) -> None
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_missing_file_has_no_secrets(tmp_path: Path) -> None:
-    assert SecretStore({"A": "1"}, tmp_path / "none").value("A") == "1"
-
-
-def test_the_file_is_in_the_configuration_folder_of_the_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    (tmp_path / "covalt-git").mkdir()
-    store(tmp_path / "covalt-git", "A=from the file\n")
-
-    assert SecretStore.of_this_machine().value("A") == "from the file"
-
-
 def test_the_repr_of_a_store_has_no_values() -> None:
     assert "hunter2" not in repr(SecretStore({"A": "hunter2"}))
 

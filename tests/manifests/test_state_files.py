@@ -1,8 +1,7 @@
-"""The files that the machine writes: stable, sorted, whole, and fit to be merged by git."""
+"""The files that the machine writes: stable, sorted and whole."""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from covalt_git.manifests.state_files import HEADER, read_state, write_state
 from covalt_git.models.toolset_state import ToolsetState
-from covalt_git.toolsets.state_store import set_enabled
 from tests.examples import examples
 from tests.tables import tables
 
@@ -23,13 +21,6 @@ FULL: dict[str, Any] = dict(
 
 def state(**facts: Any) -> ToolsetState:
     return ToolsetState.model_validate(facts)
-
-
-def test_no_file_is_the_default_state(tmp_path: Path) -> None:
-    reading = read_state(tmp_path / "hello.yaml", "hello.yaml")
-
-    assert reading.value == ToolsetState()
-    assert reading.problems == ()
 
 
 def test_full_state_is_written_sorted_one_fact_a_line_and_comes_back(tmp_path: Path) -> None:
@@ -43,17 +34,6 @@ def test_full_state_is_written_sorted_one_fact_a_line_and_comes_back(tmp_path: P
     assert keys == sorted(FULL)
     assert not any("{" in line or "[" in line for line in lines)
     assert read_state(file, "shop.yaml").value == state(**FULL)
-
-
-def test_default_state_removes_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "shop.yaml"
-    write_state(file, state(enabled=False))
-    assert file.exists()
-
-    write_state(file, ToolsetState())
-    write_state(file, ToolsetState())
-
-    assert not file.exists()
 
 
 overrides = st.fixed_dictionaries(
@@ -100,41 +80,3 @@ def test_every_state_comes_back_and_is_written_the_same(
 
     write_state(file, read)
     assert (file.read_bytes() if file.exists() else None) == first
-
-
-def git(root: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
-    done = subprocess.run(
-        ["git", "-C", str(root), *identity, *arguments], capture_output=True, text=True, check=True
-    )
-    return done.stdout
-
-
-def test_branches_that_change_different_toolsets_and_tools_merge(root: Path) -> None:
-    file = root / "toolsets" / "state" / "app-builder.yaml"
-
-    def commit(tool: str, toolset: str) -> None:
-        names = ("delete_file", "edit_file", "list_files", "read_file", "write_file")
-        write_state(file, state(overrides={name: {"enabled": name != tool} for name in names}))
-        if toolset:
-            set_enabled(root, toolset, enabled=False)
-        git(root, "add", ".")
-        git(root, "commit", "-qm", f"{tool} off")
-
-    commit("", "")
-    start = git(root, "branch", "--show-current").strip()
-    git(root, "checkout", "-qb", "idea")
-    commit("delete_file", "data-lab")
-    git(root, "checkout", "-q", start)
-    commit("write_file", "text-kit")
-
-    git(root, "merge", "-q", "--no-edit", "idea")
-
-    assert git(root, "status", "--porcelain") == ""
-    merged = read_state(file, "state").value
-    assert merged is not None
-    off = [name for name, override in merged.overrides.items() if override.enabled is False]
-    assert off == ["delete_file", "write_file"]
-    assert sorted(path.name for path in file.parent.iterdir()) == [
-        *("app-builder.yaml", "data-lab.yaml", "text-kit.yaml")
-    ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import socket
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,12 +72,6 @@ def test_digest_is_of_the_sorted_modes_paths_and_hashes(tmp_path: Path) -> None:
     assert read_bundle_files(tmp_path, "t").digest == canonical_json.digest(rows)
 
 
-def test_bytecode_of_python_is_left_out(tmp_path: Path) -> None:
-    put(tmp_path, "a.py", "__pycache__/a.cpython-311.pyc", "lib/__pycache__/b", "old.pyc", "x.pyo")
-
-    assert [file.path for file in read_bundle_files(tmp_path, "t").files] == ["a.py"]
-
-
 def codes_of(folder: Path) -> list[tuple[str, str]]:
     """Return the path and code of each problem."""
     return [(one.path, one.code) for one in read_bundle_files(folder, "t").problems]
@@ -114,22 +107,6 @@ def test_dangerous_names_are_refused_with_all_below(tmp_path: Path, name: str) -
     assert [one.code for one in found.problems] == [codes.FORBIDDEN_FILE]
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="its file system has UTF-8 names only")
-def test_name_that_is_not_utf_8_is_reported_with_an_escape(tmp_path: Path) -> None:
-    with open(os.fsencode(tmp_path) + b"/caf\xe9", "w"):  # noqa: PTH123 - a name in bytes
-        pass
-
-    assert codes_of(tmp_path) == [("t/caf\\xe9", codes.FORBIDDEN_FILE)]
-
-
-def test_empty_folders_are_left_out_and_a_missing_folder_is_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "empty" / "inner").mkdir(parents=True)
-
-    assert read_bundle_files(tmp_path, "t").files == ()
-    assert codes_of(tmp_path) == []
-    assert codes_of(tmp_path / "nowhere") == [("t", codes.UNREADABLE)]
-
-
 def test_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as file:
         file.truncate(MAX_FILE_BYTES + 1)
@@ -144,9 +121,3 @@ def test_too_many_files_are_one_problem(tmp_path: Path, monkeypatch: pytest.Monk
 
     assert len(read_bundle_files(tmp_path, "t").files) == 5
     assert codes_of(tmp_path) == [("t", codes.TOO_LARGE)]
-
-
-def test_folders_nested_too_deeply_are_one_problem(tmp_path: Path) -> None:
-    put(tmp_path, "d/" * 200 + "bottom.txt")
-
-    assert [code for _, code in codes_of(tmp_path)] == [codes.FORBIDDEN_FILE]

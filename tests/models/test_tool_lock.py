@@ -125,13 +125,3 @@ def test_local_names_are_valid_unique_and_independent_of_other_tools(names: list
     assert len(set(found.values())) == len(names)
     assert all(found[name] == name for name in names if is_tool_name(name))
     assert found == {name: local_names([name])[name] for name in names}
-
-
-def test_server_cannot_take_the_name_of_another_tool() -> None:
-    ours = local_names(["get weather"])["get weather"]
-
-    found = local_names(["get weather", ours])
-
-    assert found[ours] == ours
-    assert found["get weather"] != ours
-    assert found["get weather"].startswith(ours)

@@ -37,24 +37,8 @@ def test_carets_are_below_the_word(line: str, col: int, carets: str) -> None:
     assert drawn(line, col) == [line, carets]
 
 
-def test_tab_is_as_wide_as_it_is_shown() -> None:
-    assert drawn("a:\tb", 4) == ["a:  b", "    ^"]
-    assert drawn("\ta: b", 2) == ["    a: b", "    ^"]
-
-
 def test_hidden_characters_are_escaped() -> None:
     assert drawn("a\u202eb: \x1b[2Jc", 1)[0] == "a\\u{202e}b: \\u{1b}[2Jc"
-
-
-def test_long_line_is_shown_around_the_word() -> None:
-    line = f"{'a' * 50} wrong {'b' * 50}"
-
-    shown, carets = drawn(line, 52, room=30)
-
-    assert width(shown) <= 30
-    assert shown.startswith("…")
-    assert shown.endswith("…")
-    assert shown[carets.index("^") : carets.rindex("^") + 1] == "wrong"
 
 
 @given(st.text(max_size=60), st.integers(1, 80), st.integers(20, 60))

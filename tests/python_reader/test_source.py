@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import ast
-import gc
 import textwrap
-import threading
-import time
 import types
 from pathlib import Path
 from typing import Any
 
-import docstring_parser
 import pytest
-from docstring_parser import DocstringStyle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.json_values import canonical_json, json_schema
-from covalt_git.python_reader.module_text import MAX_SOURCE_BYTES, parse
+from covalt_git.python_reader.module_text import MAX_SOURCE_BYTES
 from covalt_git.python_reader.source import (
     NoFunctionError,
     PythonSyntaxError,
     ToolSource,
-    _is_marked,
     read_tool,
 )
 from covalt_toolset import describe, to_json
@@ -88,13 +81,6 @@ def test_decorated_function_has_a_name_and_texts() -> None:
     }
 
 
-def test_plain_function_has_the_whole_docstring() -> None:
-    found = read('def f():\n    """Read a file.\n\n    All of it.\n    """')
-
-    assert (found.name, found.description) == (None, "Read a file.\n\nAll of it.")
-    assert (found.takes_workspace, found.requires_confirmation) == (False, False)
-
-
 @pytest.mark.parametrize(
     ("annotation", "is_workspace"),
     [
@@ -135,12 +121,6 @@ def test_function_that_only_running_would_explain_requires_confirmation(module: 
     assert found.requires_confirmation
     if "@t(" not in module:
         assert found.input_schema["additionalProperties"] is not False or not found.parameters
-
-
-def test_last_definition_counts() -> None:
-    found = read("def f(a: int): ...\ndef f(b: str): ...")
-
-    assert list(found.input_schema["properties"]) == ["b"]
 
 
 def test_unknown_decorator_may_change_parameters_and_result() -> None:
@@ -214,16 +194,6 @@ def test_source_that_is_not_python_is_refused_at_its_place(
         read_tool(source, "f")
 
     assert (caught.value.line, caught.value.col) == place
-
-
-def test_doubtful_escape_in_a_tool_is_not_our_warning() -> None:
-    assert read(r"def f(): '\d'").line == 1
-
-
-def test_place_counts_lines_and_characters() -> None:
-    found = read_tool("x = 'é'\r\nif x:\r\n  'é'; a = 1\r\ndef f(): ...\n".encode(), "f")
-
-    assert (found.line, found.col) == (4, 1)
 
 
 def test_no_code_of_the_module_runs(tmp_path: Path) -> None:
@@ -441,72 +411,3 @@ def test_results_fit_the_schema_that_is_read(annotation: str, value: str, schema
 )
 def test_result_that_may_be_written_as_anything_has_no_schema(annotation: str, schema: Any) -> None:
     assert read(f"{MODULE}\ndef f() -> {annotation}: ...").output_schema == schema
-
-
-# Docstrings
-
-
-@pytest.mark.parametrize(
-    "docstring",
-    [
-        pytest.param("Args:\n        x (int): first\n            line", id="google"),
-        pytest.param("Parameters\n    ----------\n    x : int\n        first line", id="numpy"),
-        pytest.param(":param x: first line", id="sphinx"),
-    ],
-)
-def test_descriptions_come_from_every_style_of_docstring(docstring: str) -> None:
-    found = read_tool(f'def f(x):\n    """Do.\n\n    {docstring}\n    """'.encode(), "f")
-
-    assert found.description == "Do."
-    assert found.input_schema["properties"]["x"] == {"description": "first line"}
-
-
-@given(
-    st.lists(
-        st.sampled_from(
-            ["Args", "Parameters", "----------", "--", "a, b", "  text", "", "x : int", "@param a"]
-        ),
-        max_size=9,
-    ).map("\n".join)
-)
-def test_docstring_without_marks_reads_as_if_all_styles_were_tried(text: str) -> None:
-    def read(style: DocstringStyle) -> object:
-        try:
-            parsed = docstring_parser.parse(text, style)
-        except docstring_parser.ParseError:
-            return None
-        arguments = [(one.arg_name, one.description) for one in parsed.params]
-        return parsed.short_description, parsed.long_description, arguments
-
-    assert _is_marked(text) or read(DocstringStyle.REST) == read(DocstringStyle.AUTO)
-
-
-def test_threads_that_parse_concurrently_do_not_disturb_each_other() -> None:
-    """Python 3.11 switches to another thread in the middle, when it collects garbage."""
-    line = "def f{0}(a: int = {0}) -> str:\n    return {{'k': [{{'l': [1, (2, [a, {0}])]}}]}}\n"
-    text = "".join(line.format(number) for number in range(150)).encode()
-    found: list[str] = []
-
-    def read() -> None:
-        try:
-            found.append(ast.dump(parse(text))[:6])
-        except SystemError as error:
-            found.append(str(error))
-
-    def switch(*_: object) -> None:
-        time.sleep(0.0002)
-
-    limits = gc.get_threshold()
-    gc.callbacks.append(switch)
-    gc.set_threshold(50)
-    try:
-        threads = [threading.Thread(target=read) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        gc.set_threshold(*limits)
-        gc.callbacks.remove(switch)
-
-    assert found == ["Module"] * 6

@@ -68,59 +68,10 @@ def test_unresolved_expression_stays_and_is_reported(text: str, message: str) ->
     assert interpolate(text, VALUES) == (text, (message,))
 
 
-@pytest.mark.parametrize(
-    ("config", "result", "unresolved"),
-    [
-        pytest.param("k=$args.my-key", "k=$args.my-key", ["$args.my"], id="hyphen-ends-a-key"),
-        pytest.param(
-            "$args.path.bak of $return.port",
-            "$args.path.bak of 8080",
-            ["$args.path.bak"],
-            id="path-is-taken-whole",
-        ),
-        pytest.param(
-            {"a": "$args.x and $args.y", "b": ["$return.z", "$return.port"]},
-            {"a": "$args.x and $args.y", "b": ["$return.z", 8080]},
-            ["$args.x", "$args.y", "$return.z"],
-            id="all-are-reported",
-        ),
-    ],
-)
-def test_unresolved_expressions_in_a_longer_text_stay_and_are_reported(
-    config: Any, result: Any, unresolved: list[str]
-) -> None:
-    found, messages = interpolate(config, VALUES)
-
-    assert found == result
-    assert [message.partition(":")[0] for message in messages] == unresolved
-
-
-def test_values_within_lists_and_mappings_resolve_and_keys_do_not() -> None:
-    config = {"$args.path": ["$return.port", {"deep": "$chat_id"}], "n": 1, "t": True, "z": None}
-
-    assert resolve(config) == {
-        "$args.path": [8080, {"deep": "chat-1"}],
-        "n": 1,
-        "t": True,
-        "z": None,
-    }
-
-
-@pytest.mark.parametrize("returned", [None, "text", 5, True, [1], {}])
-def test_whole_result_may_be_any_json(returned: object) -> None:
-    assert interpolate("$return", Values({}, returned, "c")) == (returned, ())
-
-
 def test_data_is_never_searched_for_expressions() -> None:
     assert resolve("$return.price") == "$args.path costs $5"
     assert resolve("<$return.price>") == "<$args.path costs $5>"
     assert resolve("$return.braces|$return.port") == "${return.port} $$|8080"
-
-
-def test_index_of_thousands_of_digits_is_only_missing() -> None:
-    _, unresolved = interpolate("$return.items." + "9" * 5000, VALUES)
-
-    assert len(unresolved) == 1
 
 
 def test_configuration_that_is_too_deep_is_reported() -> None:
@@ -133,16 +84,6 @@ def test_configuration_that_is_too_deep_is_reported() -> None:
     assert unresolved == ("more than 64 mappings and lists inside each other",)
     assert list(expressions(config)) == []
     assert len(list(expressions(config[0]))) == 1
-
-
-def test_data_too_deep_for_a_text_is_reported() -> None:
-    deep: Any = []
-    for _ in range(100_000):
-        deep = [deep]
-
-    _, unresolved = interpolate("<$return>", Values({}, deep, "c"))
-
-    assert unresolved == ("$return: this is nested too deeply for a text",)
 
 
 def test_expressions_are_listed_in_order_with_their_parts() -> None:
@@ -163,14 +104,14 @@ def test_expressions_are_listed_in_order_with_their_parts() -> None:
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=10,
+    max_leaves=5,
 )
 FRAGMENTS = st.sampled_from(
     ["$", "$$", "${", "}", ".", "-", "/", "args", "return", "chat_id", "workspace", "0", "a", "x y"]
 )
 TEXTS = st.lists(FRAGMENTS | st.text(max_size=3), max_size=12).map("".join)
 CONFIGS = st.recursive(
-    TEXTS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner), max_leaves=8
+    TEXTS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner), max_leaves=5
 )
 
 

@@ -76,18 +76,6 @@ def test_value_that_a_server_may_read_as_a_way_up_is_refused(template: str, valu
         expand(template, x=value)
 
 
-@pytest.mark.parametrize("template", ["${BASE}/v1/{x}", "${BASE}/v1/a/{+x}?q={x}"])
-def test_refused_way_up_names_the_path_of_the_template_and_no_value(template: str) -> None:
-    with pytest.raises(BadValueError) as caught:
-        expand(template, x="b/%2e%2e")
-
-    message = caught.value.message
-    assert message.startswith(
-        f"the argument 'x' would lead elsewhere than {template.split('?', maxsplit=1)[0]}:"
-    )
-    assert "%2e" not in message
-
-
 NOT_SEGMENTS: list[object] = ["", None, {"a": 1}, "a\nb", "a\0b", []]
 
 
