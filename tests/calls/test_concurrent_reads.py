@@ -13,7 +13,6 @@ from covalt_git.calls.background import CallEvent, Cancel, Follower, Started
 from covalt_git.calls.replay import replay
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.models.outcomes import Log
-from covalt_git.names import new_id
 from tests.calls.conftest import code
 
 if TYPE_CHECKING:
@@ -152,17 +151,3 @@ def test_concurrent_calls_are_checked_require_approval_and_can_be_cancelled(
     assert approval.reasons == ("its decorator asks",)
     assert [one.execution_id for one in reader.waiting()] == [approval.execution_id]
     assert reader.codes() == ["success", "cancelled"]
-
-
-def test_a_call_with_an_idempotency_key_waits_for_the_chat(
-    reader: World, pool: ThreadPoolExecutor
-) -> None:
-    key = new_id()
-    with held(reader):
-        calls = [Call(pool, reader, "read", call_id=key) for _ in range(2)]
-        assert reader.until(reader.has_next_writer)
-        assert all(call.events.empty() for call in calls)
-    outcomes = [call.outcome.result() for call in calls]
-
-    assert sorted(one.repeated for one in outcomes) == [False, True]
-    assert {one.call.id for one in outcomes} == {key}

@@ -52,37 +52,6 @@ def test_a_decorator_can_require_approval_however_it_is_applied(world: World, so
     assert world.files() == {"runs.txt": "hello\n"}
 
 
-@pytest.mark.parametrize("tool", ["ask", "quiet"])
-@pytest.mark.parametrize("by", ["state", "rule"])
-def test_the_project_can_waive_approval(world: World, tool: str, by: str) -> None:
-    if by == "state":
-        world.write("state/demo.yaml", f"overrides: {{{tool}: {{requires_confirmation: false}}}}\n")
-    else:
-        world.configure(f"approvals: [{{pattern: demo.{tool}, require: false}}]")
-
-    assert world.call(tool).call.status == "success"
-    assert world.runs() == 1
-
-
-@pytest.mark.parametrize("by", ["state", "rule"])
-def test_the_project_can_require_approval(world: World, by: str) -> None:
-    if by == "state":
-        world.write("state/demo.yaml", "overrides: {add: {requires_confirmation: true}}\n")
-    else:
-        world.configure("approvals: [{pattern: demo.add, when: {args: {text: 'rm *'}}}]")
-
-    assert world.call("add", text="rm everything").call.status == "pending"
-    assert world.log() == []
-
-
-def test_a_rule_for_some_arguments_does_not_apply_to_others(world: World) -> None:
-    world.configure("approvals: [{pattern: demo.*, when: {args: {text: safe}}, require: false}]")
-
-    for tool in ("quiet", "ask"):
-        assert world.call(tool, text="safe").call.status == "success"
-        assert world.call(tool, text="other").call.status == "pending"
-
-
 def test_a_new_project_requires_approval_for_env_files(world: World) -> None:
     (world.root / "covalt.yaml").write_text(CONFIG_TEXT)
 

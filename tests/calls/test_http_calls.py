@@ -1,26 +1,21 @@
-"""Calls of HTTP tools: arguments arrive, redirects need grants, and bad answers fail only their own call."""
+"""Calls of HTTP tools: redirects need grants, and bad answers fail only their own call."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from textwrap import dedent, indent
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import World, make_world
-from tests.http_tools.upstream import PNG, Upstream, answering, upstream
+from tests.http_tools.upstream import PNG, Upstream, upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PLACEMENTS = yaml.safe_load(
-    Path(__file__).with_name("http_placements.yaml").read_text(encoding="utf-8")
-)
 WHEN = {"granted_at": "2026-11-20T17:24:00Z", "granted_by": "local"}
 
 
@@ -63,29 +58,6 @@ def check(world: World, served: Upstream) -> None:
     assert world.git("fsck", "--strict", "--no-dangling") == ""
 
 
-@pytest.mark.parametrize("case", PLACEMENTS, ids=[case["name"] for case in PLACEMENTS])
-def test_every_placement_of_arguments_arrives(
-    shared: World, served: Upstream, case: dict[str, Any]
-) -> None:
-    served.seen.clear()
-    shared.workspace.mkdir(exist_ok=True)
-    (shared.workspace / "a.bin").write_bytes(b"\0\xff\r\n--x")
-
-    http = case["http"].replace("{url}", served.url)
-    made = call(shared, http, served.address, **case["args"])
-
-    assert (made.status, made.error) == ("success", None)
-    for part, wanted in case["arrives"].items():
-        found = served.last[part]
-        if isinstance(found, bytes) and not isinstance(wanted, bytes):
-            found = found.decode() if isinstance(wanted, str) else json.loads(found)
-        if part == "headers":
-            found = {name: found[name] for name in wanted}
-        if part == "files":
-            found = [list(one) for one in found]
-        assert found == wanted
-
-
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
@@ -106,29 +78,6 @@ def test_a_bad_answer_fails_only_its_own_call(
 
     assert made.error.startswith(f"{expected}: ")
     assert shared.codes()[-1] == expected
-    check(shared, served)
-
-
-@pytest.mark.parametrize(
-    ("answer", "hold", "expected"),
-    [
-        (b"", True, "limit_time"),
-        (b"HTTP/1.1 200 OK\r\nX-A: ", True, "limit_time"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", True, "limit_time"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", False, "bad_answer"),
-        (b"SSH-2.0-x\r\n\r\n", False, "bad_answer"),
-        (b"", False, "bad_answer"),
-    ],
-    ids=["silent", "half-a-header", "half-a-body", "cut-off", "not-http", "hangs-up"],
-)
-def test_a_slow_or_broken_host_fails_only_its_own_call(
-    shared: World, served: Upstream, answer: bytes, *, hold: bool, expected: str
-) -> None:
-    with answering(answer, hold=hold) as port:
-        http = f"url: http://127.0.0.1:{port}/\nretries: 0"
-        made = call(shared, http, f"127.0.0.1:{port}", limits="{timeout_s: 0.3}")
-
-    assert made.error.partition(":")[0] == expected
     check(shared, served)
 
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.calls.idempotency import IdTakenError
-from covalt_git.errors import UnknownNameError
-from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.names import BadNameError, new_id
 from covalt_git.workspaces import branches
 from tests.calls.conftest import code
@@ -138,14 +136,6 @@ def test_the_id_of_an_edit_is_not_a_key(world: World) -> None:
         world.call("add", call_id=edit.record.id)
 
 
-def test_a_repeated_call_of_a_hidden_tool_does_not_exist(world: World, key: str) -> None:
-    world.call("add", call_id=key)
-    world.configure('default_role: r\nroles: {r: {allow: ["app-builder.**"]}}')
-
-    with pytest.raises(UnknownNameError):
-        world.call("add", call_id=key)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -162,11 +152,3 @@ def test_a_key_is_a_uuid_of_version_7(world: World, text: str) -> None:
         world.call("add", call_id=text)
 
     assert world.waiting() == []
-
-
-def test_refused_arguments_do_not_use_up_the_key(world: World, key: str) -> None:
-    with pytest.raises(InvalidArgumentsError):
-        world.call("judge", call_id=key, number=3)
-    made = world.call("judge", call_id=key, number=4)
-
-    assert (made.call.status, made.repeated) == ("success", False)

@@ -11,7 +11,6 @@ import pytest
 from covalt_git.calls.background import RUNNING, Follower, NotRunningError, Started
 from covalt_git.runtime import environments, sandbox
 from covalt_git.runtime.environments import CannotInstallError
-from covalt_git.workspaces.lock import CancelledError
 from tests.calls.conftest import code
 
 if TYPE_CHECKING:
@@ -83,16 +82,6 @@ def test_a_cancelled_call_is_recorded_with_the_files_that_it_wrote(own: World) -
     assert own.files() == {"begun.txt": "begun", "tidy.txt": "tidied up"}
     with pytest.raises(NotRunningError):
         RUNNING.cancel(outcome.call.id)
-
-
-def test_a_call_cancelled_before_it_runs_is_not_recorded(own: World) -> None:
-    follower = Follower()
-    follower.cancel.set()
-
-    with pytest.raises(CancelledError):
-        own.call("own:counted", follower=follower)
-
-    assert own.log() == []
 
 
 def test_a_dependency_that_cannot_be_installed_stops_a_call_before_it_is_recorded(

@@ -8,11 +8,11 @@ import pytest
 
 from covalt_git.calls.approvals import MayNotApproveError
 from covalt_git.calls.replay import AsksFirstError, NotReplayableError, Replay, replay
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError
 from covalt_git.json_values.difference import Difference
 from covalt_git.runtime import sandbox
 from covalt_git.workspaces.writing import writing
-from tests.workspaces.stores import layout_of, put, upload
+from tests.workspaces.stores import layout_of, upload
 
 if TYPE_CHECKING:
     from covalt_git.calls.replay import Keep
@@ -131,13 +131,6 @@ def test_a_replayed_tool_that_deletes_its_folder_does_not_delete_the_workspace(
     assert (world.root / "covalt.yaml").is_file()
 
 
-def test_files_that_could_not_be_stored_are_reported_as_missing(world: World) -> None:
-    put(world.workspace, {"outside": ("link", b"/etc"), "a": ("file", b"1")})
-    made = world.call("add").call
-
-    assert [one.path for one in again(world, made.id).missing] == ["outside"]
-
-
 # Which calls may be replayed
 
 
@@ -168,16 +161,6 @@ def test_a_role_that_may_not_approve_cannot_replay_a_call_that_requires_approval
         again(world, made.id, role="dev", approve=True)
     assert again(world, made.id, role="boss", approve=True).same
     assert branches(world) == ["main"]
-
-
-def test_a_call_of_a_hidden_tool_does_not_exist(world: World) -> None:
-    world.configure("roles: {dev: {allow: ['demo.ask']}, boss: {admin: true}}\n")
-    made = world.call("add", role="boss").call
-
-    with pytest.raises(UnknownNameError) as caught:
-        again(world, made.id, role="dev")
-
-    assert "demo" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
