@@ -37,33 +37,6 @@ def all_tools(shelf: Shelf) -> list[Tool]:
 
 
 @pytest.mark.parametrize(
-    ("role", "seen"),
-    [
-        ("allow: [garden.*]", ["secret_bed", "water", "weed"]),
-        ("allow: ['*.water']", ["water", "water"]),
-        ("allow: ['garden.w*']", ["water", "weed"]),
-        ("allow: ['**'], deny: ['**']", []),
-        ("approve: ['**']", []),
-        ("", []),
-    ],
-)
-def test_a_role_sees_the_tools_that_it_may_call(shelf: Shelf, role: str, seen: list[str]) -> None:
-    assert shelf.catalog().visible(all_tools(shelf)) == all_tools(shelf)
-    shelf.configure(f"roles: {{one: {{{role}}}}}")
-
-    visible = shelf.catalog("one").visible(all_tools(shelf))
-
-    assert sorted(tool.id.name for tool in visible) == seen
-
-
-@pytest.mark.parametrize("text", ["garden:water", "garden.water"])
-def test_a_tool_is_found_in_both_spellings_of_its_id(shelf: Shelf, text: str) -> None:
-    found = shelf.catalog().find(text)
-
-    assert (found.tool.tool_id, found.toolset.id) == ("garden:water", "garden")
-
-
-@pytest.mark.parametrize(
     ("text", "nearest"),
     [
         ("garden:watre", "garden:water"),
@@ -94,17 +67,6 @@ def test_an_unknown_tool_is_an_error_with_the_nearest_name(
         assert caught.value.hint == f"did you mean {nearest!r}? {TOOL_LIST}"
     else:
         assert "hutt" not in caught.value.hint
-
-
-@pytest.mark.parametrize("text", ["gardn", "../garden", "", "state", "Garden"])
-def test_an_unknown_toolset_is_an_error_with_the_nearest_name(shelf: Shelf, text: str) -> None:
-    assert shelf.catalog().find_toolset("garden").id == "garden"
-
-    with pytest.raises(UnknownNameError) as caught:
-        shelf.catalog().find_toolset(text)
-
-    near = "did you mean 'garden'? " if text in {"gardn", "../garden", "Garden"} else ""
-    assert caught.value.hint == f"{near}{TOOLSET_LIST}"
 
 
 # Hidden tools

@@ -5,7 +5,6 @@ Git merges lines.  Two decisions at the same place of a state file conflict; non
 
 from __future__ import annotations
 
-import subprocess
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from covalt_git.manifests.state_files import read_state
 from covalt_git.toolsets.overrides import override_tool, overrides
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
+from tests.workspaces.stores import git, run_git
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,15 +51,6 @@ SAME_PLACE = {
     ("process", "secret"),
 }
 """Pairs that conflict because both begin a section; with an entry between them they merge."""
-
-
-def git(root: Path, *args: str, status: int = 0) -> str:
-    config = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
-    done = subprocess.run(
-        ["git", "-C", str(root), *config, *args], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
 
 
 def commit(root: Path) -> None:
@@ -140,12 +131,7 @@ def test_different_decisions_about_one_toolset_merge_or_are_a_conflict(root: Pat
     conflicts = set()
     for one, other in combinations(DECISIONS, 2):
         branches = [name.replace(" ", "-") for name in (one, other)]
-        tried = subprocess.run(
-            ["git", "-C", str(root), "merge-tree", "--write-tree", *branches],
-            capture_output=True,
-            check=False,
-        )
-        if tried.returncode:
+        if run_git(root, "merge-tree", "--write-tree", *branches).returncode:
             conflicts.add((one, other))
             continue
         both = merged(root, *branches)
@@ -163,4 +149,4 @@ def test_a_grant_revoked_on_one_branch_does_not_come_back(root: Path) -> None:
     branch(root, "secret", DECISIONS["secret"])
 
     assert merged(root, "revoked", "switched").grants == {}
-    git(root, "merge-tree", "--write-tree", "revoked", "secret", status=1)
+    assert run_git(root, "merge-tree", "--write-tree", "revoked", "secret").returncode == 1

@@ -16,13 +16,7 @@ from covalt_git.git_store.outer_repository import UnknownRevisionError, write_fo
 from covalt_git.index.revision import write_revision
 from covalt_git.toolsets.new_project import create_project
 from tests import command
-
-WHO = ("-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false")
-
-
-def git(folder: Path, *words: str) -> str:
-    argv = ["git", "-C", str(folder), *WHO, *words]
-    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+from tests.workspaces.stores import git
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +58,7 @@ def tool_ids(file: Path) -> set[str]:
 def test_tools_are_those_of_the_commit(project: Path, tmp_path: Path, revision: str) -> None:
     commit, _ = write_revision(project, revision, tmp_path / "then.db")
 
-    assert commit == git(project, "rev-parse", "HEAD~1")
+    assert commit == git(project, "rev-parse", "HEAD~1").strip()
     assert "app-builder:run_command" in tool_ids(tmp_path / "then.db")
     assert "app-builder:start_program" not in tool_ids(tmp_path / "then.db")
 
@@ -72,7 +66,7 @@ def test_tools_are_those_of_the_commit(project: Path, tmp_path: Path, revision: 
 def test_the_same_commit_gives_the_same_dump_in_clones_and_worktrees(
     project: Path, tmp_path: Path
 ) -> None:
-    full = git(project, "rev-parse", "HEAD")
+    full = git(project, "rev-parse", "HEAD").strip()
     git(tmp_path, "clone", "-q", str(tmp_path / "work"), str(tmp_path / "clone"))
     git(project, "worktree", "add", "-q", str(tmp_path / "other"), "v1")
     write_revision(project, "main", tmp_path / "a.db")
@@ -125,7 +119,7 @@ def test_the_command_prints_where_the_index_is_and_overwrites_no_file(
     out.write_text("mine")
 
     assert Path(made["file"]).parent == project / "data"
-    assert made["commit"] == git(project, "rev-parse", "v1^{commit}")
+    assert made["commit"] == git(project, "rev-parse", "v1^{commit}").strip()
     assert len(tool_ids(Path(made["file"]))) == made["rows"]["tools"] > 0
     assert rebuild("--at", "v1", "--out", str(out)).returncode == 2
     assert rebuild("--out", str(out)).returncode == 2

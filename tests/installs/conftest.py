@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,8 +23,3 @@ def contents(folder: Path) -> list[tuple[str, bytes]]:
         (path.relative_to(folder).as_posix(), path.read_bytes() if path.is_file() else b"")
         for path in folder.rglob("*")
     )
-
-
-def git(root: Path, *args: str) -> None:
-    who = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
-    subprocess.run(["git", *who, *args], cwd=root, check=True, capture_output=True)

@@ -137,10 +137,3 @@ def test_a_signature_at_the_url_has_to_be_valid(
     assert imported.signer is not None
     assert imported.signer.fingerprint == ann.fingerprint
     assert Upstream.asked[-1] == "/demo.zip.sig?token=s3cret"
-
-
-@pytest.mark.parametrize("status", [403, 404, 410])
-def test_a_bundle_without_a_signature_has_no_signer(root: Path, upstream: str, status: int) -> None:
-    Upstream.signature = (status, b"")
-
-    assert import_toolset(root, f"{upstream}/demo.zip").signer is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from covalt_git.bundles.archive_reader import Entry
-from covalt_git.installs.three_way import ClashingNamesError, merge_files, take_theirs
+from covalt_git.installs.three_way import ClashingNamesError, merge_files
 
 NAMES = ("yours", "1.1/x")
 OLD, MINE, NEW = b"1\n2\n3\n", b"one\n2\n3\n", b"1\n2\nthree\n"
@@ -97,14 +97,3 @@ def test_the_executable_bit_and_the_content_are_merged(content: bytes, who: str)
 def test_names_that_clash_are_refused(ours: str, theirs: str) -> None:
     with pytest.raises(ClashingNamesError, match="one is yours, one theirs"):
         merge_files([], entries(**{ours: OLD}), entries(**{theirs: NEW, "a-b": NEW}), NAMES)
-
-
-def test_taking_their_files_names_those_that_are_removed() -> None:
-    merged, steps = take_theirs(entries(a=OLD, b=MINE, c=OLD), entries(b=NEW, c=OLD, d=NEW))
-
-    assert merged == entries(b=NEW, c=OLD, d=NEW)
-    assert [(step.path, step.kind) for step in steps] == [
-        ("a", "removed"),
-        ("b", "updated"),
-        ("d", "added"),
-    ]

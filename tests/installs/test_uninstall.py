@@ -10,9 +10,9 @@ from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.uninstall import NotInGitError, uninstall
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
-from tests.installs.conftest import git
 from tests.installs.hostile_bundles import GOOD, archive
 from tests.killing import killed_at
+from tests.workspaces.stores import git
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,9 +21,10 @@ from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
 from tests.installs import hostile_bundles as hostile
-from tests.installs.conftest import contents, git
+from tests.installs.conftest import contents
 from tests.installs.hostile_bundles import File, archive
 from tests.killing import killed_at
+from tests.workspaces.stores import git
 
 MANIFEST = hostile.MANIFEST.replace(b'version: "1"\n', b'version: "1"\ndescription: For all\n')
 TOOL = b'def run() -> str:\n    """Run."""\n    return "x"\n\n\n# the end\n'

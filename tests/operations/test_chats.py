@@ -85,17 +85,6 @@ def test_the_status_has_what_is_not_committed(new: Operations) -> None:
     assert [note["path"] for note in status["workspace"]["not_stored"]] == ["caf\\xe9"]
 
 
-def test_edits_are_committed_once(new: Operations) -> None:
-    (new.workspace("new") / "a.txt").write_text("mine")
-    saved = new("save_edits", chat_id="new")
-    again = new("save_edits", chat_id="new")
-
-    assert (saved["changed"], again["changed"]) == (True, False)
-    assert saved["manifest_id"] == again["manifest_id"]
-    assert new("get_chat", chat_id="new")["manifests"] == 1
-    assert git(new.store("new"), "show", "main:a.txt") == "mine"
-
-
 def test_the_history_says_what_made_each_manifest_newest_first(new: Operations) -> None:
     def call(tool: str, **args: str) -> None:
         new("call_tool", chat_id="new", tool_id=f"app-builder:{tool}", args=args)
@@ -239,16 +228,6 @@ def test_an_exported_chat_is_imported_as_a_new_one(operate: Operations) -> None:
     assert (operate.workspace("mine") / "b.txt").read_text() == "two\n"
     error = operate.error("import_chat", file=uploads(x=content), chat_id="mine")
     assert error.code == "chat_exists"
-
-
-def test_a_file_that_is_not_a_bundle_is_not_imported(operate: Operations) -> None:
-    for files, code in (
-        (uploads(x=b"PK\3\4"), "bad_bundle"),
-        (uploads(a=b"", b=b""), "invalid_request"),
-        ([], "invalid_request"),
-    ):
-        assert operate.error("import_chat", file=files).code == code
-    assert [*chats(operate)] == ["c3", "c2", "c1"]
 
 
 def test_collecting_garbage_leaves_one_sound_pack(operate: Operations) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import pytest
@@ -82,15 +81,6 @@ def test_a_merge_takes_decisions_by_path_and_one_for_the_rest(parted: Operations
     assert made["id"] == told["manifest_id"]
     assert made["title"].endswith("Bring it in")
     assert [one["decision"] for one in made["record"]["merge"]["conflicts"]] == ["union", "ours"]
-
-
-def test_a_conflict_of_bytes_is_resolved_by_bytes(parted: Operations) -> None:
-    content = base64.b64encode(b"\0both").decode()
-    resolution = {"path": "p.png", "decision": "content", "content_base64": content}
-    merge(parted, conflicts="theirs", resolutions=[resolution])
-
-    assert files(parted)["p.png"] == b"\0both"
-    assert files(parted)["a.txt"] == b"1\ntheirs\n3\n"
 
 
 def test_a_dry_run_merges_nothing(parted: Operations) -> None:

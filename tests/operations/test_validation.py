@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -48,13 +47,6 @@ def test_paths_choose_which_files_are_reported(
     found = places(operate, *(root / path for path in paths.split()))
 
     assert found == (["toolsets/hello/toolset.yaml:10:5 CG201"] if reported else [])
-
-
-def test_a_folder_whose_name_begins_alike_is_not_chosen(root: Path, operate: Operations) -> None:
-    shutil.copytree(root / "toolsets/hello", root / "toolsets/hello-2")
-    found = places(operate, root / "toolsets/hello-2")
-
-    assert {place.partition(":")[0] for place in found} == {"toolsets/hello-2/toolset.yaml"}
 
 
 def test_a_baseline_hides_known_problems_only(

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from covalt_git.git_store import blob_id
-from covalt_git.operations.registry import Upload
 from tests.api_client import NO_NOTES
 from tests.operations_client import Operations, uploads
 from tests.workspaces.stores import git, put
@@ -179,15 +178,6 @@ def test_a_path_that_some_system_cannot_have_is_not_written(new: Operations) -> 
     assert [*new.workspace("new").iterdir()] == []
 
 
-def test_a_deleted_file_stays_in_the_history(operate: Operations, ids: dict[str, str]) -> None:
-    done = operate("delete_workspace_file", chat_id="c1", path="b.txt", base=ids["b"])
-
-    assert not (operate.workspace("c1") / "b.txt").exists()
-    assert done["manifest_id"] == operate("get_workspace_manifest", chat_id="c1")["id"]
-    old = operate("get_workspace_file", chat_id="c1", path="b.txt", manifest=ids["head"])
-    assert old == b"two\n"
-
-
 # Uploading
 
 
@@ -211,12 +201,6 @@ def test_uploads_are_one_manifest_and_a_name_in_use_gets_a_number(new: Operation
         "changed": False,
         "notes": NO_NOTES,
     }
-
-
-def test_the_parts_of_a_letter_are_composed_in_the_name_of_an_upload(new: Operations) -> None:
-    done = new("upload_files", chat_id="new", files=uploads(**{"u\u0308.txt": b"1"}))
-
-    assert done["files"][0]["path"] == "ü.txt"
 
 
 REFUSED = [
@@ -254,13 +238,6 @@ def test_the_largest_file_that_is_stored_can_be_uploaded(new: Operations) -> Non
     assert error.code == "invalid_request"
     assert "workspace.max_file_mb" in error.hint
     assert [path.name for path in new.workspace("new").iterdir()] == ["largest"]
-
-
-def test_an_executable_upload_stays_executable(new: Operations) -> None:
-    (file,) = uploads(run=b"#!/bin/sh\n")
-    new("upload_files", chat_id="new", files=[Upload(file.name, file.stream, executable=True)])
-
-    assert files(new)["run"]["executable"] is True
 
 
 def test_a_link_in_the_folder_leads_no_write_outside(new: Operations, tmp_path: Path) -> None:

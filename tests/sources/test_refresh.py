@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -225,18 +224,3 @@ def test_a_server_that_changed_during_the_refresh_is_refused(root: Path) -> None
         refresh(root, before, ask)
     assert asking == ["asked"]
     assert lock_text(root) == ""
-
-
-def test_the_lock_of_another_toolset_is_not_changed(root: Path) -> None:
-    asked(root)
-    text = lock_text(root)
-    shutil.copytree(root / "toolsets/gear", root / "toolsets/other")
-    declare(root, toolset="other")
-    grant_process(root, "other", "disk", by="me")
-
-    other = find_source(root, "other", "disk")
-    ask = partial(listed, root=root, tell=lambda _: None)
-    with pytest.raises(CovaltError, match="has a lock of the toolset 'gear'") as refused:
-        refresh(root, other, ask)
-    assert refused.value.hint.endswith("toolsets/state/other.yaml: aliases: {disk: other-disk}")
-    assert lock_text(root) == text

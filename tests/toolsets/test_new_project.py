@@ -7,13 +7,10 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
-import pytest
-
 from covalt_git import yaml_text
 from covalt_git.json_values import json_schema
 from covalt_git.toolsets.new_project import (
     SAMPLES,
-    ProjectExistsError,
     create_project,
 )
 from covalt_git.toolsets.project_files import read_project
@@ -88,18 +85,6 @@ def test_existing_files_are_kept(tmp_path: Path) -> None:
     ]
     assert {path: (tmp_path / path).read_text() for path in mine} == mine
     assert not (tmp_path / "toolsets" / "app-builder" / "toolset.yaml").exists()
-
-
-def test_an_existing_project_is_not_created_again(tmp_path: Path) -> None:
-    create_project(tmp_path)
-    (tmp_path / "covalt.yaml").write_text("version: 1\n")
-    before = contents(tmp_path)
-
-    with pytest.raises(ProjectExistsError) as caught:
-        create_project(tmp_path)
-
-    assert caught.value.hint == f"cd {tmp_path} && covalt-git validate"
-    assert contents(tmp_path) == before
 
 
 def test_a_project_within_a_repository_stays_part_of_it(tmp_path: Path) -> None:

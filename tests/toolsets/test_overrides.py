@@ -169,18 +169,6 @@ def test_an_override_with_an_error_is_refused_and_one_with_a_warning_is_written(
         assert written in state_text(root)
 
 
-def test_an_invalid_override_does_not_stop_others(root: Path) -> None:
-    write_state(root, "overrides:\n  web: {renderer_config: {fil: a}}\n")
-    assert not read_toolset(root, "demo").sound
-
-    override_tool(root, "demo:web", {"enabled": False})
-    override_tool(root, "demo:plain", {"name_override": "Plain"})
-    override_tool(root, "demo:web", {}, ["renderer_config"])
-
-    assert read_toolset(root, "demo").sound
-    assert tool(root).enabled is False
-
-
 @pytest.mark.parametrize(
     ("path", "text"), [("state/demo.yaml", "enabld: true\n"), ("demo/toolset.yaml", "id: [\n")]
 )

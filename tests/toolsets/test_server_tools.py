@@ -16,7 +16,6 @@ from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.toolsets.effective_tools import ServerLock, effective_server_tools
 from covalt_git.toolsets.overrides import override_tool
-from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from tests.examples import examples
 from tests.models.test_tool_lock import DEFINITION, mutated
@@ -184,50 +183,6 @@ def test_only_the_project_and_the_declaration_of_the_server_waive_approval(
         accept(root, overrides={"web:search.web": {"requires_confirmation": local}})
 
     assert tool(root).confirmation == expected
-
-
-def test_an_alias_renames_the_namespace_in_the_project_only(root: Path) -> None:
-    manifest(root, more=OVERRIDE % "name_override: Theirs")
-    lock(root, namespace="demo-web")
-    accept(root, "demo-web", aliases={"web": "demo-web"})
-
-    found = tool(root, "demo-web:search.web")
-
-    assert found.enabled
-    assert (found.server, found.name) == ("web", "Theirs")
-    assert toolset(root).tool("web:search.web") is None
-
-
-@pytest.mark.parametrize("name", ["other", "workspace"])
-def test_a_server_in_the_namespace_of_another_toolset_gives_no_tools(root: Path, name: str) -> None:
-    other = root / "toolsets/other"
-    other.mkdir()
-    (other / "toolset.yaml").write_text('id: other\nname: O\nversion: "1"\n', encoding="utf-8")
-    manifest(root, "id: web", f"id: {name}")
-    lock(root, namespace=name)
-    accept(root, name)
-
-    assert toolset(root).tool_ids == ["demo:own"]
-    assert any(one.severity == "error" for one in read_project(root).problems)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "more", "state"),
-    [
-        ("", "", "", {"enabled": False}),
-        ("low}}", "low}, enabled: false}", "", {}),
-        ("", "", "defaults: {enabled: false}\n", {}),
-        ("", "", OVERRIDE % "enabled: false", {}),
-    ],
-    ids=["toolset", "server", "default", "override"],
-)
-def test_a_tool_is_off_with_its_server_or_toolset(
-    root: Path, old: str, new: str, more: str, state: dict[str, Any]
-) -> None:
-    manifest(root, old, new, more=more)
-    accept(root, **state)
-
-    assert not tool(root).enabled
 
 
 @settings(max_examples=examples(60))
