@@ -63,12 +63,6 @@ def test_a_hidden_character_in_a_docstring_is_reported(tmp_path: Path) -> None:
     )
 
 
-def test_an_escape_in_an_example_is_allowed(tmp_path: Path) -> None:
-    put_hello(tmp_path, MANIFEST + '    examples: [{args: {name: "a\\u200bb"}}]\n')
-
-    assert read_project(tmp_path).problems == ()
-
-
 @pytest.mark.parametrize("escape", ["\\u202e", "\\u202E", "\\U0000202E", "\\xAD"])
 def test_an_escape_in_a_description_is_reported_in_any_spelling(
     tmp_path: Path, escape: str

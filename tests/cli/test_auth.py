@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,37 +75,6 @@ def test_a_user_signs_in_and_out(root: Path, server: Guarded, stored: Path) -> N
     who = secrets["client_id"]
     assert server.log()[-2:] == [f"revoke refresh of {who}", f"revoke access of {who}"]
     assert list(stored.rglob("*.json")) == []
-
-
-def test_calls_are_made_with_the_login(root: Path) -> None:
-    refused = run("source", "refresh", "demo/far", "--accept", cwd=root)
-    assert refused.returncode == 1
-    assert "covalt-git auth login demo/far" in refused.stderr
-    run("auth", "login", "demo/far", cwd=root)
-    assert run("source", "refresh", "demo/far", "--accept", cwd=root).returncode == 0
-    run("chat", "new", "--id", "c1", cwd=root)
-
-    def called(tool: str) -> Any:
-        return json.loads(run("call", "c1", tool, "{}", "--json", cwd=root).stdout)
-
-    assert called("far:who")["result"].endswith(" may use")
-    assert "I know ***" in str(called("far:leak"))
-    for path in filter(Path.is_file, root.rglob("*")):
-        content = path.read_bytes()
-        with suppress(zlib.error):
-            content += zlib.decompress(content)  # an object of git's
-        assert b"access-" not in content
-
-
-def test_a_registered_client_has_its_secret_in_a_variable(
-    root: Path, stored: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAR_PASSWORD", "pa$$word")
-    words = ["--client-id", "known", "--client-secret", "FAR_PASSWORD", "--json"]
-    done = run("auth", "login", "demo/far", *words, cwd=root)
-
-    assert json.loads(done.stdout)["client_id"] == "known"
-    assert "pa$$word" not in json.dumps(credentials(stored)) + done.stdout + done.stderr
 
 
 def test_ctrl_c_ends_a_login(root: Path, stored: Path) -> None:

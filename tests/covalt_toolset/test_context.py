@@ -122,12 +122,6 @@ def test_other_paths_are_refused(workspace: Path, relative: str, problem: str) -
     assert str(caught.value).startswith(repr(relative))
 
 
-def test_links_inside_the_workspace_are_followed_on_request(workspace: Path) -> None:
-    found = ToolContext(workspace=workspace, **FIELDS).path("inside/a", follow_links=True)
-
-    assert found == workspace / "folder/a"
-
-
 # Events
 
 

@@ -112,10 +112,3 @@ def test_answers_of_a_test_reach_the_tool(tmp_path: Path) -> None:
     assert (page.accepted, page.content) == (False, None)
     assert (sampled.text, sampled.stop_reason) == ("a\nb", "endTurn")
     assert [(root.uri, root.name) for root in roots] == [("file:///a", "A")]
-
-
-def test_elicitation_needs_an_observer(tmp_path: Path) -> None:
-    with set_context(workspace=tmp_path):
-        assert not get_context().can_ask("form")
-        with pytest.raises(CannotAsk):
-            get_context().roots()

@@ -96,15 +96,6 @@ def test_images_and_audio_become_files_of_the_workspace(
     assert (workspace / reference["file"]).read_bytes() == PICTURE
 
 
-def test_embedded_resource_keeps_its_uri(workspace: Path) -> None:
-    text = to_json(Embedded("doc://a", "A", "text/markdown"))
-    image = to_json({"shown": Embedded("doc://b", PICTURE, "image/png")})["shown"]
-
-    assert text == {"uri": "doc://a", "media_type": "text/markdown", "text": "A"}
-    assert image == {"uri": "doc://b", **to_json(Image(PICTURE))}
-    assert (workspace / image["file"]).read_bytes() == PICTURE
-
-
 def test_annotations_of_files_match_their_results() -> None:
     def report() -> File:
         return File("out/report.pdf")

@@ -52,18 +52,6 @@ def test_sound_file_gives_its_model_and_places(tmp_path: Path) -> None:
     assert str(problem) == ("toolset.yaml:10:17: CG999 tools[greet].entrypoint: so so\n  hint: do")
 
 
-def test_list_items_are_named_by_their_ids() -> None:
-    tools = "tools:\n  - {id: [a], x: 1}\n  - {id: b, x: 1}\n  - {x: 1, entrypoint: 'a:b'}\n"
-    overrides = "tool_overrides:\n  - {tool_id: c, x: 1}\n"
-
-    places = [
-        line.split(" ", 2)[2].split(":")[0] for line in problems_of(f"{HEAD}\n{tools}{overrides}")
-    ]
-
-    unknown = [place for place in places if not place.endswith(".id")]
-    assert unknown == ["tools[0]", "tools[b]", "tools[2]", "tools[2]", "tool_overrides[c]"]
-
-
 @pytest.mark.parametrize(("text", "expected"), TABLES["words_of_a_manifest"])
 def test_message_of_a_manifest(text: str, expected: str) -> None:
     assert words(text) == expected

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.json_values import canonical_json
-from covalt_git.manifests import toolset_files
 from covalt_git.manifests.toolset_files import MAX_FILE_BYTES, read_bundle_files
 from covalt_git.problems import codes
 
@@ -113,11 +112,3 @@ def test_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
 
     assert read_bundle_files(tmp_path, "t").files == ()
     assert codes_of(tmp_path) == [("t/large", codes.TOO_LARGE)]
-
-
-def test_too_many_files_are_one_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toolset_files, "MAX_FILES", 5)
-    put(tmp_path, *"abcdefg")
-
-    assert len(read_bundle_files(tmp_path, "t").files) == 5
-    assert codes_of(tmp_path) == [("t", codes.TOO_LARGE)]

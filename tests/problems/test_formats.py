@@ -116,17 +116,6 @@ def test_sarif_results_have_the_places_of_the_problems(tmp_path: Path) -> None:
     ]
 
 
-def test_fingerprint_is_unique_and_independent_of_lines() -> None:
-    def prints(*problems: Problem) -> list[str]:
-        results = sarif_log(problems, "")["runs"][0]["results"]
-        return [one["partialFingerprints"]["covaltProblem/v1"] for one in results]
-
-    moved = Problem("a.yaml", 40, 5, "CG201", "x: unknown", "another hint")
-    assert prints(ONE) == prints(moved)
-    assert len(set(prints(ONE, moved))) == 2
-    assert prints(ONE) != prints(Problem("b.yaml", 2, 3, "CG201", "x: unknown"))
-
-
 # JUnit
 
 

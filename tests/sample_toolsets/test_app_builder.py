@@ -11,9 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from covalt_toolset import get_tool_metadata, invoke
+from covalt_toolset import invoke
 from tests.examples import examples
-from tests.sample_toolsets.conftest import TOOLSETS
 
 
 @pytest.fixture(scope="module")
@@ -107,16 +106,6 @@ def test_delete_file_removes_the_link_and_not_its_target(
     assert delete(files, "link") == {"deleted": "link"}
     assert delete(files, "out") == {"deleted": "out"}
     assert [path.name for path in workspace.iterdir()] == ["kept.txt"]
-
-
-def test_delete_file_requires_confirmation_by_its_decorator_alone(files: ModuleType) -> None:
-    metadata = get_tool_metadata(files.delete_file)
-    manifest = (TOOLSETS / "app-builder/toolset.yaml").read_text(encoding="utf-8")
-    declared = manifest.partition("- id: delete_file")[2].partition("- id:")[0]
-
-    assert metadata
-    assert metadata.requires_confirmation
-    assert "requires_confirmation:" not in declared
 
 
 # Paths

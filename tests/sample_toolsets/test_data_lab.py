@@ -197,17 +197,6 @@ def select(lab: ModuleType, **query: Any) -> Any:
     return invoke(lab.select_rows, {"query": query})
 
 
-def test_selected_rows_keep_their_text(lab: ModuleType, workspace: Path) -> None:
-    save(workspace, 'id;name;score\n007;"a, b";1.50\n008;c;2\n009;"d ""e""";10\n', "in.csv")
-    filters = [{"column": "score", "op": "<", "value": 10}]
-    result = select(lab, path="in.csv", columns=["name", "id"], filters=filters)
-
-    assert result == {"output": "selection.csv", "rows": 2, "of": 3, "columns": ["name", "id"]}
-    assert (workspace / "selection.csv").read_text(encoding="utf-8") == (
-        'name,id\n"a, b",007\nc,008\n'
-    )
-
-
 @pytest.mark.parametrize(("op", "value", "kept"), TABLES["conditions"])
 def test_conditions_compare_by_the_type_of_the_column(
     lab: ModuleType, workspace: Path, op: str, value: object, kept: str

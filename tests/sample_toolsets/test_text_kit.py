@@ -307,15 +307,6 @@ def test_refused_patch_changes_nothing(
     assert tree(workspace) == before
 
 
-@pytest.mark.parametrize(("tool", "args", "message"), TABLES["refused_arguments"])
-def test_invalid_argument_is_refused(
-    kit: ModuleType, workspace: Path, tool: str, args: dict[str, Any], message: str
-) -> None:
-    save(workspace, {"f": "1\n", "bin": b"\0", "big": b"x\n" * (2 << 20) + b"x"})
-
-    assert refusal(getattr(kit, tool), args) == message
-
-
 # Display and sandbox
 
 

@@ -158,28 +158,6 @@ def test_a_forged_call_does_not_answer_for_its_id(world: World, eve: Eve, index:
     assert call(world, given, text="a").repeated
 
 
-def test_readers_and_indexes_that_were_there_before_the_push_do_not_believe_it(
-    world: World, eve: Eve
-) -> None:
-    """Push a call while a process has the chat open, so that the index and the history differ."""
-    with world.project().chats.open("c1") as chat, world.project().index() as index:
-        index.sync()
-        assert chat.manifest(str(chat.head())).made == "here"
-        eve.push(eve.commit(forged(world, message_id="m1"), head(world)), "main")
-        index.sync()
-
-        assert [is_a_push(one) for one in chat.log(chat.head())] == [True, False]
-        assert len(index.calls("c1")) == 1
-        (newest, _) = index.manifests("c1").rows
-        assert (newest.source, newest.made, newest.message_id) == ("push", "elsewhere", None)
-    kept = dump(world.root / "data" / "index.db")
-    lose_index(world, "deleted")
-    with world.project().index() as index:
-        index.sync()
-
-    assert dump(world.root / "data" / "index.db") == kept
-
-
 def test_a_forged_call_of_the_same_message_changes_no_approved_files(
     world: World, eve: Eve
 ) -> None:
@@ -281,21 +259,6 @@ def test_a_chat_that_comes_back_under_its_id_is_not_believed(world: World, tmp_p
     assert [one.made for one in world.log()] == ["elsewhere", "elsewhere"]
     assert dump(world.root / "data" / "index.db") == kept
     assert call(world, given, text="a").repeated is False
-
-
-def test_a_commit_stays_foreign_when_its_branch_is_gone(world: World, eve: Eve) -> None:
-    """Push a commit, have its branch deleted and collected, and push it again."""
-    tip = eve.commit(forged(world), head(world))
-    for collected in ([], ["gc", "c1", "--now"]):
-        eve.push(tip, "forged")
-        assert is_a_push(manifest(world, tip))
-        assert world.cli("chat", "branch", "delete", "c1", "forged", "--force").returncode == 0
-        if collected:
-            done = world.cli("chat", *collected)
-            assert done.returncode == 0, done.stderr
-    eve.push(tip, "forged")
-
-    assert is_a_push(manifest(world, tip))
 
 
 def test_what_a_killed_push_left_in_the_store_is_foreign(world: World, eve: Eve) -> None:

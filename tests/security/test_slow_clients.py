@@ -119,17 +119,6 @@ def test_connection_without_a_whole_request_is_closed(begun: bytes) -> None:
         assert rest(connection).count(b"HTTP/1.1 403") == begun.count(b"\r\n\r\n")
 
 
-def test_connection_whose_body_goes_on_after_the_answer_is_closed() -> None:
-    """Keep a connection by a body of which the answer, a refusal, has read nothing."""
-    with (
-        running(refused, timeout_s=TIMEOUT_S) as closing,
-        closing.socket() as connection,
-    ):
-        connection.sendall(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhalf")
-
-        assert rest(connection).startswith(b"HTTP/1.1 403 ")
-
-
 def test_client_that_does_not_read_is_hung_up_on() -> None:
     """Hold a thread by an answer that the client asks for and does not read."""
     closed = threading.Event()

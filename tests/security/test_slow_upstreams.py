@@ -64,21 +64,6 @@ def test_answer_that_never_ends_ends_with_the_time_limit(
     check(world, served)
 
 
-def test_redirects_to_slow_answers_share_the_time_limit(world: World, served: Upstream) -> None:
-    """Hold a chat's lock by redirects, each of which takes its own time."""
-    slow = b"HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 9\r\n\r\n"
-    with answering(slow, hold=True, drip=b"x") as port:
-        made = call(
-            world,
-            f"url: http://127.0.0.1:{port}/\nretries: 3",
-            f"127.0.0.1:{port}",
-            limits="{timeout_s: 0.4}",
-        )
-
-    assert made.error.partition(":")[0] == "limit_time"
-    check(world, served)
-
-
 @pytest.mark.parametrize(("answer", "drip"), [DRIPS[0], DRIPS[3]])
 def test_answer_that_never_ends_can_be_cancelled(
     world: World, served: Upstream, answer: bytes, drip: bytes

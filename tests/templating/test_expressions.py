@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.templating.expressions import (
-    MAX_DEPTH,
     Expression,
     Values,
     expressions,
@@ -72,18 +71,6 @@ def test_data_is_never_searched_for_expressions() -> None:
     assert resolve("$return.price") == "$args.path costs $5"
     assert resolve("<$return.price>") == "<$args.path costs $5>"
     assert resolve("$return.braces|$return.port") == "${return.port} $$|8080"
-
-
-def test_configuration_that_is_too_deep_is_reported() -> None:
-    config: Any = "$args.path"
-    for _ in range(MAX_DEPTH + 1):
-        config = [config]
-
-    _, unresolved = interpolate(config, VALUES)
-
-    assert unresolved == ("more than 64 mappings and lists inside each other",)
-    assert list(expressions(config)) == []
-    assert len(list(expressions(config[0]))) == 1
 
 
 def test_expressions_are_listed_in_order_with_their_parts() -> None:
