@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -44,24 +43,6 @@ def changes(root: Path) -> Iterator[Changes]:
 
 def open_files() -> int:
     return len([*Path("/dev/fd").iterdir()])
-
-
-@pytest.mark.parametrize("waited_for", [False, True])
-def test_close_ends_the_wait_and_closes_all_files(root: Path, waited_for: bool) -> None:  # noqa: FBT001 - a parameter
-    before = open_files()
-    changes = Changes(root)
-    ends: list[bool] = []
-    waiting = threading.Thread(target=lambda: ends.append(changes.wait()))
-    if waited_for:
-        waiting.start()
-    changes.close()
-    changes.close()
-    if waited_for:
-        waiting.join()
-
-    assert open_files() == before
-    assert changes.wait() is False
-    assert ends == [False] * waited_for
 
 
 def test_scan_reports_what_changed_since_the_last(root: Path) -> None:

@@ -118,14 +118,6 @@ def test_a_toolset_edited_while_an_approval_waits_for_the_chat_requires_a_new_on
     assert world.log() == []
 
 
-def test_a_toolset_that_was_restored_needs_no_new_approval(world: World) -> None:
-    first = world.ask()
-    world.edit("demo/tools/plain.py", "added", "removed")
-    world.edit("demo/tools/plain.py", "removed", "added")
-
-    assert world.approve(first).call.status == "success"
-
-
 def test_calls_that_change_no_file_require_no_new_approval(world: World) -> None:
     first, other = world.ask(text="one", message_id="m1"), world.ask(text="two")
     world.deny(other)

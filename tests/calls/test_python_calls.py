@@ -42,19 +42,6 @@ def test_modules_are_imported_once_until_a_file_changes_and_calls_share_no_state
     assert [one["calls"] for one in (first, second, third)] == [1, 1, 2]
 
 
-def test_bytes_and_files_are_results_by_reference(own: World) -> None:
-    outcome = own.call("own:picture")
-
-    name = outcome.call.result["picture"]["file"]
-    assert outcome.call.result["report"] == {
-        "file": "report.pdf",
-        "size": 4,
-        "media_type": "application/pdf",
-    }
-    assert sorted(change.path for change in outcome.changes) == [name, "report.pdf"]
-    assert (own.workspace / name).read_bytes() == b"\x89PNG"
-
-
 def test_a_result_of_another_type_than_the_annotation_fails_and_files_are_kept(own: World) -> None:
     outcome = own.call("own:wrong")
 

@@ -88,24 +88,6 @@ def test_differences_are_reported_and_kept_on_a_branch(world: World) -> None:
     assert world.git("fsck", "--strict") == ""
 
 
-@pytest.mark.parametrize(
-    ("keep", "changed", "kept"),
-    [("always", False, True), ("never", True, False), ("different", True, True)],
-)
-def test_the_caller_chooses_which_replays_keep_a_branch(
-    world: World, keep: Keep, *, changed: bool, kept: bool
-) -> None:
-    made = world.call("add").call
-    if changed:
-        world.edit(CODE, RETURN, TWICE)
-
-    done = again(world, made.id, keep=keep)
-
-    assert done.same is not changed
-    assert branches(world) == (["main", "replay-1"] if kept else ["main"])
-    assert (done.branch, done.manifest_id is not None) == ("replay-1" if kept else None, kept)
-
-
 def test_a_failed_call_has_to_fail_in_the_same_way(world: World) -> None:
     made = world.call("fail").call
     assert again(world, made.id).same

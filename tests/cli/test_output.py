@@ -61,11 +61,6 @@ def test_a_row_of_a_table_is_one_line(
     assert capsys.readouterr().out == shown
 
 
-@pytest.mark.parametrize(("count", "words"), [(0, "0 tools"), (1, "1 tool"), (2, "2 tools")])
-def test_counts_have_plurals(count: int, words: str) -> None:
-    assert output.plural(count, "tool") == words
-
-
 def test_a_reader_that_stops_reading_ends_a_command_quietly(sample_project: Path) -> None:
     command = f"{sys.executable} -m covalt_git -C {sample_project} tool list --json | head -c 1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)

@@ -90,14 +90,6 @@ def test_the_printed_url_opens_the_project(server: Served) -> None:
     assert (status, page[0], page[1].get_content_type()) == (303, 200, "text/html")
 
 
-def test_without_the_token_nothing_opens(server: Served) -> None:
-    status, _, body = server.get("/api/list_toolsets")
-
-    assert status == 401
-    assert json.loads(body)["error"] == "no_token"
-    assert server.token.encode() not in body
-
-
 def test_other_processes_find_the_pages_but_not_the_token(root: Path, server: Served) -> None:
     stored = b"".join(one.read_bytes() for one in (root / "data/serving").iterdir())
 

@@ -174,10 +174,3 @@ def test_accepting_the_tools_of_a_server_asks_first(root: Path) -> None:
         assert user.exit_code == code
         (row,) = run("source", "list", "quiz/disk", cwd=root).stdout.splitlines()[1:]
         assert (row.split()[2] == "-") == (typed == "n")
-
-
-def test_a_server_that_is_started_by_hand_names_the_command_for_hosts(root: Path) -> None:
-    user = Terminal("mcp", cwd=root)
-    user.until("hint: covalt-git mcp install claude-code")
-    user.command.interrupt()
-    user.end()

@@ -70,20 +70,6 @@ def test_model_becomes_the_flat_fields_of_a_form() -> None:
     assert kinds == ["string", "integer", "choice", "choice", "choices", "string", "boolean"]
 
 
-class Nested(BaseModel):
-    inner: Order
-
-
-class Either(BaseModel):
-    either: int | str
-
-
-@pytest.mark.parametrize("kind", [Nested, Either, int, list[str], "text"])
-def test_type_without_flat_fields_is_refused(kind: Any) -> None:
-    with pytest.raises(TypeError, match="form"):
-        flat_schema(kind)
-
-
 def test_answers_of_a_test_reach_the_tool(tmp_path: Path) -> None:
     answers: dict[str, Any] = {
         "order": {"action": "accept", "content": {"name": "Ada", "sure": True}},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -114,27 +114,3 @@ def test_annotations_of_files_match_their_results() -> None:
     assert result_problems(report, to_json(report())) == []
     assert result_problems(picture, to_json(picture(), keep=saved)) == []
     assert result_problems(picture, 1) != []
-
-
-@pytest.mark.parametrize(
-    ("annotation", "result", "problems"),
-    [
-        pytest.param(
-            dict[str, int], {"a": "x"}, ["$.a: must be an integer, not a string"], id="dict"
-        ),
-        pytest.param(list[str], None, ["$: must be an array, not null"], id="nothing"),
-        pytest.param(str | None, None, [], id="optional"),
-        pytest.param(float, 1, [], id="integer-for-a-number"),
-        pytest.param(object, {"any": 1}, [], id="anything"),
-        pytest.param(None, "text", [], id="none-promises-nothing"),
-    ],
-)
-def test_results_are_checked_against_the_return_annotation(
-    annotation: Any, result: Any, problems: list[str]
-) -> None:
-    def made() -> Any:
-        return result
-
-    made.__annotations__["return"] = annotation
-
-    assert [str(problem) for problem in result_problems(made, result)] == problems

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from covalt_toolset import (
-    ArgumentProblem,
     InvalidToolArguments,
     ToolSignatureError,
     clear_context,
@@ -62,18 +61,6 @@ def test_value_is_refused_with_each_place(
 
 def resize(path: str, width: Annotated[int, Field(gt=0)], height: int = 10) -> str:
     return f"{path} {width} {height}"
-
-
-def test_all_problems_are_reported_at_once_with_path_and_message() -> None:
-    with pytest.raises(InvalidToolArguments) as caught:
-        invoke(resize, {"width": 0, "height": "x", "colour": "red"})
-
-    assert caught.value.problems == (
-        ArgumentProblem("$.path", "missing"),
-        ArgumentProblem("$.height", "must be an integer, not a string"),
-        ArgumentProblem("$.colour", "unknown argument"),
-        ArgumentProblem("$.width", "must be greater than 0"),
-    )
 
 
 def test_arguments_are_an_object_nested_at_most_128_deep() -> None:

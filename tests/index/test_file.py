@@ -159,17 +159,6 @@ def test_a_process_killed_while_writing_leaves_the_old_rows(
     assert not file.with_name("index.db-journal").exists()
 
 
-def test_an_index_damaged_while_it_is_open_is_made_again(root: Path, file: Path) -> None:
-    before = dump(file)
-    with open_index(root) as index:
-        file.write_bytes(b"garbage" * 9_000)
-
-        assert len(index.tools()) >= 10
-        index.rebuild()
-
-    assert dump(file) == before
-
-
 @pytest.mark.parametrize("place", ["index.db", "data"])
 def test_a_folder_or_file_in_its_place_is_an_error_that_names_it(
     tmp_path: Path, place: str

@@ -17,7 +17,6 @@ from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import HEADS, ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.index.rows import chats_of, finish, git, open_index, say
-from tests.workspaces.stores import as_listed
 
 if TYPE_CHECKING:
     from covalt_git.index.history import HistoryRow
@@ -165,43 +164,3 @@ def test_names_resolve_to_the_same_commits_as_in_the_store(
 
 
 # Messages and copies
-
-
-def test_the_active_message_is_the_newest_of_the_active_branch(
-    index: Index, chat: ChatStore
-) -> None:
-    rows = {row.title: row for row in history(index)}
-    for branch, title in (("idea", "message: make a page"), ("main", "message: make it blue")):
-        git(chat, "symbolic-ref", "HEAD", HEADS + branch)
-
-        index.sync_chat(chat)
-
-        row = index.chat_row("long")
-        assert row is not None
-        assert row["active_leaf_message_id"] == rows[title].source_ref
-        assert row.items() >= as_listed(chat).model_dump().items()
-
-
-def test_the_manifest_of_a_message_is_that_of_its_last_call_on_the_active_branch(
-    index: Index, chat: ChatStore
-) -> None:
-    rows = history(index)
-    for row in rows:
-        if row.source == "message":
-            of_it = [one.id for one in rows if row.source_ref in {one.message_id, one.source_ref}]
-            assert index.message_manifest("long", str(row.source_ref)) == of_it[0]
-    assert index.message_manifest("long", "nothing") is None
-    assert index.message_manifest("nowhere", "nothing") is None
-
-    with writing(chat) as writer:
-        message = say(writer, "try both")
-        branches.create(writer, "other", str(chat.head()))
-        here = finish(writer, "here", b"1", message_id=message)
-        writer.checkout("other")
-        there = finish(writer, "there", b"1", message_id=message)
-        index.sync_chat(chat)
-        assert index.message_manifest("long", message) == there
-
-        writer.checkout("idea")
-        index.sync_chat(chat)
-        assert index.message_manifest("long", message) == here

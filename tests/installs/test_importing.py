@@ -13,7 +13,6 @@ import pytest
 
 from covalt_git.bundles.archive_reader import BadBundleError
 from covalt_git.installs.importing import InstalledError, import_toolset
-from covalt_git.toolsets.export import pack_bundle
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import read_toolset
 from tests.installs import hostile_bundles as hostile
@@ -89,20 +88,6 @@ def test_an_imported_toolset_is_disabled_and_records_its_source(root: Path) -> N
     assert toolset.state.digest == toolset.digest
     assert toolset.state.version == "1"
     assert sorted(path.name for path in (root / "toolsets").iterdir()) == ["demo", "state"]
-
-
-def test_an_exported_toolset_is_imported_byte_for_byte(
-    root: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    content = archive((*GOOD, File(b"run.sh", mode=0o100755), File("assets/ü".encode(), b"\0")))
-    import_toolset(root, save(root, content))
-    packed = pack_bundle(root, read_toolset(root, "demo"), {})
-    other = tmp_path_factory.mktemp("other")
-
-    imported = import_toolset(other, save(other, packed))
-
-    assert imported.toolset.digest == read_toolset(root, "demo").digest
-    assert pack_bundle(other, read_toolset(other, "demo"), {}) == packed
 
 
 def test_a_directory_is_imported_like_a_bundle(

@@ -23,7 +23,7 @@ from covalt_git.installs.signatures import (
 from covalt_git.models.toolset_state import Signer
 from covalt_git.text.display import in_lines
 from tests.examples import examples
-from tests.installs.hostile_bundles import GOOD, File, archive
+from tests.installs.hostile_bundles import GOOD, archive
 from tests.ssh_keys import Key, make_key
 
 CONTENT = b"the bytes of a bundle\0\xff"
@@ -235,9 +235,3 @@ def test_a_bundle_with_an_invalid_signature_is_not_imported(root: Path, ann: Key
             import_toolset(root, put(root, content, signature))
 
     assert not list((root / "toolsets").iterdir())
-
-
-def test_a_signature_inside_the_bundle_is_ignored(root: Path, bob: Key) -> None:
-    inside = [File(b"demo.zip.sig", bob.sign(CONTENT)), File(b"toolset.yaml.sig", b"x")]
-
-    assert import_toolset(root, put(root, archive((*GOOD, *inside)))).signer is None

@@ -78,19 +78,6 @@ def test_the_other_version_of_a_binary_file_gets_a_name_of_its_own() -> None:
     assert "logo.theirs-1.1-x is theirs" in steps[0].words
 
 
-@pytest.mark.parametrize("content", [OLD, PICTURE])
-@pytest.mark.parametrize("who", ["ours", "theirs"])
-def test_the_executable_bit_and_the_content_are_merged(content: bytes, who: str) -> None:
-    base = [Entry("run", content, executable=False)]
-    runs, changed = [Entry("run", content, executable=True)], [Entry("run", content + b"4\n", False)]  # fmt: skip
-    sides = (runs, changed) if who == "ours" else (changed, runs)
-
-    merged, steps = merge_files(base, *sides, NAMES)
-
-    assert merged == [Entry("run", content + b"4\n", executable=True)]
-    assert [step.kind for step in steps] == ["merged"]
-
-
 @pytest.mark.parametrize(
     ("ours", "theirs"), [("a", "a/b"), ("a/b", "a"), ("a/b/c", "a"), ("Note", "note")]
 )

@@ -11,7 +11,6 @@ from covalt_git.bundles.archive_reader import BadBundleError, read_folder, unpac
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.grants.grants import grant_process
 from covalt_git.grants.status import missing_grants
-from covalt_git.installs import importing, updating
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.updating import NotUpdatedError, update
 from covalt_git.manifests.state_files import write_state
@@ -269,21 +268,3 @@ def test_a_forged_note_of_an_update_moves_nothing(root: Path, note: str) -> None
     assert (precious / "toolsets/demo2").is_dir()
     assert not file.exists()
     assert not (root / "toolsets/demo2").exists()
-
-
-@pytest.mark.parametrize("toolset_id", ["demo", "another"])
-def test_a_full_disk_changes_nothing(
-    root: Path, monkeypatch: pytest.MonkeyPatch, toolset_id: str
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device", "somewhere")
-
-    for module in (importing, updating):
-        monkeypatch.setattr(module, "fsync_all", full)
-    manifest = MANIFEST.replace(b"id: demo", f"id: {toolset_id}".encode())
-    before = contents(root / "toolsets")
-
-    with pytest.raises(CovaltError, match="no space left on device"):
-        import_toolset(root, bundle(root.parent, "2", **{"toolset.yaml": manifest}))
-
-    assert contents(root / "toolsets") == before

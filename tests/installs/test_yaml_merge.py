@@ -98,18 +98,6 @@ def test_a_conflict_holds_the_key_alone_and_the_rest_is_merged() -> None:
     assert text == wanted.replace("      timeout_s: 30\n", marks)
 
 
-def test_a_mark_is_never_after_the_dash_of_an_item() -> None:
-    base = "tools:\n  - name: a\n    id: x\n"
-
-    text, clean = merged(
-        base.replace("name: a", "name: b"), base.replace("name: a", "name: c"), base
-    )
-
-    assert not clean
-    marks = "<<<<<<< yours\n  - name: b\n=======\n  - name: c\n>>>>>>> 1.1\n"
-    assert text == f"tools:\n{marks}    id: x\n"
-
-
 # A law: what is clean says what merging the values says, whatever the texts look like.
 
 NAMES_OF_KEYS = ["name", "version", "limits", "text"]

@@ -118,16 +118,3 @@ def test_schema_refuses_a_broken_file_unless_no_schema_can(
     data = yaml_text.load_file(file, file.name).data
 
     assert follows(name, data) == (case in BEYOND)
-
-
-def test_command_writes_one_schema_or_all(tmp_path: Path) -> None:
-    def schema(*args: str) -> Any:
-        return CliRunner().invoke(cli, ["schema", *args])
-
-    one = schema("covalt", "--out", str(tmp_path / "a" / "c.json"))
-    every = schema("--out", str(tmp_path / "b"))
-
-    assert (one.exit_code, every.exit_code) == (0, 0)
-    assert (tmp_path / "a" / "c.json").read_text(encoding="utf-8") == schema_text("covalt")
-    assert {file.name for file in (tmp_path / "b").iterdir()} == {*map(file_name, NAMES)}
-    assert schema().stdout == schema_text("toolset")

@@ -138,19 +138,6 @@ def test_a_refused_request_changes_no_branch_and_no_file(operate: Operations) ->
     assert (operate.workspace("c1") / "a.txt").read_text() == "one\n"
 
 
-def test_restored_files_are_a_new_manifest(operate: Operations) -> None:
-    (operate.workspace("c1") / "c.txt").write_text("typed")
-    request = {"chat_id": "c1", "manifest": "idea", "paths": ["a.txt"]}
-    done = operate("restore_workspace", **request)
-    again = operate("restore_workspace", **request)
-
-    assert (done["branch"], done["made"], paths(done)) == ("main", True, [("a.txt", "modified")])
-    assert again == {**done, "changes": [], "made": False}
-    assert {path.name for path in operate.workspace("c1").iterdir()} == {"a.txt", "b.txt", "c.txt"}
-    row = operate("list_manifests", chat_id="c1", branch="main")["manifests"][0]
-    assert (row["id"], row["source"]) == (done["manifest_id"], "restore")
-
-
 def test_a_chat_goes_on_from_a_message_with_the_files_as_they_are(
     operate: Operations, ids: dict[str, str]
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from covalt_git.workspaces.lock import held
 from tests.api_client import NO_NOTES
 from tests.operations_client import Operations, uploads
-from tests.workspaces.stores import git, loose, run_git
+from tests.workspaces.stores import git, loose
 
 
 @pytest.fixture
@@ -195,49 +195,6 @@ def test_changes_by_git_are_seen_at_once(operate: Operations) -> None:
 
 
 # Forks, bundles, garbage and deletion
-
-
-def test_a_fork_has_the_history_the_files_and_the_calls(
-    operate: Operations, ids: dict[str, str]
-) -> None:
-    first = operate("get_workspace_manifest", chat_id="c1", manifest=ids["call"])["id"]
-    whole = operate("fork_chat", chat_id="c1")
-    part = operate("fork_chat", chat_id="c1", from_manifest=first, new_chat_id="then", title="Then")
-    listed = chats(operate)
-
-    assert (whole["id"], whole["title"]) == ("c4", "First")
-    assert (part["id"], part["title"]) == ("then", "Then")
-    assert part["forked_from"] == {"chat_id": "c1", "manifest_id": first}
-    assert listed["c4"]["forked_from"]["chat_id"] == "c1"
-    assert listed["c1"]["forked_from"] is None
-    assert (operate.workspace("c4") / "b.txt").read_text() == "two\n"
-    assert [path.name for path in operate.workspace("then").iterdir()] == ["a.txt"]
-    assert listed["c4"]["tool_calls"] == listed["c1"]["tool_calls"]
-    error = operate.error("fork_chat", chat_id="c1", new_chat_id="c4")
-    assert error.code == "chat_exists"
-
-
-def test_an_exported_chat_is_imported_as_a_new_one(operate: Operations) -> None:
-    content = operate("export_chat", chat_id="c1")
-    found = operate("import_chat", file=uploads(x=content))
-    named = operate("import_chat", file=uploads(x=content), chat_id="mine", title="My own")
-
-    assert (found["chat"]["id"], found["was"], found["branches"]) == ("c4", "c1", ["idea", "main"])
-    assert (named["chat"]["id"], named["chat"]["title"]) == ("mine", "My own")
-    assert found["chat"]["active_manifest_id"] == chats(operate)["c1"]["active_manifest_id"]
-    assert (operate.workspace("mine") / "b.txt").read_text() == "two\n"
-    error = operate.error("import_chat", file=uploads(x=content), chat_id="mine")
-    assert error.code == "chat_exists"
-
-
-def test_collecting_garbage_leaves_one_sound_pack(operate: Operations) -> None:
-    done = operate("collect_garbage", chat_id="c1", now=True)
-
-    assert done["after"]["packs"] == 1
-    assert done["after"]["objects"] <= done["before"]["objects"]
-    assert done["forgotten"] == ["gone"]
-    assert run_git(operate.store("c1"), "fsck", "--strict", "--full").returncode == 0
-    assert operate("get_workspace_file", chat_id="c1", path="a.txt") == b"one\n"
 
 
 def test_a_deleted_chat_is_gone(operate: Operations) -> None:

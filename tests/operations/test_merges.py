@@ -42,34 +42,6 @@ def test_conflicts_stop_a_merge(parted: Operations) -> None:
     assert files(parted) == before
 
 
-def test_both_versions_stay_until_each_conflict_is_resolved(parted: Operations) -> None:
-    told = merge(parted, conflicts="both")
-    waiting = parted("list_conflicts", chat_id="m")["conflicts"]
-
-    assert told["status"] == "merged"
-    assert [one["saved_as"] for one in told["conflicts"]] == [
-        "a.txt.theirs-idea",
-        "p.png.theirs-idea",
-    ]
-    assert [(one["path"], one["branch"], one["manifest_id"]) for one in waiting] == [
-        ("a.txt", "idea", told["manifest_id"]),
-        ("p.png", "idea", told["manifest_id"]),
-    ]
-
-    done = parted("resolve_conflict", chat_id="m", path="p.png", decision="theirs")
-    assert [one["path"] for one in done["conflicts"]] == ["a.txt"]
-    done = parted(
-        "resolve_conflict", chat_id="m", path="a.txt", decision="content", content="both\n"
-    )
-    assert done["conflicts"] == []
-    assert [one["path"] for one in done["changes"]] == ["a.txt", "a.txt.theirs-idea"]
-    assert files(parted) == {"a.txt": b"both\n", "new.txt": b"new\n", "p.png": b"\0theirs"}
-    history = parted("list_manifests", chat_id="m", branch="main")["manifests"]
-    assert [one["source"] for one in history][:3] == ["edit", "edit", "merge"]
-    assert history[0]["id"] == done["manifest_id"]
-    assert len(history[2]["parents"]) == 2
-
-
 def test_a_merge_takes_decisions_by_path_and_one_for_the_rest(parted: Operations) -> None:
     resolutions = [{"path": "a.txt", "decision": "union"}]
     told = merge(parted, conflicts="ours", resolutions=resolutions, message="Bring it in")
@@ -81,25 +53,6 @@ def test_a_merge_takes_decisions_by_path_and_one_for_the_rest(parted: Operations
     assert made["id"] == told["manifest_id"]
     assert made["title"].endswith("Bring it in")
     assert [one["decision"] for one in made["record"]["merge"]["conflicts"]] == ["union", "ours"]
-
-
-def test_a_dry_run_merges_nothing(parted: Operations) -> None:
-    before = files(parted)
-    told = merge(parted, conflicts="both", dry_run=True)
-
-    assert (told["status"], told["manifest_id"]) == ("merged", None)
-    assert files(parted) == before
-    assert len(parted("list_manifests", chat_id="m", branch="main")["manifests"]) == 2
-
-
-def test_a_branch_behind_another_is_fast_forwarded(operate: Operations) -> None:
-    operate("create_branch", chat_id="c1", name="behind", from_manifest="HEAD~1")
-    operate("switch_branch", chat_id="c1", branch="behind")
-    told = operate("merge_branch", chat_id="c1", branch="main")
-    chat = next(one for one in operate("list_chats")["chats"] if one["id"] == "c1")
-
-    assert told["status"] == "fast_forward"
-    assert (chat["active_branch"], chat["active_manifest_id"]) == ("behind", told["manifest_id"])
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.api_client import NO_NOTES
 from tests.operations_client import Operations
 from tests.workspaces.stores import git
 
@@ -88,33 +87,6 @@ def test_a_message_has_its_whole_text_and_what_its_calls_changed(new: Operations
     assert (told["text"], told["title"]) == ("x" * 500, "x" * 200)
     assert [one["path"] for one in told["changes"]] == ["a.txt"]
     assert manifest["id"] == told["manifest_id"]
-
-
-def test_a_retry_of_the_first_message_starts_an_empty_branch(new: Operations) -> None:
-    one = add(new, "one")
-    place = new("retry_message", chat_id="new", message=one)
-
-    assert place == {
-        "branch": "retry-1",
-        "manifest_id": None,
-        "message_id": None,
-        "changes": [],
-        "notes": NO_NOTES,
-    }
-    assert new("get_chat", chat_id="new")["active_manifest_id"] is None
-    assert add(new, "uno") != one
-    assert [row["number"] for row in listed(new)] == [1, 2]
-
-
-def test_a_call_needs_a_message_of_the_active_branch(new: Operations) -> None:
-    add(new, "one")
-    two = add(new, "two")
-    new("retry_message", chat_id="new")
-    request = {"chat_id": "new", "tool_id": "app-builder:list_files", "args": {}}
-
-    assert new.error("call_tool", **request, message_id=two).code == "message_elsewhere"
-    assert new.error("call_tool", **request, message_id="m9").code == "unknown_message"
-    assert new("list_calls", chat_id="new")["calls"] == []
 
 
 REFUSED = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,25 +122,6 @@ def test_a_file_too_large_to_compare_is_named_without_a_patch(new: Operations) -
 # Editing
 
 
-def test_an_edited_file_is_a_manifest_of_its_own(new: Operations) -> None:
-    new.commit("new", **{"a.txt": "1"})
-    (new.workspace("new") / "typed.txt").write_text("before")
-    base = files(new)["a.txt"]["oid"]
-    done = new("update_workspace_file", **edit("a.txt", "zwei ü\n", base))
-    row = new("get_workspace_manifest", chat_id="new")
-
-    assert done == {
-        "manifest_id": row["id"],
-        "oid": blob_id("zwei ü\n".encode(), "sha1"),
-        "changed": True,
-        "changes": row["changes"],
-    }
-    assert (new.workspace("new") / "a.txt").read_text(encoding="utf-8") == "zwei ü\n"
-    assert (row["source"], [one["path"] for one in row["changes"]]) == ("edit", ["a.txt"])
-    again = new("update_workspace_file", **edit("a.txt", "zwei ü\n", done["oid"]))
-    assert again == done | {"changed": False, "changes": []}
-
-
 def test_an_edit_replaces_only_the_version_that_it_was_made_from(new: Operations) -> None:
     new.commit("new", **{"a.txt": "1"})
     base = files(new)["a.txt"]["oid"]
@@ -170,14 +150,6 @@ def test_an_edit_is_made_only_on_the_branch_that_it_names(new: Operations) -> No
     assert new("update_workspace_file", **request | {"branch": "idea"})["changed"]
 
 
-def test_a_path_that_some_system_cannot_have_is_not_written(new: Operations) -> None:
-    for path in ("", "../x", "/x", ".git/x", "a:b", "con", "a\0b", "x/", "ü\u0308 "):
-        error = new.error("update_workspace_file", **edit(path, "1", None))
-        assert error.code == "bad_path", path
-
-    assert [*new.workspace("new").iterdir()] == []
-
-
 # Uploading
 
 
@@ -201,52 +173,3 @@ def test_uploads_are_one_manifest_and_a_name_in_use_gets_a_number(new: Operation
         "changed": False,
         "notes": NO_NOTES,
     }
-
-
-REFUSED = [
-    ("a:b.txt", "", "bad_path"),
-    ("a.txt", "aux", "bad_path"),
-    ("a.txt", "..", "bad_path"),
-    ("a.txt", "/etc", "bad_path"),
-    (".git", "", "bad_path"),
-    ("GOOD.txt", "", "bad_path"),
-    ("a/b.txt", "", "invalid_request"),
-    ("", "", "invalid_request"),
-]
-
-
-def test_a_refused_upload_adds_no_file(new: Operations) -> None:
-    for name, folder, code in REFUSED:
-        good = [*uploads(**{"good.txt": b"1"})] if name else []
-        sent = [*good, *uploads(**{name: b"2"})]
-        error = new.error("upload_files", chat_id="new", files=sent, folder=folder)
-        assert error.code == code, (name, folder)
-    assert [*new.workspace("new").iterdir()] == []
-
-    new.commit("new", **{"d/a.txt": b"there"})
-    sent = uploads(**{"A.TXT": b"2"})
-    error = new.error("upload_files", chat_id="new", files=sent, folder="d")
-    assert error.code == "bad_path"
-    assert "'d/a.txt'" in str(error.as_json())
-
-
-def test_the_largest_file_that_is_stored_can_be_uploaded(new: Operations) -> None:
-    new("upload_files", chat_id="new", files=uploads(largest=b"x" * (1 << 20)))
-    sent = uploads(larger=b"x" * ((1 << 20) + 1))
-    error = new.error("upload_files", chat_id="new", files=sent)
-
-    assert error.code == "invalid_request"
-    assert "workspace.max_file_mb" in error.hint
-    assert [path.name for path in new.workspace("new").iterdir()] == ["largest"]
-
-
-def test_a_link_in_the_folder_leads_no_write_outside(new: Operations, tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (new.workspace("new") / "out").symlink_to(outside)
-
-    error = new.error("update_workspace_file", **edit("out/x", "1", None))
-    assert error.code == "bad_path"
-    error = new.error("upload_files", chat_id="new", files=uploads(x=b"1"), folder="out")
-    assert error.code == "invalid_request"
-    assert [*outside.iterdir()] == []

@@ -162,17 +162,6 @@ def test_required_and_further_arguments(
 
 
 @pytest.mark.parametrize(
-    ("function", "hint"),
-    [("wrte_file", "did you mean 'write_file'?"), ("Tool", "it has write_file")],
-)
-def test_unknown_function_is_refused_with_those_of_the_module(function: str, hint: str) -> None:
-    with pytest.raises(NoFunctionError) as caught:
-        read("def write_file(): ...\ndef _hidden(): ...\nclass Tool: ...\n", function)
-
-    assert (caught.value.known, caught.value.hint) == (("write_file",), hint)
-
-
-@pytest.mark.parametrize(
     ("source", "place"),
     [
         pytest.param(b"def f(:\n", (1, 7), id="syntax"),

@@ -1,4 +1,4 @@
-"""Data Lab: columns, charts, reports and selections of tables, the real weather of Seattle and broken ones."""
+"""Data Lab: columns, charts, reports and selections of tables, and broken tables."""
 
 from __future__ import annotations
 
@@ -45,11 +45,7 @@ def column(summarized: Any, name: str) -> Any:
     return next(column for column in summarized["columns"] if column["name"] == name)
 
 
-def chart(summarized: Any, title: str) -> Any:
-    return next(chart for chart in summarized["series"]["charts"] if chart["title"] == title)
-
-
-# The weather of Seattle
+# The sample table
 
 
 def test_sample_is_the_file_that_its_readme_names(lab: ModuleType, workspace: Path) -> None:
@@ -59,41 +55,6 @@ def test_sample_is_the_file_that_its_readme_names(lab: ModuleType, workspace: Pa
     assert result == {"written": "weather.csv", "size": len(content)}
     readme = (FOLDER / "assets/README.md").read_text(encoding="utf-8")
     assert f"sha256:{hashlib.sha256(content).hexdigest()}" in readme
-
-
-@pytest.fixture
-def weather(lab: ModuleType, workspace: Path) -> Any:
-    invoke(lab.load_sample, {})
-    assert (workspace / "weather.csv").exists()
-    return invoke(lab.summarize, {"path": "weather.csv"})
-
-
-def test_weather_has_typed_columns_with_statistics(weather: Any) -> None:
-    types = {each["name"]: each["type"] for each in weather["columns"]}
-
-    assert weather["rows"] == 1461
-    assert types == {
-        "date": "date",
-        "precipitation": "number",
-        "temp_max": "number",
-        "temp_min": "number",
-        "wind": "number",
-        "weather": "text",
-    }
-    assert column(weather, "date")["max"] == "2015-12-31"
-    assert column(weather, "temp_max") == {
-        "name": "temp_max",
-        "type": "number",
-        "count": 1461,
-        "missing": 0,
-        "distinct": 67,
-        "min": -1.6,
-        "max": 35.6,
-        "mean": 16.43908282,
-        "median": 15.6,
-        "stdev": 7.349758097,
-    }
-    assert column(weather, "weather")["top"][0] == {"value": "sun", "count": 714}
 
 
 # What a column is

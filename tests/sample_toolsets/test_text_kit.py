@@ -105,19 +105,6 @@ def test_include_exclude_and_path_choose_the_files(
     assert [file["path"] for file in search(kit, "x", **args)["files"]] == names
 
 
-def test_search_ends_at_its_limit_and_reads_no_more(kit: ModuleType, workspace: Path) -> None:
-    save(workspace, {"a": "x\n" * 10, "b": "x\n"})
-
-    assert search(kit, "x", limit=11)["truncated"] is False
-    cut = search(kit, "x", limit=4, context=0)
-    assert (cut["matches"], cut["truncated"], len(cut["files"])) == (4, True, 1)
-
-    with (workspace / "a").open("wb") as file:
-        file.write(b"x\n" * 4000)
-        file.truncate(1 << 40)  # a hole that takes hours to read
-    assert search(kit, "x", limit=5, context=0)["matches"] == 5
-
-
 @pytest.mark.parametrize(("args", "message"), TABLES["refused_searches"])
 @pytest.mark.usefixtures("workspace")
 def test_invalid_search_is_refused(kit: ModuleType, args: dict[str, Any], message: str) -> None:

@@ -11,8 +11,6 @@ import pytest
 from covalt_git.models.project_config import limits_in_force
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.runtime.disk_space import DiskFullError
-from covalt_git.workspaces import scan
-from covalt_git.workspaces.folders import read_entry
 from tests.calls.conftest import World, make_world, world
 from tests.runtime.conftest import Workshop, pool, workshop
 
@@ -61,23 +59,6 @@ def test_sparse_files_count_by_their_length(world: World) -> None:
     assert code(outcome) == "limit_workspace"
     assert any("it is sparse" in note.reason for note in outcome.notes.not_stored)
     assert code(fill(world, "os.unlink('1')")) == "success"
-
-
-def test_hard_links_count_and_are_read_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tool gives a file of 20 MiB 300 names, so that a scan reads 6 GB."""
-    read: list[str] = []
-
-    def counted(parent: int, name: str, status: os.stat_result | None, *, most: int) -> object:
-        read.append(name)
-        return read_entry(parent, name, status, most=most)
-
-    monkeypatch.setattr(scan, "read_entry", counted)
-
-    outcome = fill(world, "open('a', 'wb').write(bytes(20 << 20))\n    for n in range(300): os.link('a', f'{n}')")  # fmt: skip
-
-    assert code(outcome) == "limit_workspace"
-    assert len(read) == 1
-    assert len(outcome.changes) == 301
 
 
 def test_a_private_folder_is_counted_while_the_tool_runs(workshop: Workshop) -> None:

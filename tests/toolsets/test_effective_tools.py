@@ -73,34 +73,6 @@ def test_the_project_comes_before_overrides_the_manifest_and_python() -> None:
     assert whole == effective(override={"name_override": "Hi"})
 
 
-YES = {"requires_confirmation": True}
-NO = {"requires_confirmation": False}
-
-
-@pytest.mark.parametrize(
-    ("settings", "by"),
-    [
-        ({}, ()),
-        ({"tool": YES}, ("toolset",)),
-        ({"defaults": YES}, ("toolset",)),
-        ({"defaults": YES, "tool": NO}, ()),
-        ({"source": ASKING}, ("decorator",)),
-        ({"source": ASKING, "tool": NO}, ("decorator",)),
-        ({"source": ASKING, "override": NO}, ("decorator",)),
-        ({"tool": YES, "override": NO}, ("toolset",)),
-        ({"override": YES}, ("override",)),
-        ({"local": YES}, ("project",)),
-        ({"source": ASKING, "tool": YES, "override": YES}, ("toolset", "decorator", "override")),
-        ({"source": ASKING, "tool": YES, "override": YES, "local": NO}, ()),
-    ],
-)
-def test_everyone_can_require_approval(settings: dict[str, Any], by: tuple[str, ...]) -> None:
-    tool = effective(**settings)
-
-    assert tool.confirmation == by
-    assert tool.confirmation_is_settled == ("local" in settings)
-
-
 answers = st.sampled_from([None, True, False])
 
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.bundles.archive import MAX_FILE_BYTES
-from covalt_git.toolsets import export
 from covalt_git.toolsets.export import NotExportedError, pack_bundle
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 
@@ -126,24 +124,3 @@ def test_a_probable_secret_stops_the_export_unless_guesses_are_allowed(root: Pat
     put(root, "more.md", TOKEN)
     (refused,) = refusals(root, allow_guesses=True)
     assert refused.startswith("toolsets/demo/more.md:1:1")
-
-
-def test_names_that_some_systems_cannot_store_are_refused(root: Path) -> None:
-    for path in ("assets/aux.txt", "assets/A.txt", "assets/what?.txt"):
-        put(root, path, "x")
-
-    assert [one.partition(": ")[0] for one in refusals(root)] == [
-        "toolsets/demo/assets/a.txt",
-        "toolsets/demo/assets/aux.txt",
-        "toolsets/demo/assets/what?.txt",
-    ]
-
-
-def test_files_beyond_the_limits_of_imports_are_not_exported(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(root, "assets/large.bin", bytes(MAX_FILE_BYTES + 1))
-    assert [one.partition(": ")[0] for one in refusals(root)] == ["toolsets/demo/assets/large.bin"]
-
-    monkeypatch.setattr(export, "MAX_FILES", 3)
-    assert "holds 3 files at most" in refusals(root)[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from typing import TYPE_CHECKING
 
 from covalt_git import yaml_text
@@ -85,15 +84,6 @@ def test_existing_files_are_kept(tmp_path: Path) -> None:
     ]
     assert {path: (tmp_path / path).read_text() for path in mine} == mine
     assert not (tmp_path / "toolsets" / "app-builder" / "toolset.yaml").exists()
-
-
-def test_a_project_within_a_repository_stays_part_of_it(tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-
-    made = create_project(tmp_path / "tools" / "ai")
-
-    assert "a git repository" not in made
-    assert not (tmp_path / "tools" / "ai" / ".git").exists()
 
 
 def test_a_half_made_project_is_completed(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 from covalt_git.errors import CovaltError
 from covalt_git.names import BadNameError
 from covalt_git.toolsets.new_project import create_project
-from covalt_git.toolsets.new_toolset import TEMPLATES, Template, ToolsetExistsError, create_toolset
+from covalt_git.toolsets.new_toolset import TEMPLATES, ToolsetExistsError, create_toolset
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import read_toolset
 from tests.examples import examples
@@ -96,24 +94,3 @@ def test_an_id_that_is_taken_or_invalid_is_refused_with_an_available_one(
 
     assert refused.value.hint.startswith(f"try {suggested!r}" if suggested else "ids are ")
     assert entries(root) == before
-
-
-def test_of_several_that_create_one_toolset_one_wins(root: Path) -> None:
-    barrier = threading.Barrier(len(TEMPLATES))
-
-    def make(template: Template) -> bool:
-        barrier.wait()
-        try:
-            create_toolset(root, "raced", template=template)
-        except ToolsetExistsError:
-            return False
-        return True
-
-    with ThreadPoolExecutor(len(TEMPLATES)) as pool:
-        made = list(pool.map(make, TEMPLATES))
-
-    assert made.count(True) == 1
-    reading = read_project(root)
-    assert [one.id for one in reading.toolsets] == ["raced"]
-    assert reading.problems == ()
-    assert not [path for path in entries(root) if ".new" in path]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +9,7 @@ import pytest
 from covalt_git.manifests.project_config import BrokenConfigError, read_config
 from covalt_git.manifests.project_root import find_root
 from covalt_git.problems import codes
-from covalt_git.toolsets.project_files import CheckedToolset, read_around, read_project
-from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.toolsets.project_files import read_project
 from tests.toolsets.projects import HEAD, put_hello
 
 if TYPE_CHECKING:
@@ -107,41 +103,3 @@ def test_a_namespace_belongs_to_one_toolset(
 
     assert {one.code for one in found} <= {codes.NAMESPACE_TAKEN}
     assert [f"{one.path}:{one.line}" for one in found] == expected
-
-
-def test_a_broken_toolset_still_owns_its_name(tmp_path: Path) -> None:
-    put(tmp_path, hello="mcp_servers: [{id: shop, command: npx}]", shop="")
-    (tmp_path / "toolsets" / "shop" / "toolset.yaml").write_text("tools: [\n")
-
-    found = {one.code for one in read_project(tmp_path).problems}
-
-    assert found == {codes.SYNTAX, codes.NAMESPACE_TAKEN}
-
-
-MANY = """
-import resource, sys
-from pathlib import Path
-from covalt_git.toolsets.project_files import read_project
-print(read_project(Path(sys.argv[1])))
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime > 0)
-"""
-
-
-def test_many_toolsets_are_read_in_several_processes_with_the_same_result(tmp_path: Path) -> None:
-    names = [f"t{number:03}" for number in range(150)]
-    put(tmp_path, **dict.fromkeys(names[::3], "tools: [{id: a, entrypoint: nowhere:a}]\n"))
-    put(tmp_path, **dict.fromkeys(names[1::3], "mcp_servers: [{id: things, command: npx}]"))
-    put(tmp_path, **dict.fromkeys(names[2::3], ""))
-    told: list[tuple[int, int]] = []
-
-    reading = read_project(tmp_path, lambda done, total: told.append((done, total)))
-    # A process of its own has no thread of another test, which would keep it from forking.
-    argv = [sys.executable, "-c", MANY, str(tmp_path)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
-
-    alone = tuple(CheckedToolset.of(read_toolset(tmp_path, name)) for name in names)
-    assert reading == read_around(tmp_path, alone)
-    several = len(os.sched_getaffinity(0)) > 1
-    assert done.stdout == f"{reading}\n{several}\n"
-    assert len(reading.problems) == len(names[::3]) + len(names[1::3]) - 1
-    assert told == [(number + 1, len(names)) for number in range(len(names))]

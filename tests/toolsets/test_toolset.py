@@ -98,17 +98,6 @@ def test_a_linked_toolset_is_not_followed(tmp_path: Path) -> None:
     assert (toolset.manifest, toolset.files.files, toolset.tools) == (None, (), ())
 
 
-def test_a_linked_manifest_is_not_followed(tmp_path: Path) -> None:
-    toolset = put_hello(tmp_path)
-    (toolset / "toolset.yaml").rename(tmp_path / "toolset.yaml")
-    (toolset / "toolset.yaml").symlink_to(tmp_path / "toolset.yaml")
-
-    found = read_toolset(tmp_path, "hello")
-
-    assert found.manifest is None
-    assert {one.code for one in found.problems} == {codes.NO_FILE, codes.FORBIDDEN_FILE}
-
-
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file system has UTF-8 names only")
 def test_a_folder_with_a_name_that_is_not_utf_8_is_reported(tmp_path: Path) -> None:
     put_hello(tmp_path)
