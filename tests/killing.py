@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 STEPS = {
-    *("open", "os.mkdir", "os.rename", "os.chmod", "os.link", "os.truncate"),
+    *("os.mkdir", "os.rename", "os.chmod", "os.link", "os.symlink", "os.truncate", "os.utime"),
     *("os.remove", "os.rmdir", "shutil.rmtree", "ctypes.dlsym"),
 }
-"""The audit events of what changes files, or may."""
+"""The audit events of what changes files, or may; a file that is opened to be written is one, too."""
 
 
 def killed_at(step: int, action: Callable[[], object]) -> bool:
@@ -33,12 +33,16 @@ def killed_at(step: int, action: Callable[[], object]) -> bool:
     return False
 
 
+def _writes(flags: object) -> bool:
+    return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR))
+
+
 def _act(step: int, action: Callable[[], object]) -> NoReturn:
     left = step
 
-    def count(event: str, _: object) -> None:
+    def count(event: str, args: tuple[Any, ...]) -> None:
         nonlocal left
-        if event in STEPS:
+        if event in STEPS or (event == "open" and _writes(args[2])):
             left -= 1
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)

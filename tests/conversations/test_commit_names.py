@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -122,32 +121,3 @@ def test_each_name_means_the_same_to_every_face(world: World, names: dict[str, s
 
     assert len(names) >= 30
     assert found == dict.fromkeys(faces, names)
-
-
-@pytest.mark.parametrize(
-    "name", ["main~1", "app-77", "message:idea", "idea", "nothing", "message:main"]
-)
-def test_each_command_takes_the_same_names(world: World, names: dict[str, str], name: str) -> None:
-    wanted = names[name]
-    runs = {
-        "log": world.cli("chat", "log", "c1", name, "--json"),
-        "diff": world.cli("chat", "diff", "c1", name, "HEAD", "--json"),
-        "branch": world.cli("chat", "branch", "new", "c1", "new", "--from", name, "--json"),
-        "fork": world.cli("chat", "fork", "c1", "--at", name, "--id", "c9", "--json"),
-        "merge": world.cli("chat", "merge", "c1", name, "--dry-run", "--json"),
-        "restore": world.cli("chat", "restore", "c1", name, "--json"),
-    }
-    if wanted == "unknown_manifest":
-        assert {run.returncode for run in runs.values()} == {1}
-        assert {json.loads(run.stderr)["error"] for run in runs.values()} == {wanted}
-        return
-
-    assert {face: run.stderr for face, run in runs.items() if run.returncode} == {}
-    assert json.loads(runs["log"].stdout)["manifests"][0]["id"] == wanted
-    assert json.loads(runs["branch"].stdout)["manifest_id"] == wanted
-    assert json.loads(runs["merge"].stdout)["status"] == "already_merged"
-    with world.project().chats.open("c9") as fork:
-        assert fork.head() == wanted
-    restored = world.log()[-1].record.restore
-    assert restored is not None
-    assert restored.manifest_id == wanted

@@ -16,7 +16,6 @@ from covalt_git.conversations.conversation import (
 from covalt_git.conversations.messages import BadMessageError
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.commit_record import MessageRecord
-from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import BadNameError, new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.branches import BranchExistsError
@@ -29,12 +28,9 @@ from tests.workspaces.stores import (
     fsck,
     git,
     layout_of,
-    open_chats,
     pending_call,
     put,
-    run_git,
     save,
-    scratch,
     upload,
 )
 
@@ -198,11 +194,6 @@ def test_a_message_that_cannot_be_is_refused_and_nothing_is_made(
     assert chat.head() is None
 
 
-@pytest.mark.parametrize("role", ["user", "assistant", "system", "tool", "developer"])
-def test_roles_are_any_word(chat: ChatStore, role: str) -> None:
-    assert find(chat, say(chat, "x", role)).role == role
-
-
 def test_an_empty_text_is_a_text(chat: ChatStore) -> None:
     assert find(chat, say(chat, "")).text == ""
 
@@ -226,12 +217,6 @@ def test_a_message_is_named_by_its_id_its_end_or_its_manifests(chat: ChatStore) 
     with pytest.raises(UnknownNameError, match="no message 'msg_2'") as caught:
         find(chat, "msg_2")
     assert "covalt-git chat message list c1" in caught.value.hint
-
-
-def test_a_long_text_is_whole_again(chat: ChatStore) -> None:
-    text = "ü\n" * 20_000
-
-    assert find(chat, say(chat, text)).text == text
 
 
 def test_a_message_after_one_that_others_follow_is_on_a_new_branch(chat: ChatStore) -> None:
@@ -303,15 +288,6 @@ def test_a_retry_keeps_what_was_added_before_the_answer(chat: ChatStore) -> None
     assert texts(chat) == {"table.csv": b"1;2"}
 
 
-def test_edits_are_saved_on_the_branch_that_is_left(chat: ChatStore) -> None:
-    answer = say(chat, "done", "assistant")
-    put(chat.workspace, {"mine": ("file", b"typed")})
-    retry(chat, answer)
-
-    assert texts(chat) == {}
-    assert chat.files(chat.branch("main").manifest_id).keys() == {"mine"}
-
-
 def test_the_first_message_is_retried_on_a_branch_with_nothing_on_it(chat: ChatStore) -> None:
     first = say(chat, "one")
     work(chat, first, "a", b"1")
@@ -330,16 +306,6 @@ def test_the_first_message_is_retried_on_a_branch_with_nothing_on_it(chat: ChatS
     assert fsck(chat) == ""
 
 
-def test_a_message_is_retried_in_a_chat_without_files(chat: ChatStore) -> None:
-    say(chat, "one")
-    say(chat, "two", "assistant")
-    place = retry(chat)
-
-    assert place.changes == ()
-    assert chat.head() == place.manifest_id
-    assert find(chat, str(place.message_id)).text == "one"
-
-
 def test_retries_are_numbered_unless_named(chat: ChatStore) -> None:
     say(chat, "one")
     answer = say(chat, "two", "assistant")
@@ -349,14 +315,6 @@ def test_retries_are_numbered_unless_named(chat: ChatStore) -> None:
     assert names == ["retry-1", "retry-2", "blue"]
     with pytest.raises(BranchExistsError):
         retry(chat, answer, branch="blue")
-
-
-def test_there_is_nothing_to_retry_before_the_first_message(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-
-    with pytest.raises(CovaltError, match="the branch 'main' has no message yet") as caught:
-        retry(chat)
-    assert caught.value.hint == "covalt-git chat message add c1 TEXT"
 
 
 def test_a_call_waits_on_a_branch_with_nothing_on_it(chat: ChatStore) -> None:
@@ -413,16 +371,6 @@ def test_an_edit_leaves_out_what_the_calls_of_the_message_did(chat: ChatStore) -
 
     assert texts(chat) == {"table.csv": b"1;2"}
     assert chat.files(chat.branch("main").manifest_id).keys() == {"table.csv", "made", "later"}
-
-
-def test_the_first_message_is_edited_with_its_files(chat: ChatStore) -> None:
-    first = say(chat, "one")
-    upload(chat, "a", b"1")
-    edit(chat, first, "uno", role="system", branch="italian")
-
-    assert chat.active_branch() == "italian"
-    assert texts(chat) == {"a": b"1"}
-    assert told(chat) == [("one", 1, 2), ("uno", 2, 2)]
 
 
 def test_an_edit_that_cannot_be_leaves_the_chat_where_it_is(chat: ChatStore) -> None:
@@ -568,19 +516,6 @@ def test_a_message_that_git_copied_is_there_twice_and_named_once(chat: ChatStore
     assert find(chat, one).own_manifest_id == copy
 
 
-def test_a_conversation_of_a_sha256_store_is_the_same() -> None:
-    with scratch() as folder:
-        config = WorkspaceConfig(durability="fast", object_format="sha256")
-        with open_chats(folder, config).new("c1") as chat:
-            one = say(chat, "one")
-            work(chat, one, "a", b"1")
-            retry(chat, one)
-            say(chat, "uno")
-
-            assert told(chat) == [("one", 1, 2), ("uno", 2, 2)]
-            assert fsck(chat) == ""
-
-
 # Calls
 
 
@@ -611,20 +546,3 @@ def test_a_chat_without_messages_takes_the_applications_ids(chat: ChatStore) -> 
 
 
 # Every message of every branch
-
-
-def test_git_tells_the_story_of_a_conversation(chat: ChatStore) -> None:
-    one = say(chat, "one")
-    work(chat, one, "a", b"1")
-    edit(chat, one, "uno")
-    say(chat, "two", "assistant")
-    save(chat)
-    shown = git(chat.folder / "store.git", "log", "--all", "--format=%s", "--topo-order")
-
-    assert sorted(shown.splitlines()) == [
-        "message: assistant: two",
-        "message: user: one",
-        "message: user: uno",
-        "tool_run: app-builder:write_file",
-    ]
-    assert run_git(chat.folder / "store.git", "fsck", "--strict").returncode == 0

@@ -123,21 +123,6 @@ def test_a_quarantined_object_is_no_part_of_the_store(history: Path, tmp_path: P
         assert reader.blob_size(here) == 12
 
 
-def test_objects_larger_than_the_cache_are_indexed(
-    history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("covalt_git.git_store.incoming._CACHE_BYTES", 1)
-    limits = PackLimits(pack=64 << 20, objects=10_000, blob=6_500, other=500, together=256 << 20)
-    pack = packed(history, "main\n", *HOW_PACKED["long-chains"])
-    with (
-        GitStore.create(tmp_path / "store.git", durable=False) as store,
-        Quarantine(store, store.path, limits) as quarantine,
-    ):
-        quarantine.receive([pack])
-
-        assert quarantine.ids == objects_of(history)
-
-
 def test_only_quarantines_of_killed_processes_are_cleared(history: Path, tmp_path: Path) -> None:
     with (
         GitStore.create(tmp_path / "store.git", durable=False) as store,
@@ -186,18 +171,6 @@ def test_a_quarantine_survives_a_concurrent_clearing(
     ):
         assert cleared
         assert quarantine.ids == objects_of(history)
-
-
-def test_packs_that_were_removed_are_not_listed(history: Path, tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "store.git", durable=False) as store:
-        for revisions in ("main~40\n", "main\n^main~40\n"):
-            with received(store, packed(history, revisions)) as quarantine:
-                quarantine.adopt(quarantine.ids, durable=False)
-        git(store.path, "update-ref", MAIN, git(history, "rev-parse", "main").strip())
-        assert len(store.objects.packs) == 2
-        git(store.path, "repack", "-q", "-a", "-d")
-
-        assert len(store.objects.packs) == 1
 
 
 # Packs that are small and inflate to much

@@ -36,20 +36,6 @@ def merge_base(store: GitStore, ours: str, theirs: str) -> str | None:
     return CommitGraph(store).merge_base(ours, theirs)
 
 
-def test_the_base_of_a_branch_and_where_it_began_is_there(store: GitStore) -> None:
-    first = commit(store, "first")
-    ours, theirs = commit(store, "ours", first), commit(store, "theirs", first)
-
-    assert merge_base(store, ours, theirs) == first
-    assert merge_base(store, ours, first) == first
-    assert merge_base(store, first, ours) == first
-    assert merge_base(store, ours, ours) == ours
-
-
-def test_histories_with_nothing_in_common_have_none(store: GitStore) -> None:
-    assert merge_base(store, commit(store, "one"), commit(store, "two")) is None
-
-
 def test_after_a_criss_cross_it_is_the_latest_from_either_side(store: GitStore) -> None:
     first = commit(store, "first")
     early, late = commit(store, "a", first, time=5), commit(store, "b", first, time=6)

@@ -16,7 +16,7 @@ from tests.workspaces import old_chats
 from tests.workspaces.stores import git
 
 ASIDE = "refs/covalt/deleted/"
-MAIN = json.loads((old_chats.FOLDER / "expected.json").read_text())["power-cut"]["branches"]["main"]
+MAIN = old_chats.EXPECTED["power-cut"]["branches"]["main"]
 
 
 @pytest.fixture

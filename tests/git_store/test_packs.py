@@ -17,26 +17,11 @@ from covalt_git.git_store import FILE, FOLDER, BrokenStoreError, CommitObject, G
 from covalt_git.git_store.graph import reachable
 from covalt_git.git_store.repacking import MOST_PACKS
 from tests.killing import killed_at
-from tests.workspaces.stores import git, run_git, scratch
+from tests.workspaces.stores import fsck_store, git, run_git, scratch
 
 FORMATS = pytest.mark.parametrize("object_format", ["sha1", "sha256"])
 MAIN = "refs/heads/main"
 ALWAYS = float("inf")
-
-OTHER_PACKS = {
-    "offset-deltas": (),
-    "id-deltas": ("-c", "repack.useDeltaBaseOffset=false"),
-    "long-chains": ("-c", "pack.depth=200", "-c", "pack.window=250"),
-    "stored": ("-c", "pack.compression=0"),
-}
-
-
-def fsck(store: GitStore) -> str:
-    """Return all that fsck has to say, but that a store without a branch has none."""
-    done = run_git(store.path, "fsck", "--strict", "--full", "--no-dangling")
-    lines = (done.stdout + done.stderr).decode().splitlines()
-    said = [line for line in lines if not line.startswith("notice: ")]
-    return "\n".join(said) + ("" if done.returncode == 0 else "failed")
 
 
 def packs(store: GitStore) -> list[Path]:
@@ -123,19 +108,8 @@ def test_what_is_written_together_is_one_pack_that_git_reads(
         assert contents(store) == dict(zip(oids, written, strict=True))
         assert [store.read_blob(oid) for oid in oids] == written
         assert list(store.path.rglob("tmp_*")) == []
-        assert fsck(store) == ""
+        assert fsck_store(store.path) == ""
         git(store.path, "index-pack", "--verify", str(packs(store)[0]))
-
-
-def test_more_than_memory_should_hold_is_stored_on_the_way(tmp_path: Path) -> None:
-    parts = [random.Random(number).randbytes(11 << 20) for number in range(7)]
-    with GitStore.create(tmp_path / "s.git", durable=False) as store:
-        oids = [store.write_blob(part) for part in parts]
-        assert len(packs(store)) == 1
-        store.flush()
-
-        assert len(packs(store)) == 2
-        assert all(store.read_blob(oid) == part for oid, part in zip(oids, parts, strict=True))
 
 
 def test_a_pack_that_cannot_be_flushed_is_not_there(
@@ -154,18 +128,6 @@ def test_a_pack_that_cannot_be_flushed_is_not_there(
         assert list((store.path / "objects/pack").iterdir()) == []
         store.flush()
         assert contents(store) == {oid: b"content"}
-
-
-def test_commit_goes_with_all_that_it_made_into_one_pack(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git", durable=False) as store:
-        history(store, 3)
-        counts = [
-            len(git(store.path, "show-index", given=index.read_bytes()).splitlines())
-            for index in store.path.glob("objects/pack/*.idx")
-        ]
-
-        assert counts.count(4) == 2
-        assert loose_objects(store) == []
 
 
 def test_what_is_never_flushed_leaves_nothing(tmp_path: Path) -> None:
@@ -191,58 +153,18 @@ def test_scratch_is_forgotten_and_what_was_pending_before_is_not(tmp_path: Path)
         assert contents(store) == {first: b"first"}
 
 
-def test_object_that_is_packed_is_not_stored_again(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git", durable=False) as store:
-        oids = history(store, 2)
-        before = packs(store)
-        content = run_git(store.path, "cat-file", "blob", f"{oids[0]}:d/f1").stdout
-
-        assert store.write_blob(content) == git(store.path, "rev-parse", "main~1:d/f1").strip()
-        store.flush()
-        assert packs(store) == before
-
-
 # Reading what others packed
 
 
-@pytest.mark.parametrize(
-    ("object_format", "options"),
-    [
-        pytest.param("sha1", ("-c", "pack.indexVersion=1"), id="first-index"),  # has no sha256
-        *(
-            pytest.param(name, options, id=f"{name}-{told}")
-            for name in ("sha1", "sha256")
-            for told, options in OTHER_PACKS.items()
-        ),
-    ],
-)
-def test_packs_of_git_are_read_like_ours(
-    tmp_path: Path, object_format: str, options: tuple[str, ...]
-) -> None:
-    with GitStore.create(tmp_path / "s.git", object_format=object_format, durable=False) as store:
-        oids = history(store, 40)
-        wanted = contents(store)
-        git(store.path, *options, "repack", "-adfq")
-        with GitStore(store.path) as reader:
-            assert len(packs(reader)) == 1
-            for oid in oids:
-                found = reader.read_commit(oid)
-                (below,) = reader.read_tree(found.tree)
-                for entry in reader.read_tree(below.oid):
-                    assert reader.read_blob(entry.oid) == wanted[entry.oid]
-        assert [store.read_commit(oid).message for oid in oids] == [
-            f"step {number}\n" for number in range(40)
-        ]
-
-
-def test_index_with_offsets_beyond_two_gigabytes_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["1", "2,0x40"], ids=["first", "beyond-two-gigabytes"])
+def test_every_version_of_an_index_is_read(tmp_path: Path, version: str) -> None:
     with GitStore.create(tmp_path / "s.git", durable=False) as store:
         history(store, 5)
         wanted = contents(store)
         git(store.path, "repack", "-adq")
         (pack,) = packs(store)
         pack.with_suffix(".idx").unlink()
-        git(store.path, "index-pack", "--index-version=2,0x40", str(pack))
+        git(store.path, "index-pack", f"--index-version={version}", str(pack))
         with GitStore(store.path) as reader:
             for oid in git(store.path, "rev-list", "--objects", "main").splitlines():
                 assert reader.has(oid[:40])
@@ -266,7 +188,7 @@ def test_pack_that_appears_or_goes_while_a_store_is_open_is_no_matter(tmp_path: 
                 assert reader.read_commit(oid).author == "A <a@b>"
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_damaged_pack_gives_the_object_or_an_error_that_names_it(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     with GitStore.create(tmp_path / "s.git", durable=False) as store:
@@ -300,7 +222,7 @@ def test_fewer_packs_hold_every_object_and_take_a_fraction_of_the_size(
     tmp_path: Path, object_format: str, *, collected: bool
 ) -> None:
     with GitStore.create(tmp_path / "s.git", object_format=object_format, durable=False) as store:
-        history(store, 120)
+        history(store, 60)
         size = sum(pack.stat().st_size for pack in packs(store))
         wanted = contents(store)
         if collected:
@@ -310,7 +232,7 @@ def test_fewer_packs_hold_every_object_and_take_a_fraction_of_the_size(
             store.combine()
 
         assert contents(store) == wanted
-        assert fsck(store) == ""
+        assert fsck_store(store.path) == ""
         assert sum(pack.stat().st_size for pack in packs(store)) < size / 2
         for pack in packs(store):
             lines = git(store.path, "verify-pack", "-v", str(pack)).splitlines()
@@ -339,19 +261,18 @@ def test_packs_are_combined_only_where_there_are_many_small_ones(tmp_path: Path)
         assert len(store.read_blob(large)) == 5 << 20
 
 
-@pytest.mark.parametrize("unpacked", [7, 60])
-def test_loose_objects_of_others_are_collected_too(tmp_path: Path, unpacked: int) -> None:
+def test_loose_objects_of_others_are_collected_too(tmp_path: Path) -> None:
     with GitStore.create(tmp_path / "s.git", durable=False) as store:
-        history(store, 60)
+        history(store, 20)
         wanted = contents(store)
-        for pack in packs(store)[:unpacked]:
+        for pack in packs(store)[:12]:
             unpack(store, pack)
         assert loose_objects(store)
         rewrite(store)
 
         assert loose_objects(store) == []
         assert contents(store) == wanted
-        assert fsck(store) == ""
+        assert fsck_store(store.path) == ""
 
 
 def test_what_nothing_reaches_is_kept_while_it_is_young(tmp_path: Path) -> None:
@@ -364,7 +285,7 @@ def test_what_nothing_reaches_is_kept_while_it_is_young(tmp_path: Path) -> None:
         rewrite(store)
 
         assert not store.has(oid)
-        assert fsck(store) == ""
+        assert fsck_store(store.path) == ""
 
 
 def test_pack_that_git_is_told_to_keep_stays_and_an_index_over_packs_does_not(
@@ -379,7 +300,7 @@ def test_pack_that_git_is_told_to_keep_stays_and_an_index_over_packs_does_not(
 
         assert first in packs(store)
         assert not (store.path / "objects/pack/multi-pack-index").exists()
-        assert fsck(store) == ""
+        assert fsck_store(store.path) == ""
 
 
 def test_damaged_pack_is_left_as_it_is(tmp_path: Path) -> None:
@@ -420,7 +341,7 @@ def test_killed_at_any_step_of_it_loses_nothing(tmp_path: Path, *, collect: bool
         shutil.copytree(store.path, copy)
         was_killed = killed_at(step, partial(step_of, copy, collect=collect))
         with GitStore(copy) as left:
-            assert fsck(left) == ""
+            assert fsck_store(left.path) == ""
             assert contents(left) == wanted
             left.clear_leftovers()
             assert list(copy.rglob("tmp_*")) == []
@@ -428,7 +349,7 @@ def test_killed_at_any_step_of_it_loses_nothing(tmp_path: Path, *, collect: bool
             rewrite(left)
             assert len(packs(left)) == 1
             assert contents(left) == wanted
-            assert fsck(left) == ""
+            assert fsck_store(left.path) == ""
         shutil.rmtree(copy)
         if not was_killed:
             break

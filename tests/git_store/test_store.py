@@ -185,15 +185,6 @@ def test_ref_that_somebody_is_moving_is_not_moved(tmp_path: Path) -> None:
         assert store.swap_ref(MAIN, one, two)
 
 
-def test_head_is_always_a_branch(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
-        assert store.head() == MAIN
-        store.set_head("refs/heads/idea/two")
-
-        assert store.head() == "refs/heads/idea/two"
-        assert git(store.path, "symbolic-ref", "HEAD") == "refs/heads/idea/two\n"
-
-
 def count_up(path: Path, steps: int) -> int:
     """Add so many commits to main, each on what it finds there; return how often it was refused."""
     refused = 0
@@ -331,21 +322,6 @@ def test_patch_of_a_damaged_file_names_it(tmp_path: Path) -> None:
         missing = "1" * 40
         with pytest.raises(BrokenStoreError, match=missing):
             patch_of_blobs(store, "a", None, (FILE, missing))
-
-
-@pytest.mark.parametrize(
-    ("text", "is_id"),
-    [
-        ("0" * 40, True),
-        ("f" * 64, True),
-        ("0" * 41, False),
-        ("F" * 40, False),
-        ("", False),
-        ("main", False),
-    ],
-)
-def test_object_ids_are_told_from_other_texts(text: str, *, is_id: bool) -> None:
-    assert is_object_id(text) is is_id
 
 
 def test_push_into_the_folder_of_a_store_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from covalt_git.merging import branch_merge, resolving
 from covalt_git.merging.merge_conflicts import Choices
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
-from tests.workspaces.stores import Layout, checkout, git, layout_of, put, run_git, save
+from tests.workspaces.stores import Layout, checkout, clear, git, layout_of, put, run_git, save
 
 if TYPE_CHECKING:
     from covalt_git.merging.merge_conflicts import Choice
@@ -29,8 +29,7 @@ def text(**lines: str) -> bytes:
 
 def become(chat: ChatStore, layout: Layout) -> str | None:
     """Let the folder hold exactly a layout, and save it; return the manifest, if there is one."""
-    for path in sorted(chat.workspace.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    clear(chat.workspace)
     put(chat.workspace, layout)
     with writing(chat) as writer:
         return writer.commit_changes()
@@ -92,12 +91,6 @@ def gits_tree(chat: ChatStore, ours: str, theirs: str) -> str | None:
         done = run_git(copy, "merge", *way, f"origin/{theirs}")
         assert done.returncode in {0, 1}, done.stderr
         return None if done.returncode else git(copy, "rev-parse", "HEAD^{tree}").strip()
-
-
-def fsck(chat: ChatStore) -> str:
-    """Return all that git has to say about a store; a merge may leave trees that nothing needs."""
-    done = run_git(chat.folder / "store.git", "fsck", "--strict", "--full", "--no-dangling")
-    return (done.stdout + done.stderr).decode("utf-8", "replace")
 
 
 def tree_id(chat: ChatStore, revision: str) -> str:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
-from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_store import GitStore
+from covalt_git.errors import CovaltError
 from covalt_git.merging import branch_merge
 from covalt_git.merging.merge_conflicts import Choices
-from covalt_git.merging.tree_merge import TreeMerge
-from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import MovedError
 from covalt_git.workspaces.switching import InTheWayError, Journal
@@ -23,7 +19,6 @@ from tests.merging.merges import (
     TEXT,
     become,
     folder,
-    fsck,
     gits_tree,
     histories,
     merge,
@@ -36,8 +31,8 @@ from tests.workspaces.stores import (
     Layout,
     branch_off,
     checkout,
+    fsck,
     git,
-    loose,
     open_chats,
     put,
     save,
@@ -47,7 +42,6 @@ from tests.workspaces.stores import (
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
 
 BASE: Layout = {"a": ("file", TEXT), "b": ("file", b"b"), "d/c": ("file", b"c")}
 
@@ -159,44 +153,9 @@ def test_histories_with_nothing_in_common_are_merged_from_nothing(chat: ChatStor
     assert folder(chat) == {"a": ("file", b"1"), "b": ("file", b"2")}
 
 
-def test_a_branch_that_does_not_exist_is_named(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-    with writing(chat) as writer, pytest.raises(UnknownNameError, match="no manifest 'ide'"):
-        branch_merge.merge(writer, "ide")
-
-
 def test_a_branch_without_a_manifest_is_refused(chat: ChatStore) -> None:
     with writing(chat) as writer, pytest.raises(CovaltError, match="nothing has happened on"):
         branch_merge.merge(writer, "main")
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "merged"),
-    [
-        pytest.param(("program", TEXT), ("file", TEXT), ("program", TEXT), id="mode-on-one-side"),
-        pytest.param(
-            ("program", TEXT), ("file", text(_2="x")), ("program", text(_2="x")), id="mode-and-text"
-        ),
-        pytest.param(
-            ("program", text(_7="y")),
-            ("file", text(_2="x")),
-            ("program", text(_2="x", _7="y")),
-            id="mode-and-text-on-both",
-        ),
-        pytest.param(("link", b"b"), ("file", TEXT), ("link", b"b"), id="became-a-link"),
-        pytest.param(("link", b"b"), ("link", b"b"), ("link", b"b"), id="both-the-same-link"),
-        pytest.param(("file", b"\0"), ("file", b"\0"), ("file", b"\0"), id="both-the-same-bytes"),
-    ],
-)
-def test_what_only_one_side_changed_is_taken(
-    chats: Chats, ours: tuple[str, bytes], theirs: tuple[str, bytes], merged: tuple[str, bytes]
-) -> None:
-    for one, other in ((ours, theirs), (theirs, ours)):
-        with chats.new() as chat:
-            parted(chat, BASE, BASE | {"a": one}, BASE | {"a": other})
-            merge(chat)
-
-            assert folder(chat)["a"] == merged
 
 
 def test_a_file_that_both_made_is_executable_if_one_made_it_so(chat: ChatStore) -> None:
@@ -204,48 +163,6 @@ def test_a_file_that_both_made_is_executable_if_one_made_it_so(chat: ChatStore) 
 
     assert merge(chat).status == "merged"
     assert folder(chat)["n"] == ("program", b"n")
-
-
-@pytest.mark.parametrize(
-    ("base", "ours", "theirs", "merged"),
-    [
-        pytest.param(
-            {"a": ("file", b"a")},
-            {"a": ("file", b"a"), "o": ("file", b"o")},
-            {"a/b": ("file", b"b")},
-            {"a/b": ("file", b"b"), "o": ("file", b"o")},
-            id="a-file-became-a-folder",
-        ),
-        pytest.param(
-            {"a/b": ("file", b"b"), "a/c": ("file", b"c")},
-            {"a/b": ("file", b"b")},
-            {"a": ("file", b"a")},
-            {"a": ("file", b"a")},
-            id="a-folder-lost-a-file-and-became-one",
-        ),
-        pytest.param(
-            {"a": ("file", b"a")},
-            {"a/b": ("file", b"b")},
-            {"a/c": ("file", b"c")},
-            {"a/b": ("file", b"b"), "a/c": ("file", b"c")},
-            id="both-made-a-folder-of-it",
-        ),
-        pytest.param(
-            {"a/b": ("file", b"b"), "a/c": ("file", b"c")},
-            {"a/b": ("file", b"b")},
-            {"a/c": ("file", b"c")},
-            {},
-            id="each-deleted-another-file",
-        ),
-    ],
-)
-def test_files_and_folders_of_one_name(
-    chat: ChatStore, base: Layout, ours: Layout, theirs: Layout, merged: Layout
-) -> None:
-    parted(chat, base, ours, theirs)
-
-    assert merge(chat).status == "merged"
-    assert folder(chat) == merged
 
 
 def test_empty_folders_are_merged_like_files(chat: ChatStore) -> None:
@@ -289,26 +206,6 @@ def test_names_that_some_systems_take_for_one_are_noted(chat: ChatStore) -> None
     ]
 
 
-def test_only_trees_that_differ_on_both_sides_are_read(chat: ChatStore) -> None:
-    same: Layout = {f"same/{number}": ("file", b"%d" % number) for number in range(9)}
-    parted(
-        chat,
-        same | {"both/a": ("file", TEXT)},
-        same | {"both/a": ("file", text(_1="ours")), "ours/x": ("file", b"x")},
-        same | {"both/a": ("file", text(_7="theirs")), "theirs/x": ("file", b"y")},
-    )
-    base, ours, theirs = (tree_id(chat, name) for name in ("main~1", "main", "idea"))
-    for unneeded in ("main:same", "main:ours", "idea:theirs"):
-        oid = git(chat.folder / "store.git", "rev-parse", unneeded).strip()
-        loose(chat.folder / "store.git", oid).unlink()
-
-    with GitStore(chat.folder / "store.git", durable=False) as store:
-        merged = TreeMerge(store, refused=lambda *_: "").merge(base, ours, theirs)
-
-    assert not merged.clashes
-    assert merged.tree is not None
-
-
 def test_what_is_left_in_place_is_not_overwritten(chat: ChatStore) -> None:
     parted(chat, BASE, BASE | {"o": ("file", b"o")}, BASE | {"node_modules": ("file", b"theirs")})
     put(chat.workspace, {"node_modules/x": ("file", b"kept")})
@@ -345,38 +242,6 @@ def test_a_preview_tells_what_a_merge_does_and_stores_nothing(chat: ChatStore) -
     assert (told.status, told.changes, told.conflicts) == (done.status, done.changes, ())
     assert told.notes == done.notes
     assert told.manifest_id is None
-
-
-def test_sha256_stores_merge_too() -> None:
-    with scratch() as place:
-        chats = open_chats(place, WorkspaceConfig(durability="fast", object_format="sha256"))
-        with chats.new("c1") as chat:
-            parted(
-                chat,
-                BASE,
-                BASE | {"a": ("file", text(_1="ours"))},
-                BASE | {"a": ("file", text(_7="theirs"))},
-            )
-            merge(chat)
-
-            assert folder(chat)["a"] == ("file", text(_1="ours", _7="theirs"))
-            assert fsck(chat) == ""
-
-
-def test_the_record_of_a_merge_is_in_the_commit(chat: ChatStore) -> None:
-    parted(chat, BASE, BASE | {"o": ("file", b"o")}, BASE | {"t": ("file", b"t")})
-    merge(chat)
-
-    message = git(chat.folder / "store.git", "log", "-1", "--format=%B", "main")
-
-    subject, line, trailers = message.strip().split("\n\n")
-    assert subject == "merge: idea into main"
-    assert json.loads(line)["merge"] == {
-        "base_id": git(chat.folder / "store.git", "merge-base", "main^1", "main^2").strip(),
-        "branch": "idea",
-        "manifest_id": chat.branch("idea").manifest_id,
-    }
-    assert trailers.startswith("Covalt-Source: merge\n")
 
 
 def test_merging_again_after_more_work_needs_only_what_is_new(chat: ChatStore) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.merging import branch_merge, resolving
-from covalt_git.merging.merge_conflicts import Choice, Choices, NotMergeableError, description
+from covalt_git.merging.merge_conflicts import Choice, Choices, NotMergeableError
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
@@ -16,14 +16,13 @@ from tests.merging.merges import (
     TEXT,
     become,
     folder,
-    fsck,
     merge,
     parted,
     resolve,
     text,
     waiting,
 )
-from tests.workspaces.stores import Layout, checkout, git, open_chats, put, save, scratch
+from tests.workspaces.stores import Layout, checkout, fsck, git, open_chats, put, save, scratch
 
 if TYPE_CHECKING:
     from covalt_git.merging.merge_conflicts import Rest
@@ -113,18 +112,17 @@ def test_a_conflict_is_decided_with_the_merge(chats: Chats, kind: str) -> None:
     base, ours, theirs = CASES[kind]
     sides: tuple[Rest, ...] = ("ours", "theirs")
     for decision in sides:
-        for choices in (Choices(rest=decision), Choices({"d/a.md": Choice(decision)})):
-            with chats.new() as chat:
-                parted(chat, base | SEED, ours | SEED, theirs | SEED)
+        with chats.new() as chat:
+            parted(chat, base | SEED, ours | SEED, theirs | SEED)
 
-                done = merge(chat, choices=choices)
+            done = merge(chat, choices=Choices(rest=decision))
 
-                assert folder(chat) == (ours if decision == "ours" else theirs) | SEED
-                assert [one.decision for one in done.conflicts] == [decision]
-                made = chat.manifest(str(chat.head())).record.merge
-                assert made is not None
-                assert made.conflicts == done.conflicts
-                assert waiting(chat) == {}
+            assert folder(chat) == (ours if decision == "ours" else theirs) | SEED
+            assert [one.decision for one in done.conflicts] == [decision]
+            made = chat.manifest(str(chat.head())).record.merge
+            assert made is not None
+            assert made.conflicts == done.conflicts
+            assert waiting(chat) == {}
 
 
 @pytest.mark.parametrize(
@@ -157,24 +155,6 @@ def test_what_one_deleted_and_the_other_changed_is_saved_too(
                 assert folder(other) == after | SEED
 
 
-def test_every_conflict_is_told_in_words(chat: ChatStore) -> None:
-    parted(
-        chat,
-        {"a": ("file", b"1"), "b": ("file", b"1"), "t": ("file", TEXT)},
-        {"a": ("file", b"2"), "t": ("file", text(_1="ours"))},
-        {"b": ("file", b"2"), "t": ("file", text(_1="theirs"))},
-    )
-    done = merge(chat)
-
-    assert [
-        description(one.kind, one.deleted, ours="main", theirs="idea") for one in done.conflicts
-    ] == [
-        "idea deleted it, main changed it",
-        "main deleted it, idea changed it",
-        "both changed the same lines",
-    ]
-
-
 def test_lines_of_both_are_kept_where_there_are_lines(chats: Chats) -> None:
     ours, theirs = TEXT + b"ours\n", TEXT + b"theirs\n"
     sides: list[Layout] = [
@@ -198,14 +178,6 @@ def test_lines_of_both_are_kept_where_there_are_lines(chats: Chats) -> None:
         parted(chat, *sides)
         with writing(chat) as writer, pytest.raises(NotMergeableError, match="'b' is not text"):
             branch_merge.merge(writer, "idea", Choices({"b": Choice("union")}, "ours"))
-
-
-def test_lines_of_both_that_each_made_are_kept(chat: ChatStore) -> None:
-    parted(chat, SEED, SEED | {"n": ("file", b"ours")}, SEED | {"n": ("file", b"theirs\n")})
-    merge(chat, choices=BOTH)
-    resolve(chat, "n", Choice("union"))
-
-    assert folder(chat)["n"] == ("file", b"ours\ntheirs\n")
 
 
 def test_a_content_of_its_own_takes_the_place_of_both(chats: Chats) -> None:
@@ -251,11 +223,8 @@ def test_lines_that_make_too_large_a_file_together_are_a_conflict() -> None:
 
 def test_what_is_decided_but_is_no_conflict_is_an_error(chat: ChatStore) -> None:
     parted(chat, *CASES["text"])
-    with writing(chat) as writer, pytest.raises(UnknownNameError) as caught:
+    with writing(chat) as writer, pytest.raises(UnknownNameError, match=r"'d/a\.m'"):
         branch_merge.merge(writer, "idea", Choices({"d/a.m": Choice("ours")}, "both"))
-
-    assert caught.value.message == "no conflict 'd/a.m'"
-    assert "did you mean 'd/a.md'?" in caught.value.hint
 
 
 def test_removing_the_other_version_by_hand_decides_too(chat: ChatStore) -> None:
@@ -332,13 +301,9 @@ def test_a_version_that_would_be_ignored_is_not_saved() -> None:
         with open_chats(place, config).new() as chat:
             base, ours, theirs = CASES["text"]
             parted(chat, base, ours, theirs)
-            with writing(chat) as writer, pytest.raises(NotMergeableError) as caught:
+            with writing(chat) as writer, pytest.raises(NotMergeableError, match="ignore"):
                 branch_merge.merge(writer, "idea", BOTH)
 
-            assert caught.value.message == (
-                "the other version of 'd/a.md' cannot be saved as 'd/a.md.theirs-idea': "
-                "workspace.ignore in covalt.yaml leaves it out"
-            )
             assert folder(chat) == ours
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +10,11 @@ import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store import BrokenStoreError
-from covalt_git.models.commit_record import CommitRecord, MessageRecord
-from covalt_git.names import new_id
 from covalt_git.transfers.exporting import Exported, export, export_to
-from covalt_git.workspaces import commits, records
+from covalt_git.workspaces import records
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
+    add_message,
     branch_off,
     checkout,
     git,
@@ -35,26 +33,18 @@ if TYPE_CHECKING:
 def full(chat: ChatStore) -> ChatStore:
     """A chat with branches, records, a call that waits and a folder on main."""
     upload(chat, "a.txt", b"a\n" * 5000)
-    say(chat, "main " * 10_000)
+    add_message(chat, "main " * 10_000)
     branch_off(chat, "idea")
     (chat.workspace / "a.txt").write_bytes(b"a\n" * 5000 + b"b\n")
     (chat.workspace / "run").write_text("#!/bin/sh\n")
     (chat.workspace / "run").chmod(0o755)
     (chat.workspace / "link").symlink_to("a.txt")
-    say(chat, "idea " * 10_000)
+    add_message(chat, "idea " * 10_000)
     checkout(chat, "main")
     upload(chat, "b.txt", b"b")
     with writing(chat) as writer:
         writer.put_call(pending_call(chat, status="pending"))
     return chat
-
-
-def say(chat: ChatStore, text: str) -> str:
-    with writing(chat) as writer:
-        writer.commit_changes()
-        message = MessageRecord(role="user", text=text)
-        record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
-        return writer.commit("message", record, writer.scan().tree, subject="long")
 
 
 def exported(chat: ChatStore, branch: str | None = None) -> bytes:
@@ -115,16 +105,6 @@ def test_one_branch_alone_takes_only_its_records_along(full: ChatStore, tmp_path
     assert len(git(tmp_path, "bundle", "list-heads", str(tmp_path / "main.bundle")).split()) == 8
 
 
-def test_it_is_about_as_small_as_what_git_makes(full: ChatStore, tmp_path: Path) -> None:
-    for number in range(40):
-        (full.workspace / "a.txt").write_bytes(b"a\n" * 5000 + b"%d\n" % number)
-        with writing(full) as writer:
-            writer.commit_changes()
-    git(full.folder / "store.git", "bundle", "create", "-q", str(tmp_path / "git"), "--branches")
-
-    assert len(exported(full)) < 2 * (tmp_path / "git").stat().st_size
-
-
 def test_looking_is_all_that_an_export_does(full: ChatStore) -> None:
     before = layout_of(full.folder / "store.git")
 
@@ -165,26 +145,3 @@ def test_an_export_that_fails_leaves_no_file(full: ChatStore, tmp_path: Path) ->
         export_to(again, tmp_path / "x")
 
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_empty_chat_has_nothing_to_export(chat: ChatStore) -> None:
-    with pytest.raises(CovaltError, match="no manifest to export") as caught:
-        exported(chat)
-    assert caught.value.hint
-
-
-def test_a_chat_of_sha256_is_exported_for_stock_git(tmp_path: Path) -> None:
-    config = open_chats(tmp_path).config.model_copy(update={"object_format": "sha256"})
-    with open_chats(tmp_path, config).new() as chat:
-        upload(chat, "a.txt", b"a")
-        say(chat, "long " * 10_000)
-        export_to(chat, tmp_path / "wide.bundle")
-
-    assert (
-        subprocess.run(
-            ["git", "clone", "-q", "wide.bundle", "copy"], cwd=tmp_path, check=False
-        ).returncode
-        == 0
-    )
-    assert layout_of(tmp_path / "copy")["a.txt"] == ("file", b"a")
-    assert len(git(tmp_path / "copy", "rev-parse", "HEAD").strip()) == 64

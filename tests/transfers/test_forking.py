@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.models.chats import Origin
-from covalt_git.models.commit_record import CommitRecord, MessageRecord
-from covalt_git.names import BadNameError, new_id
+from covalt_git.names import BadNameError
 from covalt_git.transfers.forking import fork
-from covalt_git.workspaces import collecting, commits
+from covalt_git.workspaces import collecting
 from covalt_git.workspaces.registry import ChatExistsError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
+    add_message,
     as_listed,
     branch_off,
     checkout,
@@ -42,13 +42,6 @@ def forked(chat: ChatStore, chats: Chats, **options: str) -> ChatStore:
         return fork(writer, chats, **options)
 
 
-def say_something_long(chat: ChatStore) -> str:
-    with writing(chat) as writer:
-        message = MessageRecord(role="user", text=LONG)
-        record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
-        return writer.commit("message", record, writer.scan().tree, subject="long")
-
-
 def heads(chat: ChatStore) -> str:
     return git(chat.folder / "store.git", "for-each-ref", "refs/heads")
 
@@ -63,7 +56,7 @@ def full(chat: ChatStore) -> ChatStore:
     """A chat with two branches, a record, packs and loose objects, an edit, and a call that waits."""
     for number in range(5):
         upload(chat, f"{number}.txt", b"%d" % number)
-    said = say_something_long(chat)
+    said = add_message(chat, LONG)
     branch_off(chat, "idea")
     upload(chat, "idea.txt", b"an idea")
     with writing(chat) as writer:
@@ -117,13 +110,6 @@ def test_a_fork_at_a_manifest_has_its_history_on_main(full: ChatStore, chats: Ch
         collect(other)
         assert other.store.usage().objects < 8
         assert fsck(other) == ""
-
-
-def test_an_empty_chat_can_be_forked(chat: ChatStore, chats: Chats) -> None:
-    with forked(chat, chats) as other:
-        assert (other.head(), other.active_branch()) == (None, "main")
-        upload(other, "a.txt", b"a")
-        assert chat.head() is None
 
 
 def test_objects_are_shared_and_workspaces_are_not(full: ChatStore, chats: Chats) -> None:

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import json
+import io
 import subprocess
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.models.commit_record import CommitRecord
 from covalt_git.names import new_id
+from covalt_git.transfers import pushing
 from covalt_git.workspaces import commits
-from tests.workspaces.killed_steps import seen
+from tests.workspaces.kills import seen, states_after_kills
 from tests.workspaces.stores import branch_off, call_record, checkout, git, put, save
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture
-def pushed(chats: Chats, chat: ChatStore, tmp_path: Path) -> tuple[str, str]:
-    """A chat with the branches main and idea, and a pack that goes on from main: from where to where."""
+def pushed(chat: ChatStore, tmp_path: Path) -> tuple[str, str, bytes]:
+    """A chat with the branches main and idea, and a pack that goes on from main, after its two ends."""
     put(chat.workspace, {"a": ("file", b"0"), "b/c": ("program", b"0")})
     save(chat)
     branch_off(chat, "idea")
@@ -46,32 +46,27 @@ def pushed(chats: Chats, chat: ChatStore, tmp_path: Path) -> tuple[str, str]:
         stdout=subprocess.PIPE,
         check=True,
     )
-    (chats.folder.parent / "pack").write_bytes(pack.stdout)
-    return old, new
+    return old, new, pack.stdout
 
 
 @pytest.mark.parametrize("name", ["main", "idea", "new"])
 def test_a_push_that_was_killed_has_not_happened_or_it_has(
-    chats: Chats, chat: ChatStore, pushed: tuple[str, str], name: str
+    chats: Chats, chat: ChatStore, pushed: tuple[str, str, bytes], name: str
 ) -> None:
-    left = sorted({"lock", "lock.next", *(path.name for path in chat.folder.iterdir())})
-    before = json.loads(json.dumps(seen(chat))) | {"left": left}
-    old, new = pushed
-    command = (f"refs/heads/{name}", "-" if name == "new" else old, new)
-    place = str(chats.folder.parent)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.transfers.killed_pushes", place, *command],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    after = [json.loads(line) for line in done.stdout.splitlines()]
+    before = seen(chat)
+    old, new, pack = pushed
+    command = Command(f"refs/heads/{name}", None if name == "new" else old, new)
 
-    assert done.returncode == 0, done.stderr
-    assert ("g" in after[-1]["files"]) is (name == "main")
-    assert [one[0] for one in after[-1]["branches"][name]] == ["push", "edit"]
+    def push(copy: ChatStore) -> None:
+        report = pushing.push(copy, PushRequest((command,)), io.BytesIO(pack), timeout_s=0)
+        assert not report.refused
+
+    after = states_after_kills(chats, push)
+
+    last: Any = after[-1]
+    assert ("g" in last["files"]) is (name == "main")
+    assert [one[0] for one in last["branches"][name]] == ["push", "edit"]
     changed = [state != before for state in after]
     assert changed == sorted(changed)
-    assert [state for state in after if state not in (before, after[-1])] == []
+    assert [state for state in after if state not in (before, last)] == []
     assert len(after) > 5

@@ -1,7 +1,6 @@
 """A process that changes a chat and says so, a line for each manifest, only once it is made.
 
-``python busy_writer.py FOLDER SEED STEPS`` works on the chat c1 of the project data in FOLDER;
-``hold`` in place of STEPS takes the lock, says ``held`` and waits for the end of its input.
+``python busy_writer.py FOLDER SEED STEPS`` works on the chat c1 of the project data in FOLDER.
 """
 
 from __future__ import annotations
@@ -76,15 +75,5 @@ def call(writer: Writer, _: random.Random) -> str:
     return writer.finish_call(running, call_record(), snapshot=writer.scan())
 
 
-def hold(folder: Path) -> None:
-    """Take the lock and keep it until the input ends."""
-    with open_chats(folder).open("c1") as chat, writing(chat):
-        say("held")
-        sys.stdin.read()
-
-
 if __name__ == "__main__":
-    if sys.argv[3] == "hold":
-        hold(Path(sys.argv[1]))
-    else:
-        main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
-from covalt_git.models.calls import PendingCall, ToolsetVersion
+from covalt_git.models.calls import Approval, PendingCall, ToolsetVersion
 from covalt_git.models.chats import Chat
-from covalt_git.models.commit_record import CallRecord
+from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, commits
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 FAST = WorkspaceConfig(durability="fast")
 DIGEST = "sha256:" + "0" * 64
+FUTURE = "2999-01-01T00:00:00.000Z"
 
 Layout = dict[str, tuple[str, bytes]]
 """Every path of a folder with its kind (file, program, link, folder) and its content."""
@@ -75,14 +76,26 @@ def git(path: Path, *arguments: str, given: bytes = b"") -> str:
 
 def fsck(chat: ChatStore) -> str:
     """Return all that ``git fsck --strict`` has to say about a chat's store: nothing, if it is well."""
-    done = run_git(chat.folder / "store.git", "fsck", "--strict", "--full", "--no-dangling")
-    said = (done.stdout + done.stderr).decode("utf-8", "replace")
-    return said if done.returncode == 0 else f"{said}exit {done.returncode}\n"
+    return fsck_store(chat.folder / "store.git")
+
+
+def fsck_store(store: Path) -> str:
+    """Return all that ``git fsck --strict`` has to say about a store, but that it has no branch."""
+    done = run_git(store, "fsck", "--strict", "--full", "--no-dangling")
+    lines = (done.stdout + done.stderr).decode("utf-8", "replace").splitlines()
+    said = [line for line in lines if not line.startswith("notice: ")]
+    return "\n".join([*said, *([f"exit {done.returncode}"] if done.returncode else [])])
 
 
 def open_chats(folder: Path, config: WorkspaceConfig = FAST) -> Chats:
     """Return the chats of a project whose data is in ``folder``."""
     return Chats(folder / "chats", config)
+
+
+def clear(folder: Path) -> None:
+    """Remove everything that is below ``folder``."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def put(folder: Path, layout: Mapping[str, tuple[str, bytes]]) -> None:
@@ -209,6 +222,32 @@ def pending_call(chat: ChatStore, **changes: object) -> PendingCall:
         toolset=ToolsetVersion(id="app-builder", version="1.0.0", digest=DIGEST),
     )
     return call.model_copy(update=changes)
+
+
+def approval_of(call: PendingCall, *, expires_at: str = FUTURE) -> Approval:
+    """Return the approval that a call waits for."""
+    return Approval(
+        execution_id=call.execution_id or new_id(),
+        call_id=call.id,
+        chat_id=call.chat_id,
+        branch=call.branch,
+        tool_id=call.tool_id,
+        args=call.args,
+        args_digest=DIGEST,
+        definition_digest=DIGEST,
+        by=call.by,
+        base=call.base,
+        created_at=call.started_at,
+        expires_at=expires_at,
+    )
+
+
+def add_message(chat: ChatStore, text: str) -> str:
+    """Commit a message and the edits of the folder; return the manifest."""
+    with writing(chat) as writer:
+        message = MessageRecord(role="user", text=text)
+        record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
+        return writer.commit("message", record, writer.scan().tree, subject="said")
 
 
 def call_record(**fields: object) -> CallRecord:

@@ -12,14 +12,13 @@ import pytest
 from covalt_git.conversations.commit_names import resolve
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store import BrokenStoreError
-from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.names import BadNameError, new_id
-from covalt_git.workspaces import branches, commits
+from covalt_git.names import BadNameError
 from covalt_git.workspaces.chat import ABOUT
 from covalt_git.workspaces.registry import ChatExistsError, OneChat
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
+    add_message,
     as_listed,
     branch_off,
     call_record,
@@ -85,17 +84,6 @@ def test_illegal_id_makes_nothing(chats: Chats, chat_id: str) -> None:
     assert not chats.folder.exists()
 
 
-def test_unknown_chat_names_the_nearest(chats: Chats) -> None:
-    for chat_id in ("weather", "shop"):
-        chats.new(chat_id).store.close()
-
-    with pytest.raises(UnknownNameError) as caught:
-        chats.open("wether")
-    assert str(caught.value) == (
-        "no chat 'wether'\n  hint: did you mean 'weather'? list them with `covalt-git chat list`"
-    )
-
-
 def test_what_a_killed_new_left_behind_is_no_chat_and_in_nobodys_way(chats: Chats) -> None:
     put(
         chats.folder,
@@ -109,11 +97,7 @@ def test_what_a_killed_new_left_behind_is_no_chat_and_in_nobodys_way(chats: Chat
 
     assert chats.ids() == []
     with chats.new("c1") as chat:
-        assert fsck(chat).splitlines() in (
-            [],
-            ["notice: HEAD points to an unborn branch (main)"],
-            ["notice: HEAD points to an unborn branch (main)", "notice: No default references"],
-        )
+        assert fsck(chat) == ""
     assert chats.ids() == ["c1"]
     assert sorted(path.name for path in chats.folder.iterdir()) == ["a file", "c1", "half"]
 
@@ -124,15 +108,6 @@ def test_folder_that_stands_in_the_place_of_a_chat_is_kept(chats: Chats) -> None
     with pytest.raises(CovaltError):
         chats.new("c1")
     assert (chats.folder / "c1/workspace/precious").read_bytes() == b"1"
-    assert [path.name for path in chats.folder.iterdir()] == ["c1"]
-
-
-def test_file_in_the_place_of_all_chats_is_told_in_plain_words(chats: Chats) -> None:
-    chats.folder.mkdir()
-    (chats.folder / "c1").write_text("")
-
-    with pytest.raises(CovaltError):
-        chats.new("c1")
     assert [path.name for path in chats.folder.iterdir()] == ["c1"]
 
 
@@ -148,17 +123,6 @@ def story(chat: ChatStore) -> dict[str, str]:
     return {"first": first, "call": done, "call id": call.id}
 
 
-def test_manifest_is_found_by_branch_head_id_prefix_and_call(
-    chat: ChatStore, story: dict[str, str]
-) -> None:
-    assert resolve(chat, "main") == story["first"]
-    assert resolve(chat, "idea") == story["call"]
-    assert resolve(chat, "HEAD") == story["call"]
-    assert resolve(chat, story["first"]) == story["first"]
-    assert resolve(chat, story["first"][:7]) == story["first"]
-    assert resolve(chat, story["call id"]) == story["call"]
-
-
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
 @pytest.mark.parametrize("packed", [False, True], ids=["loose", "packed"])
 def test_every_prefix_of_an_id_finds_it(chats: Chats, object_format: str, *, packed: bool) -> None:
@@ -172,24 +136,11 @@ def test_every_prefix_of_an_id_finds_it(chats: Chats, object_format: str, *, pac
         assert {resolve(chat, oid[:length]) for length in range(4, len(oid) + 1)} == {oid}
 
 
-def test_branch_whose_name_reads_like_an_id_is_a_branch(chat: ChatStore) -> None:
-    first = save_one(chat, b"1")
-    with writing(chat) as writer:
-        branches.create(writer, "beef", first)
-    save_one(chat, b"2")
-
-    assert resolve(chat, "beef") == first
-
-
-def save_one(chat: ChatStore, content: bytes) -> str:
-    put(chat.workspace, {"a": ("file", content)})
-    return save(chat)
-
-
 def test_prefix_of_several_manifests_lists_them(chat: ChatStore) -> None:
     seen: dict[str, str] = {}
     for number in range(2000):
-        oid = save_one(chat, str(number).encode())
+        put(chat.workspace, {"a": ("file", str(number).encode())})
+        oid = save(chat)
         other = seen.setdefault(oid[:4], oid)
         if other != oid:
             break
@@ -199,27 +150,6 @@ def test_prefix_of_several_manifests_lists_them(chat: ChatStore) -> None:
     assert {oid[:12], other[:12]} <= set(
         caught.value.hint.removeprefix("write one of ").split(", ")
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "hint"),
-    [
-        pytest.param("ideas", "did you mean 'idea'?", id="branch"),
-        pytest.param("0000000", "list them with", id="prefix"),
-        pytest.param("abc", "list them with", id="too-short"),
-        pytest.param("main~1", "did you mean 'main'?", id="git-expression"),
-        pytest.param("../x", "list them with", id="path"),
-        pytest.param("", "list them with", id="empty"),
-        pytest.param("01234567-0000-7000-8000-000000000000", "list them with", id="call"),
-    ],
-)
-@pytest.mark.usefixtures("story")
-def test_unknown_manifest_names_the_nearest(chat: ChatStore, text: str, hint: str) -> None:
-    with pytest.raises(UnknownNameError) as caught:
-        resolve(chat, text)
-    assert caught.value.message == f"no manifest {text!r}"
-    assert hint in caught.value.hint
-    assert "covalt-git chat log c1 --all" in caught.value.hint
 
 
 @pytest.mark.usefixtures("story")
@@ -233,41 +163,21 @@ def test_id_of_a_file_or_an_unreachable_commit_names_no_manifest(chat: ChatStore
             resolve(chat, oid)
 
 
-def test_mistyped_id_names_the_nearest(chat: ChatStore, story: dict[str, str]) -> None:
-    oid = story["first"]
-    typo = oid[:9] + ("0" if oid[9] != "0" else "1")
-
-    with pytest.raises(UnknownNameError) as caught:
-        resolve(chat, typo)
-    assert f"did you mean {oid[:10]!r}?" in caught.value.hint
-
-
-def test_chat_without_a_manifest_says_how_to_make_one(chat: ChatStore) -> None:
-    for text in ("HEAD", "main", "0123456"):
-        with pytest.raises(CovaltError, match="'c1' has no manifest yet") as caught:
-            resolve(chat, text)
-        assert "covalt-git chat upload c1 FILE" in caught.value.hint
-
-
 def test_chat_goes_on_from_the_newest_message_above_its_head(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
     assert as_listed(chat).active_leaf_message_id is None
-    save_one(chat, b"1")
-    assert as_listed(chat).active_leaf_message_id is None
-    message = MessageRecord(role="user", text="hello")
-    record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
-    with writing(chat) as writer:
-        tree = chat.state(chat.head()).tree
-        said = writer.commit("message", record, tree, subject="hello")
-    save_one(chat, b"2")
+    said = add_message(chat, "hello")
+    message_id = chat.manifest(said).record.id
+    upload(chat, "b", b"2")
     store = chat.folder / "store.git"
     head = git(store, "rev-parse", "main").strip()
     pushed = git(store, "commit-tree", "-m", "message: of git", "-p", head, "main^{tree}").strip()
     git(store, "update-ref", "refs/heads/main", pushed)
 
-    assert as_listed(chat).active_leaf_message_id == record.id
+    assert as_listed(chat).active_leaf_message_id == message_id
     assert as_listed(chat).active_manifest_id == pushed
     assert chat.manifest(pushed).title == "push (made elsewhere): message: of git"
-    assert resolve(chat, record.id) == pushed
+    assert resolve(chat, message_id) == pushed
     assert resolve(chat, said) == said
 
 
@@ -304,7 +214,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("kind", ["commit", "tree", "blob"])
+@pytest.mark.parametrize("kind", ["commit", "blob"])
 def test_damaged_object_is_named_in_plain_words(
     chats: Chats, kind: str, damage: Callable[[bytes], bytes] | None
 ) -> None:

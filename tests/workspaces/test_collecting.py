@@ -14,17 +14,15 @@ from hypothesis import strategies as st
 
 from covalt_git.git_store import BrokenStoreError, GitStore
 from covalt_git.git_store.graph import reachable
-from covalt_git.models.commit_record import CommitRecord, MessageRecord
-from covalt_git.names import new_id
-from covalt_git.workspaces import branches, collecting, commits, records
+from covalt_git.workspaces import branches, collecting, records
 from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.writing import writing
 from tests.killing import killed_at
 from tests.workspaces.stores import (
+    add_message,
     branch_off,
     call_record,
     checkout,
-    dying,
     fsck,
     git,
     open_chats,
@@ -63,13 +61,6 @@ def grow_old(chat: ChatStore, seconds: float) -> None:
     for path in (chat.folder / "store.git/objects").rglob("*"):
         if path.is_file():
             os.utime(path, (then, then))
-
-
-def say(chat: ChatStore, text: str) -> str:
-    with writing(chat) as writer:
-        message = MessageRecord(role="user", text=text)
-        record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
-        return writer.commit("message", record, writer.scan().tree, subject="long")
 
 
 def contents(chat: ChatStore) -> dict[str, dict[str, bytes]]:
@@ -117,19 +108,6 @@ def test_everything_is_freed_at_once_where_somebody_says_so(forgotten: ChatStore
     assert contents(forgotten) == before
     assert fsck(forgotten) == ""
     assert git(forgotten.folder / "store.git", "fsck", "--unreachable").strip() == ""
-
-
-def test_a_packed_store_is_written_anew_without_it(forgotten: ChatStore) -> None:
-    git(forgotten.store.path, "repack", "-q", "-a", "-d", "-k")
-    before = contents(forgotten)
-    size = forgotten.store.usage()
-
-    done = collect(forgotten, everything=True)
-
-    assert (size.packs, done.after.packs) == (1, 1)
-    assert done.after.size < 10_000
-    assert contents(forgotten) == before
-    assert fsck(forgotten) == ""
 
 
 def test_a_pack_of_stock_git_keeps_its_deltas(chat: ChatStore) -> None:
@@ -202,9 +180,9 @@ def test_a_waiting_call_keeps_the_manifest_it_was_asked_on(chat: ChatStore) -> N
 
 def test_records_go_with_their_commits(chat: ChatStore) -> None:
     upload(chat, "a.txt", b"a")
-    kept = say(chat, "kept " * 10_000)
+    kept = add_message(chat, "kept " * 10_000)
     branch_off(chat, "idea")
-    say(chat, "dropped " * 10_000)
+    add_message(chat, "dropped " * 10_000)
     checkout(chat, "main")
     drop_branch(chat, "idea")
 
@@ -262,22 +240,6 @@ def test_a_damaged_store_is_left_as_it_is(forgotten: ChatStore) -> None:
     assert sorted((store / "objects").rglob("*")) == before
 
 
-def test_what_others_left_half_made_is_cleared(chat: ChatStore) -> None:
-    upload(chat, "a.txt", b"a")
-    pack = chat.folder / "store.git/objects/pack"
-    pack.mkdir(exist_ok=True)
-    with dying(chat):
-        (pack / "tmp_pack_x").write_bytes(b"x" * 9999)
-        (chat.folder / "staging").mkdir(exist_ok=True)
-        (chat.folder / "staging/x").write_bytes(b"x")
-
-    done = collect(chat)
-
-    assert done.after.size < 9999
-    assert not (pack / "tmp_pack_x").exists()
-    assert not (chat.folder / "staging/x").exists()
-
-
 def test_readers_that_were_there_before_still_read(forgotten: ChatStore) -> None:
     git(forgotten.store.path, "repack", "-q", "-a", "-d", "-k")
     with GitStore(forgotten.folder / "store.git") as reader:
@@ -290,21 +252,6 @@ def test_readers_that_were_there_before_still_read(forgotten: ChatStore) -> None
         assert reader.read_commit(str(forgotten.head())).parents == (head,)
         tree = reader.read_commit(head).tree
         assert [entry.name for entry in reader.read_tree(tree)] == [b"a.txt", b"b.txt"]
-
-
-def test_a_store_of_sha256_is_collected_alike(tmp_path: Path) -> None:
-    config = open_chats(tmp_path).config.model_copy(update={"object_format": "sha256"})
-    with open_chats(tmp_path, config).new() as chat:
-        upload(chat, "a.txt", b"a")
-        branch_off(chat, "idea")
-        upload(chat, "large.bin", LARGE)
-        checkout(chat, "main")
-        drop_branch(chat, "idea")
-        before = contents(chat)
-
-        assert collect(chat, everything=True).after.size < 10_000
-        assert contents(chat) == before
-        assert fsck(chat) == ""
 
 
 def test_what_was_seen_before_is_stored_again(chat: ChatStore) -> None:
@@ -327,9 +274,9 @@ def collect_everything(chats: Chats) -> None:
 
 
 def test_a_killed_collection_loses_nothing(chats: Chats, forgotten: ChatStore) -> None:
-    say(forgotten, "kept " * 10_000)
+    add_message(forgotten, "kept " * 10_000)
     branch_off(forgotten, "more")
-    say(forgotten, "dropped " * 10_000)
+    add_message(forgotten, "dropped " * 10_000)
     checkout(forgotten, "main")
     drop_branch(forgotten, "more")
     before = contents(forgotten)
@@ -368,7 +315,7 @@ def test_no_history_loses_anything_that_a_branch_has(steps: list[str]) -> None:
                 case "edit":
                     (chat.workspace / "0.txt").write_bytes(b"0\n" * 1000 + b"%d" % number)
                 case "say":
-                    say(chat, f"{number} " * 10_000)
+                    add_message(chat, f"{number} " * 10_000)
                 case "branch":
                     branch_off(chat, f"b{number}")
                 case "main":

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,54 +93,6 @@ def test_a_chat_that_is_open_elsewhere_is_gone_for_its_writer(
     with chats.new("c1") as again:
         upload(again, "b.txt", b"b")
         assert again.store.usage().objects < 10
-
-
-KILLED = """
-import os, shutil, signal, sys
-from pathlib import Path
-from tests.workspaces.stores import open_chats
-left = int(sys.argv[2])
-def kill(event, arguments):
-    global left
-    if event in {"os.rename", "os.remove", "os.rmdir"}:
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-sys.addaudithook(kill)
-open_chats(Path(sys.argv[1])).delete("c1")
-"""
-
-
-@pytest.mark.parametrize("steps", [0, 1, 2, 5, 12])
-def test_a_killed_deletion_leaves_the_chat_or_nothing_of_it(
-    chat: ChatStore, chats: Chats, steps: int
-) -> None:
-    upload(chat, "a.txt", b"a")
-    command = [sys.executable, "-c", KILLED, str(chats.folder.parent), str(steps)]
-    done = subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True, timeout=60)
-    assert done.returncode == -9, done.stderr
-
-    if steps == 0:
-        assert chats.ids() == ["c1"]
-        assert upload(chat, "b.txt", b"b") == "b.txt"
-        return
-    assert chats.ids() == []
-    chats.new().store.close()
-    assert [path.name for path in chats.folder.iterdir()] == ["c1"]
-
-
-def test_what_this_process_could_not_remove_goes_with_its_next_chat(
-    chats: Chats, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chats.new("c1").store.close()
-    with monkeypatch.context() as failing:
-        failing.setattr("shutil.rmtree", lambda *_, **__: None)
-        chats.delete("c1")
-    assert chats.ids() == []
-    assert len(list(chats.folder.iterdir())) == 1
-
-    chats.new("c2").store.close()
-    assert [path.name for path in chats.folder.iterdir()] == ["c2"]
 
 
 def test_what_is_left_of_a_chat_that_could_not_be_made_goes_with_the_next(

@@ -1,31 +1,60 @@
-"""Killed at any change of the disk, a step of the conversation has not begun or is finished."""
+"""Killed at any change of the disk, a step on a chat has not begun or is finished."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.conversations import messages
+from covalt_git.conversations import conversation, messages
+from covalt_git.file_edits import restoring
+from covalt_git.merging import branch_merge, resolving
+from covalt_git.merging.merge_conflicts import Choice, Choices
 from covalt_git.models.commit_record import MessageRecord
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
-from tests.workspaces.killed_steps import STEPS, seen
+from tests.workspaces.kills import seen, states_after_kills
 from tests.workspaces.stores import branch_off, checkout, put, save
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
+    from covalt_git.workspaces.writer import Writer
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+
+def first(writer: Writer) -> conversation.Message:
+    """Return the chat's first message."""
+    return next(iter(conversation.Conversation.of(writer.chat).messages.values()))
+
+
+NEW = MessageRecord(role="user", text="new")
+STEPS: dict[str, Callable[[Writer], object]] = {
+    "add": lambda writer: messages.add(writer, NEW),
+    "add-elsewhere": lambda writer: messages.add(writer, NEW, parent=first(writer).id),
+    "retry-first": lambda writer: messages.retry(writer, first(writer).id),
+    "edit": lambda writer: messages.edit(writer, first(writer).id, text="new"),
+    "restore": lambda writer: restoring.restore(writer, first(writer).own_manifest_id),
+    "keep-files": lambda writer: restoring.keep_files(writer, first(writer).own_manifest_id),
+    "checkout": lambda writer: writer.checkout("idea"),
+    "rename-active": lambda writer: branches.rename(writer, "main", "trunk"),
+    "rename": lambda writer: branches.rename(writer, "idea", "blue"),
+    "delete": lambda writer: branches.delete(writer, "idea", force=True),
+    "merge": lambda writer: branch_merge.merge(writer, "idea", Choices(rest="both")),
+    "resolve": lambda writer: resolving.resolve(writer, "a", Choice("theirs")),
+}
+
+
+def take(step: str, chat: ChatStore) -> None:
+    with writing(chat, timeout_s=0) as writer:
+        STEPS[step](writer)
 
 
 @pytest.fixture
 def talk(chat: ChatStore) -> ChatStore:
-    """A chat with two messages, files between and after them, and a branch with work of its own."""
+    """A chat with two messages, files between and after them, and a branch that conflicts with it."""
     put(chat.workspace, {"a": ("file", b"0"), "b/c": ("program", b"0")})
     with writing(chat) as writer:
         messages.add(writer, MessageRecord(role="user", text="one"))
@@ -39,6 +68,8 @@ def talk(chat: ChatStore) -> ChatStore:
     put(chat.workspace, {"a": ("file", b"idea")})
     save(chat)
     checkout(chat, "main")
+    put(chat.workspace, {"a": ("file", b"main")})
+    save(chat)
     return chat
 
 
@@ -46,17 +77,12 @@ def talk(chat: ChatStore) -> ChatStore:
 def test_a_step_that_was_killed_has_not_begun_or_is_finished(
     chats: Chats, talk: ChatStore, step: str
 ) -> None:
-    before = json.loads(json.dumps(seen(talk)))
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.workspaces.killed_steps", str(chats.folder.parent), step],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    after = [json.loads(line) for line in done.stdout.splitlines()]
+    if step == "resolve":
+        take("merge", talk)
+    before = seen(talk)
 
-    assert done.returncode == 0, done.stderr
+    after = states_after_kills(chats, partial(take, step))
+
     assert before != after[-1]
     assert [state for state in after if state not in (before, after[-1])] == []
     assert len(after) > 5

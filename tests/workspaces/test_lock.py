@@ -20,13 +20,10 @@ import pytest
 
 from covalt_git.system import file_lock
 from covalt_git.workspaces.lock import CancelledError, ChatBusyError, ChatGoneError, held
-from tests.workspaces.stores import fsck, git
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -72,25 +69,6 @@ def wait_for_next(folder: Path) -> None:
             return
 
 
-def test_writes_of_six_processes_are_all_kept(chats: Chats, chat: ChatStore) -> None:
-    with contextlib.ExitStack() as stack:
-        with lock(chat.folder):  # so that all have started before the first begins
-            writers = [
-                stack.enter_context(process("fair_writer", str(chats.folder.parent), "30"))
-                for _ in range(6)
-            ]
-            assert {printed(writer) for writer in writers} == {"waiting"}
-        outputs = [writer.communicate(timeout=120) for writer in writers]
-
-    assert [problems for _, problems in outputs] == [""] * 6
-    written = {oid for output, _ in outputs for oid in output.split()}
-    store = chat.folder / "store.git"
-    history = git(store, "rev-list", "--first-parent", "--reverse", "main").split()
-    assert set(history) == written
-    assert len(history) == 180
-    assert fsck(chat) == ""
-
-
 def test_threads_of_a_process_exclude_each_other(tmp_path: Path) -> None:
     holders = 0
 
@@ -118,32 +96,6 @@ def test_a_writer_that_comes_again_does_not_overtake_the_next(tmp_path: Path) ->
             pytest.fail("overtaken")
         os.kill(waiting.pid, signal.SIGCONT)
         assert printed(waiting) == "held"
-
-
-def test_each_holder_is_reported_once(tmp_path: Path) -> None:
-    holders: list[str] = []
-
-    def take() -> None:
-        with held(tmp_path, "c1", timeout_s=60, waiting=holders.append):
-            pass
-
-    with contextlib.ExitStack() as stack:
-        with lock(tmp_path):
-            first = stack.enter_context(process("lock_holder", str(tmp_path), "60"))
-            wait_for_next(tmp_path)
-            taking = threading.Thread(target=take)
-            taking.start()
-            while not holders:
-                pass
-        assert printed(first) == "held"
-        while len(holders) < 2:
-            pass
-        first.kill()
-        taking.join()
-
-    assert len(holders) == 2
-    assert holders[0].startswith(f"process {os.getpid()} ")
-    assert holders[1].startswith(f"process {first.pid} ")
 
 
 def test_a_writer_that_is_cancelled_lets_the_next_one_wait(tmp_path: Path) -> None:
@@ -234,12 +186,6 @@ def test_an_end_is_not_clean_when_the_holder_could_not_be_named(
         full.setattr("os.pwrite", refuse)
         assert not ends_unclean(tmp_path)
     assert ends_unclean(tmp_path)
-
-
-def test_the_first_line_of_a_free_lock_is_empty(tmp_path: Path) -> None:
-    with lock(tmp_path) as holders:
-        assert holders == []
-    assert (tmp_path / "lock").read_text().splitlines()[0] == ""
 
 
 def test_a_lock_held_by_another_program_is_waited_for(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,13 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import collecting
 from covalt_git.workspaces.writing import writing
 from tests.workspaces import old_chats
-from tests.workspaces.stores import fsck, git, open_chats
+from tests.workspaces.stores import fsck, git, open_chats, put, save
 
-EXPECTED = json.loads((old_chats.FOLDER / "expected.json").read_text(encoding="utf-8"))
 BOOTS = {"this-boot": Path("/proc/sys/kernel/random/boot_id"), "another-boot": None}
 
 
 @pytest.mark.parametrize("boot", BOOTS)
-@pytest.mark.parametrize("name", old_chats.NAMES)
+@pytest.mark.parametrize("name", old_chats.EXPECTED)
 def test_old_chat_is_whole_for_us_and_for_stock_git(tmp_path: Path, name: str, boot: str) -> None:
     file = BOOTS[boot]
     if file is not None and not file.exists():
@@ -27,13 +25,14 @@ def test_old_chat_is_whole_for_us_and_for_stock_git(tmp_path: Path, name: str, b
     with open_chats(tmp_path, WorkspaceConfig()).open("c1") as chat:
         with writing(chat):
             pass
-        found, expected = old_chats.seen(chat), EXPECTED[name]
+        found, expected = old_chats.seen(chat), old_chats.EXPECTED[name]
         if name == "running":  # the call that died is committed now, as an error
             found["branches"] = expected["branches"]
 
         assert found == expected
         assert fsck(chat) == ""
-        old_chats.edit(chat, "new.txt", "new\n")
+        put(chat.workspace, {"new.txt": ("file", b"new\n")})
+        save(chat)
         with writing(chat) as writer:
             collecting.collect(writer, everything=True)
         assert fsck(chat) == ""

@@ -13,12 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
-from covalt_git.git_store import BrokenStoreError
-from covalt_git.workspaces.lock import ChatBusyError
 from covalt_git.workspaces.writing import writing
-from tests.workspaces.stores import as_listed, branch_off, git, layout_of, run_git, tree_of, upload
+from tests.workspaces.stores import as_listed, branch_off, fsck, git, layout_of, tree_of, upload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,12 +47,6 @@ def reachable(chat: ChatStore) -> set[str]:
     return set(git(chat.folder / "store.git", "rev-list", "--all").split())
 
 
-def damage(chat: ChatStore) -> str:
-    """Return what fsck says; a killed process may leave objects that nothing refers to, as git's do."""
-    done = run_git(chat.folder / "store.git", "fsck", "--strict", "--full", "--no-dangling")
-    return (done.stdout + done.stderr).decode() + ("" if done.returncode == 0 else "failed")
-
-
 def left_overs(chat: ChatStore) -> list[Path]:
     store = chat.folder / "store.git"
     found = [
@@ -81,7 +71,7 @@ def test_commits_of_four_processes_to_one_chat_are_all_kept(chats: Chats, chat: 
     assert [problems for _, problems in said] == ["", "", "", ""]
     assert len(acknowledged) == 100
     assert set(acknowledged) <= reachable(chat)
-    assert damage(chat) == ""
+    assert fsck(chat) == ""
     assert left_overs(chat) == []
 
 
@@ -91,7 +81,7 @@ def test_nothing_acknowledged_is_lost_however_often_the_writer_is_killed(
     upload(chat, "first", b"1")
     chance = random.Random(7)
     acknowledged: list[str] = []
-    for kill in range(15):
+    for kill in range(8):
         with busy(chats, kill, "100000") as process:
             assert process.stdout is not None
             lines = itertools.islice(process.stdout, chance.randrange(1, 9))
@@ -106,7 +96,7 @@ def test_nothing_acknowledged_is_lost_however_often_the_writer_is_killed(
             head = writer.commit_changes()
         assert head is not None
         assert set(acknowledged) <= reachable(chat)
-        assert damage(chat) == ""
+        assert fsck(chat) == ""
         assert left_overs(chat) == []
         assert chat.calls() == []
         manifests = [chat.manifest(oid) for oid in reachable(chat) & set(chat.reachable())]
@@ -114,44 +104,7 @@ def test_nothing_acknowledged_is_lost_however_often_the_writer_is_killed(
         assert all(len(text) > 20_000 for text in texts)
         files = {path for path, (kind, _) in layout_of(chat.workspace).items() if kind != "folder"}
         assert files == set(tree_of(chat, "HEAD"))
-    assert len(acknowledged) > 15
-
-
-def test_chat_that_stays_busy_names_who_is_writing(chats: Chats, chat: ChatStore) -> None:
-    told: list[str] = []
-    with busy(chats, 0, "hold") as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-
-        with (
-            pytest.raises(ChatBusyError, match=f"'c1' is busy: process {process.pid} ") as caught,
-            writing(chat, timeout_s=0.05, waiting=told.append),
-        ):
-            pytest.fail("two hold the lock")
-        assert len(told) == 1
-        assert told[0].startswith(f"process {process.pid} (busy_writer.py) since ")
-        assert caught.value.hint
-        process.communicate(input="")
-    assert upload(chat, "a", b"1") == "a"
-
-
-def test_lock_of_a_killed_process_is_free(chats: Chats, chat: ChatStore) -> None:
-    with busy(chats, 0, "hold") as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-
-        with writing(chat, timeout_s=0) as writer:
-            assert writer.commit_changes() is None
-
-
-def test_lock_is_free_after_an_error(chat: ChatStore) -> None:
-    with pytest.raises(BrokenStoreError), writing(chat):
-        raise BrokenStoreError("while writing")
-
-    with writing(chat, timeout_s=0) as writer:
-        assert writer.commit_changes() is None
+    assert len(acknowledged) > 8
 
 
 def test_stale_locks_and_half_written_objects_of_dead_processes_are_cleared(
@@ -179,7 +132,7 @@ def test_stale_locks_and_half_written_objects_of_dead_processes_are_cleared(
         writer.checkout("main")
 
     assert left_overs(chat) == []
-    assert damage(chat) == ""
+    assert fsck(chat) == ""
 
 
 def test_reading_works_while_somebody_writes(chats: Chats, chat: ChatStore) -> None:

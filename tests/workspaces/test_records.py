@@ -102,24 +102,6 @@ def test_field_of_exactly_sixteen_kib_stays_in_the_commit(chat: ChatStore) -> No
     assert len(kept(chat)) == 1
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        pytest.param({"ref": "sha256:" + "0" * 64, "size": 3}, id="of-nothing"),
-        pytest.param({"ref": "x", "size": "y"}, id="nonsense"),
-        pytest.param({"ref": None, "size": None}, id="nulls"),
-    ],
-)
-@pytest.mark.parametrize("field", ["args", "result"])
-def test_value_that_looks_like_a_reference_comes_back_as_itself(
-    chat: ChatStore, field: str, value: Any
-) -> None:
-    record = call_record(**{field: value})
-    manifest = chat.manifest(finish(chat, record))
-
-    assert manifest.record.call == record
-
-
 def test_value_that_is_the_reference_of_another_is_not_taken_for_it(chat: ChatStore) -> None:
     oid = finish(chat, call_record(result=BIG))
     reference = line_of(chat, oid)["call"]["result"]
@@ -215,15 +197,6 @@ def test_history_without_the_records_stays_readable(chats: Chats, chat: ChatStor
         assert resolve(copy, done.id) == first
         assert upload(copy, "b", b"2") == "b"
         assert (copy.workspace / "a").read_bytes() == b"1"
-
-
-def test_bytes_that_are_not_there_are_named_with_the_command_that_brings_them(
-    chat: ChatStore,
-) -> None:
-    with pytest.raises(MissingRecordError) as caught:
-        chat.records.content(FileReference(ref="sha256:" + "a" * 64, size=3))
-    assert caught.value.message == f"the record sha256:{'a' * 64} is not in this store"
-    assert "git fetch" in caught.value.hint
 
 
 def test_records_that_somebody_altered_are_not_believed(chat: ChatStore) -> None:

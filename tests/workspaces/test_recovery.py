@@ -13,7 +13,8 @@ from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import MovedError, finished_call
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
-    DIGEST,
+    FUTURE,
+    approval_of,
     branch_off,
     call_record,
     dying,
@@ -31,25 +32,7 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import PendingCall
     from covalt_git.workspaces.chat import ChatStore
 
-FUTURE, PAST = "2999-01-01T00:00:00.000Z", "2001-01-01T00:00:00.000Z"
-
-
-def approval_of(call: PendingCall, *, expires_at: str = FUTURE) -> Approval:
-    """Return the approval that a call waits for."""
-    return Approval(
-        execution_id=call.execution_id or new_id(),
-        call_id=call.id,
-        chat_id=call.chat_id,
-        branch=call.branch,
-        tool_id=call.tool_id,
-        args=call.args,
-        args_digest=DIGEST,
-        definition_digest=DIGEST,
-        by=call.by,
-        base=call.base,
-        created_at=call.started_at,
-        expires_at=expires_at,
-    )
+PAST = "2001-01-01T00:00:00.000Z"
 
 
 def ask(chat: ChatStore, call: PendingCall, *, expires_at: str = FUTURE) -> Approval:
@@ -186,17 +169,6 @@ def test_call_whose_commit_was_made_is_only_forgotten(chat: ChatStore) -> None:
     assert chat.manifest(str(chat.head())).parent_id == head
 
 
-def test_waiting_call_stays_while_its_approval_can_come(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-    call, approval = new_question(chat)
-    head = chat.head()
-
-    assert save(chat) == head
-    assert chat.calls() == [call]
-    assert chat.approval(approval.execution_id) == approval
-    assert fsck(chat) == ""
-
-
 @pytest.mark.parametrize(
     ("state", "code"),
     [
@@ -302,25 +274,6 @@ def test_approval_is_settled_once(chat: ChatStore) -> None:
         assert not writer.put_approval(approved, before=approval)
         assert not writer.put_approval(approved)
         assert chat.approval(approval.execution_id) == denied
-
-
-def test_every_call_and_approval_leaves_a_store_without_loose_ends(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-    for state in ("approved", "denied", "expired"):
-        _, approval = new_question(chat)
-        settle(chat, approval, state)
-        save(chat)
-    call = pending_call(chat)
-    with writing(chat) as writer:
-        writer.put_call(call)
-        writer.put_call(call.model_copy(update={"status": "running", "role": "admin"}))
-        put(chat.workspace, {"b": ("file", b"2")})
-        writer.finish_call(call, call_record(), snapshot=writer.scan())
-    refs = git(chat.folder / "store.git", "for-each-ref", "--format=%(refname)").split()
-
-    assert fsck(chat) == ""
-    assert [ref for ref in refs if ref.startswith("refs/covalt/calls/")] == []
-    assert len([ref for ref in refs if ref.startswith("refs/covalt/approvals/")]) == 3
 
 
 @pytest.mark.parametrize("kind", ["calls", "approvals"])

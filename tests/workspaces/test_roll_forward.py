@@ -18,6 +18,7 @@ from tests.workspaces.stores import (
     Layout,
     branch_off,
     checkout,
+    clear,
     dying,
     fsck,
     layout_of,
@@ -27,8 +28,6 @@ from tests.workspaces.stores import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from covalt_git.workspaces.chat import ChatStore
 
 OLD: Layout = {
@@ -67,11 +66,6 @@ def half(chat: ChatStore) -> ChatStore:
     return chat
 
 
-def clear(folder: Path) -> None:
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
 def begin_switch(chat: ChatStore, steps: int) -> None:
     """Leave behind what a process does that is killed after so many files of main to idea."""
     old, new = (chat.branch(name).manifest_id for name in ("main", "idea"))
@@ -101,24 +95,6 @@ def test_next_writer_finishes_a_switch_wherever_it_was_cut(half: ChatStore, step
     assert head == half.branch("idea").manifest_id
     assert not (half.folder / "switch.json").exists()
     assert fsck(half) == ""
-
-
-@pytest.mark.parametrize("steps", range(len(STEPS) + 1))
-def test_switch_that_finished_but_for_its_journal_changes_nothing(
-    half: ChatStore, steps: int
-) -> None:
-    checkout(half, "idea")
-    inodes = {path: (half.workspace / path).lstat().st_ino for path in NEW}
-    (old, new) = (half.branch(name).manifest_id for name in ("main", "idea"))
-    head = "refs/heads/idea" if steps % 2 else "refs/heads/main"
-    half.store.set_head(head)
-    journal = {"v": 1, "old": old, "new": new, "head": "refs/heads/idea"}
-    (half.folder / "switch.json").write_text(json.dumps(journal))
-    save(half)
-
-    assert {path: (half.workspace / path).lstat().st_ino for path in NEW} == inodes
-    assert half.active_branch() == "idea"
-    assert half.head() == new
 
 
 EDITS: dict[str, Layout] = {

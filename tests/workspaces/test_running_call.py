@@ -12,7 +12,6 @@ from covalt_git.workspaces.chat import CALLS, finished_call, write_stored
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     call_record,
-    fsck,
     git,
     open_chats,
     pending_call,
@@ -22,48 +21,6 @@ from tests.workspaces.stores import (
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
-
-
-def test_it_is_there_from_before_the_call_until_its_commit(chat: ChatStore) -> None:
-    call = pending_call(chat, base=upload(chat, "a", b"1") and chat.head())
-    with writing(chat) as writer:
-        writer.put_call(call)
-        running = chat.calls(), chat.call(call.id)
-        writer.finish_call(call, call_record(), snapshot=writer.scan())
-
-    assert running == ([call], call)
-    assert chat.calls() == []
-    assert chat.call(call.id) is None
-    assert fsck(chat) == ""
-
-
-def test_a_shorter_note_takes_the_place_of_a_longer_one(chat: ChatStore) -> None:
-    with writing(chat) as writer:
-        for text in ("long " * 1000, "short", "longer"):
-            call = pending_call(chat, args={"text": text})
-            writer.put_call(call)
-            assert chat.calls() == [call]
-            writer.drop_call(call.id)
-            assert chat.calls() == []
-
-
-def test_a_very_long_note_leaves_no_large_file(chat: ChatStore) -> None:
-    call = pending_call(chat, args={"text": "x" * 1_000_000})
-    with writing(chat) as writer:
-        writer.put_call(call)
-        assert chat.calls() == [call]
-        writer.drop_call(call.id)
-
-    assert (chat.store.path / running_call.NAME).stat().st_size == 0
-
-
-def test_another_call_forgets_nothing(chat: ChatStore) -> None:
-    call = pending_call(chat)
-    with writing(chat) as writer:
-        writer.put_call(call)
-        writer.drop_call(pending_call(chat).id)
-
-        assert chat.calls() == [call]
 
 
 @given(st.data())

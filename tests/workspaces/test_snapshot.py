@@ -123,8 +123,30 @@ def test_snapshot_and_checkout_elsewhere_give_the_same_files(
 def test_going_to_another_branch_and_back_brings_back_everything(
     first: Layout, second: Layout
 ) -> None:
+    go_there_and_back(first, second)
+
+
+THINGS: list[Layout] = [
+    {"x": ("file", b"a file")},
+    {"x": ("program", b"a file")},
+    {"x": ("link", b"z")},
+    {"x/y": ("file", b"in a folder"), "x/d/e": ("link", b"../y")},
+    {"x": ("folder", b"")},
+    {"x/y/w": ("folder", b"")},
+    {},
+]
+
+
+@pytest.mark.parametrize("old", THINGS, ids=repr)
+def test_files_folders_and_links_take_each_others_place(old: Layout) -> None:
+    for new in THINGS:
+        go_there_and_back(old, new)
+
+
+def go_there_and_back(first: Layout, second: Layout) -> None:
+    """Make a branch with other files, and check what checkouts of both branches bring."""
     with scratch() as folder, open_chats(folder).new("c1") as chat:
-        put(chat.workspace, {"kept": ("file", b"kept")} | first)
+        put(chat.workspace, {"z": ("file", b"kept")} | first)
         branch_off(chat, "idea")
         here = layout_of(chat.workspace)
         shutil.rmtree(chat.workspace)
@@ -247,15 +269,14 @@ NOT_STORABLE = [
 
 
 @pytest.mark.parametrize(("name", "make", "reason"), NOT_STORABLE)
-@pytest.mark.parametrize("folder", ["", "in/sub"])
 def test_what_cannot_be_stored_stays_in_place_and_is_named(
-    chats: Chats, name: str, make: Callable[[Path], None], reason: str, folder: str
+    chats: Chats, name: str, make: Callable[[Path], None], reason: str
 ) -> None:
     config = WorkspaceConfig(durability="fast", max_file_mb=1)
     with open_chats(chats.folder.parent, config).new("c1") as chat:
         put(chat.workspace, {"in/sub/kept": ("file", b"kept")})
-        make(chat.workspace / folder / name)
-        path = f"{folder}/{name}".lstrip("/")
+        path = f"in/sub/{name}"
+        make(chat.workspace / path)
         shown = os.fsencode(path).decode("utf-8", "backslashreplace")
         before = save(chat)
         (note,) = chat.manifest(before).record.workspace.not_stored
@@ -268,26 +289,22 @@ def test_what_cannot_be_stored_stays_in_place_and_is_named(
         assert save(chat) == before
 
 
-@pytest.mark.parametrize(
-    ("path", "target"),
-    [
-        pytest.param("a/b/l", "../../top", id="up-to-the-top"),
-        pytest.param("a/l", "./../b/c", id="dots"),
-        pytest.param("l", "nowhere", id="dangling"),
-        pytest.param("l", ".", id="itself"),
-        pytest.param("a/l", "..", id="the-folder-above"),
-        pytest.param("l", "a//b/", id="slashes"),
-        pytest.param("l", "l", id="loop"),
-        pytest.param("l", "ü", id="unicode"),
-    ],
-)
-def test_links_that_stay_inside_are_stored_as_links(
-    chat: ChatStore, path: str, target: str
-) -> None:
-    put(chat.workspace, {path: ("link", target.encode())})
+def test_links_that_stay_inside_are_stored_as_links(chat: ChatStore) -> None:
+    links = {
+        "a/b/up": "../../top",
+        "a/dots": "./../b/c",
+        "a/above": "..",
+        "dangling": "nowhere",
+        "itself": "itself",
+        "here": ".",
+        "slashes": "a//b/",
+        "unicode": "ü",
+    }
+    layout: Layout = {path: ("link", target.encode()) for path, target in links.items()}
+    put(chat.workspace, layout)
     save(chat)
 
-    assert tree_of(chat, "main") == git_tree({path: ("link", target.encode())})
+    assert tree_of(chat, "main") == git_tree(layout)
     assert fsck(chat) == ""
 
 
@@ -354,7 +371,7 @@ def test_unportable_names_are_stored_and_named(chat: ChatStore, name: str) -> No
 def test_names_that_some_systems_take_for_one_are_named(chat: ChatStore) -> None:
     put(chat.workspace, {"Readme": ("file", b"1"), "README": ("file", b"2")})
     if len(layout_of(chat.workspace)) == 1:
-        pytest.skip("this file system takes them for one, too")
+        pytest.skip("this file system takes them for one")
     (note,) = chat.manifest(save(chat)).record.workspace.unportable
 
     assert (note.path, note.reason) == ("Readme", "some systems take it for 'README'")
@@ -416,17 +433,17 @@ def test_paths_beyond_every_limit_are_left_in_place(
 
 
 MODULES = [
-    pytest.param(b'[submodule "../x"]\n\turl = https://a/b\n', id="name-leads-up"),
-    pytest.param(b'[submodule "x"]\n\turl = -u./payload\n', id="address-is-an-option"),
-    pytest.param(b'[submodule "x"]\n\turl = "-u./payload"\n', id="quoted-option"),
-    pytest.param(b'[submodule "x"]\n\turl = \\\n-u./payload\n', id="continued-option"),
-    pytest.param(b'[submodule "x"]\n\turl = https://a/%0ahost=b\n', id="encoded-line-feed"),
-    pytest.param(b'[submodule "x"]\n\turl = http:///evil\n', id="address-without-host"),
-    pytest.param(b'[submodule "x"]\n\turl = ext::sh -c true\n', id="helper"),
-    pytest.param(b'[submodule "x"]\n\tpath = -x\n', id="path-is-an-option"),
-    pytest.param(b'[submodule "x"]\n\tupdate = !true\n', id="command"),
-    pytest.param(b"not a configuration\n", id="no-configuration"),
-    pytest.param(b"a = b\n", id="no-section"),
+    b'[submodule "../x"]\n\turl = https://a/b\n',
+    b'[submodule "x"]\n\turl = -u./payload\n',
+    b'[submodule "x"]\n\turl = "-u./payload"\n',
+    b'[submodule "x"]\n\turl = \\\n-u./payload\n',
+    b'[submodule "x"]\n\turl = https://a/%0ahost=b\n',
+    b'[submodule "x"]\n\turl = http:///evil\n',
+    b'[submodule "x"]\n\turl = ext::sh -c true\n',
+    b'[submodule "x"]\n\tpath = -x\n',
+    b'[submodule "x"]\n\tupdate = !true\n',
+    b"not a configuration\n",
+    b"a = b\n",
 ]
 
 
@@ -538,16 +555,6 @@ def test_ignored_files_in_an_empty_folder_of_a_branch_are_no_edit(chat: ChatStor
     (chat.workspace / "empty/__pycache__").rmdir()
     (chat.workspace / "empty").rmdir()
     assert save(chat) != head
-
-
-def test_a_file_of_exactly_the_limit_is_stored(chats: Chats) -> None:
-    config = WorkspaceConfig(durability="fast", max_file_mb=1)
-    with open_chats(chats.folder.parent, config).new("c1") as chat:
-        put(chat.workspace, {"big": ("file", b"x" * (1 << 20))})
-        manifest = chat.manifest(save(chat))
-
-        assert manifest.record.workspace.not_stored == ()
-        assert set(tree_of(chat, "main")) == {"big"}
 
 
 def test_folder_that_may_not_be_read_is_named_and_not_taken_for_empty(chat: ChatStore) -> None:

@@ -26,7 +26,6 @@ from tests.examples import examples
 from tests.workspaces.stores import (
     FAST,
     Layout,
-    checkout,
     fsck,
     git,
     git_tree,
@@ -176,69 +175,6 @@ def test_snapshot_with_the_cache_is_the_one_that_reads_everything(
                 assert seen == read_everything(chat)
 
 
-@settings(deadline=None, max_examples=examples(25))
-@given(changes=st.lists(CHANGES, max_size=12))
-def test_snapshot_with_the_cache_is_the_tree_that_git_writes(
-    changes: list[tuple[str, str, str, bytes]],
-) -> None:
-    with scratch() as folder, open_chats(folder).new("c1") as chat:
-        put(chat.workspace, {path: ("file", path.encode()) for path in PATHS[:6]})
-        settle()
-        save(chat)
-        for one in changes:
-            change(chat.workspace, *one)
-        shutil.rmtree(chat.workspace / "node_modules", ignore_errors=True)
-        tree = look(chat).tree
-        index = f"--git-dir={folder / 'other.git'}"
-        git(folder, "init", "--quiet", "--bare", "other.git")
-        git(chat.workspace, index, "--work-tree=.", "add", "--all", "--force", ".")
-        empty = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-
-        assert git(folder, index, "write-tree").strip() == (tree or empty)
-
-
-def test_what_did_not_change_is_not_looked_into_again(chat: ChatStore) -> None:
-    put(chat.workspace, {f"{top}/{name}": ("file", b"x") for top in "abc" for name in "xyz"})
-    settle()
-    save(chat)
-    before = chat.stat_cache.scan
-    look(chat)
-    assert chat.stat_cache.scan is before
-
-    restart(chat)
-    look(chat)
-    loaded = chat.stat_cache.scan
-    assert loaded == before
-    assert len(list(loaded.all_files())) == 9
-    (chat.workspace / "a/x").write_bytes(b"y")
-    look(chat)
-    after = chat.stat_cache.scan
-    assert after.folders["b"] is loaded.folders["b"]
-    assert after.folders["a"] is not loaded.folders["a"]
-
-
-def when(status: os.stat_result) -> tuple[int, int]:
-    return status.st_ctime_ns, status.st_dev
-
-
-def test_what_changed_within_a_tick_of_the_clock_is_not_trusted(chat: ChatStore) -> None:
-    path = chat.workspace / "a"
-    path.write_bytes(b"1")
-    status = path.stat()
-    later = Clock(status.st_ctime_ns + 50_000_000, status.st_dev)
-    coarse = os.stat_result(
-        [*status[:10], *[status.st_atime] * 3, 0, 0, 7_000_000_000], {"st_ctime_ns": 7_000_000_000}
-    )
-
-    assert later.trusted(*when(status)) == status.st_ctime_ns
-    assert Clock(status.st_ctime_ns + 1_000_000, status.st_dev).trusted(*when(status)) == 0
-    assert Clock(status.st_ctime_ns - 1, status.st_dev).trusted(*when(status)) == 0
-    assert Clock(later.ns, status.st_dev + 1).trusted(*when(status)) == 0
-    assert Clock(0, 0).trusted(*when(status)) == 0
-    assert Clock(8_000_000_000, status.st_dev).trusted(*when(coarse)) == 0
-    assert Clock(9_100_000_000, status.st_dev).trusted(*when(coarse)) == 7_000_000_000
-
-
 def test_rewrites_in_one_tick_are_all_seen(chat: ChatStore) -> None:
     path = chat.workspace / "a"
     for number in range(40):
@@ -296,20 +232,6 @@ def trees_of(chat: ChatStore, seen: Snapshot) -> list[str]:
     return [change.path for change in chat.tree_changes(None, seen.tree)]
 
 
-def test_what_was_seen_but_never_committed_is_stored_by_the_next_commit(chat: ChatStore) -> None:
-    put(chat.workspace, {"a": ("file", b"1"), "d/b": ("file", b"2")})
-    settle()
-    look(chat)
-    with chat.scan_in_memory() as seen:
-        assert sorted(trees_of(chat, seen)) == ["a", "d/b"]
-    chat.store.close()
-    with open_chats(chat.folder.parents[1]).open("c1") as again:
-        save(again)
-
-        assert tree_of(again, "main") == git_tree(layout_of(again.workspace))
-        assert fsck(again) == ""
-
-
 def test_other_settings_know_nothing_of_each_other(chats: Chats, chat: ChatStore) -> None:
     put(chat.workspace, {"a.log": ("file", b"1"), "b": ("file", b"2" * (1 << 20) + b"2")})
     settle()
@@ -350,16 +272,6 @@ def test_damaged_file_is_as_none(chat: ChatStore, damage: int) -> None:
     restart(chat)
     assert len(list(chat.stat_cache.recall()[0].all_files())) == 9
     assert look(chat) == read_everything(chat)
-
-
-def test_scan_without_its_file_reads_everything(chat: ChatStore) -> None:
-    put(chat.workspace, {"a": ("file", b"1"), "d/b": ("file", b"2")})
-    settle()
-    save(chat)
-    look(chat)
-    (chat.folder / "stat.cache").unlink()
-
-    assert chat.stat_cache.recall()[0] is NOT_SCANNED
 
 
 def test_copy_of_a_chat_folder_knows_nothing_of_its_files(chats: Chats, chat: ChatStore) -> None:
@@ -474,24 +386,6 @@ def test_two_processes_with_their_own_memory_of_one_folder_agree(
             assert tree_of(chat, head) == git_tree(layout_of(chat.workspace))
         other.stdin.close()
     assert fsck(chat) == ""
-
-
-def test_folder_that_a_checkout_changed_is_known_as_it_is_now(chat: ChatStore) -> None:
-    put(chat.workspace, {"a/x": ("file", b"1"), "b/y": ("file", b"2")})
-    settle()
-    first = save(chat)
-    with writing(chat) as writer:
-        branches.create(writer, "idea", first)
-        writer.checkout("idea")
-    put(chat.workspace, {"a/x": ("file", b"one"), "c/z": ("file", b"3")})
-    settle()
-    second = save(chat)
-    for name, head in (("main", first), ("idea", second), ("main", first)):
-        checkout(chat, name)
-        settle()
-
-        assert save(chat) == head
-        assert look(chat) == read_everything(chat)
 
 
 def test_what_was_known_before_the_machine_was_started_is_not_believed(

@@ -1,0 +1,60 @@
+"""A step on a chat that is killed at each change of the disk in turn, and what the next writer finds."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from typing import TYPE_CHECKING
+
+from covalt_git.workspaces import branches
+from covalt_git.workspaces.writing import writing
+from tests.killing import killed_at
+from tests.workspaces.stores import fsck, layout_of, open_chats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.registry import Chats
+
+State = dict[str, object]
+
+
+def seen(chat: ChatStore) -> State:
+    """Return all that tells two states of a chat apart."""
+    return {
+        "active": chat.active_branch(),
+        "branches": {
+            branch.name: [
+                (one.source, one.subject, one.tree_id) for one in chat.log(branch.manifest_id)
+            ]
+            for branch in chat.branches()
+        },
+        "deleted": [one.name for one in branches.deleted(chat)],
+        "files": layout_of(chat.workspace),
+        "left": sorted({"lock", "lock.next", *(path.name for path in chat.folder.iterdir())}),
+    }
+
+
+def states_after_kills(chats: Chats, step: Callable[[ChatStore], object]) -> list[State]:
+    """Return what each next writer finds, in copies of c1, last where the step was not killed."""
+    found: list[State] = []
+    killed = True
+    while killed:
+        copy = chats.folder.parent / f"killed-{len(found)}"
+        shutil.copytree(chats.folder, copy / "chats", symlinks=True)
+        killed = killed_at(len(found) + 1, partial(_take, copy, step))
+        with open_chats(copy).open("c1") as chat:
+            with writing(chat, timeout_s=0) as writer:
+                writer.commit_changes()
+            found.append(seen(chat))
+            if len(found) % 3 == 0:  # git takes longer than all the rest
+                assert fsck(chat) == ""
+        shutil.rmtree(copy)
+    return found
+
+
+def _take(folder: Path, step: Callable[[ChatStore], object]) -> None:
+    with open_chats(folder).open("c1") as chat:
+        step(chat)
