@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, indent
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +21,8 @@ from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from covalt_git.models.calls import CallError
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,19 @@ class Workshop:
         """Run the function ``run`` of ``source``, which becomes ``tools/it.py``."""
         self.write("tools/it.py", source)
         return run(self.job(**changes), pool=self.pool)
+
+    def call(self, body: str, **changes: Any) -> Outcome:
+        """Run a function with these lines."""
+        imports = "import os, signal, subprocess, sys, threading, time\nfrom pathlib import Path"
+        return self.run(f"{imports}\ndef run():\n{indent(body, ' ' * 4)}\n", **changes)
+
+
+def error_of(outcome: Outcome) -> CallError:
+    """Return the error of a call, which has to have one."""
+    assert outcome.status == "error"
+    assert outcome.result is None
+    assert outcome.error is not None
+    return outcome.error
 
 
 @pytest.fixture(scope="session")

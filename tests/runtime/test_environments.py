@@ -75,10 +75,6 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return environments.cache_folder()
 
 
-def test_without_needs_it_is_the_interpreter_that_runs_this() -> None:
-    assert environments.interpreter(()) == Path(sys.executable)
-
-
 def test_what_is_installed_is_there_at_once_the_next_time(installed: Path) -> None:
     told: list[str] = []
 

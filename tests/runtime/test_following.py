@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +12,8 @@ import pytest
 
 from covalt_git.models.outcomes import Log, Progress
 from covalt_git.runtime import sandbox
+from tests.runtime.conftest import error_of
+from tests.settling import until
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
@@ -44,9 +44,7 @@ def cancelled_once_begun(workshop: Workshop, source: str, **changes: Any) -> Out
     cancel = threading.Event()
 
     def wait() -> None:
-        end = time.monotonic() + 20
-        while not (workshop.workspace / "begun").exists() and time.monotonic() < end:
-            time.sleep(0.01)
+        until((workshop.workspace / "begun").exists)
         cancel.set()
 
     threading.Thread(target=wait).start()
@@ -107,22 +105,6 @@ def test_a_tool_may_tell_from_any_thread(workshop: Workshop) -> None:
     assert told == [Log("info", "x" * 5000)] * 40
 
 
-def test_a_tool_that_tells_without_end_is_ended(workshop: Workshop) -> None:
-    outcome = workshop.run(
-        """
-        from covalt_toolset import get_context
-
-        def run() -> None:
-            while True:
-                get_context().log("x" * 10_000)
-        """,
-        limits={"output_mb": 1},
-    )
-
-    assert outcome.error is not None
-    assert outcome.error.code == "limit_output"
-
-
 def test_what_is_not_an_event_is_passed_over(workshop: Workshop) -> None:
     told: list[Progress | Log] = []
 
@@ -165,9 +147,7 @@ def test_cancelled_tool_that_looks_may_tidy_up(workshop: Workshop, level: Sandbo
         level=level,
     )
 
-    assert outcome.error is not None
-    assert (outcome.error.code, outcome.error.message) == ("cancelled", "a person stopped it")
-    assert outcome.result is None
+    assert error_of(outcome).code == "cancelled"
     assert (workshop.workspace / "tidy.txt").read_text() == "tidied up"
 
 
@@ -178,8 +158,7 @@ def test_cancelled_tool_that_does_not_look_is_ended_with_all_it_started(
 ) -> None:
     outcome = cancelled_once_begun(workshop, STUBBORN, level=level, warm=True)
 
-    assert outcome.error is not None
-    assert outcome.error.code == "cancelled"
+    assert error_of(outcome).code == "cancelled"
     assert (workshop.workspace / "half.txt").read_text() == "half"
     assert workshop.pool.idle() == []
     assert (
@@ -193,33 +172,18 @@ def test_cancelled_before_it_begins_a_tool_never_gets_far(workshop: Workshop) ->
 
     outcome = workshop.run("import time\ntime.sleep(600)\ndef run(): pass", cancel=cancel)
 
-    assert outcome.error is not None
-    assert outcome.error.code == "cancelled"
-
-
-def test_nobody_cancels_a_call_that_runs_to_its_end(workshop: Workshop) -> None:
-    outcome = workshop.run("""
-        from covalt_toolset import get_context
-
-        def run() -> bool:
-            return get_context().cancelled
-    """)
-
-    assert outcome.result is False
+    assert error_of(outcome).code == "cancelled"
 
 
 def test_ctrl_c_cancels_the_call_that_this_process_waits_for(workshop: Workshop) -> None:
     def interrupt() -> None:
-        end = time.monotonic() + 20
-        while not (workshop.workspace / "begun").exists() and time.monotonic() < end:
-            time.sleep(0.01)
+        until((workshop.workspace / "begun").exists)
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
     outcome = workshop.run(STUBBORN)
 
-    assert outcome.error is not None
-    assert outcome.error.code == "cancelled"
+    assert error_of(outcome).code == "cancelled"
 
 
 def test_secrets_are_those_that_were_given(workshop: Workshop) -> None:
@@ -241,46 +205,4 @@ def test_secrets_are_those_that_were_given(workshop: Workshop) -> None:
 
     value, has_other, why, in_environment = outcome.result
     assert (value, has_other, in_environment) == ("w-1", False, False)
-    assert why.startswith("the tool has no secret 'OTHER_KEY', it was given WEATHER_KEY; ")
-
-
-@pytest.mark.skipif("full" not in LEVELS, reason="only this level can be held to one way out")
-@pytest.mark.parametrize("warm", [False, True])
-def test_a_tool_reaches_the_hosts_that_were_granted_and_no_others(
-    workshop: Workshop, *, warm: bool
-) -> None:
-    source = """
-        import urllib.error
-        import urllib.request
-
-        def run(address: str) -> str:
-            try:
-                with urllib.request.urlopen(address, timeout=20) as answer:
-                    return answer.read().decode()
-            except urllib.error.URLError as error:
-                return f"refused: {error}"
-    """
-    with HTTPServer(("127.0.0.1", 0), _Hello) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}"
-        args = {"address": f"{address}/"}
-        hosts = {"granted": (address,), "others": ("http://127.0.0.1:1",), "none": ()}
-        found = {
-            name: workshop.run(source, args=args, hosts=given, warm=warm, level="full").result
-            for name, given in hosts.items()
-        }
-        server.shutdown()
-
-    assert found["granted"] == "hello"
-    assert found["others"].startswith("refused: ")
-    assert found["none"].startswith("refused: ")
-
-
-class _Hello(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b"hello")
-
-    def log_message(self, *_: object) -> None:
-        pass
+    assert "OTHER_KEY" in why

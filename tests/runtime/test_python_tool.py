@@ -206,98 +206,6 @@ def test_context_says_for_whom_the_tool_works(workshop: Workshop) -> None:
     }
 
 
-def test_asynchronous_tool_is_awaited(workshop: Workshop) -> None:
-    outcome = workshop.run(
-        """
-        import asyncio
-
-        async def run(number: int) -> int:
-            await asyncio.sleep(0)
-            return number + 1
-    """,
-        args={"number": 41},
-    )
-
-    assert outcome.result == 42
-
-
-def test_parameters_arrive_as_what_they_are_annotated_with(workshop: Workshop) -> None:
-    outcome = workshop.run(
-        """
-        from datetime import date
-        from pathlib import Path
-        from pydantic import BaseModel
-
-        class Row(BaseModel):
-            name: str
-            day: date
-
-        def run(workspace: Path, rows: list[Row]) -> dict:
-            first = rows[0]
-            return {
-                "row": type(first).__name__,
-                "year": first.day.year,
-                "workspace": str(workspace),
-                "back": first,
-            }
-        """,
-        args={"rows": [{"name": "a", "day": "2026-11-20"}]},
-    )
-
-    assert outcome.result == {
-        "row": "Row",
-        "year": 2026,
-        "workspace": str(workshop.workspace),
-        "back": {"name": "a", "day": "2026-11-20"},
-    }
-
-
-def test_arguments_that_only_the_function_can_judge_are_told_with_their_places(
-    workshop: Workshop,
-) -> None:
-    outcome = workshop.run(
-        """
-        from pathlib import Path
-        from pydantic import BaseModel, field_validator
-
-        class Range(BaseModel):
-            low: int
-            high: int
-
-            @field_validator("high")
-            @classmethod
-            def even(cls, value: int) -> int:
-                if value % 2:
-                    raise ValueError("has to be even")
-                return value
-
-        def run(workspace: Path, one: Range, two: Range) -> None:
-            (workspace / "it-ran").touch()
-        """,
-        args={"one": {"low": 1, "high": 3}, "two": {"low": 1, "high": 5}},
-    )
-
-    assert outcome.status == "invalid_arguments"
-    assert outcome.problems == (("$.one.high", "has to be even"), ("$.two.high", "has to be even"))
-    assert not (workshop.workspace / "it-ran").exists()
-
-
-def test_decorator_is_asked_before_the_function_is_called(workshop: Workshop) -> None:
-    source = """
-        from pathlib import Path
-        from covalt_toolset import tool
-
-        @tool(requires_confirmation=True)
-        def run(workspace: Path) -> str:
-            (workspace / "it-ran").touch()
-            return "done"
-    """
-
-    assert workshop.run(source).status == "confirmation"
-    assert not (workshop.workspace / "it-ran").exists()
-    assert workshop.run(source, confirmed=True).result == "done"
-
-
 def test_both_streams_are_kept_in_order(workshop: Workshop) -> None:
     outcome = workshop.run("""
         import os, subprocess, sys
@@ -334,22 +242,6 @@ def test_output_is_text_whatever_bytes_were_printed(workshop: Workshop) -> None:
 
     assert outcome.result == "Ünïcode 👋"
     assert outcome.output == "Grüße 👋 \x00 \x1b[31m\n\ufffd\ufffd\n"
-
-
-def test_tool_that_goes_elsewhere_takes_nobody_with_it(workshop: Workshop) -> None:
-    here = Path.cwd()
-
-    outcome = workshop.run("""
-        import os
-
-        def run() -> str:
-            os.chdir("/")
-            os.umask(0)
-            return os.getcwd()
-    """)
-
-    assert outcome.result == "/"
-    assert Path.cwd() == here
 
 
 def test_fork_that_runs_on_does_not_answer_as_well(workshop: Workshop) -> None:

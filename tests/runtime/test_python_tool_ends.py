@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +15,9 @@ import pytest
 from covalt_git.names import new_id
 from covalt_git.runtime import sandbox
 from covalt_git.runtime.python_tool import run
+from tests.settling import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.runtime.conftest import Workshop
 
 SLEEPER = """
@@ -71,14 +69,6 @@ def descriptors() -> list[str]:
 
 def children() -> str:
     return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-
-
-def until(holds: Callable[[], bool]) -> bool:
-    """Wait until something holds, for as long as a slow machine may take."""
-    end = time.monotonic() + 20
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.01)
-    return holds()
 
 
 @needs_proc
@@ -171,12 +161,12 @@ run(Job(
 """
     environment = {**os.environ, "TMPDIR": str(workshop.scratch)}
     parent = subprocess.Popen([sys.executable, "-c", program], env=environment)
-    assert until((workshop.workspace / "begun").exists)
+    until((workshop.workspace / "begun").exists)
     assert programs(mark)
 
     parent.send_signal(signal.SIGKILL)
     parent.wait()
 
-    assert until(lambda: not programs(mark))
-    assert until(lambda: not is_held(workshop.workspace / "held"))
-    assert until(lambda: not list(workshop.scratch.iterdir()))
+    until(lambda: not programs(mark))
+    until(lambda: not is_held(workshop.workspace / "held"))
+    until(lambda: not list(workshop.scratch.iterdir()))

@@ -3,157 +3,42 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from covalt_git.runtime.python_tool import KEPT_OUTPUT
+from tests.runtime.conftest import error_of
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from tests.runtime.conftest import Workshop
 
+TABLES = {name: dict(rows) for name, rows in tables(__file__).items()}
 
-@pytest.mark.parametrize(
-    ("body", "code", "message"),
-    [
-        pytest.param("raise KeyError('x')", "tool_raised", "KeyError: 'x'", id="raises"),
-        pytest.param("raise ValueError", "tool_raised", "ValueError", id="raises-without-words"),
-        pytest.param(
-            r"raise ValueError('half \ud800')",
-            "tool_raised",
-            "ValueError: half ?",
-            id="half-of-a-surrogate-pair-in-the-message",
-        ),
-        pytest.param("sys.exit('bye')", "tool_raised", "SystemExit: bye", id="exits"),
-        pytest.param("raise KeyboardInterrupt", "tool_raised", "KeyboardInterrupt", id="interrupt"),
-        pytest.param(
-            "raise Silent", "tool_raised", "Silent: (its text cannot be shown)", id="broken-message"
-        ),
-        pytest.param(
-            "raise Loud", "tool_raised", "Loud: (its text cannot be shown)", id="message-exits"
-        ),
-        pytest.param(
-            "return object()",
-            "bad_result",
-            "$: an object is not JSON",
-            id="object",
-        ),
-        pytest.param(
-            "return {'rows': [float('nan')]}",
-            "bad_result",
-            "$.rows[0]: nan is not a JSON number",
-            id="nan",
-        ),
-        pytest.param(
-            "return 'x' * (1 << 20)",
-            "limit_output",
-            "it printed or returned more than 1 MiB",
-            id="result-too-large",
-        ),
-        pytest.param(
-            "raise ValueError('x' * (1 << 20))",
-            "limit_output",
-            "it printed or returned more than 1 MiB",
-            id="message-too-large",
-        ),
-        pytest.param(
-            "while True: print('x' * 65536)",
-            "limit_output",
-            "it printed or returned more than 1 MiB",
-            id="prints-for-ever",
-        ),
-        pytest.param(
-            "os._exit(7)", "tool_died", "its process ended with 7 and no answer", id="hard-exit"
-        ),
-        pytest.param(
-            "os._exit(0)", "tool_died", "its process ended with 0 and no answer", id="quiet-exit"
-        ),
-        pytest.param(
-            "os.kill(os.getpid(), 9)",
-            "tool_died",
-            "its process was ended by SIGKILL",
-            id="kills-itself",
-        ),
-        pytest.param(
-            "os.kill(os.getpid(), 40)",
-            "tool_died",
-            "its process was ended by signal 40",
-            id="signal-without-a-name",
-            marks=pytest.mark.skipif(sys.platform != "linux", reason="a signal of Linux"),
-        ),
-        pytest.param(
-            "import ctypes; ctypes.string_at(0)",
-            "tool_died",
-            "its process was ended by SIGSEGV",
-            id="segfault",
-        ),
-        pytest.param(
-            "os.closerange(0, 256)",
-            "tool_died",
-            "its process ended with 1 and no answer",
-            id="closes-everything",
-        ),
-        pytest.param(
-            "for end in range(3, 64):\n"
-            "        try: os.write(end, b'x')\n"
-            "        except OSError: pass",
-            "tool_died",
-            "its process ended with 0 and no answer",
-            id="writes-to-all-it-inherited",
-        ),
-    ],
-)
-def test_failure_has_a_code_and_a_plain_message(
-    workshop: Workshop, body: str, code: str, message: str
-) -> None:
-    outcome = workshop.run(
-        f"""
-import os, sys
 
+@pytest.mark.parametrize("name", TABLES["failures"])
+def test_failure_has_a_code_and_a_plain_message(workshop: Workshop, name: str) -> None:
+    row = TABLES["failures"][name]
+    classes = """
 class Silent(Exception):
     def __str__(self): raise RuntimeError
-
 class Loud(Exception):
     def __str__(self): sys.exit(3)
+"""
+    outcome = workshop.call(f"{classes}{row['body']}", limits={"output_mb": 1})
+    error = error_of(outcome)
 
-def run():
-    {body}
-""",
-        limits={"output_mb": 1},
-    )
-
-    assert outcome.status == "error"
-    assert outcome.error is not None
-    assert (outcome.error.code, outcome.error.message) == (code, message)
-    assert outcome.result is None
+    assert (error.code, error.message) == (row["code"], row["message"])
     assert len(outcome.output) < KEPT_OUTPUT + 100
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        pytest.param(
-            "import missing_module", "ModuleNotFoundError: No module named 'missing_module'"
-        ),
-        pytest.param("def run(:", "SyntaxError: invalid syntax (it.py, line 1)", id="syntax-error"),
-        pytest.param("raise RuntimeError('no')", "RuntimeError: no", id="raises-at-import"),
-        pytest.param("import sys; sys.exit(4)", "SystemExit: 4", id="exits-at-import"),
-        pytest.param(
-            "other = 1",
-            "AttributeError: module 'tools.it' has no attribute 'run'",
-            id="no-function",
-        ),
-        pytest.param("run = 1", "TypeError: tools.it:run is not a function", id="not-a-function"),
-    ],
-)
-def test_module_that_cannot_be_imported_is_told(
-    workshop: Workshop, source: str, message: str
-) -> None:
-    outcome = workshop.run(source)
+@pytest.mark.parametrize("name", TABLES["modules"])
+def test_module_that_cannot_be_imported_is_told(workshop: Workshop, name: str) -> None:
+    row = TABLES["modules"][name]
+    error = error_of(workshop.run(row["source"]))
 
-    assert outcome.error is not None
-    assert (outcome.error.code, outcome.error.message) == ("cannot_load", message)
+    assert (error.code, error.message) == ("cannot_load", row["message"])
 
 
 def test_traceback_has_the_toolset_s_own_lines_and_no_others(workshop: Workshop) -> None:
@@ -161,8 +46,7 @@ def test_traceback_has_the_toolset_s_own_lines_and_no_others(workshop: Workshop)
 
     outcome = workshop.run("from tools.lib import parse\ndef run():\n    parse()\n")
 
-    assert outcome.error is not None
-    assert outcome.error.traceback == (
+    assert error_of(outcome).traceback == (
         "tools/it.py:3 in run: parse()\ntools/lib.py:2 in parse: def parse(): json.loads('{')"
     )
 
@@ -179,8 +63,7 @@ def test_traceback_goes_on_with_what_the_exception_came_of(workshop: Workshop) -
                 raise RuntimeError("no number") from error
     """)
 
-    assert outcome.error is not None
-    assert outcome.error.traceback == (
+    assert error_of(outcome).traceback == (
         'tools/it.py:9 in run: raise RuntimeError("no number") from error\n'
         "caused by KeyError: 'a'\n"
         'tools/it.py:7 in run: {}["a"]\n'
@@ -198,8 +81,7 @@ def test_traceback_of_exceptions_that_lead_back_into_themselves_ends(workshop: W
             raise error
     """)
 
-    assert outcome.error is not None
-    assert outcome.error.traceback.count("\n") < 30
+    assert error_of(outcome).traceback.count("\n") < 30
 
 
 def test_wrong_arguments_that_a_running_tool_gives_to_another_are_its_own_error(
@@ -215,39 +97,14 @@ def test_wrong_arguments_that_a_running_tool_gives_to_another_are_its_own_error(
             return invoke(other, {"number": "one"})
     """)
 
-    assert outcome.error is not None
-    assert outcome.error.code == "tool_raised"
+    assert error_of(outcome).code == "tool_raised"
 
 
-@pytest.mark.parametrize(
-    ("body", "result"),
-    [
-        pytest.param("os.close(1); os.close(2); return 1", 1, id="closes-its-streams"),
-        pytest.param("sys.stdout = sys.stderr = None; return 1", 1, id="takes-its-streams-away"),
-        pytest.param("sys.stdout = object(); return 1", 1, id="puts-nonsense-in-their-place"),
-        pytest.param("sys.stdout.close(); return 1", 1, id="closes-its-output"),
-        pytest.param(
-            "threading.Thread(target=time.sleep, args=(60,)).start(); return 1",
-            1,
-            id="leaves-a-thread",
-        ),
-        pytest.param(
-            "subprocess.Popen(['sleep', '60']); return 1", 1, id="leaves-a-process-with-its-pipes"
-        ),
-        pytest.param("subprocess.Popen(['yes']); return 1", 1, id="leaves-one-that-prints-on"),
-        pytest.param(
-            "signal.signal(signal.SIGTERM, signal.SIG_IGN); return 1", 1, id="ignores-signals"
-        ),
-    ],
-)
-def test_answer_counts_whatever_the_tool_leaves_behind(
-    workshop: Workshop, body: str, result: int
-) -> None:
-    outcome = workshop.run(
-        f"import os, signal, subprocess, sys, threading, time\ndef run():\n    {body}\n"
-    )
+@pytest.mark.parametrize("name", TABLES["successes"])
+def test_answer_counts_whatever_the_tool_leaves_behind(workshop: Workshop, name: str) -> None:
+    outcome = workshop.call(TABLES["successes"][name]["body"])
 
-    assert (outcome.status, outcome.result) == ("success", result)
+    assert (outcome.status, outcome.result) == ("success", 1)
 
 
 @pytest.mark.parametrize(
@@ -276,5 +133,4 @@ def test_answer_that_a_tool_forged_badly_is_no_answer(workshop: Workshop, answer
             os._exit(0)
     """)
 
-    assert outcome.error is not None
-    assert outcome.error.message == "its process ended with 0 and no answer"
+    assert error_of(outcome).message == "its process ended with 0 and no answer"

@@ -32,14 +32,8 @@ def test_imported_toolset_may_not_run_without_a_sandbox(
     with pytest.raises(sandbox.SandboxNeededError) as caught:
         sandbox.check_trust("demo", state, at="process")
 
-    assert caught.value.as_json() == {
-        "error": "sandbox_needed",
-        "error_description": "the toolset 'demo' was imported, "
-        "and only the sandbox level 'process' is here",
-        "hint": "`covalt-git doctor` shows what a stronger level needs; to trust it without one: "
-        "covalt-git grant add demo unsandboxed",
-        "problems": [],
-    }
+    assert caught.value.code == "sandbox_needed"
+    assert "covalt-git grant add demo unsandboxed" in caught.value.hint
 
 
 def test_grant_lets_an_imported_toolset_run_without_a_sandbox() -> None:

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from covalt_git.runtime.egress import Egress
+from tests.runtime.conftest import Workshop
 from tests.runtime.in_sandbox import Yard, needs_full, needs_landlock, yard
 
 __all__ = ["yard"]
@@ -223,6 +224,27 @@ def test_tool_reaches_what_was_granted_and_nothing_else(yard: Yard, upstream: in
         f"403 covalt-git: {other} was not granted to this toolset",
         "directly: Connection refused",
     ], done.errors
+
+
+@needs_full
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_call_reaches_the_hosts_that_were_granted_for_it(
+    workshop: Workshop, upstream: int, *, warm: bool
+) -> None:
+    url = f"http://127.0.0.1:{upstream}"
+    body = f"""
+        import urllib.error, urllib.request
+
+        def run() -> str:
+            try:
+                return urllib.request.urlopen("{url}/", timeout=20).read().decode()
+            except urllib.error.URLError:
+                return "refused"
+    """
+    hosts: list[tuple[str, ...]] = [(url,), ("http://127.0.0.1:1",), ()]
+    found = [workshop.run(body, hosts=one, warm=warm, level="full").result for one in hosts]
+
+    assert found == [f"/ for 127.0.0.1:{upstream} close", "refused", "refused"]
 
 
 @needs_landlock

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,10 @@ from tests.runtime.in_sandbox import (
     LEVELS,
     Yard,
     needs_full,
-    needs_groups,
     needs_landlock,
     yard,
 )
+from tests.settling import until
 
 __all__ = ["yard"]
 
@@ -24,15 +23,13 @@ every_level = pytest.mark.parametrize("level", LEVELS)
 walled = pytest.mark.parametrize("level", HOLDING)
 
 
-def gone(name: str) -> bool:
-    """Tell, for as long as a slow machine may take, whether no process has ``name`` in its command."""
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        commands = (path for path in Path("/proc").glob("[0-9]*/cmdline"))
-        if not any(name.encode() in _read(path) for path in commands):
-            return True
-        time.sleep(0.05)
-    return False
+def check_gone(name: str) -> None:
+    """Wait until no process has ``name`` in its command."""
+    until(
+        lambda: (
+            not any(name.encode() in _read(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
+        )
+    )
 
 
 def _read(path: Path) -> bytes:
@@ -45,13 +42,7 @@ def _read(path: Path) -> bytes:
 @every_level
 @pytest.mark.parametrize(
     ("ending", "code"),
-    [
-        ("os._exit(7)", 7),
-        ("os.kill(os.getpid(), signal.SIGKILL)", -9),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", -11),
-        ("os.abort()", -6),
-        ("pass", 0),
-    ],
+    [("os._exit(7)", 7), ("os.kill(os.getpid(), signal.SIGKILL)", -9), ("os.abort()", -6)],
 )
 def test_caller_ends_as_the_tool_ended(yard: Yard, level: str, ending: str, code: int) -> None:
     assert yard.run(level, ending).code == code
@@ -95,22 +86,7 @@ def test_nothing_is_left_when_the_caller_is_killed(yard: Yard, level: str) -> No
     )
 
     assert done.code == -9
-    assert gone(name)
-
-
-@needs_full
-def test_what_a_tool_leaves_behind_ends_with_it(yard: Yard) -> None:
-    name = f"left-{yard.folder.name}"
-    done = yard.run(
-        "full",
-        f"""
-        import subprocess
-        subprocess.Popen(["sh", "-c", "sleep 60; true {name}"], start_new_session=True)
-        """,
-    )
-
-    assert done.code == 0
-    assert gone(name)
+    check_gone(name)
 
 
 @every_level
@@ -138,7 +114,7 @@ def test_parent_s_death_still_ends_the_tool(yard: Yard, level: str) -> None:
     )
 
     assert done.code == 0
-    assert gone(name)
+    check_gone(name)
 
 
 @every_level
@@ -225,15 +201,6 @@ def test_programs_of_the_system_run_inside(yard: Yard, level: str) -> None:
     assert done.output == "0\nb\n"
 
 
-@walled
-def test_library_can_still_be_imported_inside(yard: Yard, level: str) -> None:
-    done = yard.run(
-        level, "import asyncio, sqlite3, ssl; print(sqlite3.sqlite_version_info > (3,))"
-    )
-
-    assert done.output == "True\n"
-
-
 @needs_full
 def test_tool_at_full_sees_one_user_and_only_its_own_processes(yard: Yard) -> None:
     done = yard.run(
@@ -246,21 +213,6 @@ def test_tool_at_full_sees_one_user_and_only_its_own_processes(yard: Yard) -> No
     )
 
     assert done.output == "1000 tool sandbox\n[1, 2] 2\n"
-
-
-@needs_full
-def test_tool_at_full_can_serve_itself_over_the_loopback(yard: Yard) -> None:
-    done = yard.run(
-        "full",
-        """
-        import socket
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            with socket.create_connection(server.getsockname()):
-                print("connected")
-        """,
-    )
-
-    assert done.output == "connected\n"
 
 
 @needs_full
@@ -314,77 +266,3 @@ def test_copying_files_works_at_landlock_though_modes_cannot_be_set(yard: Yard) 
     )
 
     assert done.output == "1\n"
-
-
-@every_level
-def test_processor_time_that_is_up_is_told_by_its_signal(yard: Yard, level: str) -> None:
-    yard.limits["cpu_s"] = 0.5
-
-    assert yard.run(level, "while True: pass").code == -24
-
-
-@every_level
-@pytest.mark.parametrize(
-    ("limits", "body", "error"),
-    [
-        ({"memory_mb": 256}, "bytearray(1 << 30)", "MemoryError"),
-        (
-            {"file_mb": 1},
-            "Path('f').write_bytes(bytes((1 << 20) + 2))",
-            "[Errno 27] File too large",
-        ),
-        ({"open_files": 32}, "[open('/dev/null') for _ in range(40)]", "[Errno 24] Too many open"),
-    ],
-)
-def test_limit_that_is_hit_is_an_error_of_its_kind(
-    yard: Yard, level: str, limits: dict[str, int], body: str, error: str
-) -> None:
-    yard.limits |= limits
-
-    done = yard.run(level, body)
-
-    assert done.code == 91
-    assert error in done.errors
-
-
-@needs_full
-def test_processes_are_counted_for_each_tool_alone(yard: Yard) -> None:
-    yard.limits["processes"] = 5
-    done = yard.run(
-        "full",
-        """
-        started = 1
-        try:
-            while started < 50:
-                if os.fork() == 0:
-                    time.sleep(5)
-                    os._exit(0)
-                started += 1
-        except BlockingIOError:
-            print(started)
-        """,
-    )
-
-    assert done.output == "6\n"  # one more than the limit, by which it is seen to be hit
-
-
-@needs_groups
-@needs_landlock
-def test_control_group_limits_the_memory_of_all_processes(yard: Yard) -> None:
-    yard.limits |= {"memory_mb": 192}
-    done = yard.run(
-        "landlock",
-        """
-        for _ in range(6):
-            if os.fork() == 0:
-                taken = bytearray(os.urandom(1 << 20) * 64)  # each is within the limit alone
-                time.sleep(30)
-                os._exit(0)
-        ended = {os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(3)}
-        print(ended, flush=True)
-        os.killpg(0, signal.SIGKILL)
-        """,
-    )
-
-    assert done.code == -9
-    assert done.output in {"{-9}\n", ""}  # the kernel may end the tool itself too

@@ -6,11 +6,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from covalt_git.elicitation.requests import Inquiry, Respondent, inquire
 from covalt_git.models.calls import CallError
 from covalt_git.models.elicitation import QuestionRecord
+from tests.runtime.conftest import error_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,13 +62,6 @@ def test_a_tool_is_told_what_a_person_answers(workshop: Workshop) -> None:
     assert outcome.asked == (
         QuestionRecord(method="elicitation/create", message="Who?", answer="accept"),
     )
-
-
-def test_a_person_may_decline(workshop: Workshop) -> None:
-    outcome = asked(workshop, NAME, answers(0, who={"action": "decline"}))
-
-    assert outcome.result == "decline"
-    assert outcome.asked[0].answer == "decline"
 
 
 def test_a_wrong_answer_does_not_reach_the_tool(workshop: Workshop) -> None:
@@ -130,9 +122,7 @@ def test_the_time_limit_stands_still_while_a_person_thinks(workshop: Workshop) -
 def test_nobody_answers_in_time(workshop: Workshop) -> None:
     outcome = asked(workshop, NAME, lambda _: None, limits={"timeout_s": 20, "answer_s": 0.3})
 
-    assert outcome.error is not None
-    assert outcome.error.code == "not_answered"
-    assert outcome.error.message == "nobody has answered within 0.3 s"
+    assert error_of(outcome).code == "not_answered"
     assert outcome.asked[0].answer is None
 
 
@@ -172,29 +162,6 @@ def test_where_nobody_is_there_the_call_says_so(workshop: Workshop) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("form", "message"),
-    [
-        ('{"type": "object", "properties": {"password": {"type": "string"}}}', "asks for a secret"),
-        ('{"type": "object", "properties": {"a": {"type": "object"}}}', "no text, number"),
-    ],
-)
-def test_a_form_that_may_not_be_is_the_tools_own_error(
-    workshop: Workshop, form: str, message: str
-) -> None:
-    source = f"""
-from covalt_toolset import get_context
-
-def run() -> str:
-    return get_context().elicit("?", {form}).action
-"""
-    outcome = asked(workshop, source, lambda _: None)
-
-    assert outcome.error is not None
-    assert outcome.error.code == "tool_raised"
-    assert message in outcome.error.message
-
-
 def test_a_cancelled_call_asks_no_longer(workshop: Workshop) -> None:
     cancel, shown = threading.Event(), []
 
@@ -206,8 +173,7 @@ def test_a_cancelled_call_asks_no_longer(workshop: Workshop) -> None:
     outcome = asked(workshop, NAME, show, cancel=cancel)
 
     assert time.monotonic() - began < 10
-    assert outcome.error is not None
-    assert outcome.error.code == "cancelled"
+    assert error_of(outcome).code == "cancelled"
     assert shown[0].is_over
 
 
@@ -226,8 +192,7 @@ def run(workspace: Path) -> None:
     shown: list[Inquiry] = []
     outcome = asked(workshop, source, shown.append)
 
-    assert outcome.error is not None
-    assert outcome.error.code == "tool_died"
+    assert error_of(outcome).code == "tool_died"
     assert (workshop.workspace / "begun").read_text() == "x"
     assert shown[0].is_over
 
@@ -268,6 +233,5 @@ def run() -> int:
 
     outcome = asked(workshop, source, show)
 
-    assert outcome.error is not None
-    assert outcome.error.message == "a call asks at most 100 times"
+    assert error_of(outcome).message == "a call asks at most 100 times"
     assert len(outcome.asked) == 100

@@ -14,21 +14,6 @@ from tests.settling import settle
 from tests.workspaces.stores import git
 
 
-def test_a_value_is_cached_until_a_file_changes(tmp_path: Path) -> None:
-    file = tmp_path / "a"
-    file.write_text("1")
-    cache = FileCache(most=2)
-    settle(file)
-
-    assert cache.get("text", [tmp_path], file.read_text) == "1"
-    assert cache.get("text", [tmp_path], lambda: "made again") == "1"
-    for key in ("b", "c"):  # and until others take its place
-        assert cache.get(key, [tmp_path], lambda: "2") == "2"
-    assert cache.get("text", [tmp_path], lambda: "made again") == "made again"
-    file.write_text("3")
-    assert cache.get("text", [tmp_path], file.read_text) == "3"
-
-
 def test_a_value_made_within_a_clock_tick_of_a_change_is_not_cached(tmp_path: Path) -> None:
     file = tmp_path / "a"
     cache = FileCache()
