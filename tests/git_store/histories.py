@@ -49,6 +49,19 @@ def packed(history: Path, revisions: str, *options: str) -> bytes:
     return done.stdout
 
 
+def contents(path: Path) -> dict[str, tuple[bytes, bytes]]:
+    """Return the kind and the content of every object, as stock git reads them."""
+    done = run_git(path, "cat-file", "--batch-all-objects", "--batch")
+    assert done.returncode == 0, done.stderr
+    found = {}
+    output = done.stdout
+    while output:
+        head, _, output = output.partition(b"\n")
+        oid, kind, size = head.split()
+        found[oid.decode()] = (kind, output[: int(size)])
+        output = output[int(size) + 1 :]
+    return found
+
+
 def objects_of(path: Path) -> set[str]:
-    listed = git(path, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
-    return set(listed.split())
+    return set(contents(path))

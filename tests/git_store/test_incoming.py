@@ -20,8 +20,8 @@ from covalt_git.git_store import GitStore
 from covalt_git.git_store.incoming import BadPackError, PackLimits, Quarantine, clear_incoming
 from covalt_git.git_store.object_reader import ObjectReader
 from covalt_git.system import file_lock
-from tests.git_store.histories import HOW_PACKED, MAIN, make_history, objects_of, packed
-from tests.workspaces.stores import git, run_git, scratch
+from tests.git_store.histories import HOW_PACKED, MAIN, contents, make_history, objects_of, packed
+from tests.workspaces.stores import git, scratch
 
 LIMITS = PackLimits(pack=64 << 20, objects=10_000, blob=8 << 20, other=1 << 20, together=256 << 20)
 
@@ -54,9 +54,9 @@ def test_what_git_packed_is_stored_whole(
         received(store, packed(history, "main\n", *options)) as quarantine,
     ):
         assert quarantine.ids == objects_of(history)
-        for oid in quarantine.ids:
-            kind, content = quarantine.reader.read_object(oid)
-            assert content == run_git(history, "cat-file", kind.decode(), oid).stdout
+        assert {oid: quarantine.reader.read_object(oid) for oid in quarantine.ids} == contents(
+            history
+        )
         assert not any(map(store.has, quarantine.ids))
         quarantine.adopt(quarantine.ids, durable=True)
         store.refresh()

