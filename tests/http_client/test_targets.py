@@ -110,14 +110,11 @@ def test_a_target_is_not_reached_where_every_public_host_may_be(host: str) -> No
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_a_target_is_not_reached_by_a_granted_name(address: str) -> None:
+    answers = [[address], [PUBLIC, address], [address, PUBLIC]]
+    client = HttpClient(Reach.of("*.example.com"), resolve=lambda _, __: answers.pop(0))
+
     with Connections() as begun:
-        codes = {
-            refusal(
-                HttpClient(Reach.of("*.example.com"), resolve=lambda _, __, answer=answer: answer),
-                "https://api.example.com/latest/meta-data",
-            )
-            for answer in ([address], [PUBLIC, address], [address, PUBLIC])
-        }
+        codes = {refusal(client, "https://api.example.com/latest/meta-data") for _ in range(3)}
 
     assert (codes, begun) == ({"refused_destination"}, [])
 

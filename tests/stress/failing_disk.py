@@ -22,8 +22,8 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
 from tests.stress.one_step import STARTED, STEPS
-from tests.stress.stores import chats_in, check_sound, reachable, scratch
-from tests.workspaces.stores import Layout, branch_off, layout_of, put, save
+from tests.stress.stores import check_sound, reachable
+from tests.workspaces.stores import Layout, branch_off, layout_of, open_chats, put, save, scratch
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
@@ -103,7 +103,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:
 def _prepared(folder: Path) -> dict[str, Layout]:
     """Make the chat that every step begins with; return the folder's layout by branch and as edited."""
     layouts: dict[str, Layout] = {}
-    chats = chats_in(folder, WorkspaceConfig(durability="fast"))
+    chats = open_chats(folder, WorkspaceConfig(durability="fast"))
     with chats.new("c1") as chat:
         work = chat.workspace
         put(work, {f"d{number}/file{number}": ("file", b"%d\n" % number) for number in range(5)})
@@ -189,7 +189,7 @@ def _check(
 ) -> None:
     """Check that the next command finds the old state or the new one."""
     after = " ".join(map(str, case))
-    chats = chats_in(place, WorkspaceConfig(durability="fast"))
+    chats = open_chats(place, WorkspaceConfig(durability="fast"))
     with chats.open("c1") as chat:
         check_sound(proof, chat, after)
         found = layout_of(chat.workspace)

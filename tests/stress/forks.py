@@ -43,13 +43,15 @@ class Forked:
         return f"a process ended by itself, with {how}:\n{said}"
 
 
-def fork(action: Callable[[], None], errors: Path) -> Forked:
-    """Do something in a process of its own; what it raises is written to ``errors``."""
+def fork(action: Callable[[], None], errors: Path, *, said: Path | None = None) -> Forked:
+    """Do something in a process of its own; what it raises is written to ``errors``, what it prints added to ``said``."""
     child = os.fork()
     if child:
         return Forked(child, errors)
     status = 70
     try:
+        if said is not None:
+            os.dup2(os.open(said, os.O_WRONLY | os.O_APPEND), 1)
         action()
         status = 0
     except BaseException:  # noqa: BLE001 - the proof must not go on in the child

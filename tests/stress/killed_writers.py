@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import WorkspaceConfig
 from tests.stress.forks import Forked, fork
-from tests.stress.stores import chats_in, check_sound, reachable, scratch
+from tests.stress.stores import check_sound, reachable
 from tests.workspaces import busy_writer
+from tests.workspaces.stores import open_chats, scratch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +35,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:
     """Kill ``count`` writers; look at everything after each 25."""
     chance = random.Random(seed)
     with scratch(in_memory=False) as folder:
-        chats = chats_in(folder, WorkspaceConfig())
+        chats = open_chats(folder, WorkspaceConfig())
         chats.new("c1").store.close()
         acknowledged: set[str] = set()
         said = folder / "said"
@@ -76,9 +77,5 @@ def _kill(proof: Proof, folder: Path, said: Path, count: int, chance: random.Ran
 
 def _start(folder: Path, said: Path, seed: float) -> Forked:
     """Fork a writer that adds a line to ``said`` for each manifest once it is made."""
-
-    def write() -> None:
-        os.dup2(os.open(said, os.O_WRONLY | os.O_APPEND), 1)
-        busy_writer.main(folder, hash(seed), 10**9, WorkspaceConfig())
-
-    return fork(write, folder / "error-of-a-writer")
+    write = partial(busy_writer.main, folder, hash(seed), 10**9, WorkspaceConfig())
+    return fork(write, folder / "error-of-a-writer", said=said)

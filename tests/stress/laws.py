@@ -23,14 +23,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:
     """Run the tests that hypothesis makes examples for, ``count`` times as many as they name."""
     command = [
         sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "auto",
-        "-m",
-        "hypothesis",
-        "--timeout=0",
+        *["-m", "pytest", "-q", "-n", "auto", "-m", "hypothesis", "--timeout=0"],
     ]
     done = subprocess.run(
         [*command, f"--hypothesis-seed={seed}"],

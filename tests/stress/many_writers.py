@@ -12,7 +12,8 @@ from covalt_git.names import new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.writing import writing
 from tests.stress.forks import Forked, fork
-from tests.stress.stores import chats_in, check_sound, reachable, scratch
+from tests.stress.stores import check_sound, reachable
+from tests.workspaces.stores import open_chats, scratch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,7 @@ WRITERS = 32
 def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every proof has one
     """Make ``count`` commits by 32 processes that all want to write all the time."""
     with scratch() as folder:
-        chats = chats_in(folder, WorkspaceConfig(durability="fast"))
+        chats = open_chats(folder, WorkspaceConfig(durability="fast"))
         chats.new("c1").store.close()
         each = -(-count // WRITERS)
         writers = [_start(chats, folder / f"said-{number}", each) for number in range(WRITERS)]

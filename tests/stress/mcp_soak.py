@@ -34,8 +34,9 @@ from covalt_git.grants.grants import grant_process, grant_server
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
 from tests.mcp_client import REPOSITORY, VERSIONS, command
-from tests.stress.stores import check_sound, scratch
+from tests.stress.stores import check_sound
 from tests.taking_servers import take
+from tests.workspaces.stores import scratch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

@@ -44,9 +44,9 @@ from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.stress import stock_git
 from tests.stress.forks import Forked, fork
-from tests.stress.stores import chats_in, check_sound, reachable, scratch
+from tests.stress.stores import check_sound, reachable
 from tests.workspaces import busy_writer
-from tests.workspaces.stores import git, run_git
+from tests.workspaces.stores import git, open_chats, run_git, scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,7 +157,7 @@ def _cut(
     uploaded.touch()
     with disk.mounted() as place:
         for chat_id in ("c1", "c2"):
-            chats_in(place, WorkspaceConfig()).new(chat_id).store.close()
+            open_chats(place, WorkspaceConfig()).new(chat_id).store.close()
     for number in range(count):
         with disk.mounted() as place:
             busy = partial(busy_writer.main, place, steps=10**9, config=WorkspaceConfig())
@@ -196,7 +196,7 @@ def _cut(
 
 def _check(proof: Proof, place: Path, acknowledged: set[str], after: str) -> None:
     """Open the chat as anybody would."""
-    with chats_in(place, WorkspaceConfig()).open("c1") as chat:
+    with open_chats(place, WorkspaceConfig()).open("c1") as chat:
         lost = acknowledged - reachable(chat)
         proof.check(not lost, f"after {after}, {len(lost)} manifests are lost: {lost}")
         check_sound(proof, chat, f"after {after}")
@@ -223,7 +223,7 @@ def _is_there(place: Path, path: str) -> bool:
 
 def _upload(place: Path) -> None:
     """Upload files, each into new folders, and say the path of each."""
-    with chats_in(place, WorkspaceConfig()).open("c2") as chat:
+    with open_chats(place, WorkspaceConfig()).open("c2") as chat:
         while True:
             folder = f"{new_id()}/deep"
             with writing(chat) as writer:
@@ -234,7 +234,7 @@ def _upload(place: Path) -> None:
 def _repeat(place: Path, scratch: Path, step: Step, seed: float) -> None:
     """Add files and take a step, again and again, and say where the chat is after each."""
     chance = random.Random(seed)
-    with chats_in(place, WorkspaceConfig()).open("c1") as chat:
+    with open_chats(place, WorkspaceConfig()).open("c1") as chat:
         while True:
             with writing(chat) as writer:
                 busy_writer.add_files(writer, chance)
@@ -294,12 +294,7 @@ STEPS: tuple[Step, ...] = (_merge, _switch, _rename, _repack, _collect, _push)
 
 def _start(work: Callable[[], None], said: Path) -> Forked:
     """Fork a writer that adds a line to ``said`` for all that it has made."""
-
-    def write() -> None:
-        os.dup2(os.open(said, os.O_WRONLY | os.O_APPEND), 1)
-        work()
-
-    return fork(write, said.with_name("error-of-a-writer"))
+    return fork(work, said.with_name("error-of-a-writer"), said=said)
 
 
 def _run(*command: str) -> None:

@@ -8,24 +8,31 @@ import random
 import shutil
 import subprocess
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
-from tests.stress.stores import chats_in, scratch
 from tests.stress.unstorable import BY_GIT, KINDS, MAX_FILE_MB, Entry, verdict_of_git
 from tests.stress.unstorable import entry as any_entry
 from tests.stress.unstorable import folder as why_not_folder
 from tests.stress.unstorable import name as any_name
-from tests.workspaces.stores import Layout, layout_of, put, run_git
+from tests.workspaces.stores import (
+    Layout,
+    clear,
+    fsck,
+    layout_of,
+    open_chats,
+    put,
+    run_git,
+    scratch,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.git_store import GitStore
     from covalt_git.workspaces.chat import ChatStore
     from tests.stress.figures import Proof
 
@@ -57,9 +64,9 @@ def prove(proof: Proof, count: int, seed: int) -> None:
             config = WorkspaceConfig(
                 durability="fast", object_format=object_format, max_file_mb=MAX_FILE_MB
             )
-            chats = chats_in(folder, config)
+            chats = open_chats(folder, config)
             made: Tree = {}
-            with chats.new("c1") as chat, _objects(chat.store) as read:
+            with chats.new("c1") as chat, closing(_Read(chat.store.path)) as read:
                 for number in range(tried, min(tried + IN_A_CHAT, count)):
                     _change(chat.workspace, made, chance)
                     refused = _unstorable(proof, chat.workspace, made)
@@ -143,9 +150,8 @@ def _said_by_git(proof: Proof, refused: Tree) -> Iterator[str]:
 def _check_accepted(proof: Proof, chat: ChatStore) -> None:
     """Check that stock git has nothing to say against anything that was stored, for any system."""
     store = chat.folder / "store.git"
-    done = run_git(store, "fsck", "--strict", "--full", "--no-dangling")
-    said = (done.stdout + done.stderr).decode("utf-8", "replace")
-    proof.check(done.returncode == 0 and not said, f"git fsck says: {said}")
+    said = fsck(chat)
+    proof.check(not said, f"git fsck says: {said}")
     everywhere = ("-c", "core.protectNTFS=true", "-c", "core.protectHFS=true")
     done = run_git(
         store, *everywhere, "read-tree", f"--index-output={chat.folder / 'index'}", "HEAD"
@@ -229,8 +235,7 @@ def _brought_back(
     with writing(chat) as writer:
         name = f"b{number}"
         branches.create(writer, name, chat.head())
-        for path in list(chat.workspace.iterdir()):
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        clear(chat.workspace)
         writer.commit_changes()
         writer.checkout(name)
     found = layout_of(chat.workspace)
@@ -263,12 +268,3 @@ class _Read:
         with self._process as process:
             assert process.stdin is not None
             process.stdin.close()
-
-
-@contextmanager
-def _objects(store: GitStore) -> Iterator[_Read]:
-    read = _Read(store.path)
-    try:
-        yield read
-    finally:
-        read.close()

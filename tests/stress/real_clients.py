@@ -18,8 +18,9 @@ from covalt_git.grants.grants import grant_process
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
 from tests.mcp_client import REPOSITORY, command, talk, text
-from tests.stress.stores import scratch
+from tests.stress.installing import LONGEST_S, cached, call, npm_install
 from tests.taking_servers import take
+from tests.workspaces.stores import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,6 @@ INSPECTOR = "@modelcontextprotocol/inspector-cli"
 INSPECTOR_VERSION = "1.0.3"
 FASTMCP_VERSION = "4.1.2"
 TOKEN = "the-token-of-the-proof"
-LONGEST_S = 600
 
 SERVER = REPOSITORY / "fixtures" / "servers" / "first_era.py"
 FASTMCP_CLIENT = REPOSITORY / "fixtures" / "clients" / "fastmcp_client.py"
@@ -95,28 +95,20 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - nothin
 
 def installed() -> Path:
     """Return the folder that holds both clients, installed where they are not yet."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "covalt-git"
-    place = cache / f"clients-{INSPECTOR_VERSION}-{FASTMCP_VERSION}"
+    place = cached(f"clients-{INSPECTOR_VERSION}-{FASTMCP_VERSION}")
     ready = place / "ready"
     if not ready.exists():
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         python = place / "python"
-        _call(sys.executable, "-m", "venv", python)
+        call(sys.executable, "-m", "venv", python)
         pip = python / "bin" / "pip"
-        _call(
+        call(
             pip, "install", "--quiet", "--disable-pip-version-check", f"fastmcp=={FASTMCP_VERSION}"
         )
-        _call(
-            *("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"),
-            *("--prefix", place, f"{INSPECTOR}@{INSPECTOR_VERSION}"),
-        )
+        npm_install(place, f"{INSPECTOR}@{INSPECTOR_VERSION}")
         ready.touch()
     return place
-
-
-def _call(*words: str | Path) -> None:
-    subprocess.run([str(one) for one in words], check=True, timeout=LONGEST_S)
 
 
 def make(root: Path) -> None:

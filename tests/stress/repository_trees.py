@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
-from tests.stress.stores import chats_in, scratch
-from tests.workspaces.stores import layout_of
+from tests.workspaces.stores import clear, layout_of, open_chats, scratch
 
 if TYPE_CHECKING:
     from tests.stress.figures import Proof
@@ -32,12 +30,11 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every 
     proof.check(len(listed) > 1, "this checkout has one commit only, with none to come back from")
     files = changed = 0
     with scratch() as folder:
-        chats = chats_in(folder, WorkspaceConfig(durability="fast", ignore=()))
+        chats = open_chats(folder, WorkspaceConfig(durability="fast", ignore=()))
         chats.new("c1").store.close()
         with chats.open("c1") as chat:
             for number, commit in enumerate(listed, 1):
-                for path in list(chat.workspace.iterdir()):
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                clear(chat.workspace)
                 archive = io.BytesIO(_git("archive", "--format=tar", commit))
                 with tarfile.open(fileobj=archive) as tar:
                     tar.extractall(chat.workspace, filter="fully_trusted")

@@ -98,19 +98,9 @@ def _validate(proof: Proof, root: Path, trace: Path) -> tuple[str, int]:
     environment = os.environ | {"PYTHONPATH": place, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "covalt_git", "-C", str(root), "validate", "--json"]
     try:
+        strace = ["strace", "-f", "-qq", "-e", f"trace={_TRACED}", "-e", "signal=none", "-o"]
         done = subprocess.run(
-            [
-                "strace",
-                "-f",
-                "-qq",
-                "-e",
-                f"trace={_TRACED}",
-                "-e",
-                "signal=none",
-                "-o",
-                str(trace),
-                *command,
-            ],
+            [*strace, str(trace), *command],
             capture_output=True,
             timeout=_MOST_SECONDS,
             env=environment,

@@ -48,11 +48,11 @@ _ENVIRONMENT = {
 
 
 @contextlib.contextmanager
-def scratch() -> Iterator[Path]:
-    """Yield a folder of one example of a law: in memory where there is such a place."""
+def scratch(*, in_memory: bool = True) -> Iterator[Path]:
+    """Yield a folder that is gone afterwards, in memory where there is such a place."""
     memory = Path("/dev/shm")
-    place = memory if os.access(memory, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=place) as folder:
+    place = memory if in_memory and os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
