@@ -10,7 +10,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flask import Flask, Response, abort, jsonify, redirect, request
+from flask import Flask, Response, jsonify, redirect, request
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 if TYPE_CHECKING:
@@ -167,12 +167,6 @@ def _app(made: Upstream) -> Flask:
         if made.times[request.path] <= times:
             return "later", 429, {"Retry-After": request.args.get("after", "7")}
         return jsonify(times=made.times[request.path])
-
-    @app.route("/flaky", methods=["GET", "POST"])
-    def flaky() -> Response:
-        if made.times["/flaky"] <= 1:
-            abort(503)
-        return jsonify(times=made.times["/flaky"])
 
     @app.get("/big")
     def big() -> Response:

@@ -167,16 +167,6 @@ def test_workspace_that_another_folder_took_the_place_of_is_the_one_that_is_seen
     assert results(workshop, source) == [["new.txt"], ["new.txt"]]
 
 
-def test_a_changed_toolset_ends_its_old_sandboxes(workshop: Workshop) -> None:
-    results(workshop, COUNTING, 1)
-    (old,) = workshop.pool.idle()
-    workshop.write("assets/new.txt", "new")
-    results(workshop, COUNTING, 1)
-
-    assert old not in workshop.pool.idle()
-    assert len(workshop.pool.idle()) == 1
-
-
 def test_a_module_reads_nothing_of_the_workspace_by_chance(workshop: Workshop) -> None:
     (workshop.workspace / "settings.txt").write_text("old")
     workshop.write("tools/it.py", "TEXT = open('settings.txt').read()\ndef run(): return TEXT\n")

@@ -64,20 +64,6 @@ def test_a_tool_is_told_what_a_person_answers(workshop: Workshop) -> None:
     )
 
 
-def test_a_wrong_answer_does_not_reach_the_tool(workshop: Workshop) -> None:
-    refused: list[Exception] = []
-
-    def show(inquiry: Inquiry) -> None:
-        try:
-            inquiry.answer("who", {"action": "accept", "content": {"name": 7}})
-        except Exception as error:  # noqa: BLE001 - what it is, is checked
-            refused.append(error)
-        inquiry.answer("who", ADA)
-
-    assert asked(workshop, NAME, show).result == "Ada"
-    assert str(refused[0]) == "$.name: must be a text, not an integer"
-
-
 def test_several_things_are_asked_at_once_and_again(workshop: Workshop) -> None:
     source = """
 from covalt_toolset import Form, Roots, Sampling, get_context

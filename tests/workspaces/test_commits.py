@@ -161,17 +161,6 @@ def test_call_is_told_in_trailers_that_git_reads(chat: ChatStore) -> None:
     assert git(store, "log", "--format=%H", "--grep", "^Covalt-Status: error").strip() == oid
 
 
-def test_trailer_of_a_toolset_with_a_long_name_is_whole(chat: ChatStore) -> None:
-    toolset = {"id": "t" * 64, "version": "2026.11.20-rc.1", "digest": "sha256:" + "f" * 64}
-    oid = finished(chat, pending_call(chat), call_record(toolset=toolset))
-    trailer = git(
-        chat.folder / "store.git",
-        *("log", "-1", "--format=%(trailers:key=Covalt-Toolset,valueonly)", oid),
-    )
-
-    assert trailer.strip() == " ".join(toolset.values())
-
-
 @pytest.mark.parametrize(
     ("subject", "shown"),
     [

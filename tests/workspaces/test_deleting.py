@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import shutil
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,8 @@ from covalt_git.transfers.forking import fork
 from covalt_git.workspaces.lock import ChatBusyError, ChatGoneError
 from covalt_git.workspaces.registry import Loss
 from covalt_git.workspaces.writing import writing
-from tests.workspaces.stores import branch_off, pending_call, upload
+from tests.killing import killed_at
+from tests.workspaces.stores import branch_off, open_chats, pending_call, upload
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
@@ -93,6 +96,29 @@ def test_a_chat_that_is_open_elsewhere_is_gone_for_its_writer(
     with chats.new("c1") as again:
         upload(again, "b.txt", b"b")
         assert again.store.usage().objects < 10
+
+
+def test_a_killed_deletion_leaves_the_chat_or_nothing_of_it(chat: ChatStore, chats: Chats) -> None:
+    upload(chat, "a.txt", b"a")
+    left = []
+    for step in range(1, 100, 3):
+        place = chats.folder.parent / f"killed-{step}"
+        shutil.copytree(chats.folder, place / "chats")
+        copy = open_chats(place)
+        killed = killed_at(step, partial(copy.delete, "c1"))
+        left.append(copy.ids())
+        if copy.ids():
+            with copy.open("c1") as again:
+                assert upload(again, "b.txt", b"b") == "b.txt"
+            copy.delete("c1")
+        copy.new("c2").store.close()
+        assert [path.name for path in copy.folder.iterdir()] == ["c2"]
+        if not killed:
+            break
+
+    assert not killed
+    assert left == sorted(left, reverse=True)
+    assert [left[0], left[-1]] == [["c1"], []]
 
 
 def test_what_is_left_of_a_chat_that_could_not_be_made_goes_with_the_next(

@@ -15,7 +15,7 @@ from covalt_git.models.commit_record import MessageRecord
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.kills import seen, states_after_kills
-from tests.workspaces.stores import branch_off, checkout, put, save
+from tests.workspaces.stores import Layout, branch_off, checkout, clear, put, save
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +47,15 @@ STEPS: dict[str, Callable[[Writer], object]] = {
 }
 
 
+IDEA: Layout = {
+    "a": ("file", b"idea"),
+    "d": ("file", b"was a folder"),
+    "f/h": ("link", b"../a"),
+    "g/i": ("program", b"was a link"),
+    "j": ("folder", b""),
+}
+
+
 def take(step: str, chat: ChatStore) -> None:
     with writing(chat, timeout_s=0) as writer:
         STEPS[step](writer)
@@ -65,7 +74,8 @@ def talk(chat: ChatStore) -> ChatStore:
     put(chat.workspace, {"g": ("link", b"a")})
     save(chat)
     branch_off(chat, "idea")
-    put(chat.workspace, {"a": ("file", b"idea")})
+    clear(chat.workspace)
+    put(chat.workspace, IDEA)
     save(chat)
     checkout(chat, "main")
     put(chat.workspace, {"a": ("file", b"main")})

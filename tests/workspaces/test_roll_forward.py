@@ -84,19 +84,6 @@ def begin_switch(chat: ChatStore, steps: int) -> None:
             put(chat.workspace, {path: NEW[path]})
 
 
-@pytest.mark.parametrize("steps", range(len(STEPS) + 1))
-def test_next_writer_finishes_a_switch_wherever_it_was_cut(half: ChatStore, steps: int) -> None:
-    begin_switch(half, steps)
-    with writing(half) as writer:
-        head = writer.commit_changes()
-
-    assert layout_of(half.workspace) == NEW
-    assert half.active_branch() == "idea"
-    assert head == half.branch("idea").manifest_id
-    assert not (half.folder / "switch.json").exists()
-    assert fsck(half) == ""
-
-
 EDITS: dict[str, Layout] = {
     "file that is the same": {"b": ("file", b"edited")},
     "file that differs": {"a": ("file", b"edited")},
@@ -223,48 +210,6 @@ def test_a_folder_that_somebody_makes_while_it_is_staged_is_not_replaced(half: C
         "n/o": ("link", b"../a"),
     }
     assert not any(path.is_symlink() for path in switch.staged.values())
-
-
-def test_a_folder_that_goes_while_a_file_for_it_is_staged_is_made_again(half: ChatStore) -> None:
-    (half.workspace / "n").mkdir()
-    switch = staged_switch(half, "n/o/p")
-    (half.workspace / "n").rmdir()
-
-    with Folder.opened(half.workspace) as root:
-        assert switch.place(root) == {"", "n", "n/o"}
-    assert layout_of(half.workspace)["n/o/p"] == ("link", b"../a")
-
-
-@pytest.mark.parametrize("path", ["d/stays", "d/goes"])
-@pytest.mark.parametrize("comes", [False, True], ids=["gone", "a folder"])
-def test_what_goes_at_the_moment_at_which_it_is_switched_is_somebodys_edit(
-    chat: ChatStore, monkeypatch: pytest.MonkeyPatch, path: str, *, comes: bool
-) -> None:
-    put(chat.workspace, {"d/stays": ("file", b"main"), "d/kept": ("file", b"x")})
-    save(chat)
-    branch_off(chat, "idea")
-    put(chat.workspace, {"d/stays": ("file", b"idea"), "d/goes": ("file", b"idea")})
-    save(chat)
-    state, seen = Folder.state, list[str]()
-
-    def then(folder: Folder, name: str, object_format: str) -> object:
-        found = state(folder, name, object_format)
-        if not seen and path.endswith(name.rpartition("/")[2]):
-            seen.append(name)
-            (chat.workspace / path).unlink()
-            if comes:
-                (chat.workspace / path).mkdir()
-        return found
-
-    monkeypatch.setattr(Folder, "state", then)
-    checkout(chat, "main")
-
-    assert len(seen) == 1
-    assert (chat.folder / "switch.json").exists() is False
-    assert chat.active_branch() == "main"
-    found = layout_of(chat.workspace)
-    assert found["d/kept"] == ("file", b"x")
-    assert found.get(path) in {None, ("folder", b""), ("file", b"main")}
 
 
 @pytest.mark.parametrize("step", ["is_free", "state"])

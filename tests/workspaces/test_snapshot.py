@@ -398,14 +398,6 @@ def test_both_forms_of_a_name_are_kept_as_the_file_system_gave_them(
         assert layout_of(copy.workspace) == layout
 
 
-def test_no_name_takes_long_to_judge(chat: ChatStore) -> None:
-    names = ["a_" * 100 + "!", "_" * 200 + " ", "a-" * 100 + "~", "a." * 100, "0" * 255]
-    put(chat.workspace, dict.fromkeys(names, ("file", b"x")))
-    save(chat)
-
-    assert set(tree_of(chat, "main")) == set(names)
-
-
 @pytest.mark.parametrize(
     ("layout", "named"),
     [
