@@ -129,14 +129,6 @@ def test_a_messages_manifest_is_the_last_of_its_calls(chat: ChatStore) -> None:
     assert resolve(chat, first) == last
 
 
-def test_a_call_that_failed_is_linked_to_its_message_with_what_it_changed(chat: ChatStore) -> None:
-    first = say(chat, "one")
-    failed = work(chat, first, "half", b"written", status="error")
-
-    assert find(chat, first).manifest_id == failed
-    assert chat.files(failed).keys() == {"half"}
-
-
 def test_without_calls_it_is_what_people_added_right_after_the_message(chat: ChatStore) -> None:
     first = say(chat, "look at this")
     upload(chat, "table.csv", b"1;2")
@@ -192,10 +184,6 @@ def test_a_message_that_cannot_be_is_refused_and_nothing_is_made(
 
     assert caught.value.hint
     assert chat.head() is None
-
-
-def test_an_empty_text_is_a_text(chat: ChatStore) -> None:
-    assert find(chat, say(chat, "")).text == ""
 
 
 def test_the_applications_id_names_one_message(chat: ChatStore) -> None:
@@ -464,14 +452,6 @@ def test_going_on_from_the_last_message_stays_on_its_branch(chat: ChatStore) -> 
     assert (place.branch, place.changes) == ("main", ())
     assert texts(chat) == {"a": b"1", "mine": b"typed"}
     assert go_on(chat, one, branch="aside").branch == "aside"
-
-
-def test_going_on_from_the_last_message_of_another_branch_goes_there(chat: ChatStore) -> None:
-    one = say(chat, "one")
-    two = edit(chat, one, "uno").message_id
-    checkout(chat, "main")
-
-    assert go_on(chat, two).branch == "edit-1"
 
 
 # Reading

@@ -13,7 +13,6 @@ from covalt_git.conversations import conversation, messages
 from covalt_git.errors import UnknownNameError
 from covalt_git.file_edits import restoring
 from covalt_git.models.commit_record import MessageRecord
-from covalt_git.workspaces.branches import BranchExistsError
 from covalt_git.workspaces.switching import InTheWayError
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
@@ -246,13 +245,6 @@ def test_the_conversation_goes_back_and_the_files_stay(chat: ChatStore) -> None:
     assert tree_of(chat, "restore-1") == tree_of(chat, "main")
     assert save(chat) == done.manifest_id
     assert fsck(chat) == ""
-
-
-def test_the_new_branch_may_be_named(two: ChatStore) -> None:
-    assert keep_files(two, old(two), "again").branch == "again"
-    with pytest.raises(BranchExistsError):
-        keep_files(two, old(two), "again")
-    assert keep_files(two, old(two)).branch == "restore-1"
 
 
 # Naming

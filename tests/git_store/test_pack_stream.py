@@ -63,13 +63,6 @@ def test_sent_packs_are_unpacked_by_git(
     assert unpacked(sent(store, wanted), history, tmp_path / "other.git") == set(wanted)
 
 
-def test_deltas_are_sent_as_they_are(history: Path, tmp_path: Path) -> None:
-    pack = packed(history, "main\n", "--delta-base-offset")
-    store = copy_of(history, tmp_path / "store.git", pack)
-
-    assert len(sent(store, sorted(objects_of(history)))) == len(pack)
-
-
 def test_deltas_of_several_packs_and_of_completed_thin_packs_are_sent(
     history: Path, tmp_path: Path
 ) -> None:

@@ -123,15 +123,6 @@ def test_a_pack_that_cannot_be_flushed_is_not_there(
         assert contents(store.path) == {oid: (b"blob", b"content")}
 
 
-def test_what_is_never_flushed_leaves_nothing(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git", durable=False) as store:
-        oid = store.write_blob(b"content")
-        assert store.has(oid)
-    with GitStore(tmp_path / "s.git") as again:
-        assert not again.has(oid)
-        assert list((again.path / "objects/pack").iterdir()) == []
-
-
 def test_scratch_is_forgotten_and_what_was_pending_before_is_not(tmp_path: Path) -> None:
     with GitStore.create(tmp_path / "s.git", durable=False) as store:
         first = store.write_blob(b"first")

@@ -119,12 +119,6 @@ def test_object_of_another_kind_is_not_read_as_this_one(tmp_path: Path) -> None:
             store.read_blob(commit)
 
 
-@pytest.mark.parametrize("oid", ["", "x", "0" * 39, "0" * 40, "g" * 40, "../../../etc/passwd"])
-def test_id_of_nothing_is_told_in_plain_words(tmp_path: Path, oid: str) -> None:
-    with GitStore.create(tmp_path / "s.git") as store, pytest.raises(BrokenStoreError):
-        store.read_blob(oid)
-
-
 def test_folder_that_is_no_store_is_told_in_plain_words(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(BrokenStoreError, match="is not a git store"):
@@ -265,13 +259,6 @@ def test_push_of_a_tree_that_git_calls_hostile_is_refused(tmp_path: Path) -> Non
 
     assert pushed.returncode != 0
     assert "hasDotgit" in pushed.stderr
-
-
-def test_work_repository_is_on_an_unborn_main(tmp_path: Path) -> None:
-    create_work_repository(tmp_path)
-
-    assert git(tmp_path, "symbolic-ref", "HEAD") == "refs/heads/main\n"
-    assert git(tmp_path, "status", "--porcelain") == ""
 
 
 @pytest.mark.parametrize(

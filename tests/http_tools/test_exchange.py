@@ -20,6 +20,7 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import Annotations, HttpRequest, Limits
 from tests.http_tools.upstream import PNG, Upstream, answering, upstream
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from covalt_git.models.outcomes import Progress
 
+TABLES = tables(__file__)
 SECRET = "hunter2-is-the-word"
 
 
@@ -99,6 +101,11 @@ def desk(served: Upstream, tmp_path: Path) -> Desk:
     return Desk(served, tmp_path / "workspace")
 
 
+def as_bytes(text: str) -> bytes:
+    """Return the bytes of a table's text, which has escapes of Python."""
+    return text.encode("latin-1").decode("unicode_escape").encode("latin-1")
+
+
 # --- results --------------------------------------------------------------------------------------
 
 
@@ -112,32 +119,11 @@ def test_json_becomes_its_value_and_the_log_tells_of_the_request(desk: Desk) -> 
     assert desk.told == [line]
 
 
-@pytest.mark.parametrize(
-    ("content", "media_type", "result"),
-    [
-        (b'{"a":[1,null]}', "application/json", {"a": [1, None]}),
-        (b"\xef\xbb\xbf[1]", "application/problem+json; charset=utf-8", [1]),
-        (
-            b'{"id":9007199254740993,"n":1.5e3}',
-            "application/json",
-            {"id": "9007199254740993", "n": 1500},
-        ),
-        (b'"\\ud800 \\u00fc"', "application/json", "\ufffd ü"),
-        ("grüß".encode("latin-1"), "text/plain; charset=iso-8859-1", "grüß"),
-        ("grüß".encode(), "text/html", "grüß"),
-        (b"a,b", "text/csv; charset=nobody-knows", "a,b"),
-        (b"<a/>", "application/atom+xml", "<a/>"),
-        (b"plain", "", "plain"),
-        (b"", "application/json", None),
-        ("grüß".encode("utf-16"), "text/plain; charset=utf-16", "grüß"),
-        (b"abc-", "text/plain; charset=punycode", "abc-"),
-        (b"6162", "text/plain; charset=hex", "6162"),
-    ],
-)
+@pytest.mark.parametrize(("content", "media_type", "result"), TABLES["results"])
 def test_an_answer_becomes_json_or_text(
-    desk: Desk, content: bytes, media_type: str, result: object
+    desk: Desk, content: str, media_type: str, result: object
 ) -> None:
-    outcome = desk.call("/typed", args={"hex": content.hex(), "type": media_type})
+    outcome = desk.call("/typed", args={"hex": as_bytes(content).hex(), "type": media_type})
 
     assert (outcome.status, outcome.result) == ("success", result)
 
@@ -182,24 +168,10 @@ def test_binary_becomes_a_file_of_the_workspace(desk: Desk) -> None:
     assert (desk.workspace / "cat_1.png").read_bytes() == PNG
 
 
-@pytest.mark.parametrize(
-    ("disposition", "name"),
-    [
-        ('attachment; filename="report.pdf"', "report.pdf"),
-        ("attachment; filename*=UTF-8''gr%C3%BC%C3%9Fe.pdf", "grüße.pdf"),
-        ('attachment; filename="../../etc/passwd"', "passwd.png"),
-        ('attachment; filename="/abs/x.png"', "x.png"),
-        ('attachment; filename="C:\\\\dir\\\\y.png"', "y.png"),
-        ('attachment; filename=".git"', "git.png"),
-        ('attachment; filename="GIT~1"', "cat.png"),
-        ('attachment; filename="a:b*c?.png"', "a_b_c_.png"),
-        ('attachment; filename="con.png"', "cat.png"),
-        ('attachment; filename=" . "', "cat.png"),
-        ('attachment; filename="' + "x" * 300 + '.png"', "x" * 116 + ".png"),
-        ("inline", "cat.png"),
-        ("", "cat.png"),
-    ],
-)
+LONG_NAME = ('attachment; filename="' + "x" * 300 + '.png"', "x" * 116 + ".png")
+
+
+@pytest.mark.parametrize(("disposition", "name"), [*TABLES["names"], LONG_NAME])
 def test_a_file_gets_a_harmless_name(desk: Desk, disposition: str, name: str) -> None:
     outcome = desk.call("/files/cat.png", args={"as": disposition})
 
@@ -280,29 +252,18 @@ def test_an_error_status_is_an_error_with_the_useful_part_of_its_body(desk: Desk
     assert desk.fails("/status/410")[1] == f"{host} answered 410 GONE"
 
 
-@pytest.mark.parametrize(
-    ("content", "media_type", "said"),
-    [
-        (
-            b'{"detail":[{"loc":["a"],"msg":"field required"}]}',
-            "application/json",
-            "field required",
-        ),
-        (b'{"errors":[{"message":"first"},{"message":"second"}]}', "application/json", "first"),
-        (b'{"error":"bad","error_description":"worse"}', "application/json", "worse"),
-        (b'{"odd":1}', "application/json", '{"odd": 1}'),
-        (b"<title>Only a title</title>", "text/html", "Only a title"),
-        (b"<script>alert('no')</script>\n a\x1b[31m  \x00b", "text/html", ""),
-        (b"line one\r\n\x1b[31mline two\x07", "text/plain", "line one [31mline two"),
-        (b"x" * 1000, "text/plain", "x" * 299 + "…"),
-        (b"<" * 60_000, "text/html", "<" * 299 + "…"),
-        (b"<title>" * 9_000, "text/html", ""),
-        (b"\x89PNG\0", "image/png", ""),
-    ],
-)
+LONG_ERRORS = [
+    ("x" * 1000, "text/plain", "x" * 299 + "…"),
+    ("<" * 60_000, "text/html", "<" * 299 + "…"),
+    ("<title>" * 9_000, "text/html", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "media_type", "said"), [*TABLES["errors"], *LONG_ERRORS])
 def test_what_an_error_says_is_one_short_line(
-    desk: Desk, content: bytes, media_type: str, said: str
+    desk: Desk, text: str, media_type: str, said: str
 ) -> None:
+    content = as_bytes(text)
     head = (
         f"HTTP/1.1 400 Bad\r\nContent-Type: {media_type}\r\nContent-Length: {len(content)}\r\n\r\n"
     )

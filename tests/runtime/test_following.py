@@ -85,26 +85,6 @@ def test_progress_and_logs_are_told_as_they_come(workshop: Workshop) -> None:
     assert outcome.output == "printed\nwarning: careful\ninfo: Grüße \\ud800\n"
 
 
-def test_a_tool_may_tell_from_any_thread(workshop: Workshop) -> None:
-    told: list[Progress | Log] = []
-
-    outcome = workshop.run(
-        """
-        import asyncio
-        from covalt_toolset import get_context
-
-        async def run() -> int:
-            context = get_context()
-            await asyncio.gather(*[asyncio.to_thread(context.log, "x" * 5000) for _ in range(40)])
-            return 40
-        """,
-        report=told.append,
-    )
-
-    assert outcome.result == 40
-    assert told == [Log("info", "x" * 5000)] * 40
-
-
 def test_what_is_not_an_event_is_passed_over(workshop: Workshop) -> None:
     told: list[Progress | Log] = []
 

@@ -64,22 +64,6 @@ def test_variables_for_python_itself_are_ignored(
     assert outcome.output == ""
 
 
-def test_home_and_temporary_folder_are_private_and_gone_afterwards(workshop: Workshop) -> None:
-    source = """
-        import tempfile
-        from pathlib import Path
-
-        def run() -> list:
-            found = [path.name for path in Path.home().iterdir() if path.name in ("note", "locked")]
-            (Path.home() / "note").write_text("x")
-            (Path.home() / "locked").mkdir(mode=0)
-            return [found, str(Path.home()) == tempfile.gettempdir()]
-    """
-
-    assert [workshop.run(source).result for _ in range(2)] == [[[], True]] * 2
-    assert list(workshop.scratch.iterdir()) == []
-
-
 def test_standard_input_is_empty_and_the_folder_is_the_workspace(workshop: Workshop) -> None:
     outcome = workshop.run("""
         import os, sys

@@ -162,16 +162,6 @@ def test_head_without_end_is_cut(opened: Opened) -> None:
     assert answer.startswith("HTTP/1.1 400 ")
 
 
-def test_host_that_does_not_answer_is_told(opened: Opened) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-
-    answer = said(opened(f"127.0.0.1:{port}"), f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n")
-
-    assert answer.startswith("HTTP/1.1 502 ")
-    assert "cannot be reached: Connection refused" in answer
-
-
 def test_way_out_that_is_closed_ends_its_connections(upstream: int) -> None:
     egress = Egress([f"127.0.0.1:{upstream}"])
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -48,25 +48,6 @@ def test_caller_ends_as_the_tool_ended(yard: Yard, level: str, ending: str, code
     assert yard.run(level, ending).code == code
 
 
-@every_level
-def test_signal_that_asks_to_stop_reaches_the_tool(yard: Yard, level: str) -> None:
-    done = yard.run(
-        level,
-        """
-        signal.signal(signal.SIGTERM, lambda *_: os._exit(42))
-        Path("ready").touch()
-        time.sleep(20)
-        """,
-        meanwhile="""
-        while not (policy.workspace / "ready").exists():
-            time.sleep(0.01)
-        os.kill(pid, signal.SIGTERM)
-        """,
-    )
-
-    assert done.code == 42
-
-
 @walled
 def test_nothing_is_left_when_the_caller_is_killed(yard: Yard, level: str) -> None:
     name = f"left-{yard.folder.name}-{level}"
@@ -118,28 +99,6 @@ def test_parent_s_death_still_ends_the_tool(yard: Yard, level: str) -> None:
 
 
 @every_level
-def test_end_of_a_pipe_is_seen_when_the_tool_closes_it(yard: Yard, level: str) -> None:
-    done = yard.run(
-        level,
-        """
-        os.write(tell, b"told")
-        os.close(tell)
-        while not Path("seen").exists():
-            time.sleep(0.01)
-        """,
-        before="told, tell = os.pipe()",
-        meanwhile="""
-        os.close(tell)
-        with os.fdopen(told) as pipe:
-            print(pipe.read())
-        (policy.workspace / "seen").touch()
-        """,
-    )
-
-    assert (done.output, done.code) == ("told\n", 0)
-
-
-@every_level
 def test_descriptor_on_a_folder_is_refused(yard: Yard, level: str) -> None:
     done = yard.run(level, "pass", before="os.open('/', os.O_RDONLY)")
 
@@ -185,20 +144,6 @@ def test_tool_is_in_its_workspace_with_a_home_of_its_own(yard: Yard, level: str)
     assert written.read_text() == "by the tool"
     assert (written.stat().st_uid, written.stat().st_gid) == (os.getuid(), os.getgid())
     assert len(list((yard.folder / "scratch").glob("tmp*"))) == 1
-
-
-@walled
-def test_programs_of_the_system_run_inside(yard: Yard, level: str) -> None:
-    done = yard.run(
-        level,
-        """
-        import subprocess
-        print(subprocess.run(["git", "init", "-q", "."], capture_output=True).returncode)
-        print(subprocess.check_output(["sh", "-c", "echo a | tr a b"], text=True), end="")
-        """,
-    )
-
-    assert done.output == "0\nb\n"
 
 
 @needs_full

@@ -98,45 +98,6 @@ def test_what_nothing_leads_to_is_freed_after_an_hour(forgotten: ChatStore) -> N
     assert fsck(forgotten) == ""
 
 
-def test_everything_is_freed_at_once_where_somebody_says_so(forgotten: ChatStore) -> None:
-    before = contents(forgotten)
-
-    done = collect(forgotten, everything=True)
-
-    assert done.after.size < 10_000
-    assert done.after.packs == 1
-    assert contents(forgotten) == before
-    assert fsck(forgotten) == ""
-    assert git(forgotten.folder / "store.git", "fsck", "--unreachable").strip() == ""
-
-
-def test_a_pack_of_stock_git_keeps_its_deltas(chat: ChatStore) -> None:
-    lines = [b"line %d of a text that is long enough\n" % number for number in range(2000)]
-    for number in range(12):
-        lines[number * 7] = b"changed %d\n" % number
-        upload_again(chat, b"".join(lines))
-    branch_off(chat, "idea")
-    upload(chat, "large.bin", LARGE)
-    checkout(chat, "main")
-    drop_branch(chat, "idea")
-    store = chat.folder / "store.git"
-    git(store, "-c", "gc.pruneExpire=never", "repack", "-q", "-a", "-d", "-k", "--depth=50")
-    before = contents(chat)
-
-    done = collect(chat, everything=True)
-
-    assert done.before.size > len(LARGE)
-    assert done.after.size < 60_000
-    assert contents(chat) == before
-    assert fsck(chat) == ""
-
-
-def upload_again(chat: ChatStore, content: bytes) -> None:
-    (chat.workspace / "text").write_bytes(content)
-    with writing(chat) as writer:
-        writer.commit_changes()
-
-
 def test_a_deleted_branch_is_kept_for_thirty_days(
     chat: ChatStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,7 +21,7 @@ from covalt_git.models.commit_record import (
     WorkspaceNotes,
 )
 from covalt_git.names import new_id
-from covalt_git.workspaces import branches, commits
+from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import finished_call
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
@@ -201,18 +201,6 @@ def test_principal_is_an_author_that_git_accepts(chat: ChatStore, by: str, autho
     assert shown.startswith(author)
     assert chat.manifest(oid).record.by == by
     assert fsck(chat) == ""
-
-
-def test_two_equal_siblings_are_two_manifests(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-    with writing(chat) as writer:
-        branches.create(writer, "idea", chat.head())
-        one = writer.finish_call(pending_call(chat), call_record())
-        two = writer.finish_call(pending_call(chat, branch="idea"), call_record())
-
-    assert one != two
-    assert chat.manifest(one).tree_id == chat.manifest(two).tree_id
-    assert chat.manifest(one).parent_id == chat.manifest(two).parent_id
 
 
 def test_unchanged_tree_makes_a_manifest_when_something_happened_and_none_otherwise(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import shutil
@@ -186,16 +185,6 @@ def test_an_end_is_not_clean_when_the_holder_could_not_be_named(
         full.setattr("os.pwrite", refuse)
         assert not ends_unclean(tmp_path)
     assert ends_unclean(tmp_path)
-
-
-def test_a_lock_held_by_another_program_is_waited_for(tmp_path: Path) -> None:
-    with (tmp_path / "lock").open("a") as theirs:
-        fcntl.flock(theirs, fcntl.LOCK_EX)
-
-        with pytest.raises(ChatBusyError, match="another process"), lock(tmp_path):
-            pytest.fail("two hold the lock")
-    with lock(tmp_path):
-        pass
 
 
 def test_a_chat_that_is_deleted_meanwhile_is_not_written_to(tmp_path: Path) -> None:

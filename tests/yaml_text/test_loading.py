@@ -172,14 +172,6 @@ def test_lines_and_columns_are_those_of_an_editor(
 # Files
 
 
-def test_file_is_read(tmp_path: Path) -> None:
-    (tmp_path / "x.yaml").write_text("a: [1]\n")
-
-    document = load_file(tmp_path / "x.yaml", "shown.yaml")
-
-    assert (document.path, document.data) == ("shown.yaml", {"a": [1]})
-
-
 @pytest.mark.parametrize(
     ("name", "code"),
     [
@@ -439,12 +431,6 @@ def test_value_is_written_as(value: Any, written: str) -> None:
     assert dump(value) == f"{written}\n"
 
 
-def test_long_key_is_written_as_explicit_key() -> None:
-    key = "k" * 2000
-
-    assert dump({key: {"a": 1}, "b": {key: "c"}}) == (f"b:\n  ? {key}\n  : c\n? {key}\n:\n  a: 1\n")
-
-
 @pytest.mark.parametrize(
     ("value", "place"),
     [
@@ -463,9 +449,3 @@ def test_value_that_json_cannot_hold_is_not_written(value: Any, place: str) -> N
         dump(value)
 
     assert caught.value.message.partition(": ")[0] == place
-
-
-def test_deepest_value_that_is_written_can_be_read() -> None:
-    value = json.loads('[{"a": ' * 32 + "1" + "}]" * 32)
-
-    assert load(dump(value), "x.yaml").data == value
