@@ -1,4 +1,4 @@
-"""Names of commits: each means the same commit, or is the same error, wherever it is written."""
+"""Names of commits: each means the same commit, or is the same error, in the store and in the index."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import pytest
 from covalt_git.conversations import messages
 from covalt_git.conversations.commit_names import resolve
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import workspace_tools
 from covalt_git.models.commit_record import MessageRecord
-from covalt_git.operations.context import Context
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
-from tests.api_client import Api
 from tests.calls.conftest import World, world
 
 if TYPE_CHECKING:
@@ -96,26 +93,14 @@ def meaning(face: Face, name: str) -> str:
         return error.code
 
 
-def test_each_name_means_the_same_to_every_face(world: World, names: dict[str, str]) -> None:
+def test_each_name_means_the_same_in_the_store_and_in_the_index(
+    world: World, names: dict[str, str]
+) -> None:
     project = world.project()
-    asked = Api.of(world.root)
-
     with project.chats.open("c1") as chat, project.index() as index:
-
-        def api(name: str) -> str:
-            answer: Any = asked.ask("get_workspace_manifest", chat_id="c1", manifest=name).json
-            return str(answer.get("error") or answer["id"])
-
-        def tool(name: str) -> str:
-            with Context.of(project) as context:
-                log = workspace_tools.log(context, "c1", {"manifest": name}).value
-            return str(log["manifests"][0]["id"])
-
         faces: dict[str, Face] = {
             "resolver": lambda name: resolve(chat, name),
             "index": lambda name: index.resolve(chat, name),
-            "API": api,
-            "MCP": tool,
         }
         found = {face: {name: meaning(one, name) for name in names} for face, one in faces.items()}
 

@@ -8,8 +8,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from covalt_git.git_store import (
     EXECUTABLE,
@@ -20,10 +18,8 @@ from covalt_git.git_store import (
     CommitObject,
     GitStore,
     TreeEntry,
-    blob_id,
     create_work_repository,
     is_binary_content,
-    is_object_id,
 )
 from covalt_git.git_store.patches import patch_of_blobs
 from tests.workspaces.stores import git, run_git, scratch
@@ -38,24 +34,6 @@ def commit_of(tree: str, *parents: str, message: str = "m\n") -> CommitObject:
 
 def a_commit(store: GitStore, message: str = "m\n") -> str:
     return store.write_commit(commit_of(store.write_tree([]), message=message))
-
-
-@FORMATS
-@settings(deadline=None, max_examples=25)
-@given(content=st.binary(max_size=2000))
-def test_blob_is_the_one_that_git_writes(object_format: str, content: bytes) -> None:
-    with (
-        scratch() as folder,
-        GitStore.create(folder / "s.git", object_format=object_format, durable=False) as store,
-    ):
-        oid = store.write_blob(content)
-        store.flush()
-
-        assert oid == git(store.path, "hash-object", "--stdin", given=content).strip()
-        assert oid == blob_id(content, object_format)
-        assert git(store.path, "cat-file", "-s", oid).strip() == str(len(content))
-        assert store.read_blob(oid) == content
-        assert is_object_id(oid)
 
 
 @FORMATS

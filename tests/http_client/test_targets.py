@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
@@ -19,6 +18,7 @@ import yaml
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
 from covalt_git.http_client import HttpClient, Patience, Request
+from tests.connection_audit import Connections
 from tests.http_tools.upstream import Upstream, upstream
 from tests.test_hosts import KEPT
 
@@ -44,32 +44,6 @@ def lenient(host: str, _: int) -> Sequence[str]:
 ADDRESSES = sorted(
     {*KEPT, *DATA["addresses"]}.union(*(lenient(host, 443) for host in HOSTS if host.isascii()))
 )
-
-
-class Connections:
-    """Every connection that this process begins while the block lasts, by the system's own account."""
-
-    def __init__(self) -> None:
-        self.begun: list[Any] = []
-
-    def __enter__(self) -> list[Any]:
-        _watching.append(self)
-        return self.begun
-
-    def __exit__(self, *_: object) -> None:
-        _watching.remove(self)
-
-
-_watching: list[Connections] = []
-
-
-def _hear(event: str, args: tuple[Any, ...]) -> None:
-    if _watching and event == "socket.connect":
-        for one in _watching:
-            one.begun.append(args[1][:2])
-
-
-sys.addaudithook(_hear)
 
 
 @pytest.fixture(scope="module")

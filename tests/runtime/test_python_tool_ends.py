@@ -107,13 +107,12 @@ def test_process_left_in_the_background_is_ended_with_its_call(
 
 
 @needs_proc
-def test_twenty_runs_leave_no_descriptor_no_zombie_and_no_folder(workshop: Workshop) -> None:
+def test_runs_leave_no_descriptor_no_zombie_and_no_folder(workshop: Workshop) -> None:
     bodies = ["return 1", "raise ValueError", "os._exit(1)", "subprocess.Popen(['sleep', '60'])"]
     workshop.run("def run(): pass")  # after which there is the process that all are forked from
     before = descriptors(), children()
 
-    for number in range(20):
-        body = bodies[number % len(bodies)]
+    for body in bodies * 2:
         workshop.run(f"import os, subprocess\ndef run():\n    {body}\n")
 
     assert (descriptors(), children()) == before

@@ -60,7 +60,6 @@ def test_creating_a_branch_makes_a_ref_and_no_commit(chat: ChatStore) -> None:
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("main", BranchExistsError),
         ("idea", BranchExistsError),
         ("idea/two", BranchExistsError),
         ("try", BranchExistsError),
