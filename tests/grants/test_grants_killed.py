@@ -52,7 +52,7 @@ def test_a_killed_decision_is_made_or_not(tmp_path: Path, name: str) -> None:
     new = decided(tmp_path)
     assert new != old
     seen = []
-    for step in range(1, 200, 2):
+    for step in range(1, 200):
         file.write_bytes(content)
         killed = killed_at(step, lambda: DECISIONS[name](tmp_path))
         seen.append(decided(tmp_path))

@@ -227,7 +227,7 @@ def test_a_killed_update_leaves_the_old_or_the_new_version(
     old = read_toolset(root, "demo").digest
     new = update(root, "demo", newer, dry_run=True).toolset.digest
     versions, killed = [], True
-    for step in range(1, 1000, 6):
+    for step in range(1, 1000, 2):
         shutil.rmtree(root)
         shutil.copytree(saved, root)
         killed = killed_at(step, lambda: update(root, "demo", newer))

@@ -386,7 +386,7 @@ def test_what_says_nothing_of_a_chat_is_refused(bundle: Path, chats: Chats, tmp_
 def test_a_killed_import_leaves_a_whole_chat_or_none(bundle: Path, chats: Chats) -> None:
     chats.delete("c1")
     ends = set()
-    for steps in [*range(1, 90, 7), 1000]:
+    for steps in [*range(1, 60, 3), 1000]:
         killed_at(steps, lambda: import_path(chats, bundle))
         ids = chats.ids()
         ends.add(len(ids))

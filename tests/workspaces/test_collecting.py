@@ -244,7 +244,7 @@ def test_a_killed_collection_loses_nothing(chats: Chats, forgotten: ChatStore) -
     said = {oid: forgotten.manifest(oid).record for oid in forgotten.reachable()}
     ends = set()
     store = forgotten.folder / "store.git"
-    for steps in [*range(1, 90, 6), 1000]:
+    for steps in [*range(1, 60, 3), 1000]:
         ends.add(killed_at(steps, partial(collect_everything, chats)))
 
         assert contents(forgotten) == before
