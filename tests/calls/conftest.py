@@ -25,9 +25,10 @@ from covalt_git.system import file_lock
 from covalt_git.toolsets.new_project import create_project
 from covalt_git.workspaces import branches
 from tests import command
+from tests.http_tools.upstream import Upstream, upstream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from covalt_git.calls.background import Follower
     from covalt_git.models.calls import Approval, PendingCall, SandboxLevel
@@ -238,3 +239,10 @@ def root(world: World) -> Path:
 def new_world(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], World]:
     """Make as many worlds as a test wants."""
     return lambda: make_world(tmp_path_factory.mktemp("world") / "project")
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Upstream]:
+    """A host for HTTP tools."""
+    with upstream() as made:
+        yield made

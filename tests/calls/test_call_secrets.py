@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from covalt_git.credentials.command import SecretCommand
 from covalt_git.models.outcomes import Log
 from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import World, code
-from tests.http_tools.upstream import Upstream, upstream
+from tests.http_tools.upstream import Upstream
 
 CANARY = "sk-canary/+7f"
 MANIFEST = """\
@@ -47,12 +46,6 @@ def leak(fail: bool = False) -> dict:
         raise ValueError(key)
     return {"key": key, key: 1}
 """
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Upstream]:
-    with upstream() as made:
-        yield made
 
 
 @pytest.fixture

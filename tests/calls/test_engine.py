@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.calls.engine import Request, limits_of
+from covalt_git.calls.engine import Request
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.json_values.json_schema import InvalidArgumentsError
-from covalt_git.models.project_config import ProjectConfig
-from covalt_git.models.tool import Tool
 from covalt_git.names import new_id
 from covalt_git.runtime import sandbox
 from covalt_git.toolsets.toolset import read_toolset
@@ -89,29 +87,6 @@ def test_a_toolset_edited_while_a_call_waits_for_the_chat_is_read_again(world: W
 
     assert outcome.approval is not None
     assert world.log() == []
-
-
-@pytest.mark.parametrize(
-    ("tool", "project", "timeout", "output"),
-    [
-        ({}, {}, 60, 16),
-        ({}, {"timeout_s": 5.0}, 5, 16),
-        ({"timeout_s": 90.0, "output_mb": 64}, {}, 90, 64),
-        ({"timeout_s": 90.0}, {"timeout_s": 5.0}, 5, 16),
-        ({"timeout_s": 5.0}, {"timeout_s": 90.0}, 5, 16),
-        ({"timeout_s": 1.0}, {"output_mb": 2}, 1, 2),
-    ],
-)
-def test_each_limit_is_the_smaller_of_the_tools_and_the_projects(
-    tool: dict[str, Any], project: dict[str, Any], timeout: float, output: int
-) -> None:
-    about = {"tool_id": "demo:add", "toolset_id": "demo", "name": "Add", "input_schema": {}}
-    limited = Tool.model_validate({**about, "limits": tool})
-    config = ProjectConfig.model_validate({"version": 1, "limits": project})
-
-    found = limits_of(limited, config)
-
-    assert (found.timeout_s, found.output_mb) == (timeout, output)
 
 
 # The commit of a call

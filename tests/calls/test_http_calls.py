@@ -14,15 +14,9 @@ from tests.calls.conftest import World, make_world
 from tests.http_tools.upstream import PNG, Upstream, upstream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 WHEN = {"granted_at": "2026-11-20T17:24:00Z", "granted_by": "local"}
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Upstream]:
-    with upstream() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

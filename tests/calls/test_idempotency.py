@@ -126,16 +126,6 @@ def test_a_call_of_a_deleted_branch_is_found_with_and_without_the_index(
     assert world.codes() == ["success"]
 
 
-def test_the_id_of_an_edit_is_not_a_key(world: World) -> None:
-    world.call("add")
-    (world.workspace / "edited.txt").write_text("by hand")
-    world.call("add")
-    edit = next(one for one in world.log() if one.source == "edit")
-
-    with pytest.raises(IdTakenError):
-        world.call("add", call_id=edit.record.id)
-
-
 @pytest.mark.parametrize(
     "text",
     [

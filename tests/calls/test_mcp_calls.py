@@ -12,15 +12,9 @@ import pytest
 
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.background import Follower, Started
-from covalt_git.calls.mcp_calls import definition
 from covalt_git.connections.pool import CONNECTIONS
-from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.grants.grants import grant_process, grant_server, revoke
-from covalt_git.hosts import BadHostError
-from covalt_git.http_tools.secret_lookup import UnfitSecretError
-from covalt_git.json_values.json_schema import InvalidArgumentsError
+from covalt_git.grants.grants import grant_process, revoke
 from covalt_git.models.outcomes import Log, Progress
-from covalt_git.toolsets.state_store import find_server, find_toolset
 from tests.calls.conftest import World, code, make_world
 from tests.settling import until
 from tests.taking_servers import take
@@ -89,19 +83,6 @@ def world(folder: Path) -> Iterator[World]:
 
 
 # Before a call
-
-
-def test_hidden_tools_do_not_exist_and_wrong_arguments_are_refused(world: World) -> None:
-    before = world.refs()
-
-    for tool in ("first:remember", "keyed:add"):
-        with pytest.raises(UnknownNameError):
-            world.call(tool, role="narrow")
-    with pytest.raises(InvalidArgumentsError) as caught:
-        world.call("first:add", role="narrow", a="x")
-
-    assert [one.path for one in caught.value.problems] == ["$", "$.a"]
-    assert world.refs() == before
 
 
 def test_a_call_runs_once_it_is_approved_while_its_server_is_granted(world: World) -> None:
@@ -219,29 +200,3 @@ def test_a_server_gets_its_declared_variables_and_secrets_which_are_not_stored(
     assert keyed["KEY"] == "***"
     assert SECRET not in world.git("log", "--format=%B", "main")
     assert SECRET not in (world.root / "toolsets/state/demo.yaml").read_text()
-
-
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ('url: "https://far.example/", headers: {X-Key: "${WEB_KEY}"}', UnfitSecretError),
-        ('url: "https://far.example/?${WEB_KEY}"', BadHostError),
-    ],
-    ids=["header", "url"],
-)
-def test_a_secret_that_cannot_be_sent_is_named_and_not_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, expected: type[CovaltError]
-) -> None:
-    monkeypatch.setenv("WEB_KEY", f"{SECRET}\nmore")
-    (tmp_path / "toolsets/far").mkdir(parents=True)
-    (tmp_path / "covalt.yaml").write_text("version: 1\n")
-    text = f'id: far\nname: Far\nversion: "1"\nmcp_servers:\n  - {{id: far, {written}}}\n'
-    (tmp_path / "toolsets/far/toolset.yaml").write_text(text)
-    grant_server(tmp_path, "far", "far", by="me")
-    toolset = find_toolset(tmp_path, "far")
-    places: dict[str, Any] = {"root": tmp_path, "workspace": tmp_path / "workspace"}
-
-    with pytest.raises(expected, match="WEB_KEY") as caught:
-        definition(toolset, find_server(toolset, "far"), **places, chat_id=None, command=None)
-
-    assert SECRET not in str(caught.value)

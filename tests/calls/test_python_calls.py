@@ -1,4 +1,4 @@
-"""Calls of Python tools: imports, results, files, cancellation, and dependencies."""
+"""Calls of Python tools: imports, results, cancellation, and dependencies."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.calls.background import RUNNING, Follower, NotRunningError, Started
-from covalt_git.runtime import environments, sandbox
 from covalt_git.runtime.environments import CannotInstallError
 from tests.calls.conftest import code
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from covalt_git.calls.background import CallEvent
-    from covalt_git.models.calls import SandboxLevel
     from tests.calls.conftest import World
 
 
@@ -87,36 +83,3 @@ def test_a_dependency_that_cannot_be_installed_stops_a_call_before_it_is_recorde
         own.call("own:counted")
 
     assert own.log() == []
-
-
-@pytest.fixture(scope="module")
-def numpy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache of environments in which numpy is installed."""
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder))
-        try:
-            environments.interpreter(["numpy>=1.26"])
-        except CannotInstallError as error:
-            pytest.skip(f"numpy cannot be installed here: {error.message}")
-    return folder
-
-
-@pytest.mark.parametrize("level", [one.level for one in sandbox.levels() if one.here])
-def test_a_compiled_dependency_is_installed_and_imported_once(
-    world: World, numpy: Path, monkeypatch: pytest.MonkeyPatch, level: SandboxLevel
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(numpy))
-    world.add("numbers")
-    results = []
-    for slope in (2, -3):
-        rows = "".join(f"{x},{slope * x + 1}\n" for x in range(200))
-        world.workspace.mkdir(exist_ok=True)
-        (world.workspace / "points.csv").write_text(f"x,y\n{rows}")
-        call = world.call("numbers:fit", level=level, path="points.csv").call
-        assert call.error is None
-        results.append(call.result)
-
-    assert [one["line"] for one in results] == [[2.0, 1.0], [-3.0, 1.0]]
-    assert len({one["imported"] for one in results}) == 1
-    assert int(world.git("cat-file", "-s", "main:rest.npy")) == 200 * 8 + 128

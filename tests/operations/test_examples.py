@@ -84,8 +84,9 @@ def test_kept_chats_are_those_of_the_project(operate: Operations) -> None:
     assert made["title"].startswith("demo:add")
 
 
-@pytest.mark.parametrize("indexed", [True, False])
-@pytest.mark.parametrize("patterns", [[], ["demo"], ["demo:add"]])
+@pytest.mark.parametrize(
+    ("patterns", "indexed"), [([], True), (["demo"], False), (["demo:add"], True)]
+)
 def test_a_toolset_with_errors_is_reported_with_and_without_an_index(
     operate: Operations, tmp_path: Path, patterns: list[str], *, indexed: bool
 ) -> None:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.calls.conftest import new_world, world
+from tests.calls.conftest import new_world, served, world
 
-__all__ = ["new_world", "world"]
+__all__ = ["new_world", "served", "world"]

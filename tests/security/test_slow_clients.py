@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Environ = dict[str, Any]
 TIMEOUT_S = 0.3
 PART = b"x" * 65536
+LENGTH = b"Content-Length: 99\r\n\r\n{"
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 POST = b"POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAuthorization: Bearer %s\r\n"
 
 
@@ -148,10 +150,13 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    "path", [b"/mcp", b"/api/create_chat", b"/git/c1/git-receive-pack", b"/git/c1/git-upload-pack"]
-)
-@pytest.mark.parametrize(
-    "sent", [b"Content-Length: 99\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n"]
+    ("path", "sent"),
+    [
+        (b"/mcp", LENGTH),
+        (b"/api/create_chat", CHUNKED),
+        (b"/git/c1/git-receive-pack", LENGTH),
+        (b"/git/c1/git-upload-pack", CHUNKED),
+    ],
 )
 def test_unfinished_body_of_each_face_is_answered_408(
     port: int, path: bytes, sent: bytes, caplog: pytest.LogCaptureFixture

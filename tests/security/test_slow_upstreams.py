@@ -16,11 +16,9 @@ from covalt_git.http_client import Request as HttpRequest
 from tests.calls.conftest import world
 from tests.calls.test_http_calls import call, check, declare
 from tests.http_client.test_client import client, failure, get
-from tests.http_tools.upstream import Upstream, answering, upstream
+from tests.http_tools.upstream import Upstream, answering
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.calls.conftest import World
 
 __all__ = ["world"]
@@ -41,12 +39,6 @@ DRIPS = [
         id="packed-and-nothing-in-it",
     ),
 ]
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Upstream]:
-    with upstream() as made:
-        yield made
 
 
 @pytest.mark.parametrize(("answer", "drip"), DRIPS)
