@@ -104,14 +104,3 @@ def test_a_bug_is_a_line_with_its_traceback() -> None:
     assert [line["level"] for line in lines] == ["critical", "critical"]
     assert "ZeroDivisionError" in lines[0]["traceback"]
     assert "KeyError" in lines[1]["traceback"]
-
-
-def test_a_server_logs_lines_until_its_end(root: Path) -> None:
-    server = command.Piped("--log-format", "json", "serve", "--port", "0", cwd=root)
-    assert server.stdout.readline().startswith("http://")
-    server.interrupt()
-    done = server.end()
-    lines = [json.loads(line) for line in done.stderr.splitlines()]
-
-    assert [line["message"] for line in lines][-1] == "stopped"
-    assert {line["logger"] for line in lines} == {"covalt_git.cli"}

@@ -108,16 +108,6 @@ def test_errors_in_one_state_may_widen(root: Path, operate: Operations) -> None:
     assert found["grown"]
 
 
-def test_the_same_errors_in_both_are_no_change(root: Path, operate: Operations) -> None:
-    change(root, "a toolset is no YAML any more")
-    commit(root, "broken")
-    put(root, {"README.md": "Other\n"})
-    found = compared(operate, "HEAD")
-
-    assert (found["changes"], found["grown"]) == ([], False)
-    assert {one["in"] for one in found["problems"]} == {"BASE", "HEAD"}
-
-
 def test_removing_a_broken_toolset_narrows(root: Path, operate: Operations) -> None:
     change(root, "a toolset is no YAML any more")
     commit(root, "broken")

@@ -8,7 +8,7 @@ import pytest
 
 from covalt_git.workspaces.lock import held
 from tests.api_client import NO_NOTES
-from tests.operations_client import Operations, uploads
+from tests.operations_client import Operations
 from tests.workspaces.stores import git, loose
 
 
@@ -85,27 +85,6 @@ def test_the_status_has_what_is_not_committed(new: Operations) -> None:
     assert [note["path"] for note in status["workspace"]["not_stored"]] == ["caf\\xe9"]
 
 
-def test_the_history_says_what_made_each_manifest_newest_first(new: Operations) -> None:
-    def call(tool: str, **args: str) -> None:
-        new("call_tool", chat_id="new", tool_id=f"app-builder:{tool}", args=args)
-
-    call("write_file", path="a.txt", content="1")
-    (new.workspace("new") / "b.txt").write_text("mine")
-    call("read_file", path="gone")
-    new("upload_files", chat_id="new", files=uploads(c=b"3"))
-    rows = new("list_manifests", chat_id="new")["manifests"]
-
-    assert [(row["source"], row["status"], row["files_changed"]) for row in rows] == [
-        ("user_upload", None, 1),
-        ("tool_run", "error", 0),
-        ("edit", None, 1),
-        ("tool_run", "success", 1),
-    ]
-    assert rows[0]["branches"] == ["main"]
-    assert [row["parents"] for row in rows] == [*([row["id"]] for row in rows[1:]), []]
-    assert {row["changes"] for row in rows} == {None}
-
-
 def test_the_history_comes_in_pages(new: Operations) -> None:
     for number in range(5):
         new.commit("new", a=str(number))
@@ -122,23 +101,6 @@ def test_the_history_comes_in_pages(new: Operations) -> None:
     for limit in (0, 501):
         error = new.error("list_manifests", chat_id="new", limit=limit)
         assert error.code == "invalid_request"
-
-
-def test_a_manifest_has_its_record_and_its_changes(
-    operate: Operations, ids: dict[str, str]
-) -> None:
-    told = operate("get_workspace_manifest", chat_id="c1", manifest=ids["call"])
-
-    assert told["record"]["call"]["args"] == {"path": "a.txt", "content": "one\n"}
-    assert told["by"] == "local"
-    assert [(one["path"], one["kind"], one["old"]) for one in told["changes"]] == [
-        ("a.txt", "added", None)
-    ]
-    assert (
-        told["tree_id"] == git(operate.store("c1"), "rev-parse", f"{told['id']}^{{tree}}").strip()
-    )
-    for name in (told["id"], told["id"][:8]):
-        assert operate("get_workspace_manifest", chat_id="c1", manifest=name) == told
 
 
 def test_a_message_has_the_last_manifest_that_was_made_for_it(new: Operations) -> None:

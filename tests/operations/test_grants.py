@@ -254,20 +254,3 @@ def test_an_imported_toolset_may_be_granted_to_run_without_a_sandbox(
     add(operate, "unsandboxed")
     toolset = read_toolset(root, "demo")
     check_trust("demo", toolset.state, digest=toolset.digest, at="process")
-
-
-def test_a_call_names_all_grants_that_it_lacks(root: Path, operate: Operations) -> None:
-    manifest = "id: shop\nname: Shop\nversion: '1'\nsecrets: [A_KEY, B_KEY]\ntools:\n"
-    manifest += "  - {id: buy, http: {url: 'https://shop.example/', headers: "
-    manifest += "{A: '${A_KEY}', B: '${B_KEY}', C: '${A_KEY}'}}}\n"
-    (root / "toolsets/shop").mkdir()
-    (root / "toolsets/shop/toolset.yaml").write_text(manifest, encoding="utf-8")
-    operate("create_chat", chat_id="c1")
-
-    error = operate.error("call_tool", chat_id="c1", tool_id="shop:buy", args={})
-
-    assert error.hint.split(" && ") == [
-        "covalt-git grant add shop network shop.example",
-        "covalt-git grant add shop secret A_KEY shop.example",
-        "covalt-git grant add shop secret B_KEY shop.example",
-    ]

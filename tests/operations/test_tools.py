@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from covalt_git.runtime import sandbox
 from tests.api_client import configure
 from tests.operations_client import Operations
 
@@ -101,19 +100,6 @@ def test_tools_of_a_broken_toolset_are_listed_and_not_available(operate: Operati
     assert operate.error("get_tool", tool_id="data-lab:summarize").code == "broken_toolset"
 
 
-def test_an_imported_toolset_is_callable_only_in_a_sandbox(operate: Operations) -> None:
-    operate("enable_toolset", toolset_id="theirs", enabled=True)
-    row = rows(operate)["theirs:add"]
-    request = {"chat_id": "c1", "tool_id": "theirs:add", "args": {}}
-
-    if sandbox.level() != "process":
-        assert row["callable"] is True
-        assert operate("call_tool", **request)["sandbox"] == sandbox.level()
-        return
-    assert row["callable"] is False
-    assert operate.error("call_tool", **request).code == "sandbox_needed"
-
-
 def test_arguments_are_checked_without_a_call(operate: Operations) -> None:
     configure(operate.root, 'approvals: [{pattern: "**", when: {args: {path: "*.env"}}}]')
     before = operate("list_calls", chat_id="c1")
@@ -183,17 +169,3 @@ def test_a_tool_is_overridden_and_back(operate: Operations) -> None:
     assert set(cleared["project"].values()) == {None}
     assert not (operate.root / "toolsets/state/data-lab.yaml").exists()
     assert operate("override_tool", tool_id=tool_id)["changed"] is False
-
-
-def test_a_disabled_tool_is_not_called(operate: Operations) -> None:
-    tool = {"tool_id": "data-lab:load_sample"}
-    told = operate("enable_tool", **tool, enabled=False)
-    error = operate.error("call_tool", chat_id="c1", **tool, args={})
-
-    assert (told["changed"], told["project"]["enabled"]) == (True, False)
-    assert (error.code, error.hint) == (
-        "tool_disabled",
-        "covalt-git tool enable data-lab:load_sample",
-    )
-    assert operate("enable_tool", **tool, enabled=True)["changed"]
-    assert operate("get_tool", **tool)["callable"]

@@ -27,36 +27,6 @@ def replace(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def test_toolsets_are_listed_with_their_tools_counted(operate: Operations) -> None:
-    rows = {one["id"]: one for one in operate("list_toolsets")["toolsets"]}
-
-    assert {name: one["tools"] for name, one in rows.items()} == {
-        "app-builder": 6,
-        "data-lab": 4,
-        "demo": 2,
-        "text-kit": 5,
-        "theirs": 1,
-    }
-    assert rows["app-builder"]["name"] == "App Builder"
-    assert rows["app-builder"]["enabled"] is rows["app-builder"]["sound"] is True
-    assert (rows["app-builder"]["imported"], rows["theirs"]["imported"]) == (False, True)
-    assert rows["theirs"]["enabled"] is False
-    assert rows["app-builder"]["digest"].startswith("sha256:")
-
-
-def test_a_toolset_has_its_tools_files_and_servers(operate: Operations) -> None:
-    told = operate("get_toolset", toolset_id="demo")
-    servers = {one["id"]: one for one in told["mcp_servers"]}
-
-    assert "demo:web" in [tool["tool_id"] for tool in told["tools"]]
-    assert ("toolset.yaml", "config") in [(one["path"], one["kind"]) for one in told["files"]]
-    assert [*servers] == ["started", "far", "given"]
-    assert servers["started"]["server_type"] == "stdio"
-    assert (servers["started"]["command"], servers["started"]["args"]) == ("python", ["server.py"])
-    assert servers["far"]["server_type"] == "streamable-http"
-    assert told["problems"] == []
-
-
 def test_a_problem_has_its_place(operate: Operations) -> None:
     file = operate.root / "toolsets/app-builder/toolset.yaml"
     replace(file, "entrypoint: tools.files:read_file", "entrypont: x")

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from covalt_git.git_store import blob_id
-from tests.api_client import NO_NOTES
-from tests.operations_client import Operations, uploads
+from tests.operations_client import Operations
 from tests.workspaces.stores import git, put
 
 
@@ -151,25 +150,3 @@ def test_an_edit_is_made_only_on_the_branch_that_it_names(new: Operations) -> No
 
 
 # Uploading
-
-
-def test_uploads_are_one_manifest_and_a_name_in_use_gets_a_number(new: Operations) -> None:
-    new.commit("new", **{"d/a.txt": b"there"})
-    sent = uploads(**{"a.txt": b"1", "b.bin": bytes(range(256))})
-    done = new("upload_files", chat_id="new", files=sent, folder="d")
-    sent = uploads(**{"b.bin": bytes(range(256))})
-    again = new("upload_files", chat_id="new", files=sent, folder="d/")
-
-    assert done["files"] == [
-        {"path": "d/a_1.txt", "renamed_from": "d/a.txt", "was_there": False},
-        {"path": "d/b.bin", "renamed_from": None, "was_there": False},
-    ]
-    assert done["changed"] is True
-    assert (new.workspace("new") / "d/b.bin").read_bytes() == bytes(range(256))
-    assert new("get_workspace_manifest", chat_id="new")["source"] == "user_upload"
-    assert again == {
-        "manifest_id": done["manifest_id"],
-        "files": [{"path": "d/b.bin", "renamed_from": None, "was_there": True}],
-        "changed": False,
-        "notes": NO_NOTES,
-    }

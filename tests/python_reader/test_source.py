@@ -135,29 +135,6 @@ def test_unknown_decorator_may_change_parameters_and_result() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("parameters", "names", "required", "others"),
-    [
-        pytest.param("a, /, b, *, c=1", ["a", "b", "c"], ["a", "b"], False, id="kinds"),
-        pytest.param("a, **more", ["a"], ["a"], True, id="keywords"),
-        pytest.param("*values, a=1", ["a"], [], True, id="positions"),
-        pytest.param("a: int = Field(**options)", [], [], True, id="computed-field"),
-        pytest.param("a: int = Field(alias=name())", [], [], True, id="computed-alias"),
-    ],
-)
-def test_required_and_further_arguments(
-    parameters: str,
-    names: list[str],
-    required: list[str],
-    others: bool,  # noqa: FBT001 - a column of the table
-) -> None:
-    schema = read(f"{MODULE}\ndef f({parameters}): ...").input_schema
-
-    assert list(schema["properties"]) == names
-    assert schema["required"] == required
-    assert schema["additionalProperties"] is others
-
-
 # Sources that cannot be read
 
 

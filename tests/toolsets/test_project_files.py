@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.manifests.project_config import BrokenConfigError, read_config
 from covalt_git.manifests.project_root import find_root
 from covalt_git.problems import codes
 from covalt_git.toolsets.project_files import read_project
@@ -40,19 +39,6 @@ def test_root_is_the_nearest_folder_above_with_covalt_yaml(tmp_path: Path) -> No
     assert find_root(inner / "not" / "there") == tmp_path
     (inner / "covalt.yaml").write_text("version: 1\n")
     assert find_root(inner) == inner
-
-
-def test_a_broken_config_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "covalt.yaml").write_text("version: 1\nroels: {}\nlimits: {timeout_s: no}\n")
-
-    with pytest.raises(BrokenConfigError) as caught:
-        read_config(tmp_path)
-
-    assert [one.line for one in caught.value.problems] == [2, 3]
-    assert str(caught.value).splitlines()[-2:] == [
-        "covalt.yaml cannot be used",
-        "  hint: covalt-git validate",
-    ]
 
 
 def test_a_broken_config_does_not_hide_the_toolsets(tmp_path: Path) -> None:
