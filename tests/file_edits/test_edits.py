@@ -17,6 +17,7 @@ from covalt_git.file_edits.edits import BadPathError, MovedFileError
 from covalt_git.git_store import blob_id
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.writing import writing
+from tests.tables import tables
 from tests.workspaces.stores import (
     FAST,
     fsck,
@@ -118,31 +119,7 @@ def test_what_is_not_what_was_edited_stays_as_it_is(
     assert chat.head() == head
 
 
-BAD_PATHS = [
-    ("", "outside or nowhere"),
-    ("../a", "outside or nowhere"),
-    ("/etc/passwd", "outside or nowhere"),
-    ("a//b", "outside or nowhere"),
-    ("a/", "outside or nowhere"),
-    (".git/config", "git directory"),
-    ("x/GIT~1/y", "git directory"),
-    ("a\nb", "control character"),
-    ("a\0b", "control character"),
-    ("x" * 256, "longer than 255 bytes"),
-    ("a:b", "Windows does not allow"),
-    ("aux/x", "device on Windows"),
-    ("a.", "ends with a dot"),
-    ("u\u0308", "composed Unicode form"),
-    ("taken/x", "something else is in its place"),
-    ("folder", "something else is in its place"),
-    ("inside/x", "something else is in its place"),
-    ("outside/x", "something else is in its place"),
-    ("TAKEN", "some systems take it for 'taken'"),
-    ("Folder/x", "some systems take it for 'folder'"),
-]
-
-
-@pytest.mark.parametrize(("path", "why"), BAD_PATHS)
+@pytest.mark.parametrize(("path", "why"), tables(__file__)["bad_paths"])
 def test_a_path_that_no_file_can_have_everywhere_is_refused(
     chat: ChatStore, path: str, why: str
 ) -> None:

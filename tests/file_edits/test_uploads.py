@@ -15,6 +15,7 @@ from covalt_git.file_edits.uploads import Upload
 from covalt_git.models.commit_record import UploadedFile
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.writing import writing
+from tests.tables import tables
 from tests.workspaces.stores import (
     fsck,
     layout_of,
@@ -30,19 +31,12 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.registry import Chats
 
 
-@pytest.mark.parametrize(
-    ("name", "first", "second"),
-    [
-        ("report.csv", "report_1.csv", "report_2.csv"),
-        ("archive.tar.gz", "archive.tar_1.gz", "archive.tar_2.gz"),
-        ("Makefile", "Makefile_1", "Makefile_2"),
-        (".env", ".env_1", ".env_2"),
-        (".env.local", ".env_1.local", ".env_2.local"),
-        ("report_1.csv", "report_1_1.csv", "report_1_2.csv"),
-        ("ü 日本.txt", "ü 日本_1.txt", "ü 日本_2.txt"),
-        ("v1.", "v1_1.", "v1_2."),
-    ],
-)
+TABLES = tables(__file__)
+NOT_UTF_8 = (os.fsdecode(b"\xff"), "not UTF-8")
+TOO_LONG = ("x" * 256, "longer than 255 bytes")
+
+
+@pytest.mark.parametrize(("name", "first", "second"), TABLES["taken"])
 def test_taken_name_gets_the_next_number(
     chat: ChatStore, name: str, first: str, second: str
 ) -> None:
@@ -106,22 +100,7 @@ def test_link_that_reads_like_the_content_is_not_taken_for_it(chat: ChatStore) -
     assert layout_of(chat.workspace)["a_1"] == ("file", b"target")
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("", "outside or nowhere"),
-        (".", "outside or nowhere"),
-        ("..", "outside or nowhere"),
-        ("a/b", "is not a file name"),
-        ("/etc/x", "is not a file name"),
-        (".git", "git directory"),
-        ("GIT~1", "git directory"),
-        ("a\nb", "control character"),
-        ("a\x00b", "control character"),
-        (os.fsdecode(b"\xff"), "not UTF-8"),
-        ("x" * 256, "longer than 255 bytes"),
-    ],
-)
+@pytest.mark.parametrize(("name", "why"), [*TABLES["refused_names"], NOT_UTF_8, TOO_LONG])
 def test_refused_name_adds_nothing(chat: ChatStore, name: str, why: str) -> None:
     upload(chat, "a", b"1")
     head = chat.head()
@@ -132,14 +111,7 @@ def test_refused_name_adds_nothing(chat: ChatStore, name: str, why: str) -> None
     assert chat.head() == head
 
 
-@pytest.mark.parametrize(
-    "folder",
-    [
-        *("..", "../x", "a/../../x", "/abs", "/", "//x", ".git/hooks", "a/.GIT", "a//b"),
-        *("a\\..\\..", "x\ny", "file", "file/below", "inside", "outside", "outside/below"),
-        *("dangling", ".gitattributes"),
-    ],
-)
+@pytest.mark.parametrize("folder", TABLES["refused_folders"])
 def test_refused_folder_adds_nothing_anywhere(chats: Chats, chat: ChatStore, folder: str) -> None:
     outside = chats.folder.parent / "elsewhere"
     outside.mkdir()

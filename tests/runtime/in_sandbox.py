@@ -25,6 +25,7 @@ needs_groups = pytest.mark.skipif(
     os.geteuid() != 0 or not os.access("/sys/fs/cgroup", os.W_OK),
     reason="no control group can be made here",
 )
+needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 needs_landlock = pytest.mark.skipif("landlock" not in LEVELS, reason="no landlock here")
 
 _PROGRAM = """

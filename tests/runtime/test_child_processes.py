@@ -5,15 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
-import pytest
-
-from covalt_git.runtime.processes import child_processes
-
-needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
-
-SOURCES = Path(child_processes.__file__).parents[3]
+from tests.runtime.in_sandbox import SOURCES, needs_proc
 
 FAMILIES = """
 import json, os, sys, time

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.runtime import environments, sandbox
+from covalt_git.runtime import environments
 from covalt_git.runtime.environments import CannotInstallError, InstallCancelledError
 from covalt_git.runtime.python_tool import run
+from tests.runtime.in_sandbox import HOLDING, LEVELS
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
     from tests.runtime.conftest import Workshop
 
-LEVELS = [one.level for one in sandbox.levels() if one.here]
 NEEDS = ["orjson>=3"]
 PROGRAM = """
 import sys
@@ -116,7 +116,7 @@ def test_a_tool_uses_a_compiled_package_and_sees_nothing_of_ours(
     assert (workshop.workspace / "rows.json").read_text() == '[{"name":"a"}]'
 
 
-@pytest.mark.parametrize("level", [level for level in LEVELS if level != "process"])
+@pytest.mark.parametrize("level", HOLDING)
 def test_a_tool_cannot_write_to_its_environment(
     workshop: Workshop, installed: Path, level: SandboxLevel
 ) -> None:
@@ -173,21 +173,10 @@ def test_an_index_that_does_not_answer_is_told_so(
 @pytest.mark.parametrize(
     "need",
     [
-        "--index-url=http://evil.example",
-        "-r requirements.txt",
-        "-e .",
-        "./local.whl",
-        "/tmp/local.whl",
-        "http://evil.example/x.whl",
-        "git+https://evil.example/x.git",
-        "../x",
-        "x@http://evil.example/x.whl",
-        "x @ git+https://evil.example/x.git",
-        "x[a] @ file:///tmp/x.whl",
-        "x y",
-        "x --pre",
-        "",
-        "x\n--pre",
+        *("--index-url=http://evil.example", "-r requirements.txt", "-e .", "./local.whl", "../x"),
+        *("/tmp/local.whl", "http://evil.example/x.whl", "git+https://evil.example/x.git", "x y"),
+        *("x@http://evil.example/x.whl", "x @ git+https://evil.example/x.git", "x --pre", ""),
+        *("x[a] @ file:///tmp/x.whl", "x\n--pre"),
     ],
 )
 def test_what_is_no_requirement_never_reaches_the_installer(need: str) -> None:

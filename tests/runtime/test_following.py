@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from covalt_git.models.outcomes import Log, Progress
-from covalt_git.runtime import sandbox
 from tests.runtime.conftest import error_of
+from tests.runtime.in_sandbox import LEVELS, needs_proc
 from tests.settling import until
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from covalt_git.models.outcomes import Outcome
     from tests.runtime.conftest import Workshop
 
-LEVELS = [one.level for one in sandbox.levels() if one.here]
 
 STUBBORN = """
 import os, signal, subprocess, time
@@ -132,7 +130,7 @@ def test_cancelled_tool_that_looks_may_tidy_up(workshop: Workshop, level: Sandbo
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+@needs_proc
 def test_cancelled_tool_that_does_not_look_is_ended_with_all_it_started(
     workshop: Workshop, level: SandboxLevel
 ) -> None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.runtime import sandbox
 from covalt_git.runtime.pool import SandboxPool
 from covalt_git.runtime.python_tool import run
+from tests.runtime.in_sandbox import HOLDING, LEVELS, needs_proc
 from tests.settling import until
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
     from tests.runtime.conftest import Workshop
 
-LEVELS = [one.level for one in sandbox.levels() if one.here]
-HOLDING = [level for level in LEVELS if level != "process"]
 
 COUNTING = """
 import os, random, sys, time
@@ -38,8 +36,6 @@ def run() -> dict:
     calls.append(1)
     return {"imported": IMPORTED, "calls": len(calls), "process": os.getpid()}
 """
-
-needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 from covalt_git.names import new_id
 from covalt_git.runtime import sandbox
 from covalt_git.runtime.python_tool import run
+from tests.runtime.in_sandbox import needs_proc
 from tests.settling import until
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ def run(workspace: Path, mark: str, session: bool = False) -> None:
     (workspace / "begun").touch()
     time.sleep(600)
 """
-
-needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 
 
 def programs(mark: str) -> list[str]:
