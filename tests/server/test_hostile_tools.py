@@ -21,7 +21,7 @@ from covalt_git.project import Project
 from covalt_git.runtime.pool import shared
 from tests.api_client import BEARER, HOME, Api, make_project
 from tests.server.hostile import ENDS, LEVELS, check_store, is_held, put_hostile
-from tests.waiting import wait_for
+from tests.settling import until
 
 SLOW = {"unzip", "open_zip"}
 
@@ -176,7 +176,7 @@ def test_a_call_whose_process_is_killed_fails_and_the_next_one_works(chat: Chat,
     rows: list[Any] = []
     calling = threading.Thread(target=lambda: rows.append(chat.call("wait")))
     calling.start()
-    wait_for((chat.workspace / "begun").exists)
+    until((chat.workspace / "begun").exists)
 
     (tool,) = (pid for pid in below(os.getpid()) if holds(pid, chat.workspace / "held"))
     os.kill(family(tool)[who], signal.SIGKILL)
@@ -185,7 +185,7 @@ def test_a_call_whose_process_is_killed_fails_and_the_next_one_works(chat: Chat,
     assert [row["status"] for row in rows] == ["error"]
     assert rows[0]["error"].startswith("tool_died: its process was ended ")
     assert "begun" in chat.names()
-    wait_for(lambda: not is_held(chat.workspace))
+    until(lambda: not is_held(chat.workspace))
     chat.check()
 
 

@@ -12,9 +12,9 @@ from covalt_git.names import new_id
 from covalt_git.runtime import awaited_call
 from covalt_server.api import call_streams
 from covalt_server.api.call_streams import CallStream, Followed
+from tests import settling
 from tests.api_client import Api, configure, refused
 from tests.server.event_streams import coming, events, follow, names, resume, until
-from tests.waiting import wait_for
 
 SLOW = """\
 id: slow
@@ -69,7 +69,7 @@ def slow(api: Api) -> Api:
 
 def has_begun(api: Api) -> None:
     """Wait until the tool ``wait`` runs."""
-    wait_for((api.workspace / "runs").exists)
+    settling.until((api.workspace / "runs").exists)
 
 
 def let_go(api: Api) -> None:
@@ -346,7 +346,7 @@ def test_a_call_that_waits_for_its_chat_is_cancelled_by_its_id(
         request = {"chat_id": "c1", "tool_id": "slow:tell", "call_id": call_id}
         with ThreadPoolExecutor(1) as pool:
             made = pool.submit(slow.tell, "call_tool", args={}, **request)
-            wait_for(lambda: RUNNING.tool_of(call_id, chat_id="c1") is not None)
+            settling.until(lambda: RUNNING.tool_of(call_id, chat_id="c1") is not None)
             slow.post("cancel_call", chat_id="c1", call_id=call_id)
             refused(made.result(), 409, "cancelled")
     let_go(slow)

@@ -28,7 +28,7 @@ from tests.server.git.git_served import (
     lines_of,
     run,
 )
-from tests.waiting import wait_for
+from tests.settling import until
 
 EVERY_VERSION = pytest.mark.parametrize("version", VERSIONS)
 
@@ -194,7 +194,7 @@ def test_a_broken_fetch_closes_the_store(api: Api) -> None:
             client.sendall(head.encode() + body)
             assert client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
             assert is_held(served.store())
-        wait_for(lambda: not is_held(served.store()))
+        until(lambda: not is_held(served.store()))
 
 
 def is_held(store: Path) -> bool:

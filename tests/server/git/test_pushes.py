@@ -39,7 +39,7 @@ from tests.server.git.git_served import (
     pack_of,
     run,
 )
-from tests.waiting import wait_for
+from tests.settling import until
 
 
 @pytest.fixture
@@ -347,7 +347,7 @@ def test_a_server_killed_during_a_push_stores_nothing(root: Path, api: Api) -> N
                 f"Content-Type: application/x-{PUSH}-request\r\n\r\n".encode()
             )
             client.sendall(command + FLUSH + content)
-            wait_for(lambda: any(pack.stat().st_size for pack in received(served)))
+            until(lambda: any(pack.stat().st_size for pack in received(served)))
             program.kill()
 
     assert {path for path in served.files_of_store() if not path.startswith("incoming-")} == before

@@ -25,8 +25,8 @@ from tests.api_client import Api, make_project
 from tests.browser import launched
 from tests.live_server import live
 from tests.server.outside import Outside
+from tests.settling import until
 from tests.tables import tables
-from tests.waiting import wait_for
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 LOADER = """<!doctype html><head></head><body><script>
@@ -188,7 +188,7 @@ def reach_by_a_plain_page(chromium: Browser, names: list[str]) -> None:
             own.pages["/"] = (HTML | {"Set-Cookie": "token=secret"}, around)
             with opened(chromium, own.url) as page:
                 click(page, group)
-                wait_for(lambda: arrived(outside, own) >= set(group))
+                until(lambda: arrived(outside, own) >= set(group))
 
         reach([name for name in names if name not in ALONE])
         for name in ALONE & set(names):
