@@ -37,16 +37,15 @@ def pack_stream(
     ids: Iterable[str],
     *,
     read: ReadObject | None = None,
-    encoder: PackEncoder | None = None,
 ) -> Iterator[bytes]:
-    """Yield a pack of some objects, and leave its index in ``encoder``.
+    """Yield a pack of some objects.
 
     ``read`` returns the kind and content of an object, by default from ``objects``.
 
     Raises:
         BrokenStoreError: when an object is missing or damaged.
     """
-    encoder = encoder or PackEncoder(objects.object_format)
+    encoder = PackEncoder(objects.object_format)
     yield from _entries(objects, ids, read or ObjectReader(objects).read_object, encoder)
     yield encoder.trailer()
 

@@ -365,22 +365,23 @@ def test_a_call_that_is_cancelled_ends(desk: Desk) -> None:
 # --- grants and secrets ---------------------------------------------------------------------------
 
 
-def test_a_host_that_was_not_granted_is_not_asked(desk: Desk) -> None:
-    code, _, hint = desk.fails("/echo", hosts=["api.example.com"])
-
-    assert code == "grant_needed"
-    assert hint == f"covalt-git grant add web network {desk.there.address}"
-    assert desk.there.seen == []
-
-
 AUTHORIZED = {"headers": {"X-Key": "${KEY}"}}
 
 
-def test_a_secret_goes_only_to_the_hosts_it_was_granted_for(desk: Desk) -> None:
-    code, _, hint = desk.fails("/echo", for_key=["api.example.com"], **AUTHORIZED)
+@pytest.mark.parametrize(
+    ("changes", "needed"),
+    [
+        ({"hosts": ["api.example.com"]}, "network"),
+        ({"for_key": ["api.example.com"], **AUTHORIZED}, "secret KEY"),
+    ],
+)
+def test_a_request_is_not_sent_without_grants_of_its_host_and_its_secret(
+    desk: Desk, changes: dict[str, Any], needed: str
+) -> None:
+    code, _, hint = desk.fails("/echo", **changes)
 
     assert code == "grant_needed"
-    assert hint == f"covalt-git grant add web secret KEY {desk.there.address}"
+    assert hint == f"covalt-git grant add web {needed} {desk.there.address}"
     assert desk.there.seen == []
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from covalt_git.models.calls import SandboxLevel
@@ -43,18 +45,19 @@ def test_grant_lets_an_imported_toolset_run_without_a_sandbox() -> None:
     sandbox.check_trust("demo", state, digest=DIGEST, at="process")
 
 
-@pytest.mark.parametrize("digest", ["", "sha256:" + "1" * 64])
-def test_grant_holds_for_the_files_that_it_was_given_for_only(digest: str) -> None:
-    grants = {"unsandboxed": {"kind": "unsandboxed", **GRANT}}
+@pytest.mark.parametrize(
+    ("grant", "digest"),
+    [
+        ({"kind": "unsandboxed"}, ""),
+        ({"kind": "unsandboxed"}, "sha256:" + "1" * 64),
+        ({"kind": "network", "hosts": ["example.org"]}, DIGEST),
+    ],
+)
+def test_only_a_grant_for_these_files_and_for_this_holds(
+    grant: dict[str, Any], digest: str
+) -> None:
+    grants = {grant["kind"]: grant | GRANT}
     state = ToolsetState.model_validate({"source_type": "zip", "grants": grants})
 
-    with pytest.raises(sandbox.SandboxNeededError, match="has changed since it was granted"):
+    with pytest.raises(sandbox.SandboxNeededError):
         sandbox.check_trust("demo", state, digest=digest, at="process")
-
-
-def test_other_grants_do_not_let_it() -> None:
-    grants = {"network": {"kind": "network", "hosts": ["example.org"], **GRANT}}
-    state = ToolsetState.model_validate({"source_type": "zip", "grants": grants})
-
-    with pytest.raises(sandbox.SandboxNeededError, match="'demo' was imported"):
-        sandbox.check_trust("demo", state, at="process")

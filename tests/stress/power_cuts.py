@@ -39,14 +39,14 @@ from covalt_git.merging.merge_conflicts import Choices
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.transfers import pushing
-from covalt_git.workspaces import branches, collecting
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.stress import stock_git
 from tests.stress.forks import Forked, fork
 from tests.stress.stores import check_sound, reachable
 from tests.workspaces import busy_writer
-from tests.workspaces.stores import git, open_chats, run_git, scratch
+from tests.workspaces.stores import collect, git, open_chats, run_git, scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -268,8 +268,7 @@ def _repack(chat: ChatStore, _chance: random.Random, _: Path) -> None:
 
 
 def _collect(chat: ChatStore, _chance: random.Random, _: Path) -> None:
-    with writing(chat) as writer:
-        collecting.collect(writer, everything=True)
+    collect(chat)
 
 
 def _push(chat: ChatStore, _: random.Random, scratch: Path) -> None:

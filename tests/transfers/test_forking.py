@@ -11,7 +11,6 @@ import pytest
 from covalt_git.models.chats import Origin
 from covalt_git.names import BadNameError
 from covalt_git.transfers.forking import fork
-from covalt_git.workspaces import collecting
 from covalt_git.workspaces.registry import ChatExistsError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
@@ -19,6 +18,7 @@ from tests.workspaces.stores import (
     as_listed,
     branch_off,
     checkout,
+    collect,
     fsck,
     git,
     layout_of,
@@ -44,11 +44,6 @@ def forked(chat: ChatStore, chats: Chats, **options: str) -> ChatStore:
 
 def heads(chat: ChatStore) -> str:
     return git(chat.folder / "store.git", "for-each-ref", "refs/heads")
-
-
-def collect(chat: ChatStore) -> None:
-    with writing(chat) as writer:
-        collecting.collect(writer, everything=True)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from covalt_git.models.chats import Chat
 from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
-from covalt_git.workspaces import branches, commits
+from covalt_git.workspaces import branches, collecting, commits
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.collecting import Collected
     from covalt_git.workspaces.writer import Writer
 
 FAST = WorkspaceConfig(durability="fast")
@@ -173,6 +174,12 @@ def save(chat: ChatStore) -> str:
         manifest_id = writer.commit_changes()
     assert manifest_id is not None
     return manifest_id
+
+
+def collect(chat: ChatStore, *, everything: bool = True) -> Collected:
+    """Collect the garbage of a chat, also what is new."""
+    with writing(chat) as writer:
+        return collecting.collect(writer, everything=everything)
 
 
 def branch_off(chat: ChatStore, name: str) -> None:

@@ -23,6 +23,7 @@ from tests.workspaces.stores import (
     branch_off,
     call_record,
     checkout,
+    collect,
     fsck,
     git,
     open_chats,
@@ -33,16 +34,10 @@ from tests.workspaces.stores import (
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.collecting import Collected
     from covalt_git.workspaces.registry import Chats
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LARGE = os.urandom(300_000)
-
-
-def collect(chat: ChatStore, *, everything: bool = False) -> Collected:
-    with writing(chat) as writer:
-        return collecting.collect(writer, everything=everything)
 
 
 def delete_branch(chat: ChatStore, name: str) -> None:
@@ -85,12 +80,12 @@ def forgotten(chat: ChatStore) -> ChatStore:
 
 def test_what_nothing_leads_to_is_freed_after_an_hour(forgotten: ChatStore) -> None:
     before = contents(forgotten)
-    assert collect(forgotten).after.size > len(LARGE)
+    assert collect(forgotten, everything=False).after.size > len(LARGE)
 
     grow_old(forgotten, 3599)
-    assert collect(forgotten).after.size > len(LARGE)
+    assert collect(forgotten, everything=False).after.size > len(LARGE)
     grow_old(forgotten, 3601)
-    done = collect(forgotten)
+    done = collect(forgotten, everything=False)
 
     assert done.before.size > len(LARGE) > done.after.size
     assert done.after.objects < done.before.objects
@@ -110,11 +105,11 @@ def test_a_deleted_branch_is_kept_for_thirty_days(
     delete_branch(chat, "idea")
 
     grow_old(chat, 7200)
-    assert collect(chat).forgotten == ()
+    assert collect(chat, everything=False).forgotten == ()
     assert chat.read_file(head, "large.bin") == LARGE
     monkeypatch.setattr(collecting, "DELETED_S", -1)
     grow_old(chat, 7200)
-    done = collect(chat)
+    done = collect(chat, everything=False)
 
     assert done.forgotten == ("idea",)
     assert done.after.size < len(LARGE)
@@ -132,7 +127,7 @@ def test_a_waiting_call_keeps_the_manifest_it_was_asked_on(chat: ChatStore) -> N
         writer.put_call(pending_call(chat, status="pending", base=base, branch="main"))
     drop_branch(chat, "idea")
 
-    collect(chat, everything=True)
+    collect(chat)
 
     assert chat.read_file(base, "b.txt") == b"b"
     (waiting,) = chat.calls()
@@ -147,7 +142,7 @@ def test_records_go_with_their_commits(chat: ChatStore) -> None:
     checkout(chat, "main")
     drop_branch(chat, "idea")
 
-    done = collect(chat, everything=True)
+    done = collect(chat)
 
     assert done.records == 1
     message = chat.manifest(kept).record.message
@@ -156,7 +151,7 @@ def test_records_go_with_their_commits(chat: ChatStore) -> None:
     store = chat.folder / "store.git"
     assert len(git(store, "ls-tree", "-r", "--name-only", records.REF).split()) == 1
     assert git(store, "rev-list", "--count", records.REF).strip() == "1"
-    assert collect(chat, everything=True).records == 0
+    assert collect(chat).records == 0
     assert fsck(chat) == ""
 
 
@@ -174,7 +169,7 @@ def test_a_record_that_only_another_record_refers_to_is_kept(chat: ChatStore) ->
         writer.put_call(call)
         oid = writer.finish_call(call, call_record(render_plan=plan), snapshot=writer.scan())
 
-    assert collect(chat, everything=True).records == 0
+    assert collect(chat).records == 0
     shown = chat.manifest(oid).record.call
     assert shown is not None
     assert shown.render_plan["artifact"] == artifact.model_dump()
@@ -195,8 +190,8 @@ def test_a_damaged_store_is_left_as_it_is(forgotten: ChatStore) -> None:
     lost.unlink()
     before = sorted((store / "objects").rglob("*"))
 
-    with pytest.raises(BrokenStoreError), writing(forgotten) as writer:
-        collecting.collect(writer, everything=True)
+    with pytest.raises(BrokenStoreError):
+        collect(forgotten)
 
     assert sorted((store / "objects").rglob("*")) == before
 
@@ -207,7 +202,7 @@ def test_readers_that_were_there_before_still_read(forgotten: ChatStore) -> None
         head = forgotten.head()
         assert head is not None
         reader.read_commit(head)
-        collect(forgotten, everything=True)
+        collect(forgotten)
         upload(forgotten, "c.txt", b"c")
 
         assert reader.read_commit(str(forgotten.head())).parents == (head,)
@@ -230,8 +225,8 @@ def test_what_was_seen_before_is_stored_again(chat: ChatStore) -> None:
 
 
 def collect_everything(chats: Chats) -> None:
-    with chats.open("c1") as chat, writing(chat) as writer:
-        collecting.collect(writer, everything=True)
+    with chats.open("c1") as chat:
+        collect(chat)
 
 
 def test_a_killed_collection_loses_nothing(chats: Chats, forgotten: ChatStore) -> None:
@@ -292,7 +287,7 @@ def test_no_history_loses_anything_that_a_branch_has(steps: list[str]) -> None:
         before = contents(chat)
         said = {oid: chat.manifest(oid).record for oid in chat.reachable()}
 
-        done = collect(chat, everything=True)
+        done = collect(chat)
 
         assert contents(chat) == before
         assert {oid: chat.manifest(oid).record for oid in chat.reachable()} == said

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces import collecting
 from covalt_git.workspaces.writing import writing
 from tests.workspaces import old_chats
-from tests.workspaces.stores import fsck, git, open_chats, put, save
+from tests.workspaces.stores import collect, fsck, git, open_chats, put, save
 
 BOOTS = {"this-boot": Path("/proc/sys/kernel/random/boot_id"), "another-boot": None}
 
@@ -33,8 +32,7 @@ def test_old_chat_is_whole_for_us_and_for_stock_git(tmp_path: Path, name: str, b
         assert fsck(chat) == ""
         put(chat.workspace, {"new.txt": ("file", b"new\n")})
         save(chat)
-        with writing(chat) as writer:
-            collecting.collect(writer, everything=True)
+        collect(chat)
         assert fsck(chat) == ""
         git(tmp_path, "clone", "-q", str(chat.store.path), "clone")
         assert (tmp_path / "clone/new.txt").read_text() == "new\n"

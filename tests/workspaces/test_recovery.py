@@ -90,23 +90,17 @@ def test_call_whose_process_died_is_interrupted_with_what_it_changed(chat: ChatS
     assert fsck(chat) == ""
 
 
-def test_whoever_only_reads_finds_it_recorded(chat: ChatStore) -> None:
+@pytest.mark.parametrize("power_cut", [False, True])
+def test_whoever_only_reads_finds_it_recorded(chat: ChatStore, *, power_cut: bool) -> None:
     call = pending_call(chat)
     with dying(chat) as writer:
         writer.put_call(call)
         put(chat.workspace, {"half": ("file", b"written")})
+    if power_cut:  # it may take the text of the lock
+        (chat.folder / "lock").write_bytes(b"")
     with open_chats(chat.folder.parents[1]).open(chat.id) as read:
         assert ending_of(read, call) == ("error", "interrupted")
         assert set(read.files(read.head())) == {"half"}
-
-
-def test_a_note_of_a_call_is_enough_where_the_power_took_the_lock_s_text(chat: ChatStore) -> None:
-    call = pending_call(chat)
-    with dying(chat) as writer:
-        writer.put_call(call)
-    (chat.folder / "lock").write_bytes(b"")
-    with open_chats(chat.folder.parents[1]).open(chat.id) as read:
-        assert ending_of(read, call) == ("error", "interrupted")
 
 
 def test_all_chats_are_looked_after_at_a_start(chat: ChatStore) -> None:
