@@ -91,15 +91,3 @@ def test_a_role_sees_only_the_namespaces_that_it_allows(root: Path) -> None:
     assert catalog(root, "web").find("web:search").tool.enabled
     assert catalog(root, "web").sees_one_of("demo", ["demo:own", "web:search"])
     assert not catalog(root, "own").sees_all_of("demo", ["demo:own", "web:search"])
-
-
-@pytest.mark.parametrize("words", ["search the web", "parameters q search", "demo search"])
-def test_a_search_finds_tools_of_servers(root: Path, words: str) -> None:
-    with Project.open(root).index() as index:
-        index.sync_toolsets()
-        everywhere = catalog(root).search(index, words, limit=5)
-        within = catalog(root).search(index, words, limit=5, toolset_id="demo")
-        elsewhere = catalog(root).search(index, words, limit=5, toolset_id="web")
-    assert "web:search" in [one.tool_id for one in everywhere]
-    assert "web:search" in [one.tool_id for one in within]
-    assert elsewhere == []
