@@ -1,9 +1,13 @@
-"""A step on a chat that is killed at each change of the disk in turn, and what the next writer finds."""
+"""Processes that are killed: at each change of the disk in turn, or after a block."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.workspaces import branches
@@ -12,13 +16,30 @@ from tests.killing import killed_at
 from tests.workspaces.stores import fsck, layout_of, open_chats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 State = dict[str, object]
+
+
+@contextlib.contextmanager
+def process(name: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run one of the programs beside this file, and kill it after the block."""
+    with subprocess.Popen(
+        [sys.executable, "-m", f"tests.workspaces.{name}", *arguments],
+        cwd=REPOSITORY,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
 
 
 def seen(chat: ChatStore) -> State:

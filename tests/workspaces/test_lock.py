@@ -19,30 +19,10 @@ import pytest
 
 from covalt_git.system import file_lock
 from covalt_git.workspaces.lock import CancelledError, ChatBusyError, ChatGoneError, held
+from tests.workspaces.kills import process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-
-
-@contextlib.contextmanager
-def process(name: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run one of the test programs beside this file."""
-    started = subprocess.Popen(
-        [sys.executable, "-m", f"tests.workspaces.{name}", *arguments],
-        cwd=REPOSITORY,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with started:
-        try:
-            yield started
-        finally:
-            started.kill()
 
 
 def printed(started: subprocess.Popen[str]) -> str:

@@ -6,45 +6,25 @@ import itertools
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.workspaces.writing import writing
-from tests.workspaces.stores import as_listed, branch_off, fsck, git, layout_of, tree_of, upload
+from tests.stress.stores import reachable
+from tests.workspaces.kills import process
+from tests.workspaces.stores import as_listed, branch_off, fsck, layout_of, tree_of, upload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import subprocess
+    from contextlib import AbstractContextManager
 
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 
-
-@contextmanager
-def busy(chats: Chats, seed: int, steps: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "tests.workspaces.busy_writer", str(chats.folder.parent)]
-    process = subprocess.Popen(
-        [*command, str(seed), steps],
-        cwd=REPOSITORY,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def reachable(chat: ChatStore) -> set[str]:
-    return set(git(chat.folder / "store.git", "rev-list", "--all").split())
+def busy(chats: Chats, seed: int, steps: int) -> AbstractContextManager[subprocess.Popen[str]]:
+    return process("busy_writer", str(chats.folder.parent), str(seed), str(steps))
 
 
 def left_overs(chat: ChatStore) -> list[Path]:
@@ -60,10 +40,10 @@ def left_overs(chat: ChatStore) -> list[Path]:
 def test_commits_of_four_processes_to_one_chat_are_all_kept(chats: Chats, chat: ChatStore) -> None:
     upload(chat, "first", b"1")
     with (
-        busy(chats, 1, "12") as one,
-        busy(chats, 2, "12") as two,
-        busy(chats, 3, "12") as three,
-        busy(chats, 4, "12") as four,
+        busy(chats, 1, 12) as one,
+        busy(chats, 2, 12) as two,
+        busy(chats, 3, 12) as three,
+        busy(chats, 4, 12) as four,
     ):
         said = [process.communicate(timeout=60) for process in (one, two, three, four)]
 
@@ -82,7 +62,7 @@ def test_nothing_acknowledged_is_lost_however_often_the_writer_is_killed(
     chance = random.Random(7)
     acknowledged: list[str] = []
     for kill in range(8):
-        with busy(chats, kill, "100000") as process:
+        with busy(chats, kill, 100000) as process:
             assert process.stdout is not None
             lines = itertools.islice(process.stdout, chance.randrange(1, 9))
             acknowledged += [line.strip() for line in lines]
@@ -137,7 +117,7 @@ def test_stale_locks_and_half_written_objects_of_dead_processes_are_cleared(
 
 def test_reading_works_while_somebody_writes(chats: Chats, chat: ChatStore) -> None:
     upload(chat, "a", b"1")
-    with busy(chats, 5, "40") as process:
+    with busy(chats, 5, 40) as process:
         seen = 0
         while process.poll() is None:
             with chats.open("c1") as reader:
