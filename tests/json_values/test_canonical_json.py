@@ -71,35 +71,24 @@ def test_digest_names_its_hash() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("value", "place"),
     [
-        pytest.param(
-            {"rows": [{}, {"total": 2**53}]},
-            "$.rows[1].total: 9007199254740992 is beyond what JSON numbers hold exactly; "
-            "give it as a string",
-            id="integer",
-        ),
-        pytest.param(
-            10**5000,
-            "$: an integer is beyond what JSON numbers hold exactly; give it as a string",
-            id="integer-too-long-to-print",
-        ),
-        pytest.param([math.nan], "$[0]: nan is not a JSON number", id="nan"),
-        pytest.param({"a": -math.inf}, "$.a: -inf is not a JSON number", id="infinity"),
-        pytest.param({"a": {1: 2}}, "$.a: the key 1 is not a string", id="key"),
-        pytest.param({"a": "\ud800"}, "$.a: half of a surrogate pair is not text", id="surrogate"),
-        pytest.param(
-            {"\udfff": 1}, "$.<key>: half of a surrogate pair is not text", id="surrogate-in-a-key"
-        ),
-        pytest.param({"a": b"x"}, "$.a: a bytes is not JSON", id="bytes"),
-        pytest.param([{1, 2}], "$[0]: a set is not JSON", id="set"),
+        pytest.param({"rows": [{}, {"total": 2**53}]}, "$.rows[1].total", id="integer"),
+        pytest.param(10**5000, "$", id="integer-too-long-to-print"),
+        pytest.param([math.nan], "$[0]", id="nan"),
+        pytest.param({"a": -math.inf}, "$.a", id="infinity"),
+        pytest.param({"a": {1: 2}}, "$.a", id="key"),
+        pytest.param({"a": "\ud800"}, "$.a", id="surrogate"),
+        pytest.param({"\udfff": 1}, "$.<key>", id="surrogate-in-a-key"),
+        pytest.param({"a": b"x"}, "$.a", id="bytes"),
+        pytest.param([{1, 2}], "$[0]", id="set"),
     ],
 )
-def test_value_that_json_cannot_hold_is_refused_with_its_place(value: object, message: str) -> None:
+def test_value_that_json_cannot_hold_is_refused_with_its_place(value: object, place: str) -> None:
     with pytest.raises(NotJsonError) as caught:
         dumps(value)
 
-    assert str(caught.value) == message
+    assert str(caught.value).partition(": ")[0] == place
 
 
 def test_cycle_is_refused() -> None:

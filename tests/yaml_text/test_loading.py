@@ -413,13 +413,8 @@ def test_value_is_written_as(value: Any, written: str) -> None:
 @pytest.mark.parametrize(
     ("value", "place"),
     [
-        pytest.param({"a": [math.nan]}, "$.a[0]", id="nan"),
-        pytest.param([-math.inf], "$[0]", id="infinity"),
-        pytest.param({"a": b"b"}, "$.a", id="bytes"),
+        pytest.param({"a": [math.nan]}, "$.a[0]", id="no-json"),
         pytest.param({"a": ("b",)}, "$.a", id="tuple"),
-        pytest.param({"a": {1: 2}}, "$.a", id="key"),
-        pytest.param(["\ud800"], "$[0]", id="surrogate"),
-        pytest.param({"a": 10**5000}, "$.a", id="integer"),
         pytest.param(json.loads("[" * 65 + "1" + "]" * 65), "$" + "[0]" * 64, id="depth"),
     ],
 )
