@@ -53,7 +53,7 @@ def test_grant_lets_an_imported_toolset_run_without_a_sandbox() -> None:
         ({"kind": "network", "hosts": ["example.org"]}, DIGEST),
     ],
 )
-def test_only_a_grant_for_these_files_and_for_this_holds(
+def test_only_an_unsandboxed_grant_of_the_same_files_holds(
     grant: dict[str, Any], digest: str
 ) -> None:
     grants = {grant["kind"]: grant | GRANT}
