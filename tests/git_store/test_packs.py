@@ -105,6 +105,16 @@ def test_what_is_written_together_is_one_pack_that_git_reads(
         git(store.path, "index-pack", "--verify", str(packs(store)[0]))
 
 
+def test_more_than_memory_should_hold_is_stored_on_the_way(tmp_path: Path) -> None:
+    parts = [random.Random(number).randbytes(11 << 20) for number in range(7)]
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
+        oids = [store.write_blob(part) for part in parts]
+        assert len(packs(store)) == 1
+        store.flush()
+
+        assert all(store.read_blob(oid) == part for oid, part in zip(oids, parts, strict=True))
+
+
 def test_a_pack_that_cannot_be_flushed_is_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -286,6 +286,13 @@ def test_a_busy_host_is_asked_again_when_it_says(desk: Desk) -> None:
     assert "trying again in 7.0 s" in outcome.output
 
 
+def test_a_wait_may_be_a_date_also_one_that_is_past(desk: Desk) -> None:
+    outcome = desk.call("/busy/1", args={"after": "Wed, 21 Oct 2015 07:28:00 GMT"})
+
+    assert outcome.result == {"times": 2}
+    assert desk.waited == []
+
+
 def test_a_wait_beyond_the_time_of_the_call_is_not_begun(desk: Desk) -> None:
     code, _, hint = desk.fails("/busy/1", args={"after": "3600"})
 

@@ -87,6 +87,14 @@ def test_edits_in_the_folder_are_saved_before_and_merged(chat: ChatStore) -> Non
     assert [one.source for one in chat.log(chat.head())][:2] == ["merge", "edit"]
 
 
+def test_a_commit_is_merged_by_its_id_and_a_mode_goes_with_a_text(chat: ChatStore) -> None:
+    parted(chat, BASE, BASE | {"a": ("program", TEXT)}, BASE | {"a": ("file", text(_2="x"))})
+    theirs = str(chat.branch("idea").manifest_id)
+
+    assert merge(chat, theirs[:12]).status == "merged"
+    assert folder(chat)["a"] == ("program", text(_2="x"))
+
+
 def test_a_branch_with_nothing_of_its_own_only_moves_on(chat: ChatStore) -> None:
     parted(chat, BASE, BASE, {"new": ("file", b"new")})
 

@@ -186,6 +186,12 @@ def test_a_history_of_stock_git_becomes_a_chat(
         assert chat.read_file(chat.head(), "src/run.sh") == b"#!/bin/sh\n"
 
 
+def test_a_branch_out_of_nothing_but_head_is_main(work: Path, chats: Chats, tmp_path: Path) -> None:
+    found, chat = brought(chats, stock_bundle(work, tmp_path / "head", "HEAD"))
+    with chat:
+        assert (found.branches, chat.active_branch()) == (("main",), "main")
+
+
 def test_ignored_files_stay_in_the_history_and_are_named(work: Path, chats: Chats) -> None:
     (work / "node_modules").mkdir()
     (work / "node_modules/x.js").write_text("x")

@@ -43,7 +43,7 @@ def process(name: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def seen(chat: ChatStore) -> State:
-    """Return all that tells two states of a chat apart."""
+    """Return everything in which two states of a chat can differ."""
     return {
         "active": chat.active_branch(),
         "branches": {

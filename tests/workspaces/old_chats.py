@@ -1,7 +1,7 @@
 """Chats as version 0.1 left them on the disk, in ``fixtures/chats-0.1``.
 
 ``expected.json`` has what has to be found in each: the branches, the active one, deleted branches, pending
-calls and approvals, and the files of the folder.  ``BOOT`` stands in a log for the boot id of the machine
+calls and approvals, and the files of the folder.  In a log, ``BOOT`` is replaced by the boot id of the machine
 that opens the chat.
 """
 
@@ -43,7 +43,7 @@ def seen(chat: ChatStore) -> dict[str, Any]:
 
 
 def unpack(name: str, folder: Path, boot: str) -> None:
-    """Put a chat below ``folder``, as it was on a machine that was started as this one."""
+    """Unpack a chat below ``folder``, with the boot id of a machine in its log."""
     with tarfile.open(FOLDER / f"{name}.tar.gz") as archive:
         archive.extractall(folder, filter="data")
     for log in folder.rglob("wal"):

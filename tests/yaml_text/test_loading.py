@@ -410,6 +410,12 @@ def test_value_is_written_as(value: Any, written: str) -> None:
     assert dump(value) == f"{written}\n"
 
 
+def test_long_key_is_written_as_explicit_key() -> None:
+    key = "k" * 2000
+
+    assert dump({key: {"a": 1}}) == f"? {key}\n:\n  a: 1\n"
+
+
 @pytest.mark.parametrize(
     ("value", "place"),
     [
