@@ -99,37 +99,14 @@ def test_the_document_has_every_route_and_nothing_else(used: Api) -> None:
     assert document["openapi"] == "3.1.0"
     assert document["servers"] == [{"url": HOME}]
     assert {(path, method) for path, it in document["paths"].items() for method in it} == routes
-    assert {f"{method} {path}" for path, method in routes} >= SPECIFIED
     assert len(routes) == len(OPERATIONS) == len({one.name for one in OPERATIONS})
-
-
-SPECIFIED = {
-    *("get /api/list_toolsets", "get /api/get_toolset", "post /api/import_toolset"),
-    *("get /api/export_toolset", "post /api/enable_toolset", "post /api/uninstall_toolset"),
-    *("get /api/list_tools", "get /api/get_tool", "get /api/get_available_tools"),
-    *("get /api/get_workspace_files", "get /api/get_workspace_file"),
-    *("get /api/get_workspace_manifest", "post /api/stream"),
-}
 
 
 def test_every_schema_is_valid_with_its_references(used: Api) -> None:
     components = used.get("openapi.json")["components"]
 
-    for name in components["schemas"]:
-        whole = {"$ref": f"#/components/schemas/{name}", "components": components}
-        assert json_schema.schema_problems(whole) == [], name
-
-
-def test_every_operation_has_a_summary_and_its_refusals(used: Api) -> None:
-    document = used.get("openapi.json")
-
-    for path, operations in document["paths"].items():
-        for operation in operations.values():
-            assert operation["summary"].endswith((".", ":")), path
-            assert operation["operationId"] in {
-                one.name for one in OPERATIONS if path_of(one) == path
-            }
-            assert {"200", "400", "401", "403", "421"} <= operation["responses"].keys()
+    every = [{"$ref": f"#/components/schemas/{name}"} for name in components["schemas"]]
+    assert json_schema.schema_problems({"anyOf": every, "components": components}) == []
 
 
 @st.composite

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 
-from covalt_git.manifests.toolset_files import toolset_ids
-from covalt_git.toolsets.toolset import read_toolset
 from covalt_server.forms.fields import MAX_FIELDS, Choice, Field, draw
 from covalt_server.forms.form import Submitted, opened
 from covalt_server.forms.shapes import MAX_DEPTH, MISSING, Kind
@@ -35,20 +32,6 @@ def form(
     if required:
         whole["required"] = ["a"]
     return draw(whole, {"a": value[0]} if value else MISSING).children[0]
-
-
-def test_forms_of_the_sample_toolsets_need_no_json() -> None:
-    root = Path(__file__).parents[3]
-    tools = [
-        tool for name in toolset_ids(root / "toolsets") for tool in read_toolset(root, name).tools
-    ]
-
-    assert len(tools) > 5
-    for tool in tools:
-        for example in [{}, *(one.args for one in tool.examples)]:
-            shown = list(draw(tool.input_schema, example).walk())
-            as_json = {one.loc[-1] for one in shown if one.kind is Kind.JSON}
-            assert as_json <= ({"value"} if tool.tool_id == "data-lab:select_rows" else set())
 
 
 @given(schema=schemas, value=json_values)
@@ -81,18 +64,6 @@ def test_the_name_of_a_text_decides_how_long_its_box_is(name: str, rows: int) ->
     assert not rows or shown.rows == rows
 
 
-def test_the_words_of_a_reference_win_over_those_of_its_target() -> None:
-    definition = {"title": "Thing", "description": "Any thing.", "type": "string"}
-    others = {"Thing": definition}
-
-    assert form({"$ref": "#/$defs/Thing"}, definitions=others).label == "a"
-    assert form({"$ref": "#/$defs/Thing"}, definitions=others).description == "Any thing."
-    own = form(
-        {"$ref": "#/$defs/Thing", "title": "A", "description": "This one."}, definitions=others
-    )
-    assert (own.label, own.description) == ("A", "This one.")
-
-
 @pytest.mark.parametrize(("schema", "note"), TABLES["notes"])
 def test_the_limits_of_a_value_are_noted(schema: Any, note: str) -> None:
     assert form(schema, required=True).note == note
@@ -115,30 +86,6 @@ def test_attributes_mean_the_same_to_a_browser_as_the_schema(
 
     plain = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"}
     assert dict(shown.attributes) == attributes | plain
-
-
-def test_a_box_is_required_where_an_empty_text_is_not_valid() -> None:
-    line, text = {"type": "string", "maxLength": 20}, {"type": "string"}
-
-    assert "required" not in form(line).attributes
-    assert "required" not in form(text).attributes
-    assert "required" in form(text | {"minLength": 1}).attributes
-
-
-def test_a_text_that_is_not_a_date_is_typed() -> None:
-    shown = form({"type": "string", "format": "date"}, "today")
-
-    assert (shown.text, shown.attributes["type"]) == ("today", "text")
-
-
-def test_a_number_is_typed_into_a_text_box_with_suggestions() -> None:
-    large = form({"type": "integer"}, 2**53 - 1)
-
-    assert large.text == "9007199254740991"
-    assert (large.attributes["type"], large.attributes["inputmode"]) == ("text", "numeric")
-    shown = form({"type": "number", "examples": [1, 2.5, "x"]})
-
-    assert shown.suggestions == ("1", "2.5")
 
 
 def test_an_optional_choice_names_its_default() -> None:
@@ -170,22 +117,6 @@ def test_an_enum_is_shown_by_its_names_when_they_are_distinct(
     assert [choice.label for choice in form(several, ["r"]).choices] == shown
     titled = form({"oneOf": [{"const": 1, "title": "one"}, {"const": 2}]}, 2)
     assert titled.choices == (Choice("1", "one"), Choice("2", "2", chosen=True))
-
-
-def test_branches_that_only_validate_leave_the_object_as_it_is() -> None:
-    parts = {"phone": {"type": "string"}, "email": {"type": "string"}}
-    ways = [{"required": ["phone"]}, {"required": ["email"]}]
-    schema = {"type": "object", "properties": parts, "anyOf": ways}
-
-    assert [one.label for one in form(schema).children] == ["phone", "email"]
-
-
-def test_parts_of_all_branches_are_offered() -> None:
-    base = {"properties": {"b": {"type": "integer"}}, "required": ["b"]}
-    more = {"properties": {"c": {"type": "string"}}}
-    shown = form({"allOf": [{"$ref": "#/$defs/base"}, more]}, definitions={"base": base})
-
-    assert [(one.label, one.required) for one in shown.children] == [("b", True), ("c", False)]
 
 
 # --- lists and objects ----------------------------------------------------------------------------
@@ -228,21 +159,6 @@ def test_an_object_with_unknown_keys_is_shown_as_json() -> None:
     shown = form({"type": "object", "properties": {"b": {"type": "string"}}}, {"b": "x", "c": [1]})
 
     assert (shown.kind, json.loads(shown.text)) == (Kind.JSON, {"b": "x", "c": [1]})
-
-
-def test_a_schema_may_refer_to_itself() -> None:
-    tree = {"type": "object", "properties": {"next": {"$ref": "#"}, "name": {"type": "string"}}}
-    shown = draw(tree, {"next": {"next": {"name": "x"}}})
-
-    assert [one.name for one in shown.walk()] == [
-        "args",
-        "args/next",
-        "args/next/next",
-        "args/next/next/next",
-        "args/next/next/name",
-        "args/next/name",
-        "args/name",
-    ]
 
 
 def test_a_value_with_too_many_parts_is_shown_as_json() -> None:

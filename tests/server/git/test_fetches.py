@@ -73,17 +73,6 @@ def test_a_new_chat_is_cloned_as_empty(served: GitServed, tmp_path: Path, versio
     assert run(work, "rev-parse", "HEAD").code != 0
 
 
-@EVERY_VERSION
-def test_a_shallow_clone_can_be_completed(served: GitServed, tmp_path: Path, version: str) -> None:
-    work = served.clone(tmp_path / "work", "--depth", "1", version=version)
-
-    assert git(work, "rev-list", "--count", "HEAD") == "1"
-    assert (work / "sub/deep/d.txt").read_text() == "deep\n"
-    git(work, "-c", f"protocol.version={version}", "fetch", "--quiet", "--unshallow")
-    assert git(work, "rev-list", "HEAD") == git(served.store(), "rev-list", "main")
-    assert git(work, "fsck", "--strict", "--full") == ""
-
-
 def test_records_are_fetched_by_their_refspec(served: GitServed, tmp_path: Path) -> None:
     work = served.clone(tmp_path / "work")
     git(work, "fetch", "--quiet", "origin", "refs/covalt/*:refs/covalt/*")
@@ -254,15 +243,17 @@ def shape(work: Path) -> tuple[list[str], str]:
     return begins, git(work, "rev-list", "--all", "--parents", "--date-order")
 
 
-@pytest.mark.parametrize("version", ["0", "2"])
 @pytest.mark.parametrize(
-    "options",
+    ("version", "options"),
     [
-        *(("--depth", str(depth)) for depth in (1, 3, 50)),
-        *(("--shallow-since", str(1_700_000_000 + 60 * number)) for number in (1, 45)),
-        ("--shallow-exclude", "b0"),
+        ("0", ("--depth", "1")),
+        ("2", ("--depth", "3")),
+        ("2", ("--depth", "50")),
+        ("0", ("--shallow-since", "1700002700")),
+        ("2", ("--shallow-since", "1700000060")),
+        ("2", ("--shallow-exclude", "b0")),
     ],
-    ids=" ".join,
+    ids=str,
 )
 def test_a_shallow_clone_is_as_git_would_make_it(
     tangled: GitServed, tmp_path: Path, version: str, options: tuple[str, ...]
