@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,10 +25,9 @@ FILES: list[tuple[str, str, str, str]] = yaml.safe_load(
 
 
 @pytest.fixture(scope="module")
-def shared(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Api:
-    """The API of a project that the tests of this module share, with the files of ``files.yaml``."""
-    api = Api.of(Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("http") / "it")))
-    api.post("create_chat", chat_id="c1")
+def shared(shared_api: Api) -> Api:
+    """The API of a project with the files of ``files.yaml``."""
+    api = shared_api
     for name, content, *_ in FILES:
         (api.workspace / name).write_bytes(content.encode("latin-1"))
     for name in ("a b.txt", "ü.txt", 'a"b.txt', "日本"):

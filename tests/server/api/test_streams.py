@@ -10,63 +10,22 @@ import pytest
 from covalt_git.calls.background import RUNNING
 from covalt_git.names import new_id
 from covalt_server.api import call_streams
-from tests.api_client import Api, configure, refused
-from tests.server.event_streams import coming, events, follow, names, resume, until
+from tests.api_client import Api, add_toolset, configure, refused
+from tests.server.event_streams import coming, events, follow, names, next_event, resume
+from tests.settling import until
 
-SLOW = """\
-id: slow
-name: Slow
-version: "1"
-tools:
-  - {id: wait, entrypoint: tools.slow:wait}
-  - {id: judge, entrypoint: tools.slow:judge}
-  - {id: tell, entrypoint: tools.slow:tell}
-"""
-SLOW_PYTHON = '''\
-import time
-from pathlib import Path
-from typing import Annotated
-
-from covalt_toolset import get_context
-from pydantic import AfterValidator
-
-
-def even(value: int) -> int:
-    if value % 2:
-        raise ValueError("has to be even")
-    return value
-
-
-def wait(workspace: Path) -> str:
-    """Run until the file ``go`` exists."""
-    (workspace / "runs").write_text("1")
-    while not (workspace / "go").exists():
-        time.sleep(0.01)
-    return "done"
-
-
-def judge(number: Annotated[int, AfterValidator(even)]) -> int:
-    return number
-
-
-def tell() -> None:
-    get_context().progress(1, 2, "half")
-    get_context().log("careful", "warning")
-'''
 ONLY_BUILDER = 'default_role: r\nroles: {r: {allow: ["app-builder.*"]}}'
 
 
 @pytest.fixture
 def slow(api: Api) -> Api:
-    (api.root / "toolsets/slow/tools").mkdir(parents=True)
-    (api.root / "toolsets/slow/toolset.yaml").write_text(SLOW)
-    (api.root / "toolsets/slow/tools/slow.py").write_text(SLOW_PYTHON)
+    add_toolset(api.root, "slow")
     return api
 
 
 def has_begun(api: Api) -> None:
     """Wait until the tool ``wait`` runs."""
-    settling.until((api.workspace / "runs").exists)
+    until((api.workspace / "runs").exists)
 
 
 def let_go(api: Api) -> None:
@@ -143,7 +102,7 @@ def test_a_call_that_waits_for_its_chat_reports_the_holder(slow: Api) -> None:
     has_begun(slow)
     found = coming(follow(slow, "slow:tell"))
     assert next(found)[1] == "ToolCallQueued"
-    waiting = until(found, "ToolCallQueued")
+    waiting = next_event(found, "ToolCallQueued")
     let_go(slow)
 
     assert waiting["holder"].startswith("process ")
@@ -189,7 +148,7 @@ def test_a_client_that_reconnects_resumes_where_it_was(
 ) -> None:
     monkeypatch.setattr(call_streams, "GRACE_S", 60)
     response = follow(slow, "slow:wait")
-    call_id = until(coming(response), "ToolCallStarted")["call_id"]
+    call_id = next_event(coming(response), "ToolCallStarted")["call_id"]
     has_begun(slow)
     response.close()
     (alone,) = (one for one in threading.enumerate() if isinstance(one, threading.Timer))
@@ -269,12 +228,12 @@ def test_the_end_of_another_processs_call_is_sent_when_it_is_recorded(slow: Api)
 
 def test_a_running_call_is_cancelled_by_its_id(slow: Api) -> None:
     found = coming(follow(slow, "slow:wait"))
-    call_id = until(found, "ToolCallStarted")["call_id"]
+    call_id = next_event(found, "ToolCallStarted")["call_id"]
     has_begun(slow)
     request = {"chat_id": "c1", "call_id": call_id}
 
     assert slow.post("cancel_call", **request) == {"call_id": call_id}
-    ended = until(found, "ToolCallError")
+    ended = next_event(found, "ToolCallError")
     assert ended["call"]["error_detail"]["code"] == "cancelled"
     refused(slow.tell("cancel_call", **request), 409, "not_running")
 
@@ -289,14 +248,14 @@ def test_a_call_that_waits_for_its_chat_is_cancelled_by_its_id(
     if streamed:
         found = coming(follow(slow, "slow:tell", body={"call_id": call_id}))
         next(found)
-        until(found, "ToolCallQueued")
+        next_event(found, "ToolCallQueued")
         slow.post("cancel_call", chat_id="c1", call_id=call_id)
-        assert until(found, "ToolCallError")["refusal"]["error"] == "cancelled"
+        assert next_event(found, "ToolCallError")["refusal"]["error"] == "cancelled"
     else:
         request = {"chat_id": "c1", "tool_id": "slow:tell", "call_id": call_id}
         with ThreadPoolExecutor(1) as pool:
             made = pool.submit(slow.tell, "call_tool", args={}, **request)
-            settling.until(lambda: RUNNING.tool_of(call_id, chat_id="c1") is not None)
+            until(lambda: RUNNING.tool_of(call_id, chat_id="c1") is not None)
             slow.post("cancel_call", chat_id="c1", call_id=call_id)
             refused(made.result(), 409, "cancelled")
     let_go(slow)

@@ -6,10 +6,7 @@ import io
 import random
 import re
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.transfers import pushing
@@ -21,7 +18,6 @@ from tests.server.git.git_served import (
     NONE,
     PUSH,
     GitServed,
-    chat_with_files,
     commit,
     commit_content,
     entry,
@@ -32,20 +28,6 @@ from tests.server.git.git_served import (
     pack_of,
     run,
 )
-
-
-@pytest.fixture
-def served(api: Api) -> Iterator[GitServed]:
-    """A served project with the chat c1, in which are two states."""
-    chat_with_files(api)
-    with git_served(api.root) as served:
-        yield served
-
-
-@pytest.fixture
-def work(served: GitServed, tmp_path: Path) -> Path:
-    """A clone of that chat."""
-    return served.clone(tmp_path / "work")
 
 
 def test_a_pushed_branch_has_its_states_at_once(served: GitServed, api: Api, work: Path) -> None:
