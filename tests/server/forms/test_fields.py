@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 
-from covalt_server.forms.fields import MAX_FIELDS, Choice, Field, draw
+from covalt_server.forms.fields import MAX_FIELDS, Field, draw
 from covalt_server.forms.form import Submitted, opened
 from covalt_server.forms.shapes import MAX_DEPTH, MISSING, Kind
 from tests.examples import examples
@@ -56,26 +56,9 @@ def test_a_schema_gets_the_field_that_fits(schema: Any, kind: str) -> None:
     assert form(schema, definitions=definitions).kind is Kind[kind]
 
 
-@pytest.mark.parametrize(("name", "rows"), TABLES["rows"])
-def test_the_name_of_a_text_decides_how_long_its_box_is(name: str, rows: int) -> None:
-    (shown,) = draw({"type": "object", "properties": {name: {"type": "string"}}}).children
-
-    assert shown.kind == (Kind.LONG_TEXT if rows else Kind.TEXT)
-    assert not rows or shown.rows == rows
-
-
 @pytest.mark.parametrize(("schema", "note"), TABLES["notes"])
 def test_the_limits_of_a_value_are_noted(schema: Any, note: str) -> None:
     assert form(schema, required=True).note == note
-
-
-def test_a_default_is_noted_in_an_optional_field_and_filled_into_a_required_one() -> None:
-    schema = {"type": "string", "default": "a.csv"}
-
-    assert form(schema, required=False).note == "default: a.csv"
-    assert form(schema, required=False).text == ""
-    assert form(schema).note == ""
-    assert form(schema).text == "a.csv"
 
 
 @pytest.mark.parametrize(("schema", "attributes"), TABLES["attributes"])
@@ -88,35 +71,19 @@ def test_attributes_mean_the_same_to_a_browser_as_the_schema(
     assert dict(shown.attributes) == attributes | plain
 
 
-def test_an_optional_choice_names_its_default() -> None:
-    assert form({"enum": ["a", "b"], "default": "b"}, required=False).choices == (
-        Choice("", "default: b", chosen=True),
-        Choice('"a"', "a"),
-        Choice('"b"', "b"),
-    )
-    assert form({"type": "boolean"}, required=False).choices[0].label == "not set"
-    assert form({"enum": ["a"]}).choices[0] == Choice("", "choose...", chosen=True)
-
-
-@pytest.mark.parametrize(
-    ("names", "shown"),
-    [
-        (["Red", "Blue"], ["Red", "Blue"]),
-        (["Red"], ["r", "b"]),
-        (["Red", "Red"], ["r", "b"]),
-        (["Red", 1], ["r", "b"]),
-    ],
-)
-def test_an_enum_is_shown_by_its_names_when_they_are_distinct(
-    names: list[object], shown: list[str]
+@pytest.mark.parametrize(("schema", "options", "shown"), TABLES["shown"])
+def test_a_field_shows_its_default_its_choices_and_what_can_be_added(
+    schema: Any, options: dict[str, Any], shown: dict[str, Any]
 ) -> None:
-    one = {"enum": ["r", "b"], "enumNames": names}
-    several = {"type": "array", "uniqueItems": True, "items": one}
+    value = [options["value"]] if "value" in options else []
+    found = form(schema, *value, required=options.get("required", True))
+    facts = {
+        "choices": [[one.sent, one.label, one.chosen] for one in found.choices],
+        "labels": [one.label for one in found.choices],
+        "parts": [[one.label, one.can_remove] for one in found.children],
+    }
 
-    assert [choice.label for choice in form(one, "r").choices] == shown
-    assert [choice.label for choice in form(several, ["r"]).choices] == shown
-    titled = form({"oneOf": [{"const": 1, "title": "one"}, {"const": 2}]}, 2)
-    assert titled.choices == (Choice("1", "one"), Choice("2", "2", chosen=True))
+    assert {name: facts.get(name, getattr(found, name, None)) for name in shown} == shown
 
 
 # --- lists and objects ----------------------------------------------------------------------------
@@ -133,32 +100,6 @@ def test_an_endless_schema_ends_as_json() -> None:
     assert max(len(one.loc) for one in shown) == MAX_DEPTH
     assert {one.kind for one in shown if len(one.loc) == MAX_DEPTH} == {Kind.JSON}
     assert len(shown) < MAX_FIELDS + 2 * MAX_DEPTH
-
-
-def test_an_optional_object_is_left_out_at_first() -> None:
-    schema = {"type": "object", "properties": {"b": {"type": "string"}}}
-
-    assert not form(schema, required=False).is_set
-    assert form(schema, required=False).children == ()
-    assert form(schema, {}, required=False).is_set
-    assert form(schema, {}, required=False).out == "Leave out"
-    assert [one.label for one in form(schema).children] == ["b"]
-
-
-def test_a_list_has_at_least_its_minimum_and_at_most_its_maximum() -> None:
-    schema = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 3}
-
-    assert [one.can_remove for one in form(schema).children] == [False, False]
-    assert form(schema).can_add
-    full = form(schema, ["a", "b", "c"])
-    assert [one.can_remove for one in full.children] == [True, True, True]
-    assert not full.can_add
-
-
-def test_an_object_with_unknown_keys_is_shown_as_json() -> None:
-    shown = form({"type": "object", "properties": {"b": {"type": "string"}}}, {"b": "x", "c": [1]})
-
-    assert (shown.kind, json.loads(shown.text)) == (Kind.JSON, {"b": "x", "c": [1]})
 
 
 def test_a_value_with_too_many_parts_is_shown_as_json() -> None:
@@ -193,13 +134,6 @@ def test_a_value_that_its_field_cannot_hold_is_shown_as_json(schema: Any, value:
 
     assert shown.kind is Kind.JSON
     assert json.loads(shown.text) == value
-
-
-def test_a_value_outside_the_choices_is_an_additional_choice() -> None:
-    assert form({"enum": ["a"]}, "b").choices[-1] == Choice('"b"', '"b" (not one of these)', True)
-    same_in_python = form({"enum": [1, True, 0, False]}, True).choices
-    assert [one.chosen for one in same_in_python] == [False, True, False, False]
-    assert form({"const": "a"}, "b").choices[-1] == Choice('"b"', '"b" (not one of these)', True)
 
 
 # --- the page -------------------------------------------------------------------------------------

@@ -290,17 +290,6 @@ def test_a_required_text_is_empty_only_where_that_is_meant(part: Any) -> None:
     assert read_back(schema, {"a": ""}) == {"a": ""}
 
 
-def test_the_schema_decides_the_kind_of_a_value() -> None:
-    schema = one({"type": "string"})
-    form = given_form(schema, args__a="5", **{"args__a__~item": "0"})
-
-    assert submitted(schema, form).value == {"a": "5"}
-    form = given_form(schema, **{"args__a__~json": "5"})
-    assert submitted(schema, form).problems == (
-        FieldProblem("args/a", "must be a text, not an integer"),
-    )
-
-
 # --- adding and removing --------------------------------------------------------------------------
 
 ROWS = one({"type": "array", "items": {"type": "integer"}}, required=False)
@@ -399,23 +388,6 @@ def test_a_text_that_is_not_json_stays_on_the_json_side() -> None:
         assert path == "_json"
         assert message.startswith("this is not JSON: 1:")
         assert sent(html(got))["_json"] == '{"a": 5,'
-
-
-@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": NaN}', '{"a": "\\ud800"}', "9" * 30])
-def test_ambiguous_json_is_not_read(text: str) -> None:
-    got = submitted(NAMED, MultiDict({"_side": "json", "_json": text}))
-
-    assert got.value is None
-    assert got.problems[0].path == "_json"
-    assert sent(html(got))["_json"] == text
-
-
-def test_problems_of_the_json_side_have_their_places() -> None:
-    got = submitted(NAMED, MultiDict({"_side": "json", "_json": '{"a": "x", "b": 1}'}))
-
-    assert got.wants == "redraw"
-    assert got.value == {"a": "x", "b": 1}
-    assert got.problems == (FieldProblem("_json", "$.a: must be an integer, not a text"),)
 
 
 def test_an_example_fills_the_form() -> None:
