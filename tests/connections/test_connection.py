@@ -128,6 +128,11 @@ def test_progress_and_logs_are_reported_and_cancelling_reaches_the_server(
     until((tmp_path / "said.txt").exists)
 
 
+def test_a_call_ends_with_its_time_limit(connections: Connections, first_era: Definition) -> None:
+    with pytest.raises(TimeoutError):
+        call_tool(connections, first_era, "slow", timeout_s=0.1)
+
+
 def test_time_that_an_elicitation_takes_does_not_count(
     connections: Connections, first_era: Definition
 ) -> None:
@@ -243,6 +248,18 @@ def test_a_server_that_was_killed_or_changed_between_calls_is_restarted(
 
     (now,) = processes(first_era.argv[1])
     assert now != before
+
+
+def test_a_server_that_is_not_wanted_any_more_is_stopped(
+    connections: Connections, first_era: Definition
+) -> None:
+    wanted = True
+    connections.begin(first_era, wanted=lambda: wanted)
+    assert len(processes(first_era.argv[1])) == 1
+
+    wanted = False
+
+    until(lambda: not processes(first_era.argv[1]))
 
 
 # Servers that do not start

@@ -281,6 +281,33 @@ def test_half_an_upload_is_never_read_as_a_whole_one_and_nothing_is_logged(
 # Backpressure
 
 
+def test_a_slow_reader_slows_the_app_down(serve: Serve) -> None:
+    made = 0
+
+    def app(environ: Environ, start: StartResponse) -> Iterator[bytes]:
+        nonlocal made
+        start("200 OK", [])
+        if environ["PATH_INFO"] == "/page":
+            yield b"page"
+            return
+        for _ in range(PARTS):
+            made += 1
+            yield PART
+
+    server = serve(app)
+    with server.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        connection.sendall(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        connection.recv(1)
+        for _ in range(50):  # meanwhile the server has time
+            assert server.get("/page") == b"page"
+
+        assert made < PARTS // 2
+        while connection.recv(1 << 20):
+            pass
+    assert made == PARTS
+
+
 def test_an_app_that_does_not_read_slows_the_upload_down(serve: Serve) -> None:
     read_on = threading.Event()
     sent = 0
