@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
@@ -24,14 +23,6 @@ TOKEN = "the-token-of-this-test"
 HOME = f"http://127.0.0.1:{PORT}"
 NO_NOTES: dict[str, list[Any]] = {"empty_folders": [], "not_stored": [], "unportable": []}
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
-
-
-FIXTURES = Path(__file__).parent.parent / "fixtures"
-
-
-def add_toolset(root: Path, name: str) -> Path:
-    """Copy a toolset of ``fixtures/page_toolsets`` into a project; return its folder."""
-    return Path(shutil.copytree(FIXTURES / "page_toolsets" / name, root / "toolsets" / name))
 
 
 def make_project(folder: Path) -> Path:

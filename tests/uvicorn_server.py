@@ -106,14 +106,13 @@ def served(
     root: Path,
     role: str | None = None,
     *,
-    token: str = TOKEN,
     timeout_s: float = TIMEOUT_S,
     wrap: Callable[[ASGIApp], ASGIApp] = lambda app: app,
 ) -> Iterator[int]:
-    """Serve a project, and yield the port; ``wrap`` changes the app."""
+    """Serve a project whose token is :data:`TOKEN`, and yield the port; ``wrap`` changes the app."""
 
     def app(port: int) -> ASGIApp:
-        return wrap(faces(root, token=token, port=port, role=role, timeout_s=timeout_s))
+        return wrap(faces(root, token=TOKEN, port=port, role=role, timeout_s=timeout_s))
 
     with running_app(app, grace_s=1, timeout_s=timeout_s) as server:
         yield server.port

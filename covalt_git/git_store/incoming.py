@@ -11,24 +11,26 @@ import contextlib
 import io
 import mmap
 import shutil
-import traceback
 import zlib
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Self
 
 from dulwich.lru_cache import LRUSizeCache
-from dulwich.pack import (
-    apply_delta,
-    compute_file_sha,
-    unpack_object_at,
-    write_pack_index,
-)
+from dulwich.pack import apply_delta, compute_file_sha, write_pack_index
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store.object_reader import DAMAGE, ObjectReader, ObjectStore
+from covalt_git.git_store.object_folder import ObjectFolder
+from covalt_git.git_store.object_reader import DAMAGE, ObjectReader
 from covalt_git.git_store.objects import KINDS, BrokenStoreError, object_id
-from covalt_git.git_store.pack_entries import MOST_HEADER_BYTES, delta_sizes, entry_header
+from covalt_git.git_store.pack_entries import (
+    MOST_DEPTH,
+    MOST_HEADER_BYTES,
+    EntryHeader,
+    entry_header,
+    inflate,
+    result_size,
+)
 from covalt_git.git_store.pack_stream import store_pack
 from covalt_git.names import new_id
 from covalt_git.system import file_lock
@@ -37,12 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from dulwich.object_store import BaseObjectStore, DiskObjectStore
-    from dulwich.pack import Pack
-
 PREFIX = "incoming-"
 _HEADER = 12
-_MOST_DEPTH = 4_095  # git itself makes no longer chains of deltas
 _CACHE_BYTES = 64 << 20
 
 
@@ -71,25 +69,6 @@ class PackLimits:
     together: int
 
 
-class _IncomingStore(ObjectStore):
-    """Objects of a quarantine, with the chat's open store as its alternate."""
-
-    def __init__(self, folder: Path, chat_objects: DiskObjectStore) -> None:
-        super().__init__(folder, chat_objects.object_format.name)
-        self.chat_objects = chat_objects
-
-    @property
-    def alternates(self) -> list[BaseObjectStore]:
-        """The chat's store; dulwich does not close what is returned here."""
-        return [self.chat_objects]
-
-    def _update_pack_cache(self) -> list[Pack]:
-        packs = super()._update_pack_cache()
-        for pack in packs:
-            pack.resolve_ext_ref = self.chat_objects.get_raw  # the pack may be a thin one
-        return packs
-
-
 class Quarantine:
     """One received pack, in a folder that exists as long as the quarantine is open.
 
@@ -107,7 +86,8 @@ class Quarantine:
     def __enter__(self) -> Self:
         self._make_folder()
         self._exit.callback(shutil.rmtree, self._folder)
-        objects = _IncomingStore(self._folder, self._store.objects)
+        objects = ObjectFolder(self._folder, self._store.object_format)
+        objects.alternates = [self._store.objects]
         self._exit.callback(objects.close)
         self.reader = ObjectReader(objects)
         self.reader.path = self._store.path
@@ -211,7 +191,6 @@ class _PackIndex:
                 self._read_entries(end)
                 self._apply_deltas()
             except DAMAGE as error:
-                traceback.clear_frames(error.__traceback__)  # they hold views of the pack
                 raise BadPackError(f"the pack has a malformed object: {error}") from None
         return checksum
 
@@ -226,13 +205,13 @@ class _PackIndex:
             )
         at = _HEADER
         for _ in range(count):
-            header = entry_header(self._pack[at : at + MOST_HEADER_BYTES], self._format.oid_length)
+            header = self._header(at)
             kind = b"blob" if header.base is not None else KINDS[header.kind]
             self._check_size(kind, header.size)
-            found, after = unpack_object_at(self._pack, at, self._format.hash_func)
+            content, after = inflate(self._pack, at + header.length, header.size)
             self.crcs[at] = zlib.crc32(self._pack[at:after])
             if header.base is None:
-                self._add(at, kind, b"".join(found.decomp_chunks))
+                self._add(at, kind, content)
             else:
                 self._count(header.size)
                 base = at - header.base if isinstance(header.base, int) else header.base
@@ -264,8 +243,8 @@ class _PackIndex:
             deltas = self._waiting.pop(base, [])
             if isinstance(base, int):
                 deltas += self._waiting.pop(self._ids[base], [])
-            if deltas and depth >= _MOST_DEPTH:
-                raise BadPackError(f"the pack has chains of more than {_MOST_DEPTH:,} deltas")
+            if deltas and depth >= MOST_DEPTH:
+                raise BadPackError(f"the pack has chains of more than {MOST_DEPTH:,} deltas")
             for at in deltas:
                 self._add(at, *self._content(at))
                 ready.append((at, depth + 1))
@@ -285,19 +264,21 @@ class _PackIndex:
             if isinstance(key, bytes):
                 self._cache[key] = self._store.read_object(key.hex())
             else:
-                number = entry_header(self._pack[key : key + MOST_HEADER_BYTES], 0).kind
-                self._cache[key] = KINDS[number], self._inflated(key)
+                self._cache[key] = KINDS[self._header(key).kind], self._inflated(key)
         kind, content = self._cache[key]
         for at in reversed(chain):
             delta = self._inflated(at)
-            self._check_size(kind, delta_sizes(delta)[1])
+            self._check_size(kind, result_size(delta))
             content = b"".join(apply_delta(content, delta))
             self._cache[at] = kind, content
         return kind, content
 
     def _inflated(self, at: int) -> bytes:
-        found, _ = unpack_object_at(self._pack, at, self._format.hash_func)
-        return b"".join(found.decomp_chunks)
+        header = self._header(at)
+        return inflate(self._pack, at + header.length, header.size)[0]
+
+    def _header(self, at: int) -> EntryHeader:
+        return entry_header(self._pack[at : at + MOST_HEADER_BYTES], self._format.oid_length)
 
     def _add(self, at: int, kind: bytes, content: bytes) -> None:
         self._count(len(content))

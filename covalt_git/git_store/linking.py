@@ -41,10 +41,10 @@ def link_objects(store: ObjectReader, other: ObjectReader, *, durable: bool) -> 
             for path in (index, index.with_suffix(".pack")):
                 _link(path, folder / path.name)
     loose = []
-    for path in objects.glob("[0-9a-f][0-9a-f]/*"):
+    for oid in store.objects.loose_objects():
         with contextlib.suppress(BrokenStoreError):
-            if store.read_object(path.parent.name + path.name)[0] != b"tag":
-                loose.append(path.parent.name + path.name)
+            if store.read_object(oid)[0] != b"tag":
+                loose.append(oid)
     if loose:
         store_pack(store.objects, loose, folder, durable=durable)
     elif durable:

@@ -7,26 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import struct
-import sys
-import traceback
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dulwich.errors import (
-    ApplyDeltaError,
-    ChecksumMismatch,
-    FileFormatException,
-    ObjectFormatException,
-)
-from dulwich.object_format import get_object_format
-from dulwich.object_store import DiskObjectStore
-from dulwich.objects import ObjectID, RawObjectID
-from dulwich.pack import PackFileDisappeared, UnresolvedDeltas
+from dulwich.errors import ApplyDeltaError
 
 from covalt_git.git_store.checking import why_bad_commit, why_bad_tree
 from covalt_git.git_store.objects import (
-    KINDS,
     BrokenStoreError,
     CommitObject,
     DamagedObjectError,
@@ -37,82 +24,48 @@ from covalt_git.git_store.objects import (
     object_id,
     tree_differences,
 )
-from covalt_git.git_store.pack_entries import object_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-    from dulwich.object_store import BaseObjectStore
-    from dulwich.pack import Pack
+    from covalt_git.git_store.object_folder import ObjectFolder
 
 DAMAGE = (
     ApplyDeltaError,
-    AssertionError,
-    ChecksumMismatch,
     DamagedObjectError,
-    FileFormatException,
-    ObjectFormatException,
     OSError,
     OverflowError,
-    PackFileDisappeared,
-    TypeError,
-    UnresolvedDeltas,
     ValueError,
     struct.error,
     zlib.error,
 )
-"""What dulwich raises for objects, packs and indexes that are not as git wrote them."""
-
-
-class ObjectStore(DiskObjectStore):
-    """Dulwich's store of an ``objects`` folder, with alternates of the same object format."""
-
-    def __init__(self, folder: Path | str, object_format: str) -> None:
-        super().__init__(
-            str(folder),
-            object_format=get_object_format(object_format),
-            loose_object_size_limit=sys.maxsize >> 1,
-        )
-
-    @property
-    def alternates(self) -> list[BaseObjectStore]:
-        """The stores that ``info/alternates`` lists; dulwich would open them as sha1."""
-        if self._alternates is None:
-            paths = self._read_alternate_paths()
-            self._alternates = [ObjectStore(path, self.object_format.name) for path in paths]
-        return self._alternates
-
-    @property
-    def packs(self) -> list[Pack]:
-        """The packs that exist now; dulwich would return removed ones once more."""
-        self._update_pack_cache()
-        return list(self._iter_cached_packs())
+"""What is raised for objects, packs and indexes that are not as git wrote them."""
 
 
 @contextlib.contextmanager
-def damage_of(oid: str, path: Path | str) -> Iterator[None]:
-    """Raise dulwich's errors over an object of the store at ``path`` as ``BrokenStoreError``."""
+def damage_of(oid: str, path: Path) -> Iterator[None]:
+    """Raise errors over an object of the store at ``path`` as ``BrokenStoreError``."""
     try:
         yield
-    except KeyError:
-        raise BrokenStoreError(f"{path} lacks the object {oid}") from None
-    except DAMAGE as error:
-        # Dulwich cannot close a pack while the frames of zlib's error hold a view of it.
-        traceback.clear_frames(error.__traceback__)
-        raise BrokenStoreError(
-            f"the object {oid} of {path} is damaged: {error}",
-            hint=f"git -C {path} fsck names everything that is",
-        ) from None
+    except (KeyError, *DAMAGE) as error:
+        raise _broken(oid, path, error) from None
+
+
+def _broken(oid: str, path: Path, error: Exception) -> BrokenStoreError:
+    if isinstance(error, KeyError):
+        return BrokenStoreError(f"{path} lacks the object {oid}")
+    return BrokenStoreError(
+        f"the object {oid} of {path} is damaged: {error}",
+        hint=f"git -C {path} fsck names everything that is",
+    )
 
 
 class ObjectReader:
     """Reader of one object store.  Not for use by several threads at once."""
 
-    path: Path
-    objects: DiskObjectStore
-
-    def __init__(self, objects: DiskObjectStore) -> None:
-        self.path = Path(objects.path).parent
+    def __init__(self, objects: ObjectFolder) -> None:
+        self.path = objects.path.parent
         self.objects = objects
 
     @property
@@ -122,7 +75,7 @@ class ObjectReader:
 
     def has(self, oid: str) -> bool:
         """Return whether the store has an object."""
-        return is_object_id(oid) and ObjectID(oid.encode()) in self.objects
+        return is_object_id(oid) and self.objects.has(oid)
 
     def find_object(self, oid: str) -> tuple[bytes, bytes]:
         """Return the kind and content of an object, not verified.
@@ -132,16 +85,16 @@ class ObjectReader:
         """
         if not is_object_id(oid) or len(oid) != self.objects.object_format.hex_length:
             raise KeyError(oid)
-        number, content = self.objects.get_raw(ObjectID(oid.encode()))
-        return KINDS[number], bytes(content)
+        return self.objects.read(oid)
 
     def read_object(self, oid: str) -> tuple[bytes, bytes]:
         """Return the kind and content of an object of any kind."""
-        with damage_of(oid, self.path):
+        try:
             found = self.find_object(oid)
-            verified = object_id(*found, self.object_format) == oid
-        if not verified:
-            raise BrokenStoreError(f"the object {oid} of {self.path} is damaged: it is another one")
+            if object_id(*found, self.object_format) != oid:
+                raise DamagedObjectError("it is another one")
+        except (KeyError, *DAMAGE) as error:
+            raise _broken(oid, self.path, error) from None
         return found
 
     def read_blob(self, oid: str) -> bytes:
@@ -151,24 +104,23 @@ class ObjectReader:
     def read_tree(self, oid: str) -> list[TreeEntry]:
         """Return a tree's entries in git's order."""
         content = self._read(oid, b"tree")
-        with damage_of(oid, self.path):
+        try:
             return decode_tree(content, self._id_length)
+        except ValueError as error:
+            raise _broken(oid, self.path, error) from None
 
     def read_commit(self, oid: str) -> CommitObject:
         """Return a commit."""
         content = self._read(oid, b"commit")
-        with damage_of(oid, self.path):
+        try:
             return decode_commit(content)
+        except ValueError as error:
+            raise _broken(oid, self.path, error) from None
 
     def blob_size(self, oid: str) -> int:
         """Return the size of a blob in bytes, from the header of its pack entry where it is packed."""
         with damage_of(oid, self.path):
-            stores = (self.objects, *self.objects.alternates)
-            for pack in (pack for store in stores for pack in store.packs):
-                with contextlib.suppress(KeyError, FileNotFoundError):
-                    offset = pack.index.object_offset(RawObjectID(bytes.fromhex(oid)))
-                    return object_size(pack, offset)
-        return len(self.read_blob(oid))
+            return self.objects.size(oid)
 
     def tree_differences(
         self, old: str | None, new: str | None

@@ -1,25 +1,27 @@
-"""Headers of the entries of a pack: kind, size and delta base, read without inflating the entry.
+"""Entries of a pack: their headers, and the zlib streams after them.
 
-Format: ``gitformat-pack(5)``.  Malformed headers raise ``DamagedObjectError``.
+Format: ``gitformat-pack(5)``.  Malformed entries raise ``DamagedObjectError`` or ``zlib.error``.
 """
 
 from __future__ import annotations
 
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from dulwich.pack import DELTA_TYPES, OFS_DELTA, REF_DELTA, take_msb_bytes_at
+from dulwich.pack import DELTA_TYPES, OFS_DELTA, REF_DELTA
 
 from covalt_git.git_store.objects import KINDS, DamagedObjectError
 
 if TYPE_CHECKING:
-    from dulwich.pack import Pack
+    import mmap
 
 MOST_HEADER_BYTES = 64
 """Upper bound of the bytes of a header, its base included, and of the two sizes before a delta."""
 
-_START = 1024  # enough for zlib to return the first bytes of a stream
+MOST_DEPTH = 4_095
+"""Length of the longest chain of deltas that git makes."""
+
+_STEP = 4_096  # bytes that are passed to zlib beyond those that a stream should have
 
 
 class EntryHeader(NamedTuple):
@@ -38,18 +40,17 @@ class EntryHeader(NamedTuple):
 def entry_header(start: bytes, id_length: int) -> EntryHeader:
     """Return the header at the start of an entry; ids have ``id_length`` bytes."""
     start = start[:MOST_HEADER_BYTES]
+    base: int | bytes | None = None
     try:
-        first, length, _ = take_msb_bytes_at(start, 0)
-        kind, size = first[0] >> 4 & 7, first[0] & 15
-        for place, byte in enumerate(first[1:]):
-            size |= (byte & 0x7F) << (4 + 7 * place)
-        base: int | bytes | None = None
+        kind = start[0] >> 4 & 7
+        size, length = _size(start, 1, start[0] & 0x0F, 4)
         if kind == OFS_DELTA:
-            digits, length, _ = take_msb_bytes_at(start, length)
-            base = digits[0] & 0x7F
-            for byte in digits[1:]:
-                base = (base + 1) << 7 | byte & 0x7F
-    except AssertionError:
+            digit = start[length]
+            length, base = length + 1, digit & 0x7F
+            while digit & 0x80:
+                digit = start[length]
+                length, base = length + 1, (base + 1) << 7 | digit & 0x7F
+    except IndexError:
         raise DamagedObjectError("an entry of the pack is cut off") from None
     if kind == REF_DELTA:
         base = start[length : length + id_length]
@@ -61,26 +62,34 @@ def entry_header(start: bytes, id_length: int) -> EntryHeader:
     return EntryHeader(kind, size, base, length)
 
 
-def delta_sizes(start: bytes) -> tuple[int, int]:
-    """Return the size of the base and of the result from the first bytes of an inflated delta."""
-    sizes, at = [], 0
-    for _ in range(2):
-        try:
-            digits, at, _ = take_msb_bytes_at(start[:MOST_HEADER_BYTES], at)
-        except AssertionError:
-            raise DamagedObjectError("a delta of the pack is cut off") from None
-        sizes.append(sum((byte & 0x7F) << 7 * place for place, byte in enumerate(digits)))
-    return sizes[0], sizes[1]
+def inflate(pack: mmap.mmap | bytes, at: int, size: int) -> tuple[bytes, int]:
+    """Return the ``size`` bytes of the zlib stream at an offset, and the offset after the stream."""
+    stream = zlib.decompressobj()
+    content = b""
+    while not stream.eof:
+        part = pack[at : at + size + _STEP]
+        at += len(part)
+        content += stream.decompress(part, size + 1 - len(content))
+        if not part or len(content) > size:
+            break
+    if not stream.eof or len(content) != size:
+        raise DamagedObjectError("an entry of the pack does not have the size in its header")
+    return content, at - len(stream.unused_data)
 
 
-def object_size(pack: Pack, offset: int) -> int:
-    """Return the size of the object at an offset of a pack, without reading all of it."""
-    with Path(pack.data.path).open("rb") as file:
-        file.seek(offset)
-        start = file.read(_START)
-    header = entry_header(start, pack.object_format.oid_length)
-    if header.base is None:
-        return header.size
-    return delta_sizes(zlib.decompressobj().decompress(start[header.length :], MOST_HEADER_BYTES))[
-        1
-    ]
+def result_size(start: bytes) -> int:
+    """Return the size of the result of a delta from its first bytes."""
+    start = start[:MOST_HEADER_BYTES]
+    try:
+        _, at = _size(start, 1, start[0] & 0x7F, 7)
+        return _size(start, at + 1, start[at] & 0x7F, 7)[0]
+    except IndexError:
+        raise DamagedObjectError("a delta of the pack is cut off") from None
+
+
+def _size(start: bytes, at: int, size: int, shift: int) -> tuple[int, int]:
+    """Return a size that goes on in the bytes from ``at``, and the place after it."""
+    while start[at - 1] & 0x80:
+        size |= (start[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+    return size, at

@@ -7,13 +7,9 @@ the stream before it; every other object is sent whole.  Format: ``gitformat-pac
 from __future__ import annotations
 
 import contextlib
-import io
 import zlib
 from collections import deque
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
-
-from dulwich.pack import PackFileDisappeared
 
 from covalt_git.git_store.object_reader import ObjectReader, damage_of
 from covalt_git.git_store.objects import DamagedObjectError
@@ -22,9 +18,10 @@ from covalt_git.git_store.pack_writer import PackEncoder, PackWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
-    from dulwich.object_store import DiskObjectStore
-    from dulwich.pack import Pack
+    from covalt_git.git_store.object_folder import ObjectFolder
+    from covalt_git.git_store.pack_file import PackFile
 
     ReadObject: TypeAlias = Callable[[str], tuple[bytes, bytes]]
 
@@ -33,7 +30,7 @@ _LISTED = 64
 
 
 def pack_stream(
-    objects: DiskObjectStore,
+    objects: ObjectFolder,
     ids: Iterable[str],
     *,
     read: ReadObject | None = None,
@@ -51,7 +48,7 @@ def pack_stream(
 
 
 def store_pack(
-    objects: DiskObjectStore,
+    objects: ObjectFolder,
     ids: Iterable[str],
     folder: Path,
     *,
@@ -70,16 +67,16 @@ def store_pack(
 
 
 def _entries(
-    objects: DiskObjectStore, ids: Iterable[str], read: ReadObject, encoder: PackEncoder
+    objects: ObjectFolder, ids: Iterable[str], read: ReadObject, encoder: PackEncoder
 ) -> Iterator[bytes]:
     """Yield a pack of some objects without its trailer."""
     left = dict.fromkeys(map(bytes.fromhex, ids))
     yield encoder.header(len(left))
     for pack in objects.packs:
         with (
-            damage_of(f"in {pack!r}", Path(objects.path).parent),
+            damage_of(f"in {pack.path.name}", objects.path.parent),
             # If gc has removed the pack, its objects are read one by one below.
-            contextlib.suppress(FileNotFoundError, PackFileDisappeared),
+            contextlib.suppress(FileNotFoundError),
         ):
             yield from _packed(pack, left, read, encoder)
     for oid in left:
@@ -87,36 +84,32 @@ def _entries(
 
 
 def _packed(
-    pack: Pack, left: dict[bytes, None], read: ReadObject, encoder: PackEncoder
+    pack: PackFile, left: dict[bytes, None], read: ReadObject, encoder: PackEncoder
 ) -> Iterator[bytes]:
     """Yield the entries of one pack that are ``left``, and remove them from there."""
-    if len(pack) > _LISTED * len(left):
+    if len(pack.index) > _LISTED * len(left):
         return
-    rows = sorted((offset, oid, crc) for oid, offset, crc in pack.index.iterentries())
-    with Path(pack.data.path).open("rb") as file:
-        id_length = pack.object_format.oid_length
-        ends = [offset for offset, _, _ in rows[1:]] + [file.seek(0, io.SEEK_END) - id_length]
-        ids = {offset: oid for offset, oid, _ in rows}
-        chosen = [(*row, end) for row, end in zip(rows, ends, strict=True) if row[1] in left]
-        here = {oid for _, oid, _, _ in chosen}
-        waiting = deque(chosen)
+    rows = pack.entries()
+    ids = {offset: oid for offset, oid, _, _ in rows}
+    chosen = [row for row in rows if row[1] in left]
+    here = {oid for _, oid, _, _ in chosen}
+    waiting = deque(chosen)
+    deferred = 0
+    while waiting:
+        offset, oid, crc, end = row = waiting.popleft()
+        stored = pack.stored(offset, end)
+        if crc is not None and zlib.crc32(stored) != crc:
+            raise DamagedObjectError(f"its entry of {oid.hex()} does not match the index")
+        kind, size, base, length = entry_header(stored, pack.id_length)
+        base = ids[offset - base] if isinstance(base, int) else base
+        # A base may have a higher offset, as in a thin pack that was completed.
+        if base in here and base not in encoder.entries and deferred < len(waiting):
+            waiting.append(row)
+            deferred += 1
+            continue
         deferred = 0
-        while waiting:
-            offset, oid, crc, end = row = waiting.popleft()
-            file.seek(offset)
-            stored = file.read(end - offset)
-            if crc is not None and zlib.crc32(stored) != crc:
-                raise DamagedObjectError(f"its entry of {oid.hex()} does not match the index")
-            kind, size, base, length = entry_header(stored, id_length)
-            base = ids[offset - base] if isinstance(base, int) else base
-            # A base may have a higher offset, as in a thin pack that was completed.
-            if base in here and base not in encoder.entries and deferred < len(waiting):
-                waiting.append(row)
-                deferred += 1
-                continue
-            deferred = 0
-            del left[oid]
-            if base is None or base in encoder.entries:
-                yield encoder.entry(oid, kind, size, stored[length:], base)
-            else:
-                yield encoder.whole(oid, *read(oid.hex()))
+        del left[oid]
+        if base is None or base in encoder.entries:
+            yield encoder.entry(oid, kind, size, stored[length:], base)
+        else:
+            yield encoder.whole(oid, *read(oid.hex()))

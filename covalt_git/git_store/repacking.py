@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dulwich.lru_cache import LRUSizeCache
-from dulwich.objects import ObjectID
-from dulwich.pack import DELTA_TYPES, create_delta
+from dulwich.pack import create_delta
 
 from covalt_git.git_store.graph import parents_first
+from covalt_git.git_store.object_folder import remove_packs
 from covalt_git.git_store.objects import (
     FOLDER,
     KINDS,
@@ -23,7 +23,6 @@ from covalt_git.git_store.objects import (
     object_id,
     tree_differences,
 )
-from covalt_git.git_store.pack_store import remove_packs
 from covalt_git.git_store.pack_writer import PackWriter
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     )
     from pathlib import Path
 
-    from covalt_git.git_store.pack_store import PackStore
+    from covalt_git.git_store.object_folder import ObjectFolder
     from covalt_git.git_store.pack_writer import PackEncoder
 
 MOST_PACKS = 24
@@ -66,27 +65,26 @@ class Usage:
     packs: int
 
 
-def usage(store: PackStore) -> Usage:
+def usage(store: ObjectFolder) -> Usage:
     """Return the usage of a store."""
-    files = [path for path in store.pack_folder.parent.rglob("*") if path.is_file()]
-    packs = store.open_packs()
+    files = [path for path in store.path.rglob("*") if path.is_file()]
+    packs = store.replaceable_packs()
     return Usage(
         size=sum(path.stat().st_size for path in files),
-        objects=sum(map(len, packs.values())) + store.count_loose_objects(),
+        objects=sum(len(pack.index) for pack in packs.values()) + len(store.loose_objects()),
         packs=len(packs),
     )
 
 
-def combine(store: PackStore, most: int) -> None:
+def combine(store: ObjectFolder, most: int) -> None:
     """Combine small packs into one where a store has more than ``most`` of them.
 
     The smallest are combined, at most 16 MiB.  A larger pack is added only if the smaller ones have half
     its size, so that no object is copied often (as in ``git repack --geometric``).
     """
-    store.refresh()
-    if store.pack_count <= most:
+    if len(store.packs) <= most:
         return
-    sizes = {path: path.stat().st_size for path in store.open_packs()}
+    sizes = {path: path.stat().st_size for path in store.replaceable_packs()}
     small = sorted((path for path in sizes if sizes[path] < SMALL), key=sizes.__getitem__)
     if len(small) <= max(most, 1):
         return
@@ -101,18 +99,19 @@ def combine(store: PackStore, most: int) -> None:
         _replace(store, small[:chosen], {}, lambda *_: True)
 
 
-def rewrite(store: PackStore, live: AbstractSet[str], *, until: float) -> None:
+def rewrite(store: ObjectFolder, live: AbstractSet[str], *, until: float) -> None:
     """Write one pack of all objects that are ``live``, or in files younger than ``until``; remove the rest.
 
     ``until`` is in seconds since 1970.  Packs with a ``.keep`` file stay.
     """
-    files = store.pack_folder.parent.glob("[0-9a-f][0-9a-f]/" + "[0-9a-f]" * 38 + "*")
-    loose = {path.parent.name + path.name: path for path in files}
-    _replace(store, list(store.open_packs()), loose, lambda oid, at: oid in live or at >= until)
+    loose = store.loose_objects()
+    _replace(
+        store, list(store.replaceable_packs()), loose, lambda oid, at: oid in live or at >= until
+    )
 
 
 def _replace(
-    store: PackStore,
+    store: ObjectFolder,
     paths: Collection[Path],
     loose: Mapping[str, Path],
     keep: Callable[[str, float], bool],
@@ -121,10 +120,10 @@ def _replace(
 
     ``keep`` is called with the id of an object and the time at which its file was written.
     """
-    packs = store.open_packs()
+    packs = store.replaceable_packs()
     found: dict[str, float] = {}
     for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns):
-        found |= dict.fromkeys(map(bytes.decode, packs[path]), path.stat().st_mtime)
+        found |= dict.fromkeys(map(bytes.hex, packs[path].index.ids()), path.stat().st_mtime)
     for oid, path in loose.items():
         found[oid] = max(path.stat().st_mtime, found.get(oid, 0))
     made = None
@@ -141,7 +140,7 @@ def _replace(
 class _Repacking:
     """Encoder of objects as a new pack, in the order of the history."""
 
-    def __init__(self, store: PackStore, encoder: PackEncoder, oids: Iterable[str]) -> None:
+    def __init__(self, store: ObjectFolder, encoder: PackEncoder, oids: Iterable[str]) -> None:
         self._store = store
         self._encoder = encoder
         self._left = dict.fromkeys(oids)
@@ -193,11 +192,10 @@ class _Repacking:
                 self._depths[oid] = depth
                 yield self._encoder.delta(raw, delta, bytes.fromhex(base))
                 return
-        if len(content) > _LARGE and self._store.is_packed(oid):
-            found = self._store.get_unpacked_object(ObjectID(oid.encode()), include_comp=True)
-            if found.pack_type_num not in DELTA_TYPES:  # its compressed bytes serve as they are
-                compressed = b"".join(found.comp_chunks or ())
-                yield self._encoder.entry(raw, found.pack_type_num, len(content), compressed)
+        if len(content) > _LARGE and (found := self._store.find(oid)):
+            pack, offset = found
+            if compressed := pack.compressed(offset):  # they serve as they are
+                yield self._encoder.entry(raw, KINDS.index(kind), len(content), compressed)
                 return
         yield self._encoder.whole(raw, kind, content)
 
@@ -210,8 +208,7 @@ class _Repacking:
     def _read(self, oid: str) -> tuple[bytes, bytes]:
         """Return the kind and content of an object; most are read several times."""
         if oid not in self._cache:
-            number, chunks = self._store.get_raw(ObjectID(oid.encode()))
-            kind, content = KINDS[number], bytes(chunks)
+            kind, content = self._store.read(oid)
             if object_id(kind, content, self._store.object_format.name) != oid:
                 raise DamagedObjectError(f"{oid} is another object")
             if len(content) > _LARGE:

@@ -20,6 +20,7 @@ from dulwich.refs import DiskRefsContainer, Ref
 from dulwich.repo import Repo
 
 from covalt_git.git_store import repacking
+from covalt_git.git_store.object_folder import ObjectFolder, clear_temporary
 from covalt_git.git_store.object_reader import DAMAGE, ObjectReader, damage_of
 from covalt_git.git_store.objects import (
     BrokenStoreError,
@@ -30,7 +31,6 @@ from covalt_git.git_store.objects import (
     is_object_id,
     object_id,
 )
-from covalt_git.git_store.pack_store import PackStore, clear_temporary
 from covalt_git.git_store.pack_writer import PackWriter
 from covalt_git.git_store.repacking import MOST_PACKS
 from covalt_git.system.atomic_write import fsync, fsync_many
@@ -85,10 +85,8 @@ class GitStore(ObjectReader):
     """
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
-        self.path = path
+        super().__init__(ObjectFolder(path / "objects", _read_format(path)))
         self.durable = durable
-        self.objects: PackStore = PackStore(path / "objects", _read_format(path))
-        super().__init__(self.objects)
         self._refs = DiskRefsContainer(path)
         self._pending: dict[str, tuple[bytes, bytes]] = {}
         self._pending_bytes = 0
@@ -137,7 +135,7 @@ class GitStore(ObjectReader):
         if oid in self._pending:
             return True
         with contextlib.suppress(*DAMAGE):
-            return ObjectID(oid.encode()) in self.objects
+            return super().has(oid)
         return False
 
     def find_object(self, oid: str) -> tuple[bytes, bytes]:
@@ -166,7 +164,7 @@ class GitStore(ObjectReader):
 
     def _write(self, kind: bytes, content: bytes) -> str:
         oid = object_id(kind, content, self.object_format)
-        if oid not in self._pending and not self.objects.is_packed(oid):
+        if oid not in self._pending and not self.objects.find(oid):
             self._pending[oid] = kind, content
             self._pending_bytes += len(content)
             if self._pending_bytes > _MOST_PENDING and not self._in_scratch:
@@ -327,7 +325,7 @@ class GitStore(ObjectReader):
 
         Only the holder of the chat's lock may call it: then no live process owns any of them.
         """
-        clear_temporary(self.objects.pack_folder.parent)
+        clear_temporary(self.objects.path)
         for lock in [*self.path.glob("*.lock"), *self.path.glob("refs/**/*.lock")]:
             lock.unlink(missing_ok=True)
         for folder in (self.objects.pack_folder, self.path, *self.path.glob("refs/**/")):

@@ -13,9 +13,7 @@ from covalt_git.json_values.canonical_json import NotJsonError
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from tests.examples import examples
-from tests.tables import tables
 
-TABLES = tables(__file__)
 ARGS = {
     "path": "src/app.py",
     "force": True,
@@ -91,7 +89,35 @@ def test_a_path_is_compared_as_written_and_as_normalized(*, require: bool) -> No
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "holds"), [*TABLES["conditions"], ("files." + "9" * 5000, "*", False)]
+    ("path", "value", "holds"),
+    [
+        ("path", "src/app.py", True),
+        ("path", "src/*", True),
+        ("path", "*", True),
+        ("force", True, True),
+        ("count", 3, True),
+        ("count", 3.0, True),
+        ("ratio", 0.5, True),
+        ("none", None, True),
+        ("headers.host", "*.com", True),
+        ("headers", {"host": "example.com"}, True),
+        ("files.1.name", ".env*", True),
+        ("files.0", {"name": "a.txt"}, True),
+        ("missing", "*", False),
+        ("missing", None, False),
+        ("headers.port", "*", False),
+        ("path.0", "s", False),
+        ("files.2.name", "*", False),
+        ("files.-1.name", "*", False),
+        ("files.²", "*", False),
+        ("files." + "9" * 5000, "*", False),
+        ("count", "3", False),
+        ("count", "*", False),
+        ("force", 1, False),
+        ("path", "SRC/*", False),
+        ("path", "src/[a]pp.py", False),
+    ],
+    ids=lambda value: str(value)[:20],
 )
 def test_a_condition_on_an_argument(path: str, value: object, *, holds: bool) -> None:
     assert bool(confirmation(make_config(rule(args={path: value})), make_tool(), ARGS)) is holds

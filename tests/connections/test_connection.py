@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from covalt_git.connections.connection import ChangedError, ServerCall
+from covalt_git.connections.connection import PAUSES_S, ChangedError, ServerCall
 from covalt_git.connections.definition import Definition
 from covalt_git.connections.errors import ServerEndedError, ServerFailedError, ServerRefusedError
 from covalt_git.connections.pool import Connections
@@ -250,6 +251,19 @@ def test_a_server_that_was_killed_or_changed_between_calls_is_restarted(
     assert now != before
 
 
+def test_a_request_that_was_not_sent_is_sent_to_the_next_process(
+    connections: Connections, first_era: Definition, tmp_path: Path
+) -> None:
+    digest = current_digest(connections, first_era, "add")
+    dying = with_env(first_era, ENDS_WHEN_LISTED_FIRST=str(tmp_path / "ended"))
+    connections.begin(dying)
+
+    call = ServerCall("add", digest, {"a": 1, "b": 1}, 20.0, repeatable=False)
+    assert text(connections.call(dying, call)) == "2"
+    (health,) = connections.health(dying.name.root)
+    assert health.starts == 2
+
+
 def test_a_server_that_is_not_wanted_any_more_is_stopped(
     connections: Connections, first_era: Definition
 ) -> None:
@@ -294,3 +308,28 @@ def test_output_that_is_no_message_is_reported_without_secrets(
 
     assert [line.rpartition(": ")[2] for line in messages] == ["debug ***", "{}"]
     assert error.message.endswith("\n".join(messages))
+
+
+def test_a_server_that_fails_is_restarted_after_growing_pauses(
+    connections: Connections, first_era: Definition
+) -> None:
+    wrong = program(first_era, "raise SystemExit(1)")
+
+    messages = [failure(connections, wrong)[1] for _ in range(3)]
+
+    assert messages[:2] == [[], []]  # the first pauses are over before the next start
+    waits = re.fullmatch(
+        r"waiting ([0-9.]+) s before demo/first-era is started again", messages[2][0]
+    )
+    assert waits is not None
+    assert 0 < float(waits[1]) <= PAUSES_S[1] < PAUSES_S[2]
+
+
+def test_a_slow_start_is_reported(connections: Connections, first_era: Definition) -> None:
+    messages: list[str] = []
+
+    connections.begin(
+        with_env(first_era, SLOW_START="1"), hears=EventHandlers(starting=messages.append)
+    )
+
+    assert messages == ["first-era starts"]

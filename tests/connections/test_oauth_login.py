@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 import subprocess
 import sys
@@ -16,8 +17,9 @@ import pytest
 
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.errors import ServerRefusedError, SignInNeededError
-from covalt_git.connections.oauth_login import SignInFailedError, sign_in
+from covalt_git.connections.oauth_login import Person, SignInFailedError, sign_in
 from covalt_git.connections.pool import Connections
+from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import (
     ClientChoice,
     SignInFile,
@@ -202,6 +204,20 @@ def test_a_refused_token_is_refreshed_once_for_all_connections(
     assert server.log().count(f"refresh {login.client_id}") == 1
 
 
+def test_a_refreshed_token_is_stored_although_its_caller_has_left(defined: Definition) -> None:
+    login = log_in(defined)
+
+    async def leave() -> None:
+        waiting = asyncio.create_task(StoredTokens(defined).renewed(login.access_token))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        async with asyncio.timeout(10):
+            while stored(defined).access_token == login.access_token:  # noqa: ASYNC110 - a file
+                await asyncio.sleep(0.01)
+
+    asyncio.run(leave())
+
+
 def test_a_login_that_was_ended_elsewhere_has_to_be_made_again(
     connections: Connections, defined: Definition, server: Guarded
 ) -> None:
@@ -304,6 +320,14 @@ def test_a_token_is_not_requested_without_https(project: Path) -> None:
 
     with pytest.raises(SignInFailedError, match="which is not https"):
         log_in(Definition(name, "streamable-http", url=f"{origin}/mcp", reach=reach))
+
+
+def test_a_login_that_the_user_does_not_finish_times_out(defined: Definition) -> None:
+    def nothing(_: Any) -> None:
+        pass
+
+    with pytest.raises(SignInFailedError, match=r"not done within 0\.2 s"):
+        sign_in(defined, Person(nothing, nothing, nothing), wait_s=0.2)
 
 
 def test_a_login_that_the_user_denies_fails_with_printable_words(defined: Definition) -> None:

@@ -15,7 +15,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.file_edits import edits
 from covalt_git.gateway import approvals
 from covalt_git.project import Project
-from tests.mcp_client import Requests, call, commits, talk, text, versions
+from tests.mcp_client import Requests, call, commits, refused, talk, text, versions
 
 ARGS = {"path": "a.txt", "content": "hi"}
 WRITTEN = {"written": "a.txt"}
@@ -101,6 +101,21 @@ def test_a_client_that_opens_no_page_gets_the_id_to_resume(
     assert commits(shared, chat_id) == []
 
 
+@pytest.mark.parametrize(
+    ("version", "times"), [("legacy", 1), ("2026-07-28", approvals.MOST_TIMES)]
+)
+def test_a_client_is_led_to_the_page_so_often_and_then_gets_the_id_to_resume(
+    shared: Path, chat_id: str, version: str, times: int
+) -> None:
+    visitor = Visitor(shared)
+
+    result = pending(shared, chat_id, version=version, callbacks=visitor.callbacks, pages=page)
+
+    assert result.structured_content["error"] == "approval_needed"
+    assert visitor.urls == [page(result.structured_content["execution_id"])] * times
+    assert commits(shared, chat_id) == []
+
+
 # Answers that a client makes up
 
 
@@ -176,6 +191,17 @@ def test_a_call_whose_files_changed_is_approved_again_under_a_new_id(
     assert resume(shared, execution_id).structured_content == WRITTEN
 
 
+def test_the_state_of_one_call_is_refused_for_another(shared: Path, chat_id: str) -> None:
+    async def say(requests: Requests) -> int:
+        Project.open(shared).approvals().approve(await needed(requests))
+        return (
+            await refused(requests.send("demo.asks", ACCEPT, {**ARGS, "path": "other.txt"}))
+        ).code
+
+    assert with_requests(shared, chat_id, say) == -32602
+    assert [one.record.call.args for one in commits(shared, chat_id) if one.record.call] == [ARGS]
+
+
 # Resuming
 
 
@@ -194,6 +220,26 @@ def test_a_pending_call_is_resumed_once_it_is_approved(
 
     assert [one.structured_content for one in done] == [WRITTEN, WRITTEN]
     assert [one.id for one in commits(shared, chat_id)] == [done[0].meta["covalt-git/manifest"]]
+
+
+@pytest.mark.parametrize(("change", "error"), [("expires", "expired"), ("runs", "interrupted")])
+def test_a_call_that_can_have_no_result_any_more_ends(
+    shared: Path, chat_id: str, change: str, error: str
+) -> None:
+    """Its approval came too late, or the process that ran it was killed."""
+    execution_id = pending(shared, chat_id).structured_content["execution_id"]
+    project = Project.open(shared)
+    with project.chats.open(chat_id) as chat, project.writing(chat) as writer:
+        (approval,) = chat.approvals()
+        changed = {"expires_at": approval.created_at}
+        if change == "runs":
+            changed = {"decided_by": "me", "decided_at": approval.created_at, "state": "approved"}
+            running = chat.call(approval.call_id)
+            assert running is not None
+            writer.put_call(running.model_copy(update={"status": "running"}))
+        assert writer.put_approval(approval.model_copy(update=changed), before=approval)
+
+    assert resume(shared, execution_id).structured_content["error"] == error
 
 
 def test_an_execution_id_of_another_role_or_of_nothing_is_unknown(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import mcp_types as types
 import pytest
 from mcp import Client
 
+from covalt_git.gateway.elicitation import kinds_of
 from covalt_git.project import Project
 from tests.mcp_client import (
     Requests,
@@ -114,6 +118,21 @@ def test_the_user_sees_the_question_and_its_schema_without_hidden_characters(
     assert "Ada" not in str(record.asked)
 
 
+@versions
+def test_a_client_is_asked_to_open_a_url(shared: Path, version: str) -> None:
+    user = User({})
+
+    call(shared, "quiz.page", version=version, callbacks=user.callbacks)
+
+    assert user.asked[0].url == "https://example.com/in"
+    assert (user.asked[0].elicitation_id is None) == (version != "legacy")
+
+
+@versions
+def test_a_tool_can_find_out_that_the_client_answers_nothing(shared: Path, version: str) -> None:
+    assert text(call(shared, "quiz.can", version=version)).startswith("[]")
+
+
 @pytest.mark.parametrize(("tool", "lacking"), [("name", "elicitation"), ("several", "sampling")])
 def test_a_client_learns_which_capability_it_lacks(shared: Path, tool: str, lacking: str) -> None:
     async def say(client: Client) -> types.ErrorData:
@@ -137,6 +156,51 @@ def test_a_client_with_a_session_that_cannot_answer_gets_the_error_of_the_tool(
         result = call(shared, "quiz.name", version="legacy", callbacks=callbacks)
         assert result.structured_content["error"] == "cannot_ask"
     assert "no display" in text(result)
+
+
+def test_a_client_with_a_session_is_asked_three_times_for_a_valid_answer(shared: Path) -> None:
+    user = User({"name": 7})
+
+    result = call(shared, "quiz.name", version="legacy", callbacks=user.callbacks)
+
+    assert result.structured_content["error"] == "tool_raised"
+    assert len(user.asked) == 3
+
+
+@versions
+def test_a_question_that_is_not_answered_in_time_fails_the_call(shared: Path, version: str) -> None:
+    async def slow(_: Any, __: Any) -> types.ElicitResult:
+        await anyio.sleep(0.4)
+        return types.ElicitResult(action="decline")
+
+    result = call(shared, "quiz.short", version=version, callbacks={"elicitation_callback": slow})
+
+    assert result.is_error
+    assert result.structured_content["error"] == "not_answered"
+
+
+def test_a_client_that_cancels_during_a_question_ends_the_call(shared: Path, chat_id: str) -> None:
+    asked = anyio.Event()
+
+    async def think(_: Any, __: Any) -> types.ElicitResult:
+        asked.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def say(client: Client) -> None:
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.call_tool, "quiz.name", {})
+                await asked.wait()
+                group.cancel_scope.cancel()
+            await client.call_tool("quiz.can", {})  # the chat is not locked any more
+
+    talk(shared, say, chat=chat_id, version="legacy", callbacks={"elicitation_callback": think})
+
+    call_record = commits(shared, chat_id)[1].record.call
+    assert call_record is not None
+    assert call_record.error is not None
+    assert call_record.error.code == "cancelled"
 
 
 # Requests that a client of 2026-07-28 builds itself
@@ -166,6 +230,20 @@ def test_missing_and_invalid_answers_are_asked_for_again(shared: Path, chat_id: 
 
     assert with_requests(shared, say, chat=chat_id).content[0].text == "Hello, Ada!"
     assert runs(shared, chat_id) == 1
+
+
+@pytest.mark.parametrize("user_name", [ADA, {"action": "accept", "content": {"name": 5}}])
+def test_a_valid_answer_that_comes_with_the_call_is_used(shared: Path, user_name: Any) -> None:
+    async def say(requests: Requests) -> Any:
+        responses = {"user_name": user_name, "unknown": {"action": "cancel"}}
+        return await requests.send("quiz.name", responses)
+
+    result = with_requests(shared, say)
+
+    if user_name == ADA:
+        assert result.content[0].text == "Hello, Ada!"
+    else:
+        assert open_questions(result) == ["user_name"]
 
 
 def test_the_first_valid_answer_of_several_requests_counts(shared: Path) -> None:
@@ -235,3 +313,35 @@ def test_a_replayed_answer_returns_the_first_result(shared: Path, chat_id: str) 
     assert first[0].text == "Hello, Ada!"
     assert others == [first, first]
     assert runs(shared, chat_id) == len(commits(shared, chat_id)) == 1
+
+
+def test_an_open_question_ends_with_the_server(shared: Path, chat_id: str) -> None:
+    began = time.monotonic()
+
+    async def say(requests: Requests) -> None:
+        await requests.send("quiz.name")
+
+    with_requests(shared, say, chat=chat_id)
+
+    assert time.monotonic() - began < 15
+    record = commits(shared, chat_id)[0].record.call
+    assert record is not None
+    assert record.error is not None
+    assert record.error.code == "cancelled"
+    assert [one.answer for one in record.asked] == [None]
+
+
+@pytest.mark.parametrize(
+    ("declared", "kinds"),
+    [
+        ({}, set()),
+        ({"elicitation": {}}, {"form"}),
+        ({"elicitation": {"url": {}}}, {"url"}),
+        ({"elicitation": {"form": {}, "url": {}}}, {"form", "url"}),
+        ({"sampling": {}, "roots": {}}, {"sampling", "roots"}),
+    ],
+)
+def test_a_client_is_asked_what_its_capabilities_allow(declared: Any, kinds: set[str]) -> None:
+    session = SimpleNamespace(client_capabilities=types.ClientCapabilities(**declared))
+
+    assert kinds_of(SimpleNamespace(session=session)) == kinds  # type: ignore[arg-type]

@@ -70,3 +70,10 @@ def test_in_search_mode_a_tool_is_not_called_by_its_own_name(shared: Path) -> No
         assert (await refused(client.call_tool("demo.steps", {}))).code == -32602
 
     talk(shared, say, mode="search")
+
+
+def test_invalid_arguments_of_a_search_are_all_reported(shared: Path) -> None:
+    result = call(shared, "search_tools", {"limit": 0, "words": "x"}, mode="search")
+
+    assert result.structured_content["error"] == "invalid_arguments"
+    assert len(result.structured_content["problems"]) == 3

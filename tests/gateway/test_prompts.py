@@ -10,6 +10,7 @@ import anyio
 import mcp_types as types
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPDeprecationWarning
 
 from tests.mcp_client import (
     TOOLSETS,
@@ -171,20 +172,53 @@ def test_a_broken_or_disabled_toolset_has_no_prompts_and_no_resources(root: Path
     assert talk(root, offered) == []
 
 
+@versions
 def test_a_client_is_notified_of_changed_prompts_and_of_resources_it_subscribed_to(
-    root: Path,
+    root: Path, version: str
 ) -> None:
     manifest = root / "toolsets" / "guide" / "toolset.yaml"
-    wanted: dict[str, Any] = {"resource_subscriptions": ["guide://all"]}
+    expected = {"PromptsListChanged", "ResourceUpdated"}
+    if version == "legacy":
+        expected = {"notifications/prompts/list_changed", "notifications/resources/updated"}
+    send, receive = anyio.create_memory_object_stream[str](10)
+
+    updated: set[str] = set()
+
+    async def handle(message: Any) -> None:
+        if message.method == "notifications/resources/updated":
+            updated.add(message.params.uri)
+        await send.send(message.method)
+
+    async def change() -> None:
+        text = manifest.read_text().replace('id: "off"', 'id: "on"').replace("All of it", "More")
+        manifest.write_text(text)
+        with anyio.fail_after(20):
+            received = set[str]()
+            while not expected <= received:
+                received.add(await receive.receive())
 
     async def say(client: Client) -> None:
         await client.list_tools()  # from now on the server watches
-        async with client.listen(prompts_list_changed=True, **wanted) as events:
-            changed = manifest.read_text().replace('id: "off"', 'id: "on"')
-            manifest.write_text(changed.replace("All of it", "More"))
-            expected = {"PromptsListChanged", "ResourceUpdated"}
-            with anyio.fail_after(20):
-                while expected:
-                    expected.discard(type(await anext(events)).__name__)
+        if version == "legacy":
+            with pytest.warns(MCPDeprecationWarning):
+                await client.session.subscribe_resource("guide://all")
+            await change()
+            await client.list_tools()  # so that all notifications have arrived
+            assert updated == {"guide://all"}
+            return
+        asked: dict[str, Any] = {"resource_subscriptions": ["guide://all"]}
+        async with (
+            client.listen(prompts_list_changed=True, **asked) as events,
+            anyio.create_task_group() as group,
+        ):
 
-    talk(root, say)
+            async def forward() -> None:
+                async for event in events:
+                    await send.send(type(event).__name__)
+
+            group.start_soon(forward)
+            await change()
+            group.cancel_scope.cancel()
+
+    with send, receive:
+        talk(root, say, version=version, message_handler=handle if version == "legacy" else None)

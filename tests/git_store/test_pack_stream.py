@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from covalt_git.git_store import BrokenStoreError
-from covalt_git.git_store.object_reader import ObjectReader, ObjectStore
+from covalt_git.git_store.object_folder import ObjectFolder
+from covalt_git.git_store.object_reader import ObjectReader
 from covalt_git.git_store.pack_stream import pack_stream
 from tests.git_store.histories import (
     FORMATS,
@@ -41,7 +42,7 @@ def copy_of(history: Path, path: Path, *packs: bytes) -> Path:
 
 
 def sent(path: Path, ids: list[str]) -> bytes:
-    with closing(ObjectStore(path / "objects", format_of(path))) as objects:
+    with closing(ObjectFolder(path / "objects", format_of(path))) as objects:
         return b"".join(pack_stream(objects, ids))
 
 
@@ -109,7 +110,7 @@ def test_objects_are_read_as_git_reads_them(
     history: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     store = copy_of(history, tmp_path / "store.git", packed(history, "main\n", *options))
-    with closing(ObjectStore(store / "objects", format_of(store))) as objects:
+    with closing(ObjectFolder(store / "objects", format_of(store))) as objects:
         reader = ObjectReader(objects)
         for oid, (kind, content) in contents(history).items():
             assert reader.read_object(oid) == (kind, content)
@@ -125,7 +126,7 @@ def test_an_object_under_the_name_of_another_is_damaged(history: Path, tmp_path:
     )
     paths = [store / "objects" / oid[:2] / oid[2:] for oid in (one, other)]
     paths[0].replace(paths[1])
-    with closing(ObjectStore(store / "objects", format_of(store))) as objects:
+    with closing(ObjectFolder(store / "objects", format_of(store))) as objects:
         reader = ObjectReader(objects)
         for oid, message in ((one, "lacks the object"), (other, "it is another one")):
             with pytest.raises(BrokenStoreError, match=message):

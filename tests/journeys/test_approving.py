@@ -41,6 +41,26 @@ def test_a_pending_call_runs_once_when_it_is_approved(chat: Terminal) -> None:
     assert (pending(chat), runs(chat)) == ([], 1)
 
 
+def test_a_denied_call_does_not_run(chat: Terminal) -> None:
+    chat.covalt("approval", "deny", chat.json(*COMMAND, code=1)["execution_id"])
+
+    assert chat.json("chat", "show", "c1")["record"]["call"]["error"]["code"] == "denied"
+    assert runs(chat) == 0
+
+
+def test_yes_approves_a_call(chat: Terminal) -> None:
+    assert chat.json(*COMMAND, "--yes")["status"] == "success"
+    assert runs(chat) == 1
+
+
+def test_a_decorator_can_require_approval_too(chat: Terminal) -> None:
+    chat.covalt("chat", "upload", "c1", "covalt.yaml")
+    args = '{"path": "covalt.yaml"}'
+
+    assert chat.json("call", "c1", "app-builder:delete_file", args, code=1)["status"] == "pending"
+    assert (chat.folder / "data/chats/c1/workspace/covalt.yaml").exists()
+
+
 @pytest.mark.parametrize(("typed", "count"), [("y", 1), ("n", 0)])
 def test_a_terminal_asks_at_once(chat: Terminal, typed: str, count: int) -> None:
     user = AtATerminal(*COMMAND, cwd=chat.folder)
@@ -49,3 +69,15 @@ def test_a_terminal_asks_at_once(chat: Terminal, typed: str, count: int) -> None
     user.end()
 
     assert (runs(chat), pending(chat)) == (count, [])
+
+
+def test_changed_files_need_another_approval(chat: Terminal) -> None:
+    waiting = chat.json(*COMMAND, code=1)
+    (chat.folder / "data/chats/c1/workspace/new.txt").write_text("new", encoding="utf-8")
+    shown = chat.covalt("approval", "approve", waiting["execution_id"], code=1)
+
+    assert "+ new.txt" in shown
+    (again,) = pending(chat)
+    assert (again != waiting["execution_id"], runs(chat)) == (True, 0)
+    chat.covalt("approval", "approve", again)
+    assert runs(chat) == 1

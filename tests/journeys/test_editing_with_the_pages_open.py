@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -17,15 +16,7 @@ from tests.journeys.terminal import Terminal
 PROBLEM = "data-lab has errors, so its last good version is shown"
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory, checkout_scripts: Path) -> Terminal:
-    """A project that the tests of this module edit, one after the other."""
-    terminal = Terminal(tmp_path_factory.mktemp("edited"), checkout_scripts, forked=True)
-    terminal.covalt("init", "demo")
-    return terminal.at(terminal.folder / "demo")
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def url(project: Terminal) -> Iterator[str]:
     with project.serving("dev", end=signal.SIGINT) as url:
         yield url
@@ -90,6 +81,20 @@ def test_a_page_loads_again_by_itself_and_stays_where_it_was_scrolled_to(
     page.wait_for_function("scrollY === 300")
 
 
+def test_a_message_is_still_there_after_a_reload(page: Page, project: Terminal) -> None:
+    page.goto(f"{page.url}toolsets/data-lab")
+    message = page.get_by_text("Disabled: none of its tools can be called.")
+    page.route("**/live", lambda route: route.abort())
+    page.get_by_role("button", name="Disable").click()
+    expect(message).to_be_visible()
+    edit(project, "# Data Lab reads", "# Data Lab really reads")
+
+    with page.expect_event("load"):
+        page.unroute("**/live")
+
+    expect(message).to_be_visible()
+
+
 def test_what_somebody_typed_is_kept_and_the_page_only_says_that_it_is_old(
     page: Page, project: Terminal
 ) -> None:
@@ -107,3 +112,18 @@ def test_what_somebody_typed_is_kept_and_the_page_only_says_that_it_is_old(
     page.get_by_role("button", name="Reload").click()
     expect(page.get_by_text("The project has changed")).to_have_count(0)
     expect(page.get_by_label(re.compile("^path"))).to_have_value("")
+
+
+def test_settings_that_cannot_be_used_are_told_too_and_the_page_comes_back(
+    page: Page, project: Terminal
+) -> None:
+    settings = project.folder / "covalt.yaml"
+    sound = settings.read_text(encoding="utf-8")
+    page.goto(f"{page.url}toolsets")
+
+    with page.expect_response(re.compile("/toolsets$")):
+        settings.write_text(sound.replace("version: 1", "version: 9"), encoding="utf-8")
+    expect(page.locator("#live").get_by_text("covalt.yaml has errors")).to_be_visible()
+    settings.write_text(sound, encoding="utf-8")
+
+    expect(page.get_by_role("link", name="Data Lab", exact=True)).to_be_visible()

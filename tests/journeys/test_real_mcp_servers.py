@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -148,6 +149,15 @@ def test_what_they_return_is_the_result(world: World) -> None:
     assert root.strip() == f"URI: {world.workspace.as_uri()}"
 
 
+def test_an_image_is_a_file_of_the_commit(world: World) -> None:
+    outcome = world.call("everything:get-tiny-image")
+
+    assert [(one.kind, one.path) for one in outcome.changes] == [("added", "get-tiny-image.png")]
+    image = outcome.call.result[1]
+    assert image == {"file": "get-tiny-image.png", "media_type": "image/png", "size": 4033}
+    assert world.files()["get-tiny-image.png"].startswith(b"\x89PNG")
+
+
 def test_what_they_write_into_the_workspace_is_in_the_commit_of_the_call(world: World) -> None:
     path = str(world.workspace / "notes.txt")
     wrote = world.call("filesystem:write_file", path=path, content="by a server\n")
@@ -163,6 +173,20 @@ def test_what_they_write_into_the_workspace_is_in_the_commit_of_the_call(world: 
     assert refused.error is not None
     assert refused.error.code == "tool_failed"
     assert "outside allowed directories" in refused.error.message
+
+
+def test_a_repository_of_the_workspace_is_read_by_the_server_of_git(world: World) -> None:
+    repository = world.workspace / "repository"
+    repository.mkdir()
+    (repository / "a.txt").write_text("one\n")
+    identity = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
+    for words in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "the first of all"]):
+        subprocess.run(["git", "-C", str(repository), *words], check=True)
+
+    outcome = world.call("git:git_log", repo_path=str(repository))
+
+    assert "the first of all" in outcome.call.result
+    assert [one.path for one in outcome.notes.not_stored] == ["repository/.git"]
 
 
 def test_a_person_is_shown_what_they_ask_and_the_answer_is_theirs(world: World) -> None:
@@ -219,6 +243,33 @@ def test_kill_9_between_calls_is_not_noticed_by_the_next(world: World) -> None:
         assert world.process(server) != before
 
 
+def test_kill_9_during_a_call_is_an_error_of_that_call_alone(world: World) -> None:
+    world.result("everything:echo", message="there")
+    begun = threading.Event()
+
+    def kill() -> None:
+        begun.wait(10)
+        os.kill(world.process("everything"), signal.SIGKILL)
+
+    threading.Thread(target=kill).start()
+    # It says of itself that it only reads, so that it is called again; then it is killed no more.
+    again = world.call(
+        "everything:trigger-long-running-operation",
+        Follower(lambda _: begun.set()),
+        duration=1,
+        steps=10,
+    )
+    ask = Respondent(
+        frozenset({"form"}), lambda _: os.kill(world.process("everything"), signal.SIGKILL)
+    )
+    ended = world.call("everything:trigger-elicitation-request", Follower(respondent=ask))
+
+    assert again.call.status == "success"
+    assert ended.error is not None
+    assert ended.error.code == "server_ended"
+    assert world.result("everything:echo", message="again") == "Echo: again"
+
+
 def test_a_changed_definition_restarts_just_that_one_and_only_once_it_is_granted(
     world: World,
 ) -> None:
@@ -249,3 +300,13 @@ def test_a_grant_that_is_taken_back_stops_it(world: World) -> None:
     assert running("everything")
     world.covalt("grant", "add", "real", "process", "memory")
     assert world.result("memory:read_graph")["entities"]
+
+
+def test_disabling_stops_them_all_and_enabling_brings_them_back(world: World) -> None:
+    for tool, args in (("everything:echo", {"message": "x"}), ("memory:read_graph", {})):
+        world.result(tool, **args)
+    world.covalt("toolset", "disable", "real")
+
+    until(lambda: not any(running(name) for name in NAMES))
+    world.covalt("toolset", "enable", "real")
+    assert world.result("everything:echo", message="back") == "Echo: back"

@@ -77,6 +77,12 @@ def test_section_10_writes_reads_and_runs(app_builder: Terminal) -> None:
     assert ran["render_plan"]["config"] == {"content": "print(1)", "language": "shell"}
 
 
+def test_section_10_needs_approval_to_run_a_command(app_builder: Terminal) -> None:
+    command = ("call", "c1", "app-builder:run_command", '{"command": "touch x"}')
+
+    assert app_builder.json(*command, code=1)["status"] == "pending"
+
+
 @pytest.fixture
 def my_toolset(project: Terminal) -> Terminal:
     """A project with section 3.2's toolset, around the functions of section 4.2."""

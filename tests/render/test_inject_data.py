@@ -53,6 +53,22 @@ def test_script_goes_where_a_browser_sees_it_first(page: str) -> None:
     )
 
 
+def test_page_keeps_its_bytes_in_any_encoding_that_holds_ascii() -> None:
+    page = b"<head><title>caf\xe9 \xff\x80</title></head>\x00"
+
+    assert (
+        inject(page, "é")
+        .replace(b"<script>window.__TOOL_DATA__ = ", b"")
+        .replace(b'"\\u00e9";</script>', b"")
+        == page
+    )
+
+
+@pytest.mark.parametrize("text", ["$&", "$'", "$`", "$1", "\\1", "\\g<0>", "</head>", "%s{0}"])
+def test_data_is_not_a_replacement_pattern(text: str) -> None:
+    assert json.loads(literal({"text": text})) == {"text": text}
+
+
 def test_naughty_strings_come_back_and_are_plain_ascii() -> None:
     for text in [*NAUGHTY, '"__proto__":']:
         for data in (text, {text: [text]}):

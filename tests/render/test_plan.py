@@ -100,7 +100,34 @@ def test_frame_with_another_port_shows_nothing(port: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("renderer", "config", "result", "shown", "error"), TABLES["what_cannot_be_shown"]
+    ("renderer", "config", "result", "shown", "error"),
+    [
+        ("markdown", {"content": "$return"}, "# hi", {"content": "# hi"}, None),
+        ("code", {"file": "$return.file"}, {"file": None}, {}, None),
+        ("code", {"file": "/etc/$args.name"}, None, {}, "$args.name: the arguments have no 'name'"),
+        (
+            "code",
+            {"content": "$return.out", "language": "$args.lang"},
+            {},
+            {"content": "$return.out", "language": "$args.lang"},
+            "$return.out: the result has no 'out'; $args.lang: the arguments have no 'lang'",
+        ),
+        ("frame", {}, None, {}, "a frame needs 'url' or 'port'"),
+        (
+            "frame",
+            {"url": "http://localhost:3000/a", "port": 3000},
+            None,
+            {"url": "http://localhost:3000/a", "port": 3000},
+            None,
+        ),
+        (
+            "frame",
+            {"url": "$return", "port": 3000},
+            "https://evil.tld/",
+            {"port": 3000},
+            "url: 'https://evil.tld/' does not lead to localhost or 127.0.0.1 or [::1]",
+        ),
+    ],
 )
 def test_what_cannot_be_shown_is_left_out_or_an_error_of_the_plan(
     renderer: str, config: dict[str, Any], result: Any, shown: dict[str, Any], error: str | None
@@ -109,6 +136,12 @@ def test_what_cannot_be_shown_is_left_out_or_an_error_of_the_plan(
 
     assert made.renderer == ("document" if renderer == "markdown" else renderer)
     assert (made.config, made.error) == (shown, error)
+
+
+def test_long_value_is_cut_in_the_error() -> None:
+    made = make_plan("code", {"file": "$args.p"}, args={"p": "/" + "x" * 10_000})
+
+    assert 0 < len(made.error or "") < 200
 
 
 @pytest.mark.parametrize(("template", "data", "url"), TABLES["data_fills_in_a_frames_address"])
@@ -145,6 +178,14 @@ def test_failed_call_that_has_nothing_to_show_shows_its_error(renderer: Renderer
             "language": "text",
         },
     )
+
+
+def test_failed_call_whose_renderer_needs_no_result_keeps_it() -> None:
+    renderer = Renderer(type="code", config={"file": "$args.path"})
+
+    made = plan(renderer, args={"path": "a.py"}, result=None, chat_id="c", error=ERROR)
+
+    assert made == RenderPlan(renderer="code", config={"file": "workspace:a.py"})
 
 
 HOSTILE = st.lists(

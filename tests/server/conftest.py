@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from jinja2 import BytecodeCache
 from jinja2.bccache import Bucket
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from tests.api_client import Api
 from tests.browser import console_errors
 from tests.live_server import Live, live
 from tests.server.visitor import Visitor
@@ -33,14 +31,6 @@ class Compiled(BytecodeCache):
 
 
 Flask.jinja_options = {"bytecode_cache": Compiled()}
-
-
-@pytest.fixture(scope="module")
-def shared_api(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Api:
-    """The API of a project that the tests of a module share, with the chat c1."""
-    api = Api.of(Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("shared") / "it")))
-    api.post("create_chat", chat_id="c1", title="A chat")
-    return api
 
 
 @pytest.fixture

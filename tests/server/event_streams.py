@@ -46,6 +46,6 @@ def names(found: list[Event]) -> list[str]:
     return [name for _, name, _ in found]
 
 
-def next_event(found: Iterator[Event], wanted: str) -> Any:
+def until(found: Iterator[Event], wanted: str) -> Any:
     """Return the data of the next event of a name."""
     return next(data for _, name, data in found if name == wanted)

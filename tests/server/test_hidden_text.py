@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -28,6 +29,7 @@ RANGES = [
     if display.kind(now) in HIDDEN and display.kind(now) != display.kind(before)
 ]
 TEXT = "".join([*RANGES, *WITHOUT_GLYPH, *(chr(0xE0000 + ord(one)) for one in "; rm")])
+PERSIAN = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
 
 
 @pytest.fixture
@@ -76,6 +78,14 @@ def test_arguments_hide_no_character_of_any_range(
     assert raw(page(root, f"/chats/c1/calls/{waiting['id']}"))  # what the check would find
 
 
+def test_json_and_the_api_keep_arguments_as_they_are(root: Path, api: Api, waiting: Any) -> None:
+    told = json.loads(covalt(root, "approval", "show", waiting["execution_id"], "--json"))
+    listed = json.loads(covalt(root, "approval", "list", "--json"))["approvals"]
+    answer = api.get("get_approval", execution_id=waiting["execution_id"])
+
+    assert {one["args"]["command"] for one in (told, *listed, answer)} == {f"ls {TEXT}"}
+
+
 def test_names_of_files_are_escaped_on_pages_and_come_back_as_they_are(
     root: Path, api: Api
 ) -> None:
@@ -96,6 +106,18 @@ def test_names_of_files_are_escaped_on_pages_and_come_back_as_they_are(
     assert raw(status) == set()
     assert (api.workspace / name).read_text(encoding="utf-8").strip() == "y\u2060\u202e"
     assert form_again.fields["content"][0].strip() == "y\u2060\u202e"
+
+
+@pytest.mark.usefixtures("api")
+def test_a_message_keeps_its_joiners(root: Path) -> None:
+    covalt(root, "chat", "message", "add", "c1", f"{PERSIAN} \u2764\ufe0f a\U000e0041")
+    (message,) = json.loads(covalt(root, "chat", "message", "list", "c1", "--json"))["messages"]
+
+    for shown in (
+        covalt(root, "chat", "message", "show", "c1", message["id"]),
+        page(root, f"/chats/c1/states/{message['manifest_id']}"),
+    ):
+        assert f"{PERSIAN} \u2764\ufe0f a\\u{{e0041}}" in shown
 
 
 def test_logs_hide_nothing(root: Path) -> None:
@@ -131,7 +153,8 @@ def test_values_that_come_back_from_a_page_are_not_escaped() -> None:
     assert changed == []
 
 
-@pytest.mark.parametrize(("filler", "width"), [("x", 390), ("ls ", 1280)])
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("filler", ["x", "ls "])
 def test_no_part_of_an_argument_scrolls_out_of_view(
     api: Api, page: Page, served: Live, filler: str, width: int
 ) -> None:

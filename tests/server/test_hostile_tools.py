@@ -1,52 +1,78 @@
-"""Calls of hostile tools: each fails alone, leaks no file, and the chat keeps working."""
+"""Hostile tools at every sandbox level of this machine: the server answers and the chat keeps working."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from covalt_git.runtime import sandbox
+from covalt_git.calls.engine import Request
+from covalt_git.models.calls import SandboxLevel
+from covalt_git.names import new_id
+from covalt_git.project import Project
+from covalt_git.runtime.pool import shared
 from tests.api_client import BEARER, HOME, Api, make_project
-from tests.server.hostile import ENDS, check_store, is_held, put_hostile
+from tests.server.hostile import ENDS, LEVELS, check_store, is_held, put_hostile
+from tests.settling import until
 
 SLOW = {"unzip", "open_zip"}
-"""Tools that reach the limits of ``sparse`` and ``hog``, in more time; the journey calls them."""
 
 
 @dataclass(frozen=True)
 class Chat:
-    """A chat of a served project."""
+    """A chat of a served project, whose calls are made at one level."""
 
     api: Api
     id: str
+    level: SandboxLevel
 
     @property
-    def folder(self) -> Path:
-        return self.api.root / "data" / "chats" / self.id
+    def workspace(self) -> Path:
+        return self.api.root / "data" / "chats" / self.id / "workspace"
+
+    @property
+    def store(self) -> Path:
+        return self.workspace.with_name("store.git")
 
     def call(self, tool: str, /, **args: object) -> Any:
-        """Call a tool, and return its record."""
-        request = {"chat_id": self.id, "tool_id": f"bad:{tool}", "args": args}
-        call = self.api.post("call_tool", **request)
-        return self.api.get("get_call", chat_id=self.id, call_id=call["id"])
+        """Call a tool and return its row, as the API tells it."""
+        project = Project.open(self.api.root)
+        with project.chats.open(self.id) as chat:
+            engine = replace(project.engine(), level=self.level)
+            made = engine.call(chat, Request(f"bad:{tool}", args)).call
+        row = self.api.get("get_call", chat_id=self.id, call_id=made.id)
+        assert row["sandbox"] == self.level
+        return row
 
     def check(self) -> None:
         """Make sure that the server answers, the chat works on, and its store is sound."""
-        assert not is_held(self.folder / "workspace")
+        assert not is_held(self.workspace)
         for page in ("/", f"/chats/{self.id}", f"/chats/{self.id}/files"):
             answer = self.api.client().get(page, base_url=HOME, headers=BEARER)
             assert answer.status_code == 200, page
-        assert self.call("good")["result"] == "good"
-        check_store(self.folder / "store.git")
+        assert self.api.get("list_calls", chat_id=self.id)["calls"]
+        assert (row := self.call("good"))["result"] == "good", str(row)
+        served = self.api.post("call_tool", chat_id=self.id, tool_id="bad:good", args={})
+        assert served["status"] == "success"
+        check_store(self.store)
 
     def names(self) -> list[str]:
-        """Return the files of the last commit, as git lists them."""
-        listing = ["git", "-C", str(self.folder / "store.git"), "ls-tree", "-r", "--name-only"]
-        return subprocess.check_output([*listing, "main"], text=True).splitlines()
+        """Return the files of the last state, as git lists them."""
+        listed = subprocess.run(
+            ["git", "-C", str(self.store), "ls-tree", "-r", "--name-only", "main"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return listed.stdout.splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -56,46 +82,119 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Api:
     return Api.of(root)
 
 
-@pytest.fixture
-def chat(served: Api) -> Chat:
-    return Chat(served, served.post("create_chat")["id"])
+@pytest.fixture(params=LEVELS)
+def chat(served: Api, request: pytest.FixtureRequest) -> Iterator[Chat]:
+    """A chat at each level that this machine has."""
+    made = Chat(served, f"c{new_id()}", request.param)
+    served.post("create_chat", chat_id=made.id, title="A chat")
+    yield made
+    shared().end_idle()
 
 
-@pytest.mark.parametrize("tool", [tool for tool in ENDS if tool not in SLOW])
+@pytest.mark.parametrize("tool", ENDS)
 def test_a_tool_beyond_its_limit_fails_and_the_chat_keeps_working(chat: Chat, tool: str) -> None:
-    # A bomb of sessions is malice, against which the level "process" holds nothing.
-    args = {"sessions": sandbox.level() != "process"} if tool == "bomb" else {}
+    if tool in SLOW and chat.level != LEVELS[-1]:
+        pytest.skip("`sparse` and `hog` reach the same limits on this level, in less time")
+    # Sessions get each their share of the processor: where only our look at the processes stops
+    # them, a bomb of sessions is malice, against which the level "process" holds nothing.
+    malice = {"sessions": chat.level != "process"} if tool == "bomb" else {}
 
-    call = chat.call(tool, **args)
+    row = chat.call(tool, **malice)
 
-    assert (call["status"], call["error"]) == ("error", ENDS[tool])
+    assert (row["status"], row["error"]) == ("error", ENDS[tool])
     chat.check()
 
 
 def test_special_files_are_not_stored_and_noted(chat: Chat, tmp_path: Path) -> None:
-    (tmp_path / "secret.txt").write_text("secret of another user")
+    (tmp_path / "secret.txt").write_text("secret of somebody else")
 
-    call = chat.call("leave", outside=str(tmp_path))
+    row = chat.call("leave", outside=str(tmp_path))
     names = chat.names()
 
-    assert call["status"] == "success"
-    assert {"fifo", "out", "kept.txt"} <= set(call["result"])
+    assert row["status"] == "success"
+    assert {"fifo", "out", "kept.txt"} <= set(row["result"])
     assert "kept.txt" in names
     assert not any("secret" in name for name in names)
-    not_stored = {path["path"] for path in call["notes"]["not_stored"]}
-    assert not_stored >= {"fifo", "device", "disk", "socket", "out", ".git", "up"} & {
-        *call["result"]
-    }
-    assert not not_stored & {*names}
+    told = {path["path"]: path["reason"] for path in row["notes"]["not_stored"]}
+    assert told["fifo"] == "it is neither a file, a folder nor a link"
+    assert told["out"] == "it is a link that may lead outside"
+    assert told.keys() >= {"fifo", "device", "disk", "socket", ".git", "up"} & set(row["result"])
+    assert not told.keys() & set(names)
     chat.check()
 
 
 def test_a_folder_swapped_for_a_link_leaks_no_file(chat: Chat, tmp_path: Path) -> None:
-    (tmp_path / "secret.txt").write_text("secret of another user")
+    (tmp_path / "secret.txt").write_text("secret of somebody else")
 
-    call = chat.call("swap", outside=str(tmp_path))
+    row = chat.call("swap", outside=str(tmp_path))
 
-    assert call["status"] == "success"
+    assert row["status"] == "success"
     assert not any("secret" in name for name in chat.names())
-    assert (tmp_path / "secret.txt").read_text() == "secret of another user"
+    assert (tmp_path / "secret.txt").read_text() == "secret of somebody else"
+    chat.check()
+
+
+# Killed processes
+
+
+def above(pid: int) -> int:
+    """Return the parent of a process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def below(pid: int) -> list[int]:
+    """Return a process and everything below it, each behind its parent."""
+    found = [pid]
+    for one in found:
+        for task in Path(f"/proc/{one}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def holds(pid: int, file: Path) -> bool:
+    """Tell whether a process has a file open, whatever it sees it as."""
+    wanted = file.stat()
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found = one.stat()
+            if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino):
+                return True
+    return False
+
+
+def family(tool: int) -> dict[str, int]:
+    """Return the process that a tool runs in, its warm sandbox, and the fork server."""
+    line = [tool]
+    while (parent := above(line[-1])) != os.getpid():
+        line.append(parent)
+    return {"tool": tool, "warm sandbox": line[-2], "fork server": line[-1]}
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+@pytest.mark.parametrize("who", ["fork server", "warm sandbox", "tool"])
+def test_a_call_whose_process_is_killed_fails_and_the_next_one_works(chat: Chat, who: str) -> None:
+    rows: list[Any] = []
+    calling = threading.Thread(target=lambda: rows.append(chat.call("wait")))
+    calling.start()
+    until((chat.workspace / "begun").exists)
+
+    (tool,) = (pid for pid in below(os.getpid()) if holds(pid, chat.workspace / "held"))
+    os.kill(family(tool)[who], signal.SIGKILL)
+    calling.join()
+
+    assert [row["status"] for row in rows] == ["error"]
+    assert rows[0]["error"].startswith("tool_died: its process was ended ")
+    assert "begun" in chat.names()
+    until(lambda: not is_held(chat.workspace))
+    chat.check()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+@pytest.mark.parametrize("who", ["fork server", "warm sandbox", "tool"])
+def test_idle_processes_that_are_killed_are_replaced(chat: Chat, who: str) -> None:
+    chat.call("good")
+    waiting = shared().idle()[-1].pid
+
+    os.kill(family(below(waiting)[-1])[who], signal.SIGKILL)
+
     chat.check()

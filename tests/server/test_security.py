@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
@@ -24,6 +25,14 @@ OWN_HOST = f"127.0.0.1:{PORT}"
 RIGHT = {"Host": OWN_HOST, "Accept": "application/json", **BEARER}
 TABLES = tables(__file__)
 CODES = {"wrong_host", "wrong_origin", "no_token"}
+
+
+@pytest.fixture(scope="module")
+def server(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Api:
+    """A server of a project with one chat, in which the routes may do what they like."""
+    api = Api.of(Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("guard") / "it")))
+    api.post("create_chat", chat_id="c1")
+    return api
 
 
 def headers(changes: dict[str, str | None]) -> dict[str, str]:
@@ -64,14 +73,10 @@ def send(app: Flask, method: str, path: str, sent: dict[str, str]) -> TestRespon
 
 @pytest.mark.parametrize(("changes", "status", "code"), TABLES["refused"], ids=str)
 def test_every_route_refuses(
-    shared_api: Api, changes: dict[str, str | None], status: int, code: str
+    server: Api, changes: dict[str, str | None], status: int, code: str
 ) -> None:
-    for method, path in [
-        *routes(shared_api.app),
-        ("GET", "/no/such/page"),
-        ("GET", "/api/nothing"),
-    ]:
-        answer = send(shared_api.app, method, path, headers(changes))
+    for method, path in [*routes(server.app), ("GET", "/no/such/page"), ("GET", "/api/nothing")]:
+        answer = send(server.app, method, path, headers(changes))
 
         assert answer.status_code == status, (method, path)
         assert "Set-Cookie" not in answer.headers, (method, path)
@@ -80,12 +85,9 @@ def test_every_route_refuses(
 
 
 @pytest.mark.parametrize("changes", [row[0] for row in TABLES["answered"]], ids=str)
-def test_every_route_answers_a_right_request(
-    shared_api: Api, changes: dict[str, str | None]
-) -> None:
-    some = [("GET", "/"), ("GET", "/api/list_chats"), ("POST", "/api/create_chat")]
-    for method, path in some if changes else routes(shared_api.app):
-        answer = send(shared_api.app, method, path, headers(changes))
+def test_every_route_answers_a_right_request(server: Api, changes: dict[str, str | None]) -> None:
+    for method, path in routes(server.app):
+        answer = send(server.app, method, path, headers(changes))
 
         assert answer.status_code not in {401, 421}, (method, path)
         if answer.mimetype == "application/json" and answer.get_data():
@@ -106,8 +108,8 @@ def test_a_host_that_the_project_allows_is_answered(root: Path) -> None:
 # The address that is printed
 
 
-def test_the_printed_url_sets_a_cookie(shared_api: Api) -> None:
-    answer = send(shared_api.app, "GET", f"/?token={TOKEN}", without_token())
+def test_the_printed_url_sets_a_cookie(server: Api) -> None:
+    answer = send(server.app, "GET", f"/?token={TOKEN}", without_token())
 
     assert answer.status_code == 303
     assert answer.headers["Location"] == "/"
@@ -115,37 +117,35 @@ def test_the_printed_url_sets_a_cookie(shared_api: Api) -> None:
     assert answer.headers["Set-Cookie"] == (
         f"covalt_git_{PORT}={TOKEN}; HttpOnly; Path=/; SameSite=Strict"
     )
-    client = shared_api.client()
+    client = server.client()
     client.get("/", base_url=HOME, query_string={"token": TOKEN})
     assert client.get("/api/list_chats", base_url=HOME).status_code == 200
     assert client.post("/api/create_chat", base_url=HOME, json={}).status_code == 200
 
 
-def test_a_token_in_a_url_is_only_for_links_of_our_own(shared_api: Api) -> None:
+def test_a_token_in_a_url_is_only_for_links_of_our_own(server: Api) -> None:
     path = f"/?token={TOKEN}"
-    wrong = send(shared_api.app, "GET", "/?token=guess", without_token())
+    wrong = send(server.app, "GET", "/?token=guess", without_token())
     refused(wrong, 401, "no_token")
     assert wrong.headers["WWW-Authenticate"] == 'Bearer realm="covalt-git"'
     assert "Set-Cookie" not in wrong.headers
-    posted = send(shared_api.app, "POST", f"/api/create_chat?token={TOKEN}", without_token())
+    posted = send(server.app, "POST", f"/api/create_chat?token={TOKEN}", without_token())
     refused(posted, 401, "no_token")
     for changes in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
-        refused(send(shared_api.app, "GET", path, without_token(**changes)), 403, "wrong_origin")
+        refused(send(server.app, "GET", path, without_token(**changes)), 403, "wrong_origin")
 
 
 @pytest.mark.parametrize(("path", "location"), TABLES["redirects"])
-def test_the_token_leaves_the_url_and_the_rest_stays(
-    shared_api: Api, path: str, location: str
-) -> None:
-    answer = send(shared_api.app, "GET", path.replace("{token}", TOKEN), without_token())
+def test_the_token_leaves_the_url_and_the_rest_stays(server: Api, path: str, location: str) -> None:
+    answer = send(server.app, "GET", path.replace("{token}", TOKEN), without_token())
 
     assert (answer.status_code, answer.headers["Location"]) == (303, location)
 
 
 @settings(max_examples=examples(100))
 @given(path=st.text(alphabet="/\\:.@?#%aevil \t\n\r;ü", max_size=12))
-def test_no_redirect_leads_to_another_host(shared_api: Api, path: str) -> None:
-    answer = shared_api.client().open(
+def test_no_redirect_leads_to_another_host(server: Api, path: str) -> None:
+    answer = server.client().open(
         "/",
         environ_overrides={
             "HTTP_HOST": OWN_HOST,
@@ -163,11 +163,11 @@ def test_no_redirect_leads_to_another_host(shared_api: Api, path: str) -> None:
 # Headers
 
 
-def test_every_answer_has_the_security_headers(shared_api: Api) -> None:
-    asked = [*routes(shared_api.app), ("GET", "/no/such/page"), ("GET", "/api/no_such_operation")]
+def test_every_answer_has_the_security_headers(server: Api) -> None:
+    asked = [*routes(server.app), ("GET", "/no/such/page"), ("GET", "/api/no_such_operation")]
     for method, path in asked:
         for sent in (RIGHT, without_token(), RIGHT | {"Accept": "text/html"}):
-            answer = send(shared_api.app, method, path, sent)
+            answer = send(server.app, method, path, sent)
 
             assert answer.headers["X-Content-Type-Options"] == "nosniff", (method, path)
             assert answer.headers["Referrer-Policy"] == "same-origin", (method, path)
@@ -178,9 +178,9 @@ def test_every_answer_has_the_security_headers(shared_api: Api) -> None:
             assert "Access-Control-Allow-Origin" not in answer.headers, (method, path)
 
 
-def test_the_policy_of_a_page_allows_nothing_from_elsewhere(shared_api: Api) -> None:
+def test_the_policy_of_a_page_allows_nothing_from_elsewhere(server: Api) -> None:
     policies = [
-        send(shared_api.app, "GET", "/no/such/page", RIGHT).headers["Content-Security-Policy"]
+        send(server.app, "GET", "/no/such/page", RIGHT).headers["Content-Security-Policy"]
         for _ in range(2)
     ]
     nonces = {re.search(r"'nonce-([^']+)'", policy)[1] for policy in policies}  # type: ignore[index]
@@ -202,9 +202,9 @@ def test_the_policy_of_a_page_allows_nothing_from_elsewhere(shared_api: Api) -> 
     ]
 
 
-def test_a_browser_is_refused_with_a_page(shared_api: Api) -> None:
+def test_a_browser_is_refused_with_a_page(server: Api) -> None:
     for sent, status in ((without_token(), 401), (RIGHT | {"Host": "evil"}, 421)):
-        answer = send(shared_api.app, "GET", "/", sent | {"Accept": "text/html"})
+        answer = send(server.app, "GET", "/", sent | {"Accept": "text/html"})
 
         assert (answer.status_code, answer.mimetype) == (status, "text/html")
         assert TOKEN not in answer.get_data(as_text=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,19 @@ from werkzeug.test import TestResponse
 
 from covalt_server.app import create_app
 from tests.api_client import HOME, PORT, TOKEN
-from tests.server.html_forms import Form, read_forms
 
 _UNSEEN = {"script", "style", "title", "head"}
 _EMPTY = {"input", "meta", "link", "img", "br", "hr", "path", "circle", "line", "use"}
+
+
+@dataclass
+class Form:
+    """A form of a page: where it goes, what its fields hold, and its buttons' names and values."""
+
+    method: str
+    action: str
+    fields: dict[str, list[str]] = field(default_factory=dict)
+    buttons: list[tuple[str, str, str]] = field(default_factory=list)
 
 
 @dataclass
@@ -38,11 +47,13 @@ class Page(HTMLParser):
         self.address = response.request.path
         self.title = ""
         self.links: list[Link] = []
+        self.forms: list[Form] = []
         self.elements: list[tuple[str, dict[str, str]]] = []
         self._texts: list[str] = []
         self._open: list[str] = []
+        self._select = ""
+        self._area = ""
         self.feed(self.source)
-        self.forms = read_forms(self.source, self.address)
 
     @property
     def text(self) -> str:
@@ -68,19 +79,49 @@ class Page(HTMLParser):
             self._open.append(tag)
         if tag == "a" and "href" in given:
             self.links.append(Link(given["href"]))
+        elif tag == "form":
+            self.forms.append(Form(given.get("method", "get"), given.get("action", self.address)))
+        elif self.forms and "form" in self._open:
+            self._field(tag, given)
+
+    def _field(self, tag: str, given: dict[str, str]) -> None:
+        form, name = self.forms[-1], given.get("name", "")
+        if tag == "button":
+            form.buttons.append((name, given.get("value", ""), ""))
+        elif tag == "select":
+            self._select = name
+        elif tag == "option" and (self._select not in form.fields or "selected" in given):
+            form.fields[self._select] = [given.get("value", "")]
+        elif tag == "textarea":
+            self._area = name
+            form.fields[name] = [""]
+        elif tag == "input" and name:
+            checkable = given.get("type") in {"checkbox", "radio"}
+            if not checkable or "checked" in given:
+                form.fields.setdefault(name, []).append(
+                    given.get("value", "on" if checkable else "")
+                )
 
     def handle_endtag(self, tag: str) -> None:
         if tag in self._open:
             while self._open.pop() != tag:
                 pass
+        if tag == "textarea":
+            self._area = ""
 
     def handle_data(self, data: str) -> None:
         if "title" in self._open and "svg" not in self._open:
             self.title += data
+        if "textarea" in self._open and self._area:
+            held = self.forms[-1].fields[self._area]
+            held[0] += data if held[0] else data.removeprefix("\n")
         if not _UNSEEN & set(self._open):
             self._texts.append(data)
         if "a" in self._open and self.links:
             self.links[-1].text += data
+        if "button" in self._open and self.forms and self.forms[-1].buttons:
+            name, value, words = self.forms[-1].buttons[-1]
+            self.forms[-1].buttons[-1] = (name, value, words + data)
 
 
 @dataclass(frozen=True)

@@ -330,6 +330,24 @@ def test_a_refusal_without_token_names_the_public_metadata_of_the_resource(
                 }
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/mcp", {"Host": "evil.example"}, 421),
+        ("GET", "/mcp", {"Origin": "https://evil.example"}, 403),
+        ("GET", "/git", {}, 404),
+        ("GET", "/mcp/", {}, 404),
+        ("POST", "/mcp", {}, 405),
+    ],
+)
+def test_other_requests_for_metadata_are_refused(
+    port: int, method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    url = f"http://127.0.0.1:{port}{WELL_KNOWN}{path}"
+
+    assert httpx2.request(method, url, headers=headers).status_code == status
+
+
 # Roles of agents
 
 

@@ -1,13 +1,18 @@
-"""The router of the apps, and its access log."""
+"""The router of the apps, its access log, and its lifespan."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from covalt_git.models.project_config import ServerConfig
+from covalt_git.serving.listen_socket import listen
 from covalt_git.serving.router import router, with_access_log
+from covalt_git.serving.uvicorn_server import Server
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -62,6 +67,36 @@ def test_a_request_reaches_the_app_of_its_path(path: str, app: str) -> None:
     apps = {place: named(name) for place, name in places.items()}
 
     assert get(router(named("pages"), apps), path) == f"{app} {path}".encode()
+
+
+@pytest.mark.parametrize("fails_at", ["", "start", "end"])
+def test_the_lifespan_begins_and_ends_with_the_server(
+    fails_at: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    events: list[str] = []
+
+    def note(event: str) -> None:
+        events.append(event)
+        if event == fails_at:
+            raise RuntimeError("the app cannot")
+
+    @asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        note("start")
+        yield
+        note("end")
+
+    def stop_again() -> None:
+        events.append("ready")
+        server.should_exit = True
+
+    listener = listen(ServerConfig(), host=None, port=0)
+    server = Server(router(named("pages"), {}, lifespan), stop_again)
+    with listener.socket, suppress(SystemExit):
+        server.run([listener.socket])
+
+    assert events == (["start"] if fails_at == "start" else ["start", "ready", "end"])
+    assert ("the app cannot" in caplog.text) == bool(fails_at)
 
 
 def test_the_with_access_log_has_a_line_a_request_without_the_query() -> None:

@@ -8,12 +8,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from covalt_git.errors import ClientGoneError
 from tests.settling import until
 from tests.uvicorn_server import PATIENCE_S, Running, running
 
@@ -91,6 +92,61 @@ def test_an_endless_answer_is_closed(*, reads: bool, caplog: pytest.LogCaptureFi
         assert closed.wait(PATIENCE_S)
         if reads:
             reading.join(PATIENCE_S)
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("does", ["reads", "writes", "waits for a thread"])
+def test_an_app_that_is_stuck_does_not_delay_the_end(
+    does: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its next read or write raises ClientGoneError."""
+    began, come_back, raised = threading.Event(), threading.Event(), threading.Event()
+    requests: list[str] = []
+
+    def app(environ: Environ, start: StartResponse) -> Iterable[bytes]:
+        requests.append(environ["PATH_INFO"])
+        write = start("200 OK", [])
+        began.set()
+        try:
+            if does == "reads":
+                environ["wsgi.input"].read()
+            come_back.wait(PATIENCE_S)
+            write(b"too late")
+        except ClientGoneError:
+            raised.set()
+            raise
+        return []
+
+    with running(app, threads=1) as server, server.socket() as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n")
+        assert began.wait(PATIENCE_S)
+        if does == "waits for a thread":
+            with requested(server):
+                server.stop()
+        else:
+            server.stop()
+        come_back.set()
+
+        assert raised.wait(PATIENCE_S)
+    assert requests == ["/"]
+    assert caplog.text == ""
+
+
+def test_the_connections_of_asgi_apps_are_closed(caplog: pytest.LogCaptureFixture) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while (await receive())["type"] != "never":
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+            await receive()
+
+    def nothing(_: Environ, __: StartResponse) -> list[bytes]:
+        raise AssertionError
+
+    with running(nothing, places={"": app}) as server, requested(server) as connection:
+        assert connection.recv(1)
+        server.stop()
+
     assert caplog.text == ""
 
 

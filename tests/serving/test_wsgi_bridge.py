@@ -7,8 +7,10 @@ import http.client
 import json
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -372,15 +374,31 @@ def fails_before_the_first_part(_: Environ, start: StartResponse) -> Iterator[by
     yield b""
 
 
+def never_starts(_: Environ, __: StartResponse) -> list[bytes]:
+    return [b"too soon"]
+
+
+def starts_twice(_: Environ, start: StartResponse) -> list[bytes]:
+    start("200 OK", [])
+    start("200 OK", [])
+    return []
+
+
 @pytest.mark.parametrize(
     "app",
     [
         pytest.param(raising(LookupError("the reason")), id="raises"),
         pytest.param(fails_before_the_first_part, id="raises in a generator"),
+        pytest.param(raising(StopIteration("the reason")), id="StopIteration"),
         pytest.param(raising(SystemExit("the reason")), id="SystemExit"),
+        pytest.param(never_starts, id="no start"),
+        pytest.param(starts_twice, id="two starts"),
         pytest.param(answering([], ("X-A", "a\r\nSet-Cookie: b")), id="line end in a value"),
+        pytest.param(answering([], ("X-A\n", "a")), id="line end in a name"),
+        pytest.param(answering([], ("X-Ä", "a")), id="name not ASCII"),
         pytest.param(answering([], ("X-A", "☃")), id="value not Latin-1"),
         pytest.param(answering([], status="fine"), id="no status"),
+        pytest.param(answering([], status="999 No"), id="unknown status"),
     ],
 )
 def test_a_bug_of_the_app_is_logged_and_answered_as_an_error(
@@ -415,6 +433,35 @@ def test_a_bug_in_the_middle_of_an_answer_breaks_it_off(
     assert "LookupError: the reason" in caplog.text
 
 
+@pytest.mark.parametrize("length", ["4", "6"])
+def test_an_answer_of_another_length_than_declared_is_broken_off(
+    serve: Serve, length: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts = Closable([b"fi", b"ve!"])
+    answer = raw(serve(answering(parts, ("Content-Length", length))), GET)
+
+    assert parts.closed.wait(PATIENCE_S)
+    assert answer.partition(b"\r\n\r\n")[2] in {b"fi", b"five!"}
+    assert "Content-Length" in caplog.text
+
+
+def test_an_app_may_replace_its_status_until_it_is_sent(serve: Serve, ask: Ask) -> None:
+    def app(environ: Environ, start: StartResponse) -> Iterator[bytes]:
+        start("200 OK", [("X-A", "first")])
+        yield b"sent" if environ["PATH_INFO"] == "/late" else b""
+        try:
+            raise LookupError("the reason")
+        except LookupError:
+            start("400 Bad Request", [], sys.exc_info())
+        yield b"sorry"
+
+    serve(app)
+    answer = ask("GET")
+    assert (answer.status, answer.headers["X-A"], answer.read()) == (400, None, b"sorry")
+    with pytest.raises(http.client.IncompleteRead):
+        ask("GET", "/late").read()
+
+
 # Connections and threads
 
 
@@ -447,3 +494,25 @@ def test_a_client_is_told_to_send_its_body_when_the_app_reads_it(serve: Serve) -
     with server.socket() as connection:
         connection.sendall(request % b"/refuse")
         assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+
+def test_as_many_requests_run_at_a_time_as_there_are_threads() -> None:
+    most, meeting = 4, threading.Barrier(4, timeout=PATIENCE_S)
+    lock, inside, seen = threading.Lock(), 0, 0
+
+    def app(_: Environ, start: StartResponse) -> list[bytes]:
+        nonlocal inside, seen
+        with lock:
+            inside += 1
+            seen = max(seen, inside)
+        meeting.wait()
+        with lock:
+            inside -= 1
+        start("200 OK", [])
+        return [b"met"]
+
+    with running(app, threads=most) as server, ThreadPoolExecutor(5 * most) as pool:
+        answers = [*pool.map(lambda _: server.get(), range(5 * most))]
+
+    assert answers == [b"met"] * (5 * most)
+    assert seen == most

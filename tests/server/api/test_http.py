@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
+import zipfile
 from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -14,7 +18,8 @@ from covalt_git.bundles.archive_reader import MAX_ARCHIVE
 from covalt_git.git_store import blob_id
 from covalt_git.operations import toolset_imports
 from tests.api_client import BEARER, HOME, Api, answered, form_file, refused
-from tests.server.sample_bundle import DEMO
+from tests.server.outside import Outside
+from tests.server.sample_bundle import DEMO, MANIFEST
 from tests.workspaces.stores import git
 
 JSON = "application/json"
@@ -25,9 +30,10 @@ FILES: list[tuple[str, str, str, str]] = yaml.safe_load(
 
 
 @pytest.fixture(scope="module")
-def shared(shared_api: Api) -> Api:
-    """The API of a project with the files of ``files.yaml``."""
-    api = shared_api
+def shared(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Api:
+    """The API of a project that the tests of this module share, with the files of ``files.yaml``."""
+    api = Api.of(Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("http") / "it")))
+    api.post("create_chat", chat_id="c1")
     for name, content, *_ in FILES:
         (api.workspace / name).write_bytes(content.encode("latin-1"))
     for name in ("a b.txt", "ü.txt", 'a"b.txt', "日本"):
@@ -43,7 +49,10 @@ BODIES = [
     pytest.param(b"{", JSON, 400, "invalid_request", id="cut-off"),
     pytest.param(b"[]", JSON, 400, "invalid_request", id="list"),
     pytest.param(b'{"a": 1, "a": 2}', JSON, 400, "invalid_request", id="name-twice"),
+    pytest.param(b'{"a": NaN}', JSON, 400, "invalid_request", id="nan"),
+    pytest.param(b'{"a": 9007199254740993}', JSON, 400, "invalid_request", id="large-number"),
     pytest.param(b'{"a": "\xff"}', JSON, 400, "invalid_request", id="not-utf-8"),
+    pytest.param(b'{"a": "\\ud800"}', JSON, 400, "invalid_request", id="half-a-character"),
     pytest.param(b"[" * 99_999, JSON, 400, "invalid_request", id="deep"),
     pytest.param(b"x" * (16 << 20), JSON, 400, "invalid_request", id="largest"),
     pytest.param(b"x" * ((16 << 20) + 1), JSON, 413, "request_entity_too_large", id="larger"),
@@ -255,6 +264,19 @@ def test_only_an_upload_may_be_larger_than_other_requests(api: Api) -> None:
     refused(api.tell("update_workspace_file", **request), 413, "request_entity_too_large")
 
 
+@pytest.mark.parametrize("phrase", ["Request Entity Too Large", "Content Too Large"])
+def test_a_body_that_is_too_large_has_one_code_on_every_python(
+    shared: Api, phrase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "phrase", phrase)
+    answer = shared.tell("add_message", chat_id="c1", text="x" * (17 << 20))
+
+    refused(answer, 413, "request_entity_too_large")
+    paths = shared.get("openapi.json")["paths"]
+    found = paths["/api/add_message"]["post"]["responses"]["413"]
+    assert found["description"] == "Request Entity Too Large"
+
+
 @pytest.mark.parametrize(
     ("fields", "path"),
     [
@@ -291,6 +313,32 @@ def test_an_upload_over_its_limit_is_refused_before_it_is_read(shared: Api) -> N
 
     assert status == "413 REQUEST ENTITY TOO LARGE"
     assert json.loads(b"".join(parts))["error"] == "request_entity_too_large"
+
+
+def test_a_toolset_is_imported_as_a_form_or_from_a_url_and_exported_as_it_came(
+    api: Api,
+) -> None:
+    plan = answered(
+        api.send_form(
+            "import_toolset", {"file": form_file("mine/demo.zip", DEMO), "dry_run": "true"}
+        )
+    )
+    refused(api.ask("get_toolset", toolset_id="demo"), 404, "unknown_toolset")
+    taken = answered(api.send_form("import_toolset", {"file": form_file("demo.zip", DEMO)}))
+    sent = api.ask("export_toolset", toolset_id="demo")
+
+    assert taken == plan | {"dry_run": False}
+    assert (taken["source_type"], taken["source_ref"]) == ("zip", "demo.zip")
+    assert api.get("get_toolset", toolset_id="demo")["enabled"] is False
+    assert sent.headers["Content-Disposition"] == "attachment; filename=demo-1.2.zip"
+    with zipfile.ZipFile(io.BytesIO(sent.get_data())) as bundle:
+        assert bundle.read("toolset.yaml") == MANIFEST
+    api.post("uninstall_toolset", toolset_id="demo", force=True)
+
+    with Outside(pages={"/demo.zip": ({}, DEMO)}) as outside:
+        fetched = api.post("import_toolset", url=f"{outside.url}/demo.zip?key=s3cret")
+    assert (fetched["source_type"], fetched["source_ref"]) == ("url", f"{outside.url}/demo.zip")
+    assert api.ask("export_toolset", toolset_id="demo").get_data() == sent.get_data()
 
 
 def test_a_path_on_the_machine_of_the_server_is_not_a_bundle(shared: Api) -> None:

@@ -7,25 +7,69 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from covalt_git.calls.background import RUNNING
+from covalt_git.calls.background import KEPT_EVENTS, RUNNING
 from covalt_git.names import new_id
+from covalt_git.runtime import awaited_call
 from covalt_server.api import call_streams
-from tests.api_client import Api, add_toolset, configure, refused
-from tests.server.event_streams import coming, events, follow, names, next_event, resume
-from tests.settling import until
+from covalt_server.api.call_streams import CallStream, Followed
+from tests import settling
+from tests.api_client import Api, configure, refused
+from tests.server.event_streams import coming, events, follow, names, resume, until
 
+SLOW = """\
+id: slow
+name: Slow
+version: "1"
+tools:
+  - {id: wait, entrypoint: tools.slow:wait}
+  - {id: judge, entrypoint: tools.slow:judge}
+  - {id: tell, entrypoint: tools.slow:tell}
+"""
+SLOW_PYTHON = '''\
+import time
+from pathlib import Path
+from typing import Annotated
+
+from covalt_toolset import get_context
+from pydantic import AfterValidator
+
+
+def even(value: int) -> int:
+    if value % 2:
+        raise ValueError("has to be even")
+    return value
+
+
+def wait(workspace: Path) -> str:
+    """Run until the file ``go`` exists."""
+    (workspace / "runs").write_text("1")
+    while not (workspace / "go").exists():
+        time.sleep(0.01)
+    return "done"
+
+
+def judge(number: Annotated[int, AfterValidator(even)]) -> int:
+    return number
+
+
+def tell() -> None:
+    get_context().progress(1, 2, "half")
+    get_context().log("careful", "warning")
+'''
 ONLY_BUILDER = 'default_role: r\nroles: {r: {allow: ["app-builder.*"]}}'
 
 
 @pytest.fixture
 def slow(api: Api) -> Api:
-    add_toolset(api.root, "slow")
+    (api.root / "toolsets/slow/tools").mkdir(parents=True)
+    (api.root / "toolsets/slow/toolset.yaml").write_text(SLOW)
+    (api.root / "toolsets/slow/tools/slow.py").write_text(SLOW_PYTHON)
     return api
 
 
 def has_begun(api: Api) -> None:
     """Wait until the tool ``wait`` runs."""
-    until((api.workspace / "runs").exists)
+    settling.until((api.workspace / "runs").exists)
 
 
 def let_go(api: Api) -> None:
@@ -102,7 +146,7 @@ def test_a_call_that_waits_for_its_chat_reports_the_holder(slow: Api) -> None:
     has_begun(slow)
     found = coming(follow(slow, "slow:tell"))
     assert next(found)[1] == "ToolCallQueued"
-    waiting = next_event(found, "ToolCallQueued")
+    waiting = until(found, "ToolCallQueued")
     let_go(slow)
 
     assert waiting["holder"].startswith("process ")
@@ -143,12 +187,38 @@ def test_a_call_without_clients_is_cancelled_and_recorded(
     assert [change["path"] for change in detail["changes"]] == ["runs"]
 
 
+def test_a_call_without_clients_ends_within_a_second() -> None:
+    times = (call_streams.LOOK_S, call_streams.GRACE_S, awaited_call.GRACE_S)
+
+    assert sum(times) < 1
+
+
+def test_a_waiting_call_without_clients_is_never_made(
+    slow: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_streams, "GRACE_S", 0)
+    first = follow(slow, "slow:wait")
+    has_begun(slow)
+    second = follow(slow, "slow:tell")
+    waiting = until(coming(second), "ToolCallQueued")
+    second.close()
+    made = slow.app.config["COVALT_STREAMS"].get(waiting["call_id"])
+    made.cancel.wait()
+    _, name, ended = events(resume(slow, waiting["call_id"]))[-1]  # though the chat is busy
+    let_go(slow)
+    events(first)
+
+    assert (name, ended["refusal"]["error"]) == ("ToolCallError", "cancelled")
+    calls = slow.get("list_calls", chat_id="c1")["calls"]
+    assert [call["tool_id"] for call in calls] == ["slow:wait"]
+
+
 def test_a_client_that_reconnects_resumes_where_it_was(
     slow: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(call_streams, "GRACE_S", 60)
     response = follow(slow, "slow:wait")
-    call_id = next_event(coming(response), "ToolCallStarted")["call_id"]
+    call_id = until(coming(response), "ToolCallStarted")["call_id"]
     has_begun(slow)
     response.close()
     (alone,) = (one for one in threading.enumerate() if isinstance(one, threading.Timer))
@@ -223,17 +293,38 @@ def test_the_end_of_another_processs_call_is_sent_when_it_is_recorded(slow: Api)
     assert b"event: ToolCallCompleted\nid: end\n" in rest
 
 
+def test_silence_is_filled_with_comments() -> None:
+    made = CallStream(Followed("1", "c1", "demo:add", b"{}"))
+    parts = (part for part in made.events(heartbeat_s=0.01) if part)
+    beat = next(parts)
+    made.add_last_event("ToolCallCompleted")
+
+    assert beat == b": nothing new\n\n"
+    assert [*parts][-1] == b"event: ToolCallCompleted\nid: end\ndata: {}\n\n"
+
+
+def test_a_late_client_receives_the_last_events_and_sees_the_gap() -> None:
+    made = CallStream(Followed("1", "c1", "demo:add", b"{}"))
+    for number in range(KEPT_EVENTS + 10):
+        made.add_event("ToolCallProgress", done=number)
+    made.add_last_event("ToolCallCompleted")
+    whole = b"".join(made.events(after=3))
+
+    assert whole.count(b"event: ") == KEPT_EVENTS + 1
+    assert whole.startswith(b"event: ToolCallProgress\nid: 11\n")
+
+
 # Cancellation and hidden calls
 
 
 def test_a_running_call_is_cancelled_by_its_id(slow: Api) -> None:
     found = coming(follow(slow, "slow:wait"))
-    call_id = next_event(found, "ToolCallStarted")["call_id"]
+    call_id = until(found, "ToolCallStarted")["call_id"]
     has_begun(slow)
     request = {"chat_id": "c1", "call_id": call_id}
 
     assert slow.post("cancel_call", **request) == {"call_id": call_id}
-    ended = next_event(found, "ToolCallError")
+    ended = until(found, "ToolCallError")
     assert ended["call"]["error_detail"]["code"] == "cancelled"
     refused(slow.tell("cancel_call", **request), 409, "not_running")
 
@@ -248,14 +339,14 @@ def test_a_call_that_waits_for_its_chat_is_cancelled_by_its_id(
     if streamed:
         found = coming(follow(slow, "slow:tell", body={"call_id": call_id}))
         next(found)
-        next_event(found, "ToolCallQueued")
+        until(found, "ToolCallQueued")
         slow.post("cancel_call", chat_id="c1", call_id=call_id)
-        assert next_event(found, "ToolCallError")["refusal"]["error"] == "cancelled"
+        assert until(found, "ToolCallError")["refusal"]["error"] == "cancelled"
     else:
         request = {"chat_id": "c1", "tool_id": "slow:tell", "call_id": call_id}
         with ThreadPoolExecutor(1) as pool:
             made = pool.submit(slow.tell, "call_tool", args={}, **request)
-            until(lambda: RUNNING.tool_of(call_id, chat_id="c1") is not None)
+            settling.until(lambda: RUNNING.tool_of(call_id, chat_id="c1") is not None)
             slow.post("cancel_call", chat_id="c1", call_id=call_id)
             refused(made.result(), 409, "cancelled")
     let_go(slow)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 
-from covalt_server.forms.fields import MAX_FIELDS, Field, draw
+from covalt_git.manifests.toolset_files import toolset_ids
+from covalt_git.toolsets.toolset import read_toolset
+from covalt_server.forms.fields import MAX_FIELDS, Choice, Field, draw
 from covalt_server.forms.form import Submitted, opened
 from covalt_server.forms.shapes import MAX_DEPTH, MISSING, Kind
 from tests.examples import examples
@@ -34,6 +37,20 @@ def form(
     return draw(whole, {"a": value[0]} if value else MISSING).children[0]
 
 
+def test_forms_of_the_sample_toolsets_need_no_json() -> None:
+    root = Path(__file__).parents[3]
+    tools = [
+        tool for name in toolset_ids(root / "toolsets") for tool in read_toolset(root, name).tools
+    ]
+
+    assert len(tools) > 5
+    for tool in tools:
+        for example in [{}, *(one.args for one in tool.examples)]:
+            shown = list(draw(tool.input_schema, example).walk())
+            as_json = {one.loc[-1] for one in shown if one.kind is Kind.JSON}
+            assert as_json <= ({"value"} if tool.tool_id == "data-lab:select_rows" else set())
+
+
 @given(schema=schemas, value=json_values)
 @settings(max_examples=examples(50))
 def test_every_schema_and_every_value_has_a_form(schema: Any, value: Any) -> None:
@@ -56,9 +73,38 @@ def test_a_schema_gets_the_field_that_fits(schema: Any, kind: str) -> None:
     assert form(schema, definitions=definitions).kind is Kind[kind]
 
 
+@pytest.mark.parametrize(("name", "rows"), TABLES["rows"])
+def test_the_name_of_a_text_decides_how_long_its_box_is(name: str, rows: int) -> None:
+    (shown,) = draw({"type": "object", "properties": {name: {"type": "string"}}}).children
+
+    assert shown.kind == (Kind.LONG_TEXT if rows else Kind.TEXT)
+    assert not rows or shown.rows == rows
+
+
+def test_the_words_of_a_reference_win_over_those_of_its_target() -> None:
+    definition = {"title": "Thing", "description": "Any thing.", "type": "string"}
+    others = {"Thing": definition}
+
+    assert form({"$ref": "#/$defs/Thing"}, definitions=others).label == "a"
+    assert form({"$ref": "#/$defs/Thing"}, definitions=others).description == "Any thing."
+    own = form(
+        {"$ref": "#/$defs/Thing", "title": "A", "description": "This one."}, definitions=others
+    )
+    assert (own.label, own.description) == ("A", "This one.")
+
+
 @pytest.mark.parametrize(("schema", "note"), TABLES["notes"])
 def test_the_limits_of_a_value_are_noted(schema: Any, note: str) -> None:
     assert form(schema, required=True).note == note
+
+
+def test_a_default_is_noted_in_an_optional_field_and_filled_into_a_required_one() -> None:
+    schema = {"type": "string", "default": "a.csv"}
+
+    assert form(schema, required=False).note == "default: a.csv"
+    assert form(schema, required=False).text == ""
+    assert form(schema).note == ""
+    assert form(schema).text == "a.csv"
 
 
 @pytest.mark.parametrize(("schema", "attributes"), TABLES["attributes"])
@@ -71,19 +117,75 @@ def test_attributes_mean_the_same_to_a_browser_as_the_schema(
     assert dict(shown.attributes) == attributes | plain
 
 
-@pytest.mark.parametrize(("schema", "options", "shown"), TABLES["shown"])
-def test_a_field_shows_its_default_its_choices_and_what_can_be_added(
-    schema: Any, options: dict[str, Any], shown: dict[str, Any]
-) -> None:
-    value = [options["value"]] if "value" in options else []
-    found = form(schema, *value, required=options.get("required", True))
-    facts = {
-        "choices": [[one.sent, one.label, one.chosen] for one in found.choices],
-        "labels": [one.label for one in found.choices],
-        "parts": [[one.label, one.can_remove] for one in found.children],
-    }
+def test_a_box_is_required_where_an_empty_text_is_not_valid() -> None:
+    line, text = {"type": "string", "maxLength": 20}, {"type": "string"}
 
-    assert {name: facts.get(name, getattr(found, name, None)) for name in shown} == shown
+    assert "required" not in form(line).attributes
+    assert "required" not in form(text).attributes
+    assert "required" in form(text | {"minLength": 1}).attributes
+
+
+def test_a_text_that_is_not_a_date_is_typed() -> None:
+    shown = form({"type": "string", "format": "date"}, "today")
+
+    assert (shown.text, shown.attributes["type"]) == ("today", "text")
+
+
+def test_a_number_is_typed_into_a_text_box_with_suggestions() -> None:
+    large = form({"type": "integer"}, 2**53 - 1)
+
+    assert large.text == "9007199254740991"
+    assert (large.attributes["type"], large.attributes["inputmode"]) == ("text", "numeric")
+    shown = form({"type": "number", "examples": [1, 2.5, "x"]})
+
+    assert shown.suggestions == ("1", "2.5")
+
+
+def test_an_optional_choice_names_its_default() -> None:
+    assert form({"enum": ["a", "b"], "default": "b"}, required=False).choices == (
+        Choice("", "default: b", chosen=True),
+        Choice('"a"', "a"),
+        Choice('"b"', "b"),
+    )
+    assert form({"type": "boolean"}, required=False).choices[0].label == "not set"
+    assert form({"enum": ["a"]}).choices[0] == Choice("", "choose...", chosen=True)
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["Red", "Blue"], ["Red", "Blue"]),
+        (["Red"], ["r", "b"]),
+        (["Red", "Red"], ["r", "b"]),
+        (["Red", 1], ["r", "b"]),
+    ],
+)
+def test_an_enum_is_shown_by_its_names_when_they_are_distinct(
+    names: list[object], shown: list[str]
+) -> None:
+    one = {"enum": ["r", "b"], "enumNames": names}
+    several = {"type": "array", "uniqueItems": True, "items": one}
+
+    assert [choice.label for choice in form(one, "r").choices] == shown
+    assert [choice.label for choice in form(several, ["r"]).choices] == shown
+    titled = form({"oneOf": [{"const": 1, "title": "one"}, {"const": 2}]}, 2)
+    assert titled.choices == (Choice("1", "one"), Choice("2", "2", chosen=True))
+
+
+def test_branches_that_only_validate_leave_the_object_as_it_is() -> None:
+    parts = {"phone": {"type": "string"}, "email": {"type": "string"}}
+    ways = [{"required": ["phone"]}, {"required": ["email"]}]
+    schema = {"type": "object", "properties": parts, "anyOf": ways}
+
+    assert [one.label for one in form(schema).children] == ["phone", "email"]
+
+
+def test_parts_of_all_branches_are_offered() -> None:
+    base = {"properties": {"b": {"type": "integer"}}, "required": ["b"]}
+    more = {"properties": {"c": {"type": "string"}}}
+    shown = form({"allOf": [{"$ref": "#/$defs/base"}, more]}, definitions={"base": base})
+
+    assert [(one.label, one.required) for one in shown.children] == [("b", True), ("c", False)]
 
 
 # --- lists and objects ----------------------------------------------------------------------------
@@ -100,6 +202,47 @@ def test_an_endless_schema_ends_as_json() -> None:
     assert max(len(one.loc) for one in shown) == MAX_DEPTH
     assert {one.kind for one in shown if len(one.loc) == MAX_DEPTH} == {Kind.JSON}
     assert len(shown) < MAX_FIELDS + 2 * MAX_DEPTH
+
+
+def test_an_optional_object_is_left_out_at_first() -> None:
+    schema = {"type": "object", "properties": {"b": {"type": "string"}}}
+
+    assert not form(schema, required=False).is_set
+    assert form(schema, required=False).children == ()
+    assert form(schema, {}, required=False).is_set
+    assert form(schema, {}, required=False).out == "Leave out"
+    assert [one.label for one in form(schema).children] == ["b"]
+
+
+def test_a_list_has_at_least_its_minimum_and_at_most_its_maximum() -> None:
+    schema = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 3}
+
+    assert [one.can_remove for one in form(schema).children] == [False, False]
+    assert form(schema).can_add
+    full = form(schema, ["a", "b", "c"])
+    assert [one.can_remove for one in full.children] == [True, True, True]
+    assert not full.can_add
+
+
+def test_an_object_with_unknown_keys_is_shown_as_json() -> None:
+    shown = form({"type": "object", "properties": {"b": {"type": "string"}}}, {"b": "x", "c": [1]})
+
+    assert (shown.kind, json.loads(shown.text)) == (Kind.JSON, {"b": "x", "c": [1]})
+
+
+def test_a_schema_may_refer_to_itself() -> None:
+    tree = {"type": "object", "properties": {"next": {"$ref": "#"}, "name": {"type": "string"}}}
+    shown = draw(tree, {"next": {"next": {"name": "x"}}})
+
+    assert [one.name for one in shown.walk()] == [
+        "args",
+        "args/next",
+        "args/next/next",
+        "args/next/next/next",
+        "args/next/next/name",
+        "args/next/name",
+        "args/name",
+    ]
 
 
 def test_a_value_with_too_many_parts_is_shown_as_json() -> None:
@@ -134,6 +277,13 @@ def test_a_value_that_its_field_cannot_hold_is_shown_as_json(schema: Any, value:
 
     assert shown.kind is Kind.JSON
     assert json.loads(shown.text) == value
+
+
+def test_a_value_outside_the_choices_is_an_additional_choice() -> None:
+    assert form({"enum": ["a"]}, "b").choices[-1] == Choice('"b"', '"b" (not one of these)', True)
+    same_in_python = form({"enum": [1, True, 0, False]}, True).choices
+    assert [one.chosen for one in same_in_python] == [False, True, False, False]
+    assert form({"const": "a"}, "b").choices[-1] == Choice('"b"', '"b" (not one of these)', True)
 
 
 # --- the page -------------------------------------------------------------------------------------

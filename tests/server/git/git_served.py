@@ -8,16 +8,20 @@ import io
 import os
 import struct
 import subprocess
+import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from covalt_git.models.project_config import ServerConfig
 from covalt_git.project import Project
+from covalt_git.serving.listen_socket import listen
+from covalt_git.serving.server import faces
+from covalt_git.serving.uvicorn_server import Server
 from covalt_git.workspaces.chat import ChatStore
 from tests.api_client import BEARER, TOKEN, Api
-from tests.uvicorn_server import served
 
 PATIENCE_S = 60
 FETCH = "git-upload-pack"
@@ -179,8 +183,19 @@ def lines_of(body: bytes) -> list[str]:
 @contextmanager
 def git_served(root: Path) -> Iterator[GitServed]:
     """Serve a project until the block ends."""
-    with served(root, token=TOKEN) as port:
-        yield GitServed(root, port)
+    listener = listen(ServerConfig(), host=None, port=0)
+    ready = threading.Event()
+    server = Server(faces(root, token=TOKEN, port=listener.port), ready.set, grace_s=0)
+    thread = threading.Thread(target=server.run, args=([listener.socket],))
+    thread.start()
+    try:
+        assert ready.wait(PATIENCE_S)
+        yield GitServed(root, listener.port)
+    finally:
+        server.should_exit = True
+        thread.join(PATIENCE_S)
+        listener.socket.close()
+    assert not thread.is_alive()
 
 
 def chat_with_files(api: Api) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
+import shutil
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,20 +28,23 @@ from tests.server.git.git_served import (
     lines_of,
     run,
 )
+from tests.settling import until
 
 EVERY_VERSION = pytest.mark.parametrize("version", VERSIONS)
 
 
 @pytest.fixture(scope="module")
-def served(shared_api: Api) -> Iterator[GitServed]:
-    """A served project with a chat of two branches and a pending call; no test pushes to it."""
-    api = shared_api
+def served(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitServed]:
+    """A served project with a chat of two branches and a waiting call; nobody pushes to it."""
+    root = Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("fetch") / "project"))
+    api = Api.of(root)
+    api.post("create_chat", chat_id="c1", title="A chat")
     chat_with_files(api)
     api.post("create_branch", chat_id="c1", name="try/blue")
     api.write("big.txt", "0123456789\n" * 9_000)  # beyond 16 KiB, so its argument is kept beside
     api.call("app-builder:run_command", command="echo hello")
     api.post("create_chat", chat_id="empty")
-    with git_served(api.root) as served:
+    with git_served(root) as served:
         yield served
 
 
@@ -64,6 +71,17 @@ def test_a_new_chat_is_cloned_as_empty(served: GitServed, tmp_path: Path, versio
     work = served.clone(tmp_path / "work", chat_id="empty", version=version)
 
     assert run(work, "rev-parse", "HEAD").code != 0
+
+
+@EVERY_VERSION
+def test_a_shallow_clone_can_be_completed(served: GitServed, tmp_path: Path, version: str) -> None:
+    work = served.clone(tmp_path / "work", "--depth", "1", version=version)
+
+    assert git(work, "rev-list", "--count", "HEAD") == "1"
+    assert (work / "sub/deep/d.txt").read_text() == "deep\n"
+    git(work, "-c", f"protocol.version={version}", "fetch", "--quiet", "--unshallow")
+    assert git(work, "rev-list", "HEAD") == git(served.store(), "rev-list", "main")
+    assert git(work, "fsck", "--strict", "--full") == ""
 
 
 def test_records_are_fetched_by_their_refspec(served: GitServed, tmp_path: Path) -> None:
@@ -162,6 +180,32 @@ def test_malformed_requests_are_refused(served: GitServed, version: str) -> None
         assert answer.headers.get_content_type() == "text/plain"
 
 
+def test_a_broken_fetch_closes_the_store(api: Api) -> None:
+    chance = random.Random(4)
+    api.upload(*((f"noise{number}", chance.randbytes(1 << 20)) for number in range(12)))
+    with git_served(api.root) as served:
+        body = line(f"want {served.refs()['refs/heads/main']} ofs-delta") + FLUSH + line("done")
+        head = (
+            f"POST /git/c1/{FETCH} HTTP/1.1\r\nHost: {served.place}\r\n"
+            f"Authorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}\r\n"
+            f"Content-Type: application/x-{FETCH}-request\r\n\r\n"
+        )
+        with socket.create_connection(("127.0.0.1", served.port)) as client:
+            client.sendall(head.encode() + body)
+            assert client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+            assert is_held(served.store())
+        until(lambda: not is_held(served.store()))
+
+
+def is_held(store: Path) -> bool:
+    """Tell whether this process, in which the server runs, has a file of a store open."""
+    opened = set()
+    for handle in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            opened.add(os.readlink(handle))  # noqa: PTH115 - some lead to what is no path
+    return any(path.startswith(str(store)) for path in opened)
+
+
 # A graph of any form, as git itself would serve it
 
 
@@ -210,17 +254,15 @@ def shape(work: Path) -> tuple[list[str], str]:
     return begins, git(work, "rev-list", "--all", "--parents", "--date-order")
 
 
+@pytest.mark.parametrize("version", ["0", "2"])
 @pytest.mark.parametrize(
-    ("version", "options"),
+    "options",
     [
-        ("0", ("--depth", "1")),
-        ("2", ("--depth", "3")),
-        ("2", ("--depth", "50")),
-        ("0", ("--shallow-since", "1700002700")),
-        ("2", ("--shallow-since", "1700000060")),
-        ("2", ("--shallow-exclude", "b0")),
+        *(("--depth", str(depth)) for depth in (1, 3, 50)),
+        *(("--shallow-since", str(1_700_000_000 + 60 * number)) for number in (1, 45)),
+        ("--shallow-exclude", "b0"),
     ],
-    ids=str,
+    ids=" ".join,
 )
 def test_a_shallow_clone_is_as_git_would_make_it(
     tangled: GitServed, tmp_path: Path, version: str, options: tuple[str, ...]

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import gzip
 import random
+import shutil
 import struct
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -31,7 +33,9 @@ from tests.server.git.git_served import (
     start_of,
     tree_content,
 )
+from tests.tables import tables
 
+TABLES = tables(__file__)
 REF = "refs/heads/x"
 BLOB = b"a file\n"
 BLOB_ID = oid_of("blob", BLOB)
@@ -39,10 +43,13 @@ EMPTY = oid_of("tree", b"")
 
 
 @pytest.fixture(scope="module")
-def served(shared_api: Api) -> Iterator[GitServed]:
-    """A served project with the chat c1, which no push of this module changes."""
-    chat_with_files(shared_api)
-    with git_served(shared_api.root) as served:
+def served(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitServed]:
+    """A served project with the chat c1, from which nothing that comes here changes anything."""
+    root = Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("hostile") / "project"))
+    api = Api.of(root)
+    api.post("create_chat", chat_id="c1")
+    chat_with_files(api)
+    with git_served(root) as served:
         yield served
     assert served.fsck() == ""
 
@@ -68,34 +75,68 @@ def of_objects(*objects: tuple[str, bytes], more: tuple[bytes, ...] = ()) -> tup
     return oid_of(*made), pack_of(*entries, *more)
 
 
-# Trees and commits, of which tests/transfers/test_admission.py has every kind
+# Trees and commits
 
 
 def pushes() -> dict[str, tuple[str, bytes, str]]:
     """Return pushes that git would not make, each with a part of the reason to refuse it."""
-    link = b"/etc/passwd"
-    of_link = of_tree(("120000", b"link", oid_of("blob", link)), more=(entry("blob", link),))
+    below = tree_content(("100644", b"file", BLOB_ID))
+    empty = oid_of("tree", b"")
+    found: dict[str, tuple[str, bytes, str]] = {}
+
+    def add(name: str, pushed: tuple[str, bytes], reason: str = "") -> None:
+        found[name] = (*pushed, reason or f"(commit {pushed[0][:12]})")
+
+    for name in TABLES["names"]:
+        content = name.encode("latin-1" if name == "\xe4" else "utf-8")
+        add(f"file {name!r:.20}", of_tree(("100644", content, BLOB_ID)))
+        folder = ("40000", content, oid_of("tree", below))
+        add(f"folder {name!r:.20}", of_tree(folder, more=(entry("tree", below),)))
+    for target in TABLES["links"]:
+        link = target.encode()
+        pushed = of_tree(("120000", b"link", oid_of("blob", link)), more=(entry("blob", link),))
+        add(f"link {target!r}", pushed, "link: it is a link that may lead outside")
+    for mode in TABLES["modes"]:
+        told = "no mode" if len(mode) > 6 else f"the mode {mode}"
+        add(f"mode {mode}", of_tree((mode, b"odd", BLOB_ID)), told)
+    add("submodule", of_tree(("160000", b"other", "1" * 40)), "other: it is a submodule")
     modules = b'[submodule "x"]\n\tpath = x\n\turl = -upload\n'
-    of_modules = of_tree(
-        ("100644", b".gitmodules", oid_of("blob", modules)), more=(entry("blob", modules),)
-    )
+    for mode, content in (("120000", b"elsewhere"), ("100644", modules)):
+        of_git = (mode, b".gitmodules", oid_of("blob", content))
+        pushed = of_tree(of_git, more=(entry("blob", content),))
+        add(f".gitmodules {mode}", pushed, f"ng {REF} .gitmodules: git ")
     inner = tree_content(("100644", b".git", BLOB_ID))
-    below = ("40000", b"deep", oid_of("tree", inner))
-    no_file = ("tree", tree_content(("100644", b"file", "1" * 40)))
-    unsorted = tree_content(("100644", b"b", BLOB_ID), ("100644", b"a", BLOB_ID))
-    late = commit_content(EMPTY).replace(b"1700000000", b"9" * 25)
-    of_late = oid_of("commit", late), pack_of(entry("commit", late), entry("tree", b""))
-    return {
-        "name": (*of_tree(("100644", b"..", BLOB_ID)), f"ng {REF} ..: "),
-        "name-below": (*of_tree(below, more=(entry("tree", inner),)), f"ng {REF} deep/.git: "),
-        "link": (*of_link, "link: it is a link that may lead outside"),
-        "mode": (*of_tree(("100664", b"odd", BLOB_ID)), "the mode 100664"),
-        "submodule": (*of_tree(("160000", b"other", "1" * 40)), "other: it is a submodule"),
-        "gitmodules": (*of_modules, f"ng {REF} .gitmodules: git "),
-        "unsorted-tree": (*of_objects(("tree", unsorted), ("blob", BLOB)), "(commit "),
-        "late-commit": (*of_late, f"ng {REF} "),
-        "missing-file": (*of_objects(no_file), "is not there, or damaged"),
-    }
+    outer = tree_content(("40000", b"deep", oid_of("tree", inner)))
+    more = (entry("tree", inner), entry("tree", outer))
+    deep = of_tree(("40000", b"very", oid_of("tree", outer)), more=more)
+    add("a name far below", deep, f"ng {REF} very/deep/.git: ")
+    one, other = ("100644", b"a", BLOB_ID), ("100644", b"b", BLOB_ID)
+    for name, content in {
+        "unsorted": tree_content(other, one),
+        "twice": tree_content(one, one),
+        "file and folder": tree_content(one, ("40000", b"a", empty)),
+        "no object": tree_content(("100644", b"a", NONE)),
+        "cut off": tree_content(one)[:-3],
+        "no tree": b"nonsense",
+    }.items():
+        trees = of_objects(("tree", content), ("blob", BLOB), more=(entry("tree", b""),))
+        add(f"tree {name}", trees)
+    good = commit_content(empty)
+    for name, content in {
+        "without author": f"tree {empty}\ncommitter A <a@b> 1 +0000\n\nx".encode(),
+        "without time": f"tree {empty}\nauthor A <a@b>\ncommitter A <a@b>\n\nx".encode(),
+        "late": good.replace(b"1700000000", b"9" * 25),
+        "without email": good.replace(b"<eve@example.com>", b"eve"),
+        "short parent": commit_content(empty, "12"),
+        "nul": commit_content(empty, message="a\0b"),
+        "unknown parent": commit_content(empty, "1" * 40),
+        "unknown tree": commit_content("1" * 40),
+        "a file as tree": commit_content(BLOB_ID),
+        "nonsense": b"nonsense",
+    }.items():
+        pack = pack_of(entry("commit", content), entry("tree", b""), entry("blob", BLOB))
+        add(f"commit {name}", (oid_of("commit", content), pack), "unpack ok\n")
+    return found
 
 
 PUSHES = pushes()
@@ -111,11 +152,36 @@ def test_a_push_that_git_would_not_make_is_refused(
     assert reason in report
 
 
+def test_an_older_commit_is_checked_too(served: GitServed) -> None:
+    bad, good = tree_content(("100644", b".git", BLOB_ID)), tree_content()
+    first = commit_content(oid_of("tree", bad))
+    second = commit_content(oid_of("tree", good), oid_of("commit", first))
+    objects = (("commit", second), ("commit", first), ("tree", bad), ("tree", good), ("blob", BLOB))
+    pack = pack_of(*(entry(kind, content) for kind, content in objects))
+
+    assert f"(commit {oid_of('commit', first)[:12]})" in refused(
+        served, oid_of("commit", second), pack
+    )
+
+
 def test_only_a_commit_becomes_a_branch(served: GitServed) -> None:
     tag = f"object {EMPTY}\ntype tree\ntag x\ntagger A <a@b> 1 +0000\n\nx".encode()
     pack = pack_of(entry("tag", tag), entry("tree", b""), entry("blob", BLOB))
     for oid in (oid_of("tag", tag), EMPTY, BLOB_ID, "1" * 40):
         assert "is missing or damaged" in refused(served, oid, pack)
+
+
+def test_every_object_of_a_push_must_be_there(served: GitServed) -> None:
+    below = tree_content(("100644", b"file", BLOB_ID))
+    root = tree_content(("40000", b"sub", oid_of("tree", below)))
+    made = commit_content(oid_of("tree", root))
+    entries = {"root": entry("tree", root), "below": entry("tree", below)}
+    new = oid_of("commit", made)
+
+    for missing in ("root", "below", "file"):
+        rest = [part for name, part in entries.items() if name != missing]
+        report = refused(served, new, pack_of(entry("commit", made), *rest))
+        assert "is not there, or damaged" in report
 
 
 def test_a_hidden_commit_does_not_become_a_branch(served: GitServed) -> None:
@@ -126,10 +192,14 @@ def test_a_hidden_commit_does_not_become_a_branch(served: GitServed) -> None:
     assert "is missing or damaged" in refused(served, card, pack_of())
 
 
-def test_objects_that_no_branch_reaches_are_not_stored(api: Api) -> None:
+def test_objects_that_no_branch_reaches_are_not_stored(
+    sample_project: Path, tmp_path: Path
+) -> None:
+    root = Path(shutil.copytree(sample_project, tmp_path / "project"))
+    Api.of(root).post("create_chat", chat_id="c1")
     bad = tree_content(("100644", b".git", BLOB_ID))
     new, pack = of_tree(("100644", b"file", BLOB_ID), more=(entry("tree", bad),))
-    with git_served(api.root) as served:
+    with git_served(root) as served:
         assert served.send_push(REF, new, pack) == f"unpack ok\nok {REF}"
         assert served.refs() == {REF: new}
         listed = git(served.store(), "cat-file", "--batch-all-objects", "--batch-check")
@@ -138,6 +208,16 @@ def test_objects_that_no_branch_reaches_are_not_stored(api: Api) -> None:
 
 
 # Packs
+
+
+def test_files_over_the_limit_are_refused(served: GitServed) -> None:
+    large = bytes((1 << 20) + 1)
+    more = (entry("blob", large),)
+    new, pack = of_tree(("100644", b"large", oid_of("blob", large)), more=more)
+
+    assert refused(served, new, pack).startswith(
+        "unpack the pack holds a file of more than 1 MiB\n"
+    )
 
 
 def packs() -> dict[str, bytes]:

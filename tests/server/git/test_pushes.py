@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import random
 import re
+import socket
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.transfers import pushing
 from covalt_git.workspaces.writing import writing
-from tests.api_client import Api
+from tests.api_client import TOKEN, Api, configure
+from tests.api_client import refused as api_refused
 from tests.server.git.git_served import (
     FETCH,
     FLUSH,
     NONE,
     PUSH,
     GitServed,
+    chat_with_files,
     commit,
     commit_content,
     entry,
     git,
     git_served,
+    line,
     oid_of,
     open_store,
     pack_of,
     run,
 )
+from tests.settling import until
+
+
+@pytest.fixture
+def served(api: Api) -> Iterator[GitServed]:
+    """A served project with the chat c1, in which are two states."""
+    chat_with_files(api)
+    with git_served(api.root) as served:
+        yield served
+
+
+@pytest.fixture
+def work(served: GitServed, tmp_path: Path) -> Path:
+    """A clone of that chat."""
+    return served.clone(tmp_path / "work")
 
 
 def test_a_pushed_branch_has_its_states_at_once(served: GitServed, api: Api, work: Path) -> None:
@@ -44,6 +70,15 @@ def test_a_pushed_branch_has_its_states_at_once(served: GitServed, api: Api, wor
     assert "paint it green" in page.text
     api.post("switch_branch", chat_id="c1", branch="try/green")
     assert (served.workspace() / "colour").read_text() == "green\n"
+
+
+def test_another_branch_moves_without_the_workspace(served: GitServed, work: Path) -> None:
+    git(work, "push", "--quiet", "origin", "main:idea")
+    tip = commit(work, "more", more="1\n")
+    git(work, "push", "--quiet", "origin", "main:idea")
+
+    assert served.refs()["refs/heads/idea"] == tip
+    assert not (served.workspace() / "more").exists()
 
 
 def test_the_workspace_follows_its_branch(served: GitServed, work: Path) -> None:
@@ -180,6 +215,13 @@ def test_only_branches_with_portable_names_are_pushed(served: GitServed, work: P
     assert set(served.refs()) == {"refs/heads/main", "refs/heads/a"}
 
 
+def test_options_that_the_server_lacks_are_refused(work: Path) -> None:
+    for option in ("--atomic", "--push-option=x", "--signed=true"):
+        told = run(work, "push", option, "origin", "main:x")
+        assert told.code != 0
+        assert "does not support" in told.text
+
+
 def test_a_push_to_a_busy_chat_is_refused_after_a_while(served: GitServed, api: Api) -> None:
     tip = served.refs()["refs/heads/main"]
     asked = PushRequest((Command("refs/heads/x", None, tip),), frozenset({"report-status"}))
@@ -229,6 +271,32 @@ def test_one_of_concurrent_pushes_wins(served: GitServed, tmp_path: Path) -> Non
     assert served.fsck() == ""
 
 
+def test_a_push_asks_again_about_a_pending_call(served: GitServed, api: Api, work: Path) -> None:
+    asked = api.call("app-builder:run_command", command="echo hello > said.txt")
+    tip = commit(work, "moves the branch", moved="1\n")
+    git(work, "push", "--quiet", "origin", "main")
+    api_refused(api.tell("approve_call", execution_id=asked["execution_id"]), 409, "asked_again")
+
+    assert served.refs()["refs/heads/main"] == tip
+    (waiting,) = api.get("list_approvals")["approvals"]
+    assert waiting["base"] == tip
+    done = api.post("approve_call", execution_id=waiting["execution_id"])
+    assert done["status"] == "success"
+    assert {path.name for path in served.workspace().iterdir()} >= {"moved", "said.txt"}
+
+
+def test_copies_of_our_commits_are_calls_only_once(served: GitServed, api: Api, work: Path) -> None:
+    configure(api.root, "roles: {worker: {allow: ['app-builder.**']}}\ndefault_role: worker\n")
+    api.write("b.txt", "one\n")
+    git(work, "pull", "--quiet")
+    git(work, "commit", "--quiet", "--amend", "--no-edit", "--date", "2030-01-01T00:00:00Z")
+    git(work, "push", "--quiet", "origin", "main:copy")
+    calls = api.get("list_calls", chat_id="c1")["calls"]
+
+    assert len(calls) == 1
+    assert served.refs()["refs/heads/copy"] != served.refs()["refs/heads/main"]
+
+
 # Broken connections
 
 
@@ -245,3 +313,51 @@ def test_a_push_that_is_cut_off_stores_nothing(served: GitServed) -> None:
         assert served.files_of_store() == before
     assert served.send(FETCH, FLUSH).status == 200
     assert NONE not in served.refs().values()
+
+
+def test_a_server_killed_during_a_push_stores_nothing(root: Path, api: Api) -> None:
+    chat_with_files(api)
+    served = GitServed(root, 0)
+    before = served.files_of_store()
+    content = pack_of(entry("blob", random.Random(1).randbytes(1 << 20)))
+    command = line(f"{NONE} {oid_of('blob', b'')} refs/heads/x\0report-status".encode())
+    serving = [
+        sys.executable,
+        "-m",
+        "covalt_git",
+        "-C",
+        str(root),
+        "serve",
+        "--port",
+        "0",
+        "--json",
+    ]
+    with subprocess.Popen(
+        serving,
+        env=os.environ | {"COVALT_GIT_TOKEN": TOKEN},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as program:
+        assert program.stdout is not None
+        port = json.loads(program.stdout.readline())["port"]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(
+                f"POST /git/c1/{PUSH} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+                f"Authorization: Bearer {TOKEN}\r\nContent-Length: {1 << 30}\r\n"
+                f"Content-Type: application/x-{PUSH}-request\r\n\r\n".encode()
+            )
+            client.sendall(command + FLUSH + content)
+            until(lambda: any(pack.stat().st_size for pack in received(served)))
+            program.kill()
+
+    assert {path for path in served.files_of_store() if not path.startswith("incoming-")} == before
+    with git_served(root) as served:
+        assert set(served.refs()) == {"refs/heads/main"}
+        assert served.fsck() == ""
+        api.write("next.txt", "the next writer clears the quarantine\n")
+        assert not list(served.chat_folder().glob("incoming-*"))
+
+
+def received(served: GitServed) -> list[Path]:
+    """Return the packs that the server is receiving."""
+    return list(served.chat_folder().glob("incoming-*/pack/*.pack"))

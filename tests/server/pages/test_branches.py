@@ -52,6 +52,13 @@ def test_files_are_restored_from_the_page_of_a_state_or_of_a_file(
     assert "/chats/c1/restore" not in [form.action for form in newest.forms]
 
 
+def test_a_branch_without_conflicts_is_merged_once(visitor: Visitor, branched: Api) -> None:
+    visitor.send(merge_page(visitor).form("/chats/c1/merge"))
+
+    assert folder(branched) == {"a.txt": "idea\n", "b.txt": "b\n"}
+    assert "/chats/c1/merge" not in [form.action for form in merge_page(visitor).forms]
+
+
 def test_a_conflict_is_resolved_before_the_merge(visitor: Visitor, branched: Api) -> None:
     branched.write("a.txt", "main\n")
     page = merge_page(visitor)
@@ -88,6 +95,14 @@ def test_a_branch_is_renamed_and_deleted(visitor: Visitor, branched: Api) -> Non
 
     visitor.send(form, branch="better", name="", force="on")
     assert names(branched) == ["main"]
+
+
+def test_a_chat_is_forked(visitor: Visitor, branched: Api) -> None:
+    page = visitor.send(visitor.open("/chats/c1").form("/chats/c1/fork"), title="Another way")
+
+    assert page.address == "/chats/c2"
+    assert page.title.startswith("Another way")
+    assert (branched.root / "data/chats/c2/workspace/a.txt").read_text() == "one\n"
 
 
 def test_a_chat_is_deleted_only_by_its_id(visitor: Visitor, branched: Api) -> None:

@@ -8,14 +8,68 @@ from typing import Any
 
 import pytest
 
-from tests.api_client import BEARER, HOME, PORT, Api, add_toolset
+from tests.api_client import BEARER, HOME, PORT, Api
 from tests.server.visitor import Page, Visitor
+
+MANIFEST = """\
+id: shows
+name: Shows
+version: "1.0.0"
+tools:
+  - {id: code, entrypoint: tools:write, input_schema: {type: object}}
+  - {id: document, entrypoint: tools:write, input_schema: {type: object}}
+  - {id: page, entrypoint: tools:give, input_schema: {type: object}}
+  - {id: inline, entrypoint: tools:give, input_schema: {type: object}}
+  - {id: frame, entrypoint: tools:give, input_schema: {type: object}}
+  - {id: terminal, entrypoint: tools:give, input_schema: {type: object}}
+  - {id: changed, entrypoint: tools:write, input_schema: {type: object}}
+  - {id: patch, entrypoint: tools:give, input_schema: {type: object}}
+  - {id: pairs, entrypoint: tools:give, input_schema: {type: object}}
+  - {id: plain, entrypoint: tools:give, input_schema: {type: object}}
+  - {id: parts, entrypoint: tools:parts, input_schema: {type: object}}
+  - {id: fails, entrypoint: tools:fail, input_schema: {type: object}}
+tool_overrides:
+  - {tool_id: code, renderer: code, renderer_config: {file: $args.path, editable: true}}
+  - {tool_id: document, renderer: document, renderer_config: {file: $args.path, editable: true}}
+  - {tool_id: page, renderer: html, renderer_config: {artifact: artifacts/page.html}}
+  - {tool_id: inline, renderer: html, renderer_config: {content: $args.html}}
+  - {tool_id: frame, renderer: frame, renderer_config: {port: $args.port}}
+  - {tool_id: terminal, renderer: terminal}
+  - {tool_id: changed, renderer: file-diff}
+  - {tool_id: patch, renderer: patch-diff}
+  - {tool_id: pairs, renderer: key-value}
+"""
+TOOLS = """\
+from pathlib import Path
+
+def write(workspace: Path, path, content):
+    print("writing", path)
+    (workspace / path).write_text(content)
+    return {"written": path}
+
+def give(n=None, html=None, port=None, output=None, patch=None, city=None, days=None):
+    return {name: value for name, value in locals().items() if value is not None}
+
+def parts(workspace: Path):
+    (workspace / "dot.png").write_bytes(b"\\x89PNG\\r\\n\\x1a\\n")
+    (workspace / "page.png").write_text("<script>alert(1)</script>")
+    files = [{"file": name, "size": 8, "media_type": "image/png"} for name in ("dot.png", "page.png")]
+    return ["<b>both</b>", *files, {"n": 1}]
+
+def fail(n):
+    raise ValueError("it is broken")
+"""
+PAGE = "<!doctype html><title>Old</title><img src='https://elsewhere.example/x.png'>"
 
 
 @pytest.fixture
 def visitor(root: Path) -> Visitor:
     """A visitor of a project with the toolset ``shows``."""
-    add_toolset(root, "shows")
+    folder = root / "toolsets" / "shows"
+    (folder / "artifacts").mkdir(parents=True)
+    (folder / "toolset.yaml").write_text(MANIFEST)
+    (folder / "tools.py").write_text(TOOLS)
+    (folder / "artifacts" / "page.html").write_text(PAGE)
     return Visitor.of(root)
 
 
@@ -35,6 +89,19 @@ def test_code_of_a_call_can_be_edited(visitor: Visitor, api: Api) -> None:
     assert api.get("list_manifests", chat_id="c1")["manifests"][0]["source"] == "edit"
 
 
+def test_a_file_that_changed_since_is_shown_as_it_was_without_an_editor(
+    visitor: Visitor, api: Api
+) -> None:
+    call = api.call("shows:code", path="a.py", content="print(1)\n")
+    api.call("shows:code", path="a.py", content="print(2)\n")
+
+    page = visitor.open(f"/chats/c1/calls/{call['id']}")
+
+    assert "print(1)" in page.text
+    assert all(not form.action.endswith("/files/a.py") for form in page.forms)
+    assert page.link("Open in workspace").endswith(f"?at={call['post_manifest_id']}")
+
+
 def test_an_edit_on_an_old_page_overwrites_nothing(visitor: Visitor, api: Api) -> None:
     page = called(visitor, api, "code", path="a.py", content="print(1)\n")
     api.call("shows:code", path="a.py", content="print(2)\n")
@@ -44,6 +111,18 @@ def test_an_edit_on_an_old_page_overwrites_nothing(visitor: Visitor, api: Api) -
     assert refused.status == 409
     assert "mine" in refused.source
     assert api.read("a.py").get_data() == b"print(2)\n"
+
+
+def test_a_document_is_sanitised_markdown(visitor: Visitor, api: Api) -> None:
+    text = "# Title\n\n<script>alert(1)</script> [x](javascript:alert(1))\n"
+    call = api.call("shows:document", path="a.md", content=text)
+    api.write("a.md", "later")  # no longer editable, so it is shown
+
+    page = visitor.open(f"/chats/c1/calls/{call['id']}")
+
+    assert "Title" in page.text
+    assert all(given.get("src") for given in page.named("script"))
+    assert all(not link.href.startswith("javascript:") for link in page.links)
 
 
 def test_a_page_of_a_toolset_or_of_a_call_is_in_a_sandboxed_frame(
@@ -58,6 +137,22 @@ def test_a_page_of_a_toolset_or_of_a_call_is_in_a_sandboxed_frame(
         assert frame["src"].startswith("/artifacts/c1/")
 
 
+def test_an_old_call_keeps_its_page_when_the_toolset_changes(
+    visitor: Visitor, api: Api, root: Path
+) -> None:
+    page = called(visitor, api, "page", n=1)
+    (root / "toolsets/shows/artifacts/page.html").write_text("<title>New</title>")
+
+    artifact = visitor.app.test_client().get(
+        page.named("iframe")[0]["src"],
+        base_url=HOME,
+        headers=BEARER | {"Sec-Fetch-Dest": "iframe"},
+    )
+
+    assert "<title>Old</title>" in artifact.text
+    assert 'window.__TOOL_DATA__ = {"n":1};' in artifact.text
+
+
 def test_a_frame_has_another_host_than_our_page(visitor: Visitor, api: Api) -> None:
     page = called(visitor, api, "frame", port=3000)
 
@@ -65,7 +160,7 @@ def test_a_frame_has_another_host_than_our_page(visitor: Visitor, api: Api) -> N
     assert "frame-src 'self' http://localhost:3000;" in page.headers["Content-Security-Policy"]
 
 
-@pytest.mark.parametrize("port", [PORT, 80, "80@evil.example"])
+@pytest.mark.parametrize("port", [PORT, 80, 70000, "80@evil.example", True, 8080.5])
 def test_a_frame_never_shows_us_or_another_host(visitor: Visitor, api: Api, port: Any) -> None:
     page = called(visitor, api, "frame", port=port)
 

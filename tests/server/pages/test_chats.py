@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+from covalt_git.project import Project
+from covalt_git.workspaces.writing import writing
 from tests.api_client import Api, configure
 from tests.server.visitor import Page, Visitor
+from tests.workspaces.stores import open_chats
 
 
 def head(api: Api, manifest: str = "HEAD") -> str:
@@ -41,6 +45,16 @@ def test_a_chat_is_made_with_a_title_that_is_shown_as_typed(visitor: Visitor) ->
     assert visitor.open("/chats/" + "c" * 300).status == 400
 
 
+def test_a_chat_that_an_agent_made_says_so(visitor: Visitor, api: Api, root: Path) -> None:
+    with replace(open_chats(root / "data"), maker="agent:cursor").new() as chat:
+        pass
+
+    assert [one["made_by"] for one in api.get("list_chats")["chats"]] == ["agent:cursor", None]
+    assert visitor.open("/chats").text.count("by agent:cursor") == 1
+    assert "agent:cursor made it and works in it" in visitor.open(f"/chats/{chat.id}").text
+    assert "made it" not in visitor.open("/chats/c1").text
+
+
 def test_the_history_leads_from_each_state_to_what_made_it(visitor: Visitor, api: Api) -> None:
     api.upload(("rain.csv", b"a\n1\n"))
     call = api.write("index.html", "<h1>Rain</h1>\n")
@@ -72,6 +86,23 @@ def test_the_history_marks_branches_and_can_show_one(visitor: Visitor, api: Api)
     assert rows(page) == [head(api, "main")]
 
 
+def test_the_history_has_a_hundred_states_a_page(visitor: Visitor, api: Api) -> None:
+    with Project.open(api.root).chats.open("c1") as chat, writing(chat) as writer:
+        for number in range(103):
+            (chat.workspace / "count.txt").write_text(str(number))
+            writer.commit_changes()
+
+    newest = visitor.open("/chats/c1")
+    older = visitor.open(newest.link("Older"))
+
+    assert len(rows(newest)) == 100
+    assert len(rows(older)) == 3
+    assert not set(rows(newest)) & set(rows(older))
+    assert older.link("The newest") == "/chats/c1"
+    assert "Older" not in older.text
+    assert len(older.named("line")) == 5  # each dot's lines, but for the first state's
+
+
 def test_pages_of_a_chat_do_not_name_a_hidden_tool(root: Path, api: Api) -> None:
     api.write("index.html", "<h1>Rain</h1>\n")
     configure(root, 'roles: {reader: {allow: ["data-lab.*"]}}\n')
@@ -83,6 +114,13 @@ def test_pages_of_a_chat_do_not_name_a_hidden_tool(root: Path, api: Api) -> None
         assert page.status == 200
         assert "write_file" not in page.source
         assert not [one for one in page.links if "/calls/" in one.href]
+
+
+def test_a_pending_call_leads_to_its_approval(visitor: Visitor, api: Api) -> None:
+    call = api.call("app-builder:run_command", command="ls")
+
+    page = visitor.open("/chats/c1")
+    assert page.link("app-builder:run_command") == f"/approvals/{call['execution_id']}"
 
 
 def test_a_branch_starts_at_any_state_with_an_available_name(visitor: Visitor, api: Api) -> None:
@@ -118,6 +156,16 @@ def test_a_state_shows_its_maker_and_its_changes(visitor: Visitor, api: Api) -> 
     assert "-<h1>Rain</h1>" in page.text
     assert "+<h1>Sun</h1>" in page.text
     assert f'title="{head(api)}"' in page.source
+
+
+def test_the_changes_of_many_files_are_cut(visitor: Visitor, api: Api) -> None:
+    files = ((f"file-{number:02}.txt", b"text\n") for number in range(60))
+    api.upload(*files, ("raw.bin", bytes(range(256))))
+    page = visitor.open("/chats/c1/states/HEAD")
+
+    assert page.text.count("+text") == 50
+    assert "file-59.txt" in page.text
+    assert "raw.bin" in page.text
 
 
 def test_a_state_is_compared_with_a_branch_and_with_the_folder(visitor: Visitor, api: Api) -> None:

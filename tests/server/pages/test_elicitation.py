@@ -9,15 +9,79 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from covalt_git.names import new_id
-from tests.api_client import Api, add_toolset, refused
+from tests.api_client import Api, refused
 from tests.live_server import Live, live
-from tests.server.event_streams import coming, events, follow, names, next_event, resume
+from tests.server.event_streams import coming, events, follow, names, resume, until
 from tests.server.visitor import Visitor
+
+QUIZ = """\
+id: quiz
+name: Quiz
+version: "1"
+tools:
+  - {id: order, entrypoint: tools.quiz:order}
+  - {id: two, entrypoint: tools.quiz:two}
+  - {id: page, entrypoint: tools.quiz:page}
+  - {id: odd, entrypoint: tools.quiz:odd}
+  - {id: careful, entrypoint: tools.quiz:page, requires_confirmation: true}
+"""
+QUIZ_PYTHON = """\
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from covalt_toolset import Address, Form, get_context
+
+
+class Order(BaseModel):
+    name: str = Field(min_length=2, description="Whose it is")
+    size: int = Field(3, ge=1)
+    gift: bool = False
+
+
+COLORS = {
+    "type": "object",
+    "properties": {
+        "color": {
+            "type": "string",
+            "title": "Which color",
+            "oneOf": [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}],
+        },
+        "extras": {"type": "array", "items": {"type": "string", "enum": ["bow", "card"]}},
+    },
+    "required": ["color"],
+}
+
+
+def order() -> dict:
+    answer = get_context().elicit("What should we <b>pack</b>?", Order)
+    if not answer.accepted:
+        return {"did": answer.action}
+    more = get_context().elicit(f"And the paper for {answer.content.name}?", COLORS)
+    return {**answer.content.model_dump(), **(more.content or {})}
+
+
+def two() -> list:
+    found = get_context().ask(
+        {"who": Form("Who?", Order), "there": Address("Go", "https://example.com/in")}
+    )
+    return [found["who"].action, found["there"].action]
+
+
+def page() -> str:
+    return get_context().elicit_url("Sign in at Example", "https://example.com/in?a=1").action
+
+
+def odd() -> str:
+    return get_context().elicit_url("Look", "javascript:alert(1)").action
+"""
 
 
 @pytest.fixture
 def quiz(api: Api) -> Api:
-    add_toolset(api.root, "questions")
+    (api.root / "toolsets/quiz/tools").mkdir(parents=True)
+    (api.root / "toolsets/quiz/toolset.yaml").write_text(QUIZ)
+    (api.root / "toolsets/quiz/tools/quiz.py").write_text(QUIZ_PYTHON)
     return api
 
 
@@ -29,11 +93,11 @@ def asked(api: Api, tool_id: str, **body: Any) -> tuple[Iterator[Any], str, Any]
     call_id = new_id()
     how = {"call_id": call_id, "can_ask": ["form", "url"], **body}
     told = coming(follow(api, tool_id, body=how))
-    return told, call_id, next_event(told, "Question")
+    return told, call_id, until(told, "Question")
 
 
 def test_a_request_is_answered_key_by_key(quiz: Api) -> None:
-    told, call_id, question = asked(quiz, "questions:two")
+    told, call_id, question = asked(quiz, "quiz:two")
     where = {"call_id": call_id, "question_id": question["question_id"]}
     who = {"action": "accept", "content": {"name": "Ada"}}
 
@@ -55,9 +119,28 @@ def test_a_request_is_answered_key_by_key(quiz: Api) -> None:
     refused(quiz.tell("answer_question", **where, answers={"who": who}), 409, "not_asked")
 
 
+def test_a_client_without_the_capability_is_not_asked(quiz: Api) -> None:
+    told = events(follow(quiz, "quiz:page"))
+
+    assert "Question" not in names(told)
+    assert told[-1][2]["call"]["error"].startswith("cannot_ask: ")
+
+
+def test_an_answer_names_an_open_request(quiz: Api) -> None:
+    told, call_id, question = asked(quiz, "quiz:page")
+    where = {"call_id": call_id, "question_id": question["question_id"]}
+    answer = {"answer": {"action": "accept"}}
+    for field, status in (("call_id", 404), ("question_id", 409)):
+        request = {**where, field: new_id(), "answers": answer}
+        assert quiz.tell("answer_question", **request).status_code == status
+
+    quiz.post("answer_question", **where, answers=answer)
+    assert [*told][-1][2]["call"]["result"] == "accept"
+
+
 def test_a_refused_approval_does_not_end_the_call(quiz: Api) -> None:
     call_id = new_id()
-    told = events(follow(quiz, "questions:careful", body={"call_id": call_id}))
+    told = events(follow(quiz, "quiz:careful", body={"call_id": call_id}))
     quiz.write("other.txt", "a change since the request")
     visitor = Visitor(quiz.app)
     waits = visitor.open(f"/approvals/{told[-1][2]['call']['execution_id']}")
@@ -78,7 +161,7 @@ def served(quiz: Api) -> Iterator[Live]:
 
 
 def run(page: Page, served: Live, name: str) -> None:
-    page.goto(f"{served.url}/tools/questions:{name}?chat=c1")
+    page.goto(f"{served.url}/tools/quiz:{name}?chat=c1")
     page.get_by_role("button", name="Run", exact=True).last.click()
 
 
@@ -107,7 +190,7 @@ def test_a_form_is_answered_with_the_keyboard(page: Page, served: Live) -> None:
 
 
 def test_a_url_is_shown_and_opened_by_the_user(page: Page, served: Live) -> None:
-    page.goto(f"{served.url}/tools/questions:careful?chat=c1")
+    page.goto(f"{served.url}/tools/quiz:careful?chat=c1")
     page.get_by_role("button", name="Ask to run").click()
     page.get_by_role("button", name="Approve and run").click()
     link = page.get_by_role("link", name="https://example.com/in?a=1")
@@ -121,3 +204,12 @@ def test_a_url_is_shown_and_opened_by_the_user(page: Page, served: Live) -> None
     run(page, served, "odd")
     expect(page.get_by_text("javascript:alert(1)")).to_be_visible()
     expect(page.get_by_role("link", name="javascript")).to_have_count(0)
+
+
+def test_several_requests_follow_each_other(page: Page, served: Live) -> None:
+    run(page, served, "two")
+    page.get_by_label("name").fill("Ada")
+    page.get_by_role("button", name="Answer").click()
+    page.get_by_role("button", name="Agree").click()
+
+    expect(page.locator("main")).to_contain_text('"accept",')

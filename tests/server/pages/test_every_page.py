@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -29,11 +31,13 @@ PAGES = [
 
 
 @pytest.fixture(scope="module")
-def api(shared_api: Api) -> Api:
+def api(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Api:
     """The API of a project that has something for every page."""
-    api = shared_api
-    (api.root / "toolsets/broken").mkdir()
-    (api.root / "toolsets/broken/toolset.yaml").write_text("id: [")
+    root = Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("pages") / "project"))
+    (root / "toolsets/broken").mkdir()
+    (root / "toolsets/broken/toolset.yaml").write_text("id: [")
+    api = Api.of(root)
+    api.post("create_chat", chat_id="c1", title="Seattle's weather")
     api.call("data-lab:load_sample")
     api.post("create_branch", chat_id="c1", name="idea")
     api.upload(("notes.md", b"# Notes\n\n| a | b |\n| - | - |\n| 1 | 2 |\n"))

@@ -7,8 +7,12 @@ import re
 import sys
 from pathlib import Path
 
+from playwright.sync_api import BrowserContext
+
 from covalt_git.grants.grants import grant_process
 from tests.api_client import Api, configure
+from tests.browser import console_errors
+from tests.live_server import live
 from tests.server.visitor import Visitor
 
 
@@ -35,6 +39,30 @@ def test_the_start_page_leads_to_what_needs_attention(
     assert {"/chats/c1", f"/approvals/{waiting['execution_id']}", "/toolsets/data-lab"} <= {*links}
 
 
+def test_a_search_shows_the_tools_that_are_like_it(visitor: Visitor) -> None:
+    found = [one.href for one in visitor.open("/tools?q=chart").links]
+    none = [one.href for one in visitor.open("/tools?q=zeppelin").links]
+
+    assert "/tools/data-lab:summarize" in found
+    for links in (found, none):
+        assert "/tools/app-builder:write_file" not in links
+
+
+def test_tools_are_shown_with_their_icons(root: Path, context: BrowserContext) -> None:
+    with live(root) as server:
+        page = context.new_page()
+        page.goto(server.door)
+        for path in ("/tools", "/toolsets/data-lab"):
+            said = console_errors(page)
+            page.goto(f"{server.url}{path}")
+            icons = page.locator(".tool img.icon")
+
+            assert icons.count() == 4
+            drawn = icons.evaluate_all("all => all.map((one) => [one.naturalWidth, one.width])")
+            assert drawn == [[64, 20]] * 4
+            assert said == []
+
+
 def test_a_call_without_a_chat_makes_one(visitor: Visitor, root: Path) -> None:
     form = visitor.open("/tools/app-builder:write_file").form("write_file")
 
@@ -42,6 +70,16 @@ def test_a_call_without_a_chat_makes_one(visitor: Visitor, root: Path) -> None:
 
     assert "success" in page.text
     assert (root / "data/chats/c1/workspace/a.txt").read_text() == "hello"
+
+
+def test_examples_and_the_url_fill_the_form(visitor: Visitor) -> None:
+    form = visitor.open("/tools/data-lab:load_sample").form("load_sample")
+    label = next(words.strip() for name, _, words in form.buttons if name == "_example")
+    filled = visitor.send(form, label).form("load_sample")
+    page = visitor.open('/tools/app-builder:write_file?args={"path":"b.txt","content":"x"}')
+
+    assert filled.fields["args/output"] == ["weather.csv"]
+    assert page.form("write_file").fields["args/path"] == ["b.txt"]
 
 
 def test_wrong_arguments_stay_in_their_fields(visitor: Visitor, root: Path, api: Api) -> None:
@@ -154,6 +192,18 @@ def test_a_toolset_is_disabled_on_its_page(visitor: Visitor, root: Path) -> None
     assert "covalt-git toolset enable data-lab" in refused.text
 
 
+def test_only_an_administrator_can_disable_a_toolset(root: Path) -> None:
+    configure(root, "roles: {guest: {allow: ['data-lab.**']}, owner: {admin: true}}\n")
+    guest, owner = Visitor.of(root, "guest"), Visitor.of(root, "owner")
+
+    for address in ("/toolsets", "/toolsets/data-lab"):
+        assert not [one for one in guest.open(address).forms if one.action.endswith("/enabled")]
+        form = owner.open(address).form("/data-lab/enabled")
+    refused = guest.send(form)
+    assert refused.status == 403
+    assert not (root / "toolsets/state").exists()
+
+
 def test_a_problem_leads_to_its_line(visitor: Visitor, root: Path) -> None:
     manifest = root / "toolsets/data-lab/toolset.yaml"
     lines = manifest.read_text().splitlines()
@@ -175,6 +225,22 @@ def test_a_toolset_that_cannot_be_read_is_shown_as_it_was(visitor: Visitor, root
 
     assert "/tools/data-lab:summarize" in {one.href for one in page.links}
     assert "These are the tools of its last good version" in page.text
+
+
+def test_a_toolset_with_a_server_asks_for_no_live_page(visitor: Visitor, root: Path) -> None:
+    manifest = "id: far\nname: Far\nversion: '1'\nmcp_servers:\n"
+    manifest += "  - {id: far, url: 'https://far.example/mcp'}\n"
+    (root / "toolsets/far").mkdir()
+    (root / "toolsets/far/toolset.yaml").write_text(manifest)
+
+    assert "/live.js" not in visitor.open("/toolsets/far").source
+
+
+def test_titles_begin_with_a_capital_letter_but_not_with_a_changed_id(visitor: Visitor) -> None:
+    sentence = visitor.app.jinja_env.filters["sentence"]
+
+    assert sentence("app-builder:x is disabled") == "app-builder:x is disabled"
+    assert sentence("it has errors") == "It has errors"
 
 
 def test_only_files_of_the_toolset_are_shown(visitor: Visitor, root: Path) -> None:

@@ -11,8 +11,12 @@ import pytest
 from playwright.sync_api import BrowserContext, ConsoleMessage
 from werkzeug.test import TestResponse
 
+from covalt_git.models.calls import FileReference, RenderPlan
 from covalt_server.render.artifacts import (
     ARTIFACT_HEADERS,
+    NoPageError,
+    artifact_page,
+    artifact_source,
 )
 from tests.api_client import BEARER, HOME, Api, refused
 from tests.live_server import live
@@ -35,18 +39,71 @@ def ask(api: Api, call_id: str, chat_id: str = "c1", **headers: str) -> TestResp
 
 
 @pytest.fixture(scope="module")
-def chart(shared_api: Api) -> str:
-    """A call that shows a chart, in a project that is not to be changed."""
-    shared_api.post("create_chat", chat_id="c2")
-    assert shared_api.upload(("days.csv", TABLE)).status_code == 200
-    return str(shared_api.call("data-lab:summarize", path="days.csv")["id"])
+def charted(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A project in which a call shows a chart, and that call's id; not to be changed."""
+    root = Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("chart") / "project"))
+    api = Api.of(root)
+    api.post("create_chat", chat_id="c1")
+    api.post("create_chat", chat_id="c2")
+    assert api.upload(("days.csv", TABLE)).status_code == 200
+    return root, str(api.call("data-lab:summarize", path="days.csv")["id"])
 
 
 @pytest.fixture
-def own(shared_api: Api, chart: str, tmp_path: Path) -> Api:
+def api(charted: tuple[Path, str]) -> Api:
+    """The API of that project."""
+    return Api.of(charted[0])
+
+
+@pytest.fixture
+def chart(charted: tuple[Path, str]) -> str:
+    """The call's id."""
+    return charted[1]
+
+
+@pytest.fixture
+def own(charted: tuple[Path, str], tmp_path: Path) -> Api:
     """The API of a copy of that project, which a test may change."""
-    assert chart  # so that it is in the copy
-    return Api.of(Path(shutil.copytree(shared_api.root, tmp_path / "project", symlinks=True)))
+    return Api.of(Path(shutil.copytree(charted[0], tmp_path / "project", symlinks=True)))
+
+
+# The page
+
+
+def no_record(_: FileReference) -> bytes:
+    raise AssertionError("the page stands in the plan")
+
+
+def test_a_page_is_the_stored_artifact_with_its_data() -> None:
+    kept = FileReference(ref=f"sha256:{'0' * 64}", size=9)
+    plan = RenderPlan(renderer="html", config={"data": {"a": "<"}}, artifact=kept)
+    read = {kept: b"<head></head>caf\xe9"}
+
+    assert artifact_page(plan, read.__getitem__) == (
+        b'<head><script>window.__TOOL_DATA__ = {"a":"\\u003c"};</script></head>caf\xe9'
+    )
+    assert artifact_source(plan, read.__getitem__) == b"<head></head>caf\xe9"
+
+
+def test_a_page_can_be_a_text_of_the_plan() -> None:
+    plan = RenderPlan(renderer="html", config={"content": "<p>é", "data": None})
+
+    assert artifact_page(plan, no_record) == (
+        "<script>window.__TOOL_DATA__ = null;</script><p>é".encode()
+    )
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        RenderPlan(renderer="html"),
+        RenderPlan(renderer="html", config={"content": {"no": "text"}}),
+        RenderPlan(renderer="code", config={"content": "<p>"}),
+    ],
+)
+def test_other_plans_have_no_page(plan: RenderPlan) -> None:
+    with pytest.raises(NoPageError, match="not a page"):
+        artifact_page(plan, no_record)
 
 
 # The answer
@@ -67,8 +124,8 @@ def test_a_page_stays_as_it_was_when_the_call_ended(own: Api, chart: str) -> Non
     assert len(after.get_data()) > len(CHART.read_bytes())
 
 
-def test_a_page_has_every_header_of_its_sandbox(shared_api: Api, chart: str) -> None:
-    answer = ask(shared_api, chart)
+def test_a_page_has_every_header_of_its_sandbox(api: Api, chart: str) -> None:
+    answer = ask(api, chart)
 
     assert ARTIFACT_HEADERS.items() <= dict(answer.headers).items()
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -103,14 +160,14 @@ def test_a_page_has_every_header_of_its_sandbox(shared_api: Api, chart: str) -> 
     ],
 )
 def test_a_page_is_sent_only_to_a_frame_of_our_own_page(
-    shared_api: Api, chart: str, headers: dict[str, str], status: int, code: str
+    api: Api, chart: str, headers: dict[str, str], status: int, code: str
 ) -> None:
-    refused(ask(shared_api, chart, **headers), status, code)
+    refused(ask(api, chart, **headers), status, code)
 
 
-def test_a_request_without_a_destination_is_refused(shared_api: Api, chart: str) -> None:
+def test_a_request_without_a_destination_is_refused(api: Api, chart: str) -> None:
     headers = BEARER | {"Accept": "application/json"}
-    answer = shared_api.client().get(f"/artifacts/c1/{chart}", base_url=HOME, headers=headers)
+    answer = api.client().get(f"/artifacts/c1/{chart}", base_url=HOME, headers=headers)
 
     assert refused(answer, 403, "not_in_a_frame")["hint"] == f"open /chats/c1/calls/{chart}"
 
@@ -154,17 +211,17 @@ def test_a_call_that_does_not_exist_for_the_role_has_no_page(own: Api, chart: st
     assert ask(Api.of(own.root, role="lab"), chart).status_code == 200
 
 
-def test_an_unchanged_page_is_not_sent_again(shared_api: Api, chart: str) -> None:
-    first = ask(shared_api, chart)
+def test_an_unchanged_page_is_not_sent_again(api: Api, chart: str) -> None:
+    first = ask(api, chart)
 
-    again = ask(shared_api, chart, If_None_Match=first.headers["ETag"])
+    again = ask(api, chart, If_None_Match=first.headers["ETag"])
     outside_a_frame = ask(
-        shared_api, chart, If_None_Match=first.headers["ETag"], Sec_Fetch_Dest="document"
+        api, chart, If_None_Match=first.headers["ETag"], Sec_Fetch_Dest="document"
     )
 
     assert (
         first.headers["ETag"]
-        == f'"{shared_api.get("get_call", chat_id="c1", call_id=chart)["post_manifest_id"]}"'
+        == f'"{api.get("get_call", chat_id="c1", call_id=chart)["post_manifest_id"]}"'
     )
     assert (again.status_code, again.get_data()) == (304, b"")
     assert ARTIFACT_HEADERS.items() <= dict(again.headers).items()
@@ -175,9 +232,9 @@ def test_an_unchanged_page_is_not_sent_again(shared_api: Api, chart: str) -> Non
 
 
 def test_the_chart_of_data_lab_is_drawn_without_console_messages(
-    shared_api: Api, chart: str, context: BrowserContext
+    api: Api, chart: str, context: BrowserContext
 ) -> None:
-    with live(shared_api.root) as server:
+    with live(api.root) as server:
         page = context.new_page()
         said: list[str] = []
 

@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree as ET
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,6 +100,21 @@ def test_the_trunk_stays_in_the_first_lane(lines: list[Line], data: st.DataObjec
         trunk = next(iter(by_id[trunk].parents), None)
 
 
+def test_a_branch_keeps_its_lane_and_the_trunk_the_first() -> None:
+    rows = layout(history("m<ki", "k<j", "i<h", "j<h", "h<g", "g"))
+
+    assert [(row.lane, row.above, row.through, row.below) for row in rows] == [
+        (0, (), (), (0, 1)),
+        (0, (0,), (1,), (0,)),
+        (1, (1,), (0,), (1,)),
+        (0, (0,), (1,), (0,)),
+        (0, (0, 1), (), (0,)),
+        (0, (0,), (), ()),
+    ]
+    waits = layout(history("r<a", "m<a", "a"), trunk="m")
+    assert [(row.lane, row.above) for row in waits] == [(1, ()), (0, ()), (0, (0, 1))]
+
+
 # The drawing
 
 
@@ -133,6 +149,17 @@ def test_drawn_lines_meet_where_rows_touch(lines: list[Line]) -> None:
 
     for (_, lower), (upper, _) in itertools.pairwise(drawn):
         assert lower == upper
+
+
+@pytest.mark.parametrize(("lanes", "width"), [(1, "14"), (6, "84"), (30, "84")])
+def test_a_drawing_of_many_lanes_is_not_wider(lanes: int, width: str) -> None:
+    row = GraphRow("a", lanes - 1, (), tuple(range(lanes - 1)), (lanes - 1,))
+
+    picture = ET.fromstring(svg(row, lanes))
+
+    assert picture.get("width") == width
+    (dot,) = picture.iter("circle")
+    assert float(str(dot.get("cx"))) < float(width)
 
 
 def test_a_drawing_is_hidden_from_screen_readers_and_has_no_inline_style() -> None:

@@ -13,7 +13,6 @@ from covalt_server.render import markdown
 from covalt_server.render.markdown import rendered
 from tests.examples import examples
 from tests.server.fragments import Fragment
-from tests.tables import tables
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -64,10 +63,47 @@ def check(html: str) -> Fragment:
     return found
 
 
-TABLES = tables(__file__)
+PIECES = [
+    "<",
+    ">",
+    '"',
+    "'",
+    "`",
+    "[",
+    "]",
+    "(",
+    ")",
+    "!",
+    "|",
+    "---",
+    "#",
+    "*",
+    "javascript:",
+    "data:",
+    "JaVaScRiPt&colon;",
+    "&#x6A;",
+    "text/html,",
+    "image/png;base64,",
+    "script",
+    "img",
+    "src=",
+    "href=",
+    "onerror=",
+    "style=",
+    "alert(1)",
+    "//example.com",
+    "\\",
+    "```",
+    "<!--",
+    "-->",
+    "]]>",
+    "a",
+    "1.",
+]
+WHITE = ["\n", "\n\n", " ", "    ", "\t", "\0", "\ud800", "\u202e"]
 
 
-@given(st.lists(st.sampled_from([*TABLES["pieces"], "\ud800"]), max_size=40).map("".join))
+@given(st.lists(st.sampled_from([*PIECES, *WHITE]), max_size=40).map("".join))
 @settings(max_examples=examples(150))
 def test_no_text_leaves_the_allowed_elements(text: str) -> None:
     check(rendered(text))
@@ -94,9 +130,36 @@ def test_html_in_a_document_is_text() -> None:
     assert found.text.strip() == '<b onclick="x()">bold</b>\n<script>alert(1)</script>'
 
 
-@pytest.mark.parametrize("link", TABLES["dead_links"])
+def test_tables_and_deleted_words_are_shown() -> None:
+    found = check(rendered("| a | b | c |\n| - | :-: | --: |\n| 1 | 2 | ~~3~~ |\n"))
+
+    assert found.elements[:2] == [("div", {"class": "wide", "tabindex": "0"}), ("table", {})]
+    assert found.of("td") == [{}, {"class": "center"}, {"class": "right"}]
+    assert found.of("s") == [{}]
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "[x](javascript:alert(1))",
+        "[x](JaVaScRiPt:alert(1))",
+        "[x](&#106;avascript:alert(1))",
+        "[x](vbscript:x)",
+        "[x](file:///etc/passwd)",
+        "[x](data:text/html,x)",
+        f"[x]({PIXEL})",
+        "<javascript:alert(1)>",
+        "[x](blob:x)",
+    ],
+)
 def test_links_that_run_or_read_something_have_no_target(link: str) -> None:
     assert all("href" not in attributes for attributes in check(rendered(link)).of("a"))
+
+
+def test_links_to_other_sites_send_no_referrer() -> None:
+    (link,) = check(rendered("[x](https://example.com/a?b&c)")).of("a")
+
+    assert link == {"href": "https://example.com/a?b&c", "rel": "noopener noreferrer"}
 
 
 def test_ids_of_headings_are_not_those_of_the_page() -> None:
@@ -131,6 +194,13 @@ def test_other_images_are_words_and_never_fetched(source: str, words: str) -> No
     assert found.of("img") == []
     assert found.text.strip() == words
     assert len(found.of("a")) == ("example.com" in source)
+
+
+def test_an_image_in_a_link_is_one_link() -> None:
+    found = check(rendered("[![alt](https://img.example.com/b.svg)](https://example.com)"))
+
+    assert [link["href"] for link in found.of("a")] == ["https://example.com"]
+    assert found.of("span") == [{"class": "picture"}]
 
 
 def test_code_is_coloured_in_its_language() -> None:

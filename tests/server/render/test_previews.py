@@ -51,6 +51,11 @@ def test_json_is_also_shown_indented() -> None:
     assert preview("a.json", shown.pretty.encode()).pretty is None
 
 
+@pytest.mark.parametrize("content", ["[" * 100_000, "1" * 5_000])
+def test_json_that_cannot_be_parsed_is_text(content: str) -> None:
+    assert preview("a.json", content.encode()).kind == "text"
+
+
 def test_a_large_text_is_cut_after_a_line() -> None:
     shown = preview("a.md", b"a line of text\n" * MAX_TEXT)
 
@@ -75,6 +80,18 @@ def test_the_rows_of_a_table_have_one_width() -> None:
     assert found.numeric == {1}
 
 
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("a.tsv", "a,b\tc\n"),
+        ("a.csv", "a,b;c;d\n".replace(";", "\t")),
+        ("a.csv", "\ufeffa,b\tc\td"),
+    ],
+)
+def test_the_most_frequent_separator_of_the_first_line_separates(path: str, content: str) -> None:
+    assert table(content, path).titles[0] == "a,b"
+
+
 def test_a_large_table_is_cut_with_a_note() -> None:
     rows = "a,b\n" + "1,2\n" * MAX_ROWS
 
@@ -82,3 +99,7 @@ def test_a_large_table_is_cut_with_a_note() -> None:
     assert table(rows + "1,2\n").more_rows
     assert len(table(rows + "1,2\n").rows) == MAX_ROWS
     assert table("a," * 100 + "\n").more_columns
+
+
+def test_invalid_csv_is_text() -> None:
+    assert preview("a.csv", b"a\n" + b"x" * 140_000).table is None

@@ -1,0 +1,167 @@
+"""Folder ``objects`` of a store: its packs, loose objects and alternates, and the removal of packs.
+
+Formats: ``gitrepository-layout(5)``, ``gitformat-pack(5)``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import zlib
+from typing import TYPE_CHECKING
+
+from dulwich.object_format import get_object_format
+
+from covalt_git.git_store.objects import KINDS, DamagedObjectError
+from covalt_git.git_store.pack_file import PackFile
+from covalt_git.git_store.pack_writer import TEMPORARY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+_SUFFIXES = (".pack", ".idx", ".rev", ".bitmap", ".mtimes")
+_KEPT_BY_GIT = (".keep", ".promisor")
+
+
+class ObjectFolder:
+    """The ``objects`` folder of a store, for reading.  Packs stay open until :meth:`close`."""
+
+    def __init__(self, path: Path, object_format: str) -> None:
+        self.path = path
+        self.pack_folder = path / "pack"
+        self.object_format = get_object_format(object_format)
+        self._packs: list[PackFile] = []
+
+    def close(self) -> None:
+        """Close all packs, as when files were replaced under their names."""
+        self._packs = []  # a mapping is closed with its last reference
+
+    @functools.cached_property
+    def alternates(self) -> Sequence[ObjectFolder]:
+        """The folders that ``info/alternates`` lists."""
+        try:
+            lines = (self.path / "info" / "alternates").read_bytes().splitlines()
+        except FileNotFoundError:
+            return ()
+        paths = [os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
+        return [ObjectFolder(self.path / path, self.object_format.name) for path in paths]
+
+    def refresh(self) -> bool:
+        """Find packs that other processes have written or removed; return whether any is new."""
+        names: set[str] = set()
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.pack_folder) as entries:
+            names.update(entry.name for entry in entries)
+        found = {name for name in names if name.endswith(".pack") and f"{name[:-5]}.idx" in names}
+        known = [pack for pack in self._packs if pack.path.name in found]
+        length = self.object_format.oid_length
+        new = [
+            PackFile(self.pack_folder / name, length)
+            for name in found.difference(pack.path.name for pack in known)
+        ]
+        self._packs = new + known
+        return bool(new)
+
+    @property
+    def packs(self) -> list[PackFile]:
+        """The packs that exist now."""
+        self.refresh()
+        return list(self._packs)
+
+    def replaceable_packs(self) -> dict[Path, PackFile]:
+        """Return the packs without a ``.keep`` or ``.promisor`` file by their paths."""
+        return {pack.path: pack for pack in self.packs if not _is_kept(pack.path)}
+
+    def loose_objects(self) -> dict[str, Path]:
+        """Return the files of the loose objects by their ids."""
+        files = self.path.glob("[0-9a-f][0-9a-f]/" + "[0-9a-f]" * 38 + "*")
+        return {path.parent.name + path.name: path for path in files}
+
+    def find(self, oid: str) -> tuple[PackFile, int] | None:
+        """Return the pack of an object and the offset there; None if no pack that was found has it."""
+        raw = bytes.fromhex(oid)
+        for number, pack in enumerate(self._packs):
+            try:
+                offset = pack.index.find(raw)
+            except FileNotFoundError:  # another process has removed it
+                continue
+            if offset is not None:
+                if number:  # the next object is mostly in the same pack
+                    self._packs.insert(0, self._packs.pop(number))
+                return pack, offset
+        return None
+
+    def has(self, oid: str) -> bool:
+        """Return whether an object is in this folder or an alternate; loose ones are read."""
+        if self.find(oid):
+            return True
+        with contextlib.suppress(KeyError):
+            return bool(self.read(oid))
+        return False
+
+    def read(self, oid: str) -> tuple[bytes, bytes]:
+        """Return the kind and content of an object, not verified.
+
+        Raises:
+            KeyError: when neither this folder nor an alternate has it.
+        """
+        while True:
+            if found := self.find(oid):
+                pack, offset = found
+                return pack.read(offset, lambda base: self.read(base.hex()))
+            with contextlib.suppress(FileNotFoundError):
+                return _loose_object(self.path / oid[:2] / oid[2:])
+            if not self.refresh():
+                break
+        for other in self.alternates:
+            with contextlib.suppress(KeyError):
+                return other.read(oid)
+        raise KeyError(oid)
+
+    def size(self, oid: str) -> int:
+        """Return the size of an object, from the header of its entry where it is packed."""
+        for folder in (self, *self.alternates):
+            folder.refresh()
+            if found := folder.find(oid):
+                pack, offset = found
+                return pack.size(offset)
+        return len(self.read(oid)[1])
+
+
+def _loose_object(path: Path) -> tuple[bytes, bytes]:
+    header, _, content = zlib.decompress(path.read_bytes()).partition(b"\0")
+    kind, _, size = header.partition(b" ")
+    if kind not in KINDS or int(size) != len(content):
+        raise DamagedObjectError("its header is damaged")
+    return kind, content
+
+
+def _is_kept(pack: Path) -> bool:
+    return any(pack.with_suffix(suffix).exists() for suffix in _KEPT_BY_GIT)
+
+
+def remove_packs(folder: Path, packs: Iterable[Path]) -> None:
+    """Remove packs.
+
+    A multi-pack-index is removed first, since it would name removed packs; git writes it again.
+    """
+    (folder / "multi-pack-index").unlink(missing_ok=True)
+    for pack in packs:
+        for suffix in _SUFFIXES:  # the index after the pack: alone it is ignored, and cleared
+            pack.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def clear_temporary(objects: Path) -> None:
+    """Remove temporary files of processes that died from an ``objects`` folder.
+
+    Empty loose objects are removed, too: a power cut leaves them of writes without fsync.
+    """
+    for path in [*objects.glob(f"{TEMPORARY}*"), *objects.glob(f"pack/{TEMPORARY}*")]:
+        path.unlink(missing_ok=True)
+    for index in objects.glob("pack/*.idx"):
+        if not index.with_suffix(".pack").exists():
+            index.unlink(missing_ok=True)
+    for path in objects.glob("[0-9a-f][0-9a-f]/*"):
+        if not path.stat().st_size:
+            path.unlink()
