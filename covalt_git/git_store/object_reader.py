@@ -20,6 +20,7 @@ from covalt_git.git_store.objects import (
     TreeEntry,
     decode_commit,
     decode_tree,
+    find_in_tree,
     is_object_id,
     object_id,
     tree_differences,
@@ -108,6 +109,12 @@ class ObjectReader:
             return decode_tree(content, self._id_length)
         except ValueError as error:
             raise _broken(oid, self.path, error) from None
+
+    def find_in_tree(self, oid: str, name: bytes) -> TreeEntry | None:
+        """Return the entry of a name in a tree, or None."""
+        content = self._read(oid, b"tree")
+        with damage_of(oid, self.path):
+            return find_in_tree(content, name, self._id_length)
 
     def read_commit(self, oid: str) -> CommitObject:
         """Return a commit."""

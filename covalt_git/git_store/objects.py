@@ -7,9 +7,9 @@ dulwich's ``tree_changes`` (0.8 ms for 94 changes in 1,000 files).
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from covalt_git.errors import CovaltError
 
@@ -25,7 +25,10 @@ KINDS = (b"", b"commit", b"tree", b"blob", b"tag")
 """Kinds of objects, each at its number in packs."""
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_TREE_LINES = {n: re.compile(rb"[0-7]+ [^\0]*\0.{%d}" % n, re.DOTALL) for n in (20, 32)}
+_TREE_ROW = {n: re.compile(rb"([0-7]+) ([^\0]*)\0(.{%d})" % n, re.DOTALL) for n in (20, 32)}
+
+_Row: TypeAlias = tuple[bytes, bytes, bytes]
+"""The mode, name and raw id of a tree's entry, not decoded: callers decode only a few of them."""
 
 
 class BrokenStoreError(CovaltError):
@@ -47,8 +50,7 @@ class TreeEntry(NamedTuple):
     oid: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommitObject:
+class CommitObject(NamedTuple):
     """A commit: ids in hex, the author as ``name <email>``, the time in seconds since 1970 UTC."""
 
     tree: str
@@ -71,9 +73,10 @@ def blob_id(content: bytes, object_format: str) -> str:
 
 def object_id(kind: bytes, content: bytes, object_format: str) -> str:
     """Return the id of an object."""
-    hasher = hashlib.new(object_format, b"%s %d\0" % (kind, len(content)), usedforsecurity=False)
+    header = b"%s %d\0" % (kind, len(content))
+    hasher = getattr(hashlib, object_format)(header, usedforsecurity=False)
     hasher.update(content)
-    return hasher.hexdigest()
+    return str(hasher.hexdigest())
 
 
 def encode_tree(entries: Iterable[TreeEntry]) -> bytes:
@@ -88,7 +91,7 @@ def decode_tree(content: bytes, id_length: int) -> list[TreeEntry]:
     Raises:
         ValueError: when the content is not a tree.
     """
-    return [_entry(line, id_length) for line in _lines(content, id_length)]
+    return [_entry(row) for row in _rows(content, id_length)]
 
 
 def tree_differences(
@@ -99,35 +102,42 @@ def tree_differences(
     Raises:
         ValueError: when one of the contents is not a tree.
     """
-    before, after = _lines(old, id_length), _lines(new, id_length)
+    before, after = _rows(old, id_length), _rows(new, id_length)
     if len(before) == len(after):  # mostly the names are the same, in the same order
         pairs = [
-            (_entry(was, id_length), _entry(now, id_length))
-            for was, now in zip(before, after, strict=True)
-            if was != now
+            (_entry(was), _entry(now)) for was, now in zip(before, after, strict=True) if was != now
         ]
         if all(was.name == now.name for was, now in pairs):
             yield from ((was.name, was, now) for was, now in pairs)
             return
-    gone = [_entry(line, id_length) for line in set(before).difference(after)]
-    come = [_entry(line, id_length) for line in set(after).difference(before)]
+    gone = [_entry(row) for row in set(before).difference(after)]
+    come = [_entry(row) for row in set(after).difference(before)]
     old_entries = {entry.name: entry for entry in gone}
     new_entries = {entry.name: entry for entry in come}
     for name in old_entries | new_entries:
         yield name, old_entries.get(name), new_entries.get(name)
 
 
-def _lines(content: bytes, id_length: int) -> list[bytes]:
-    """Return the entries of a tree undecoded; callers decode only a few of them."""
-    lines: list[bytes] = _TREE_LINES[id_length].findall(content)
-    if sum(map(len, lines)) != len(content):
+def find_in_tree(content: bytes, name: bytes, id_length: int) -> TreeEntry | None:
+    """Return the entry of a name in a tree, or None.
+
+    Raises:
+        ValueError: when the content is not a tree.
+    """
+    rows = _rows(content, id_length)
+    return next((_entry(row) for row in rows if row[1] == name), None)
+
+
+def _rows(content: bytes, id_length: int) -> list[_Row]:
+    rows: list[_Row] = _TREE_ROW[id_length].findall(content)
+    if sum(map(len, itertools.chain.from_iterable(rows))) + 2 * len(rows) != len(content):
         raise ValueError("not a tree")
-    return lines
+    return rows
 
 
-def _entry(line: bytes, id_length: int) -> TreeEntry:
-    mode, _, named = line.partition(b" ")
-    return TreeEntry(named[: -id_length - 1], int(mode, 8), named[-id_length:].hex())
+def _entry(row: _Row) -> TreeEntry:
+    mode, name, raw = row
+    return TreeEntry(name, int(mode, 8), raw.hex())
 
 
 def encode_commit(commit: CommitObject) -> bytes:
@@ -145,27 +155,17 @@ def decode_commit(content: bytes) -> CommitObject:
     Raises:
         ValueError: when the content is not a commit.
     """
-    head, _, message = content.partition(b"\n\n")
-    tree, author, committer = b"", b"", b""
+    head, _, message = content.decode("utf-8", "replace").partition("\n\n")
+    fields: dict[str, str] = {}
     parents = []
-    for line in head.split(b"\n"):
-        name, _, value = line.partition(b" ")
-        if name == b"parent":
-            parents.append(value.decode("utf-8", "replace"))
-        elif name == b"tree":
-            tree = tree or value
-        elif name == b"author":
-            author = author or value
-        elif name == b"committer":
-            committer = committer or value
-    if not tree or not committer:
+    for line in head.split("\n"):
+        name, _, value = line.partition(" ")
+        if name == "parent":
+            parents.append(value)
+        else:
+            fields.setdefault(name, value)
+    if not fields.get("tree") or not fields.get("committer"):
         raise ValueError("no tree or no committer")
-    who, time, _ = committer.decode("utf-8", "replace").rsplit(" ", 2)
-    return CommitObject(
-        tree=tree.decode("utf-8", "replace"),
-        parents=tuple(parents),
-        author=author.decode("utf-8", "replace").rsplit(" ", 2)[0],
-        committer=who,
-        time=int(time),
-        message=message.decode("utf-8", "replace"),
-    )
+    author = fields.get("author", "").rsplit(" ", 2)[0]
+    committer, time, _ = fields["committer"].rsplit(" ", 2)
+    return CommitObject(fields["tree"], tuple(parents), author, committer, int(time), message)

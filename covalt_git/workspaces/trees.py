@@ -73,7 +73,7 @@ def find_entry(store: GitStore, tree: str | None, path: str) -> TreeEntry | None
     for name in _raw(path).split(b"/") if path else ():
         if found is None or found.mode != FOLDER:
             return None
-        found = next((entry for entry in store.read_tree(found.oid) if entry.name == name), None)
+        found = store.find_in_tree(found.oid, name)
     return found
 
 
