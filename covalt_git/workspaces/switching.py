@@ -35,7 +35,6 @@ from covalt_git.workspaces import trees
 from covalt_git.workspaces.chat import HEADS, MovedError, move_branch
 from covalt_git.workspaces.folders import Folder, create, folders_above, unless_changed
 from covalt_git.workspaces.rules import link_stays_inside
-from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from covalt_git.git_store import GitStore, TreeEntry
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.trees import FolderState
 
 _STAGING = "staging"
 _JOURNAL = "switch.json"
@@ -115,7 +115,7 @@ class Switch:
         """
         arriving = {path: now for path, _, now in self.differences if now is not None}
         for path, now in arriving.items():
-            self._check_safe(path, now)
+            _check_safe(self.store, path, now)
         blocking = set(left_in_place)
         folders = set(self.new.empty_folders) - set(self.old.empty_folders)
         for path in sorted(arriving.keys() | folders) if blocking else ():
@@ -128,21 +128,6 @@ class Switch:
                     hint="move it out of the workspace, for example: "
                     f"mv {typed(self.folder / other)} /tmp/",
                 )
-
-    def _check_safe(self, path: str, entry: TreeEntry) -> None:
-        verdict = check_path(path)
-        reason = verdict.reason if verdict.kind == "refused" else ""
-        if entry.mode not in {FILE, EXECUTABLE, LINK}:
-            reason = "it is neither a file nor a link"
-        elif entry.mode == LINK and not link_stays_inside(
-            self.store.read_blob(entry.oid), depth=path.count("/")
-        ):
-            reason = "it is a link that may lead outside"
-        if reason:
-            raise UnsafeTreeError(
-                f"{path!r} of that state cannot be brought into the folder: {reason}",
-                hint="remove it with git from the branch, or check out another",
-            )
 
     def stage(self, staging: Path) -> None:
         """Write every arriving file into the folder ``staging``; nothing is fsynced."""
@@ -204,7 +189,6 @@ def write_folder(store: GitStore, state: FolderState, folder: Path) -> None:
     Raises:
         UnsafeTreeError: when the state holds a path that a scan never stores.
     """
-    Switch(store, folder, FolderState(), state).check()
     folder.mkdir()
     with Folder.opened(folder) as root:
         _write_tree(store, root, state.tree)
@@ -212,16 +196,33 @@ def write_folder(store: GitStore, state: FolderState, folder: Path) -> None:
             root.make(path)
 
 
-def _write_tree(store: GitStore, folder: Folder, tree: str | None) -> None:
+def _write_tree(store: GitStore, folder: Folder, tree: str | None, prefix: str = "") -> None:
     for entry in () if tree is None else store.read_tree(tree):
-        name = entry.name.decode()
+        name = os.fsdecode(entry.name)
+        _check_safe(store, prefix + name, entry)
         if entry.mode != FOLDER:
             create(name, entry.mode, store.read_blob(entry.oid), parent=folder.handle)
             continue
         os.mkdir(name, dir_fd=folder.handle)
         with folder.inside(name) as below:
             assert below is not None
-            _write_tree(store, below, entry.oid)
+            _write_tree(store, below, entry.oid, f"{prefix}{name}/")
+
+
+def _check_safe(store: GitStore, path: str, entry: TreeEntry) -> None:
+    verdict = check_path(path)
+    reason = verdict.reason if verdict.kind == "refused" else ""
+    if entry.mode not in {FILE, EXECUTABLE, LINK, FOLDER}:
+        reason = "it is neither a file, a link nor a folder"
+    elif entry.mode == LINK and not link_stays_inside(
+        store.read_blob(entry.oid), depth=path.count("/")
+    ):
+        reason = "it is a link that may lead outside"
+    if reason:
+        raise UnsafeTreeError(
+            f"{path!r} of that state cannot be brought into the folder: {reason}",
+            hint="remove it with git from the branch, or check out another",
+        )
 
 
 def stage(staging: Path, mode: int, content: bytes) -> Path:
@@ -285,7 +286,11 @@ class WorkingFolder:
     def _write(self, state: FolderState) -> None:
         """Create the workspace, with all its files at once: an empty one would be a user's edit."""
         folder = self.staging() / new_id()
-        write_folder(self.chat.store, state, folder)
+        try:
+            write_folder(self.chat.store, state, folder)
+        except BaseException:
+            remove_tree(folder)
+            raise
         if self.chat.store.durable:
             fsync_tree(folder)
         folder.rename(self.chat.workspace)
