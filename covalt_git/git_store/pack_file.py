@@ -34,7 +34,7 @@ _MAGIC = b"\377tOc"
 _FAN_OUT = struct.Struct(">256L")
 _LONG, _QUAD = struct.Struct(">L"), struct.Struct(">Q")
 _IN_TABLE = 1 << 31  # the offset is in the table of large offsets
-_MOST_REMEMBERED = 16 << 20  # bytes of results of deltas
+_MOST_REMEMBERED = 4 << 20  # bytes of results of deltas
 _START = 1024  # enough for zlib to return the first bytes of a stream
 
 
