@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.calls.approvals import Approvals
-    from covalt_git.calls.background import Follower
     from covalt_git.calls.engine import Engine
+    from covalt_git.calls.running import Follower
     from covalt_git.index.index import Index
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.workspaces.chat import ChatMemory, ChatStore
@@ -103,8 +103,8 @@ class Project:
 
         ``waiting`` is called with each holder of a busy chat; ``follower`` is told what a call does, and may cancel it.
         """
-        from covalt_git.calls.background import Follower  # noqa: PLC0415
         from covalt_git.calls.engine import Engine  # noqa: PLC0415 - see above
+        from covalt_git.calls.running import Follower  # noqa: PLC0415
 
         return Engine(self.root, self.config, self.principal, waiting, follower or Follower())
 

@@ -13,8 +13,7 @@ import os
 import select
 import threading
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.index.toolset_signatures import ToolsetSignature, is_unchanged, read_with_signature
 from covalt_git.manifests.toolset_files import toolset_ids
@@ -42,8 +41,7 @@ _REST = 10
 _IGNORED = {"__pycache__", ".git"}
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectScan:
+class ProjectScan(NamedTuple):
     """What a look at the project found.
 
     Attributes:

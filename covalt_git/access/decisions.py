@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.errors import UnknownNameError
 from covalt_git.models.tool import WHY_HELD_BACK
@@ -19,16 +18,14 @@ if TYPE_CHECKING:
 Action = Literal["see", "call", "approve"]
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(NamedTuple):
     """Somebody who asks; without a role of their own they hold the project's default role."""
 
     id: str
     role: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """The answer and, in words, what it rests on."""
 
     allowed: bool

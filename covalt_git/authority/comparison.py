@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.authority.config_changes import person_changes, rule_changes, tools_gained
 from covalt_git.authority.facts import Change, Fact, Place
@@ -24,8 +24,7 @@ _WHOLE = frozenset({"approvals", "default_role"})
 """Kinds of facts that are compared together with others, by :mod:`~covalt_git.authority.approval_rules` and ``default_role``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """All that differs between BASE and HEAD, sorted, widenings first; and what is wrong in either."""
 
     base: State

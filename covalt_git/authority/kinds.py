@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.authority.approval_rules import always, judge_rules
 from covalt_git.authority.facts import Fact, Judged, Verdict, unclear
@@ -34,8 +33,7 @@ OPPOSITE: dict[Verdict, Verdict] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """One kind of fact.
 
     Attributes:

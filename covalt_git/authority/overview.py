@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access import Principal, decide
 from covalt_git.access.grants import holds
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 _ASKS = {True: "always", False: "never", None: "for some arguments"}
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOverview:
+class ToolOverview(NamedTuple):
     """What one tool can do, whether a person is asked before, and the roles that may call it."""
 
     tool_id: str

@@ -10,7 +10,7 @@ import hashlib
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.authority.project_facts import project_facts
 from covalt_git.authority.toolset_facts import ReadToolset, tools_of, toolset_facts
@@ -39,8 +39,7 @@ _MAX_KEYS = 1 << 20
 """Bytes of a file of keys that its digest is made of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A part of a project that is readable or not as a whole: ``covalt.yaml``, or one toolset.
 
     Attributes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.authority.approval_rules import rules_for
 from covalt_git.authority.facts import Fact, Loc, Place
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import HttpRequest, Security
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPlaces:
+class ToolPlaces(NamedTuple):
     """Where the parts of one tool are said: in its declaration, and what stands elsewhere."""
 
     declared: Callable[[Loc], Place]

@@ -7,8 +7,8 @@ difference; nothing runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access import Principal
 from covalt_git.calls.outcomes import CallOutcome
@@ -76,8 +76,7 @@ class ApprovalRenewedError(CovaltError):
         self.execution_id = outcome.approval.execution_id
 
 
-@dataclass(frozen=True, slots=True)
-class Approvals:
+class Approvals(NamedTuple):
     """The approvals of all chats, as far as they exist for the engine's principal.
 
     That is where the principal may see the tool, or settle its calls.
@@ -212,7 +211,7 @@ class Approvals:
         superseded = _decided(approval, "superseded", self.engine.principal)
         superseded = superseded.model_copy(update={"superseded_by": outcome.approval.execution_id})
         writer.put_approval(superseded, before=approval)
-        return replace(outcome, changes=tuple(chat.changes(approval.base, head)))
+        return outcome._replace(changes=tuple(chat.changes(approval.base, head)))
 
 
 def _still_callable(caller: Engine, asked: Approval) -> Found:

@@ -1,8 +1,7 @@
 """Background calls: their events, cancellation and outcome, for clients that follow or reconnect.
 
 A :class:`BackgroundCall` runs in a thread of its own and stores its events and its outcome.  Clients
-wait for them in a thread or in an event loop.  :data:`RUNNING` finds the calls of this process by their
-ids; a call that runs in another process can be cancelled only there.
+wait for them in a thread or in an event loop.
 """
 
 from __future__ import annotations
@@ -12,13 +11,10 @@ import threading
 import time
 from collections import deque
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from covalt_git.elicitation.requests import NOBODY, Respondent
-from covalt_git.errors import CovaltError
-from covalt_git.models.outcomes import Log, Progress
+from covalt_git.calls.running import Cancel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,57 +33,6 @@ KEPT_S = 600.0
 KEPT_CALLS = 256
 KEPT_BYTES = 64 << 20
 """How long ended calls are stored, how many of them, and their largest total size."""
-
-
-class NotRunningError(CovaltError):
-    """No call of that id runs in this process."""
-
-    code = "not_running"
-    http_status = 409
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A call has begun to run, under this id."""
-
-    call_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Installing:
-    """What the toolset's Python needs is being installed; ``message`` is what the installer said."""
-
-    message: str
-
-
-CallEvent = Started | Installing | Progress | Log
-
-
-class Cancel(threading.Event):
-    """Cancellation of a call, which any thread may set; ``why`` is the reason in the call's record."""
-
-    why = "a person stopped it"
-
-    def set_as(self, why: str) -> None:
-        """Cancel for a reason other than the user's request."""
-        if not self.is_set():
-            self.why = why
-            self.set()
-
-
-@dataclass(frozen=True, slots=True)
-class Follower:
-    """Client that follows a call.
-
-    Attributes:
-        tell: receives each event of the call.
-        cancel: cancels the call when the client sets it.
-        respondent: answers elicitation requests of the call.
-    """
-
-    tell: Callable[[CallEvent], None] = lambda _: None
-    cancel: Cancel = field(default_factory=Cancel)
-    respondent: Respondent = NOBODY
 
 
 class BackgroundCall(Generic[Event, Outcome]):
@@ -217,58 +162,3 @@ class BackgroundCalls(Generic[Kept]):
             is_old = ended_at < time.monotonic() - KEPT_S
             if is_old or left > KEPT_CALLS or size > KEPT_BYTES:
                 size -= self._calls.pop(key).size
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Running:
-    call_id: str
-    chat_id: str
-    tool_id: str
-    cancel: Cancel
-
-
-class RunningCalls:
-    """Calls of this process that run or wait for the lock of their chat; thread-safe."""
-
-    def __init__(self) -> None:
-        self._calls: list[_Running] = []  # whose methods are atomic
-
-    @contextmanager
-    def named(self, call_id: str, cancel: Cancel, *, chat_id: str, tool_id: str) -> Iterator[None]:
-        """Register a call for :meth:`cancel` while the block runs."""
-        one = _Running(call_id, chat_id, tool_id, cancel)
-        self._calls.append(one)
-        try:
-            yield
-        finally:
-            self._calls.remove(one)
-
-    def tool_of(self, call_id: str, *, chat_id: str) -> str | None:
-        """Return the tool id of a registered call of a chat, or None."""
-        ids = (call_id, chat_id)
-        found = (one.tool_id for one in [*self._calls] if (one.call_id, one.chat_id) == ids)
-        return next(found, None)
-
-    def cancel(self, call_id: str) -> None:
-        """Cancel a call.  It ends within a second, and its files are committed.
-
-        Raises:
-            NotRunningError: when the call does not run in this process.
-        """
-        found = [one for one in [*self._calls] if one.call_id == call_id]
-        if not found:
-            raise NotRunningError(
-                f"the call {call_id!r} does not run here",
-                hint="it has ended, still waits, or is another process's: Ctrl-C ends it there",
-            )
-        for one in found:
-            one.cancel.set()
-
-    def cancel_all(self) -> None:
-        """Cancel every call, before the server stops."""
-        for one in [*self._calls]:
-            one.cancel.set_as("the server was stopped")
-
-
-RUNNING = RunningCalls()
-"""The calls of this process."""

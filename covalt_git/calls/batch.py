@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
@@ -51,8 +50,7 @@ class BatchLine(StrictModel):
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BatchCall:
+class BatchCall(NamedTuple):
     """One call of a batch: the line of the file it is on, from 1, its chat, and what is called."""
 
     line: int
@@ -60,8 +58,7 @@ class BatchCall:
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class _Batch(NamedTuple):
     """What the lines of one batch are read with."""
 
     name: str

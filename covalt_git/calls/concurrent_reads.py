@@ -7,7 +7,6 @@ dies over it leaves nothing but a folder, which the next such call clears away.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -89,8 +88,7 @@ def at_home(outcome: Outcome, there: ChatStore, home: ChatStore) -> Outcome:
     if error is not None:
         shown = {name: with_home_paths(getattr(error, name), there, home) for name in _SAID}
         error = error.model_copy(update=shown)
-    return dataclasses.replace(
-        outcome,
+    return outcome._replace(
         result=with_home_paths(outcome.result, there, home),
         error=error,
         output=with_home_paths(outcome.output, there, home),

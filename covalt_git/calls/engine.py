@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from covalt_git import timestamps
 from covalt_git.access import Principal, confirmation
 from covalt_git.calls import concurrent_reads, http_calls, mcp_calls, python_calls, tool_grants
-from covalt_git.calls.background import RUNNING, Follower, Started
 from covalt_git.calls.idempotency import IdempotencyKey
 from covalt_git.calls.outcomes import (
     CallOutcome,
@@ -26,6 +25,7 @@ from covalt_git.calls.outcomes import (
     wrote_though_read_only,
 )
 from covalt_git.calls.preconditions import check_arguments, check_found, is_read_only, is_waived
+from covalt_git.calls.running import RUNNING, Follower, Started
 from covalt_git.calls.telemetry import observed, step, waiting
 from covalt_git.catalog.catalog import Catalog, Found
 from covalt_git.conversations import conversation
@@ -290,7 +290,7 @@ class Engine:
         if made is None or not self.catalog.sees(request.tool_id):
             return None
         if isinstance(made, WorkspaceManifest):
-            return replace(as_recorded(chat, made), repeated=True)
+            return as_recorded(chat, made)._replace(repeated=True)
         approval = chat.approval(made.execution_id) if made.execution_id else None
         if approval is None or approval.state != "pending":
             return None  # it runs, or is about to: whoever waits for the chat sees its end

@@ -7,7 +7,7 @@ is; where there is none, the whole history is walked through.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.index.database import IndexUnusableError
@@ -41,8 +41,7 @@ class IdTakenError(CovaltError):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class IdempotencyKey:
+class IdempotencyKey(NamedTuple):
     """The id that the caller of a tool chose, and the call that alone may have it."""
 
     call_id: str

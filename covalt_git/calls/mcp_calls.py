@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 import tempfile
 from concurrent import futures
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import granted
 from covalt_git.calls import call_secrets
-from covalt_git.calls.background import Installing
+from covalt_git.calls.running import Installing
 from covalt_git.calls.tool_grants import check_server_grant, server_of
 from covalt_git.elicitation.requests import asked, inquire
 from covalt_git.errors import CovaltError
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from covalt_git.calls.background import Follower
+    from covalt_git.calls.running import Follower
     from covalt_git.catalog.catalog import Found
     from covalt_git.connections.connection import Health
     from covalt_git.connections.definition import Definition
@@ -146,7 +145,7 @@ def run(
             cancel=follower.cancel,
         )
     )
-    return replace(outcome, asked=tuple(one for inquiry in inquiries for one in asked(inquiry)))
+    return outcome._replace(asked=tuple(one for inquiry in inquiries for one in asked(inquiry)))
 
 
 def _of_call(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import stat
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.models.calls import Approval, CallError, PendingCall, RenderPlan, ToolCall
@@ -19,7 +18,7 @@ from covalt_git.workspaces.writer import listed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.calls.background import Cancel
+    from covalt_git.calls.running import Cancel
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
@@ -35,8 +34,7 @@ _SILENT = frozenset({"denied", "expired", "interrupted"})
 """Errors of calls whose outcome was shown to nobody who would look for notes in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallOutcome:
+class CallOutcome(NamedTuple):
     """A call as it stands: finished, with what it changed; or pending, with what is asked.
 
     ``notes`` are what its record has to say of the workspace and no call before it has told.
@@ -47,7 +45,7 @@ class CallOutcome:
     call: ToolCall
     approval: Approval | None = None
     changes: tuple[FileChange, ...] = ()
-    notes: WorkspaceNotes = field(default_factory=WorkspaceNotes)
+    notes: WorkspaceNotes = WorkspaceNotes()
     error: CallError | None = None
     output: str = ""
     repeated: bool = False

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import granted
 from covalt_git.calls import call_secrets
-from covalt_git.calls.background import Installing
+from covalt_git.calls.running import Installing
 from covalt_git.credentials.values import Mask
 from covalt_git.elicitation.requests import inquire
 from covalt_git.errors import CovaltError
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.access.grants import Granted
-    from covalt_git.calls.background import Follower
+    from covalt_git.calls.running import Follower
     from covalt_git.catalog.catalog import Found
     from covalt_git.credentials.command import SecretCommand
     from covalt_git.json_values import JsonObject
@@ -162,13 +161,13 @@ def _checked(schema: JsonObject | None, outcome: Outcome) -> Outcome:
     if not problems:
         return outcome
     said = "; ".join(f"{json_path(place)}: {message}" for place, message in problems)
-    return replace(
-        outcome, status="error", result=None, error=CallError(code="bad_result", message=said)
+    return outcome._replace(
+        status="error", result=None, error=CallError(code="bad_result", message=said)
     )
 
 
 def _masked(event: Progress | Log, mask: Mask) -> Progress | Log:
-    return replace(event, message=mask.text(event.message))
+    return event._replace(message=mask.text(event.message))
 
 
 def _unread(question: Question, mask: Mask) -> Question:
@@ -183,8 +182,7 @@ def _without(mask: Mask, outcome: Outcome) -> Outcome:
         shown = {"message": mask.text(error.message), "traceback": mask.text(error.traceback)}
         error = error.model_copy(update=shown)
     problems = tuple((place, mask.text(message)) for place, message in outcome.problems)
-    return replace(
-        outcome,
+    return outcome._replace(
         result=mask.value(outcome.result),
         error=error,
         output=mask.text(outcome.output),

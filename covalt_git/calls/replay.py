@@ -8,13 +8,12 @@ to make it, and where a person has to be asked, one has to approve it again.
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.access import confirmation
 from covalt_git.calls.approvals import MayNotApproveError
@@ -73,16 +72,14 @@ class AsksFirstError(CovaltError):
         self.reasons = reasons
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(NamedTuple):
     """How a call ran: which code, behind which walls."""
 
     toolset: ToolsetVersion
     sandbox: SandboxLevel | None
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(NamedTuple):
     """What came of a call that was made once more.
 
     Attributes:
@@ -189,7 +186,7 @@ def replay(
             if not kept:
                 again.drop_call(call.id)
                 chat.store.swap_ref(HEADS + there.on, there.head(), None)
-        return done if kept else dataclasses.replace(done, branch=None, manifest_id=None)
+        return done if kept else done._replace(branch=None, manifest_id=None)
 
 
 def _recorded(engine: Engine, chat: ChatStore, text: str) -> tuple[WorkspaceManifest, CallRecord]:

@@ -5,9 +5,8 @@ A tool that a role may not call is treated as one that does not exist, down to t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access import decide, sees_everything
 from covalt_git.catalog import toolset_cache
@@ -43,8 +42,7 @@ class DisabledToolError(CovaltError):
     http_status = 403
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A tool and the toolset it belongs to, both read from the files."""
 
     tool: Tool
@@ -89,8 +87,7 @@ def named_tool(tool_id: str) -> Tool:
     return Tool(tool_id=tool_id, toolset_id=namespace, name=tool_id, input_schema={})
 
 
-@dataclass(frozen=True, slots=True)
-class Catalog:
+class Catalog(NamedTuple):
     """What one principal may see and call."""
 
     root: Path

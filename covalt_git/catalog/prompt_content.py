@@ -6,8 +6,7 @@ Nothing runs for it: texts of the manifest, and files that the toolset had when 
 from __future__ import annotations
 
 import mimetypes
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.templating.expressions import split
 
@@ -24,8 +23,7 @@ _PLAIN = "text/plain"
 _BYTES = "application/octet-stream"
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(NamedTuple):
     """What is read: text, or bytes where it is none."""
 
     mime_type: str
@@ -38,8 +36,7 @@ class Content:
         return self.blob if self.text is None else self.text.encode()
 
 
-@dataclass(frozen=True, slots=True)
-class PromptText:
+class PromptText(NamedTuple):
     """One message of a prompt, filled in; ``uri`` is the address that it is embedded under."""
 
     message: PromptMessage

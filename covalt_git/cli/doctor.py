@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -116,6 +115,6 @@ def _json(facts: Sequence[machine.Fact], levels: Sequence[Available], found: Fou
     return {
         "machine": {fact.name: {"value": fact.value, "note": fact.note} for fact in facts},
         "level": sandbox.level(),
-        "levels": [asdict(one) for one in levels],
-        "probes": [asdict(finding) for findings in found.values() for finding in findings],
+        "levels": [one._asdict() for one in levels],
+        "probes": [finding._asdict() for findings in found.values() for finding in findings],
     }

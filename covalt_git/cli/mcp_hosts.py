@@ -10,9 +10,8 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
@@ -40,8 +39,7 @@ class HostFileError(CovaltError):
     code = "host_file"
 
 
-@dataclass(frozen=True, slots=True)
-class HostFile:
+class HostFile(NamedTuple):
     """A host's file as it is and as it would be, with our server in it under ``name``."""
 
     path: Path

@@ -9,8 +9,7 @@ import asyncio
 import logging
 import warnings
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import mcp_types as types
 from mcp import Client, MCPError
@@ -64,8 +63,7 @@ class ChangedError(CovaltError):
     http_status = 409
 
 
-@dataclass(frozen=True, slots=True)
-class ServerCall:
+class ServerCall(NamedTuple):
     """A call: the tool's name there, the digest that was accepted, and the most seconds it may take.
 
     One that is ``repeatable`` is made again, once, where the server ended under it.
@@ -78,8 +76,7 @@ class ServerCall:
     repeatable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(NamedTuple):
     """How a connection is: its state, how often it was started, and what went wrong last."""
 
     toolset_id: str

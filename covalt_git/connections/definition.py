@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(NamedTuple):
     """Which connection it is: a server of a toolset, for one chat or, to ask what it has, for none.
 
     No two chats share a connection, so that what a server keeps in memory is one chat's alone.

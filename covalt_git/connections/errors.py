@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mcp import MCPError
 from mcp_types import INVALID_REQUEST
@@ -23,8 +22,7 @@ _UNAUTHORIZED = 401
 _MOST_WORDS = 300
 
 
-@dataclass(frozen=True, slots=True)
-class HttpFailure:
+class HttpFailure(NamedTuple):
     """What was heard of HTTP: the last status, whether a better token is wanted, what is wrong with ours."""
 
     status: int | None = None

@@ -13,7 +13,7 @@ import threading
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp.client.auth import (
     AuthorizationCodeResult,
@@ -67,8 +67,7 @@ class SignInFailedError(CovaltError):
     http_status = 502
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(NamedTuple):
     """Who signs in.
 
     Attributes:

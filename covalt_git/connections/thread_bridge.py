@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     import threading
@@ -24,8 +23,7 @@ def _unheard(*_: object) -> None:
     """Take note of nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventHandlers:
+class EventHandlers(NamedTuple):
     """What whoever waits is told, and what it can be asked.
 
     Attributes:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field, ValidationError
 
@@ -89,8 +88,7 @@ class StoredLogin(StrictModel):
         return tuple(one for one in found if one)
 
 
-@dataclass(frozen=True, slots=True)
-class SignInFile:
+class SignInFile(NamedTuple):
     """Where the sign-in to one server is kept."""
 
     path: Path

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.base import StrictModel
@@ -72,8 +72,7 @@ class Message(StrictModel):
         return commits.one_line(self.ref or "" if self.text is None else self.text)
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     """The part of a commit that the conversation needs; ``message_id`` of a message is its own.
 
     ``made`` orders commits by their time in milliseconds, and then by the ids of their records.

@@ -5,8 +5,7 @@ A line of commits keeps its lane from its newest commit to the one that it start
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,8 +23,7 @@ class Manifest(Protocol):
         """The ids of its parents."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphRow:
+class GraphRow(NamedTuple):
     """One commit in the graph; lanes count from 0 at the left.
 
     Attributes:

@@ -16,9 +16,8 @@ import shlex
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
@@ -56,8 +55,7 @@ class CommandNotAllowedError(SecretCommandError):
     http_status = 403
 
 
-@dataclass(frozen=True, slots=True)
-class SecretCommand:
+class SecretCommand(NamedTuple):
     """The command of the project in ``root``; ``seconds`` is how long it may take."""
 
     root: Path

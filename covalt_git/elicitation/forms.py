@@ -7,8 +7,7 @@ Schema"): strings, numbers, booleans, and choices of one or several.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError
 
@@ -40,8 +39,7 @@ class BadFormError(CovaltError):
     code = "bad_form"
 
 
-@dataclass(frozen=True, slots=True)
-class FormField:
+class FormField(NamedTuple):
     """A field of a form; ``options`` are the values to choose from, each with its title."""
 
     name: str

@@ -10,8 +10,7 @@ import threading
 import time
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.elicitation.forms import form_fields
 from covalt_git.errors import CovaltError
@@ -155,8 +154,7 @@ class Inquiry:
         raise NotAnsweredError("it is not asked any more")
 
 
-@dataclass(frozen=True, slots=True)
-class Respondent:
+class Respondent(NamedTuple):
     """A user at a terminal or a page, or the client of an MCP server, who answers questions.
 
     Attributes:

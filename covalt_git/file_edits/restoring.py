@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import posixpath
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import UnknownNameError
 from covalt_git.models.commit_record import RestoreRecord
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 _SHORT = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(NamedTuple):
     """The active branch and its head; ``made`` is whether there was anything to restore."""
 
     branch: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.file_edits import edits
@@ -22,8 +21,7 @@ _COMPARED = 100
 """How many names are tried whose files are read, to find one with the content of an upload."""
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(NamedTuple):
     """A file to add, with the name that it should have."""
 
     name: str
@@ -37,8 +35,7 @@ class Placed(UploadedFile):
     was_there: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Placing:
+class Placing(NamedTuple):
     """The path of each upload, in order, and the files to write by path."""
 
     placed: tuple[Placed, ...]

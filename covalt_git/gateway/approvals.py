@@ -26,7 +26,7 @@ from covalt_git.workspaces.lock import ChatBusyError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.calls.background import Follower
+    from covalt_git.calls.running import Follower
     from covalt_git.models.calls import Approval
     from covalt_git.project import Project
     from covalt_git.workspaces.chat import ChatStore

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.tool_listing import CHAT_ARGUMENT
@@ -24,8 +23,7 @@ class OtherChatError(CovaltError):
     http_status = 403
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(NamedTuple):
     """Who asks.
 
     Attributes:
@@ -42,8 +40,7 @@ class Client:
         return self.name or "an MCP client"
 
 
-@dataclass(frozen=True, slots=True)
-class ClientChat:
+class ClientChat(NamedTuple):
     """The chat that a client works in.
 
     Attributes:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 from anyio.to_thread import run_sync
 
-from covalt_git.calls.background import BackgroundCall, BackgroundCalls, CallEvent, Follower
+from covalt_git.calls.background import BackgroundCall, BackgroundCalls
+from covalt_git.calls.running import CallEvent, Follower
 from covalt_git.elicitation.requests import Respondent
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import elicitation

@@ -12,10 +12,9 @@ A host loads ``app_page.js`` with the page in it, which shows the page once its 
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import mcp_types as types
@@ -72,8 +71,7 @@ _PAGE = """\
 """
 
 
-@dataclass(frozen=True, slots=True)
-class AppPages:
+class AppPages(NamedTuple):
     """The pages of the tools that a client may call; ``tools`` looks for them when it is asked."""
 
     project: Project

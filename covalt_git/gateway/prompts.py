@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import mcp_types as types
 
@@ -35,8 +34,7 @@ class MissingArgumentError(CovaltError):
     code = "missing_argument"
 
 
-@dataclass(frozen=True, slots=True)
-class Prompts:
+class Prompts(NamedTuple):
     """The prompts of a project for one client, under the names that it takes."""
 
     project: Project

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 SCHEME = "covalt-git"
@@ -31,8 +31,7 @@ _ADDRESS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """What an address names: a file where it has a path, else a manifest or the page of its call."""
 
     chat_id: str

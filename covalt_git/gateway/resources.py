@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import mimetypes
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import mcp_types as types
 
@@ -46,8 +45,7 @@ class NoSuchResourceError(CovaltError):
     http_status = 404
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(NamedTuple):
     """The resources of one client, who may name the chat that it means."""
 
     project: Project

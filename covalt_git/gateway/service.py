@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.calls.engine import Request
 from covalt_git.calls.preconditions import check_arguments
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     import mcp_types as types
 
-    from covalt_git.calls.background import Follower
+    from covalt_git.calls.running import Follower
     from covalt_git.catalog.catalog import Found
     from covalt_git.gateway.client_chats import Client
     from covalt_git.gateway.meta_tools import Mode
@@ -52,8 +52,7 @@ class NoSuchToolError(CovaltError):
     http_status = 404
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCall:
+class ClientCall(NamedTuple):
     """A call as a client requests it.
 
     Attributes:
@@ -69,8 +68,7 @@ class ClientCall:
     chat_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _BuiltIn:
+class _BuiltIn(NamedTuple):
     """A tool of ours, which no toolset has."""
 
     tool: Tool
@@ -104,7 +102,7 @@ class Gateway:
         opened = Project.cached(self.root, self.role)
         if self.by == PERSON:
             return opened
-        principal = replace(opened.principal, id=self.by)
+        principal = opened.principal._replace(id=self.by)
         return replace(opened, principal=principal, only_chat=self.only)
 
     def tools(self) -> dict[str, Tool]:
@@ -207,7 +205,7 @@ class Gateway:
                 return results.of_value(shown)
             case "call_tool":
                 named = self._find(project, args["name"])
-                inner = replace(asked, name=args["name"], args=args["arguments"])
+                inner = asked._replace(name=args["name"], args=args["arguments"])
                 return self._called(project, named, inner, follower)
         outcome = resuming.resumed(project, args["execution_id"])
         where = ClientChat(outcome.call.chat_id)
@@ -311,7 +309,7 @@ def _with_its_chat(asked: ClientCall, schema: JsonObject) -> ClientCall:
     if not apart or not isinstance(named, str):
         return asked
     rest = {name: one for name, one in asked.args.items() if name != tool_listing.CHAT_ARGUMENT}
-    return replace(asked, args=rest, chat_id=named)
+    return asked._replace(args=rest, chat_id=named)
 
 
 def _words_of(tool: Tool) -> str:

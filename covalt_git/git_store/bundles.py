@@ -7,8 +7,7 @@ of a bundle in memory and knows no sha256 in them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import reachable
@@ -35,8 +34,7 @@ class BadBundleError(CovaltError):
     code = "bad_bundle"
 
 
-@dataclass(frozen=True, slots=True)
-class BundleHeader:
+class BundleHeader(NamedTuple):
     """Header of a bundle: its object format, and its refs with their object ids."""
 
     object_format: str

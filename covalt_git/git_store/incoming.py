@@ -13,8 +13,7 @@ import mmap
 import shutil
 import zlib
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
 from dulwich.lru_cache import LRUSizeCache
 from dulwich.pack import apply_delta, compute_file_sha, write_pack_index
@@ -50,8 +49,7 @@ class BadPackError(CovaltError):
     code = "bad_pack"
 
 
-@dataclass(frozen=True, slots=True)
-class PackLimits:
+class PackLimits(NamedTuple):
     """Limits of a received pack, in bytes.
 
     Attributes:

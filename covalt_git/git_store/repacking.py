@@ -7,8 +7,7 @@ time, and a killed process loses none.  Only the holder of the chat's lock may c
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dulwich.lru_cache import LRUSizeCache
 from dulwich.pack import create_delta
@@ -56,8 +55,7 @@ _CACHE_BYTES = 32 << 20
 _STEP = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Usage of a store: bytes of its files, number of objects and of packs."""
 
     size: int

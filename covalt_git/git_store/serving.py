@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dulwich.errors import GitProtocolError, HangupException
 from dulwich.protocol import (
@@ -61,8 +61,7 @@ class BadRequestError(CovaltError):
     code = "bad_git_request"
 
 
-@dataclass(frozen=True, slots=True)
-class VisibleRefs:
+class VisibleRefs(NamedTuple):
     """The refs of a store that a client may see, with the ids they are at; ``head`` is HEAD's."""
 
     reader: ObjectReader
@@ -345,8 +344,7 @@ class _Sender:
 # Push
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """One ref that a push moves; ``old`` is None for a new ref, ``new`` for a deleted one."""
 
     ref: str
@@ -354,8 +352,7 @@ class Command:
     new: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PushRequest:
+class PushRequest(NamedTuple):
     """The part of a push before its pack.  Git asks with an empty one whether it may send more."""
 
     commands: tuple[Command, ...] = ()
@@ -367,8 +364,7 @@ class PushRequest:
         return any(command.new for command in self.commands)
 
 
-@dataclass(frozen=True, slots=True)
-class PushReport:
+class PushReport(NamedTuple):
     """The outcome of a push.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 
 import httpx2
@@ -45,8 +45,7 @@ _OF_CONTENT = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One part of a multipart body; with a file name it is a file."""
 
     name: str
@@ -70,8 +69,7 @@ class Request:
     within: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What came back: headers in lower case, several of a name joined; the content decoded."""
 
     url: str
@@ -82,8 +80,7 @@ class Answer:
     redirects: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class HttpClient:
+class HttpClient(NamedTuple):
     """Sends requests to where ``reach`` allows.
 
     ``connect_s`` and ``read_s`` bound single waits; the whole exchange has its
@@ -118,7 +115,7 @@ class HttpClient:
                 answer = await self._exchange(transport, request)
                 location = answer.headers.get("location")
                 if answer.status not in _REDIRECTS or not location:
-                    return replace(answer, redirects=followed)
+                    return answer._replace(redirects=followed)
                 request = _redirected(request, answer.status, location)
         raise HttpError(
             "bad_redirect",

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Origin, origin_of
@@ -48,8 +47,7 @@ _MAX_WAIT_S = 30.0
 _MAX_SHOWN_URL = 500
 
 
-@dataclass(frozen=True, slots=True)
-class HttpJob:
+class HttpJob(NamedTuple):
     """One call of an HTTP tool.
 
     Attributes:
@@ -69,8 +67,7 @@ class HttpJob:
     cancel: threading.Event | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """Name resolution, TLS trust and sleep of this machine."""
 
     resolve: Resolve = resolve
@@ -130,7 +127,7 @@ class _Exchange:
             job.granted.check_secret(name, origin)
         answer = self._answered(request, origin)
         # Masked before it is shortened, which could cut a secret in two.
-        masked = replace(answer, content=self._lookup.mask.content(answer.content))
+        masked = answer._replace(content=self._lookup.mask.content(answer.content))
         error = error_of(masked, origin.shown_host)
         if error is not None:
             return Outcome.failed(error.model_copy(update={"hint": self._hint(answer)}))
@@ -158,7 +155,7 @@ class _Exchange:
             update = {"message": mask.text(error.message), "hint": mask.text(error.hint)}
             error = error.model_copy(update=update)
         log = mask.text("".join(f"{line}\n" for line in self._log))
-        return replace(outcome, result=mask.value(outcome.result), error=error, output=log)
+        return outcome._replace(result=mask.value(outcome.result), error=error, output=log)
 
     def _answered(self, request: Request, origin: Origin) -> Answer:
         """Send a request with retries, and return the last answer."""

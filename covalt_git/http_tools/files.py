@@ -8,9 +8,8 @@ import os
 import re
 import stat
 import unicodedata
-from dataclasses import dataclass
 from email.message import Message
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from covalt_git.errors import CovaltError
@@ -34,8 +33,7 @@ class NoSuchFileError(CovaltError):
     code = "no_such_file"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceFiles:
+class WorkspaceFiles(NamedTuple):
     """Workspace of a chat while its lock is held."""
 
     folder: Path

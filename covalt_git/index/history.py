@@ -5,7 +5,6 @@ No manifest stands before one that was made from it, whatever clocks say; see ``
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.json_values import canonical_json
@@ -55,8 +54,7 @@ class Line(NamedTuple):
     parents: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRow:
+class HistoryRow(NamedTuple):
     """One manifest as a list of a chat's history shows it.
 
     ``tool_id``, ``status`` and ``error`` are those of the call that made it.  ``branches`` are the
@@ -84,8 +82,7 @@ class HistoryRow:
         return made(self.source)
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryPage:
+class HistoryPage(NamedTuple):
     """A part of a chat's history; ``more`` tells whether anything is older than the last row."""
 
     rows: tuple[HistoryRow, ...]

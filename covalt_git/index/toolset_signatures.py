@@ -11,8 +11,7 @@ import contextlib
 import os
 import stat
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.system.file_cache import CHANGED, MODE, TICK_NS, Facts, digest, facts_of, lstat
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 _MOST_LOOKS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class ToolsetSignature:
+class ToolsetSignature(NamedTuple):
     """A toolset as the file system tells of it.
 
     ``paths`` are those it is read from, relative to ``toolsets/`` and with a NUL between them: names

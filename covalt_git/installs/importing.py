@@ -8,8 +8,7 @@ next import replaces.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.installs.staging import fsync_all, incoming
@@ -39,8 +38,7 @@ class InstalledError(CovaltError):
     http_status = 409
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(NamedTuple):
     """A toolset that came here, or would come: as it was read, and where it came from.
 
     ``update`` says what came of one that was here already.

@@ -15,9 +15,8 @@ import os
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from covalt_git.errors import CovaltError
 from covalt_git.models.allowed_signers import (
@@ -68,8 +67,7 @@ class SignerChangedError(CovaltError):
     http_status = 409
 
 
-@dataclass(frozen=True, slots=True)
-class _Signature:
+class _Signature(NamedTuple):
     """What a signature says about itself, which nobody has verified."""
 
     key: bytes

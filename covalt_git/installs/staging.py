@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -37,8 +36,7 @@ _NEVER_TAKEN = frozenset({codes.FORBIDDEN_FILE, codes.SHADOWED_MODULE})
 """What may be an oversight in a toolset of our own, and is a trap in somebody else's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Incoming:
+class Incoming(NamedTuple):
     """A toolset in its hidden folder, and where it came from; ``name`` is how the source is shown."""
 
     toolset: Toolset

@@ -7,9 +7,8 @@ running until somebody decides; beside a file that is no text lies theirs.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.bundles.archive_reader import Entry
 from covalt_git.errors import CovaltError
@@ -35,8 +34,7 @@ class ClashingNamesError(CovaltError):
     http_status = 409
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """What becomes of one file; ``kept`` is a local change that theirs does not touch."""
 
     path: str

@@ -6,10 +6,8 @@ was granted did not change.  The new folder takes the place of the old one at on
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git import timestamps
 from covalt_git.bundles.archive_reader import Entry, digest_of_entries, read_folder
@@ -41,8 +39,7 @@ class NotUpdatedError(CovaltError):
     http_status = 409
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(NamedTuple):
     """What an update did, or would do: from the toolset that was here ``before`` to ``toolset``.
 
     ``theirs`` is the newer version, as it came.
@@ -99,7 +96,7 @@ def update(
                 hint=f"covalt-git bundle import {new.name}",
             )
         ref = new.source_ref if source else found.state.source_ref or ""
-        named = dataclasses.replace(new, source_ref=ref)
+        named = new._replace(source_ref=ref)
         return merge_incoming(
             root, named, dry_run=dry_run, force=force, accept_signer=accept_signer
         )

@@ -6,9 +6,8 @@ Files that changed cannot be named: a digest says that they did, and Git says ho
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.grants.status import changes
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedBundle:
+class VerifiedBundle(NamedTuple):
     """A bundle that would be taken: ``here`` is the toolset of its id, if this project has one."""
 
     toolset: Toolset
@@ -42,8 +40,7 @@ class VerifiedBundle:
         return self.here.state.digest == self.toolset.digest
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedToolset:
+class VerifiedToolset(NamedTuple):
     """A toolset that is here, its grants by their keys, and its locked tools, each with whether it holds."""
 
     toolset: Toolset

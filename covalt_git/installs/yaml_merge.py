@@ -9,7 +9,6 @@ entries of a text are all of it, so that what is put together again from ours is
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,8 +54,7 @@ def merge_yaml(base: bytes, ours: bytes, theirs: bytes, names: Sides) -> Merged 
     return merged
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """A key with its value, or an item of a list, from ``start`` to ``end`` of its text.
 
     ``text`` begins where a line does, also of a first entry that stands behind a dash.
@@ -73,8 +71,7 @@ class _Entry:
         return _cut(self.document, self.loc, self.start, self.end)
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(NamedTuple):
     """A mapping or a list as text: what stands before its entries, and they by what they are called.
 
     With ``dash`` the first entry stands on the line of the list item that the mapping is.

@@ -6,8 +6,7 @@ commit with two parents.  The folder and the branch move to it through the journ
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 MergeStatus = Literal["already_merged", "fast_forward", "merged", "conflicts"]
 
 
-@dataclass(frozen=True, slots=True)
-class Merge:
+class Merge(NamedTuple):
     """Result of a merge, or of its preview.
 
     ``manifest_id`` is the new head of the active branch; None in a preview of a new commit.  With the
@@ -42,11 +40,10 @@ class Merge:
     manifest_id: str | None
     changes: tuple[FileChange, ...] = ()
     conflicts: tuple[MergeConflict, ...] = ()
-    notes: WorkspaceNotes = field(default_factory=WorkspaceNotes)
+    notes: WorkspaceNotes = WorkspaceNotes()
 
 
-@dataclass(frozen=True, slots=True)
-class _Sides:
+class _Sides(NamedTuple):
     """Two histories and their merge base; ``ours`` is the folder, with uncommitted changes in a preview."""
 
     branch: str
@@ -106,7 +103,7 @@ def merge(
         subject = message or f"{branch} into {done.into}"
         record = writer.record(done.notes, merge=merged)
         new = writer.make("merge", record, after.tree, (head, theirs), subject=subject)
-    return replace(done, manifest_id=new, changes=tuple(writer.advance(head, new)))
+    return done._replace(manifest_id=new, changes=tuple(writer.advance(head, new)))
 
 
 def preview(
@@ -133,7 +130,7 @@ def preview(
             new = None
         switching.Switch(chat.store, chat.workspace, ours, after).check(snapshot.left_in_place)
         changes = () if done.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
-        return replace(done, manifest_id=new, changes=tuple(changes))
+        return done._replace(manifest_id=new, changes=tuple(changes))
 
 
 def _theirs(chat: ChatStore, name: str) -> tuple[str, str]:
@@ -166,8 +163,7 @@ def _merge_trees(
     )
     after = FolderState(tree, tree_notes.still_empty(store, tree, empty))
     undecided = any(conflict.decision is None for conflict in conflicts)
-    return after, replace(
-        done,
+    return after, done._replace(
         status="conflicts" if undecided else done.status,
         conflicts=conflicts,
         notes=tree_notes.notes(store, sides.snapshot.notes, sides.ours.tree, after),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store import FILE, FOLDER, LINK, TreeEntry
@@ -53,8 +53,7 @@ class NotMergeableError(CovaltError):
     code = "not_mergeable"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """Decision of one conflict; ``content`` is the new file's if the decision is ``content``."""
 
     decision: MergeDecision

@@ -7,8 +7,7 @@ sides changed them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.git_store import EXECUTABLE, FILE, FOLDER, LINK, GitStore, TreeEntry
 from covalt_git.merging import line_merge
@@ -25,8 +24,7 @@ Entry = TreeEntry | None
 """The entry of a name in one of the trees, if it has one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Clash:
+class Clash(NamedTuple):
     """A path that both sides changed differently."""
 
     path: str
@@ -36,16 +34,14 @@ class Clash:
     theirs: Entry
 
 
-@dataclass(frozen=True, slots=True)
-class MergedTree:
+class MergedTree(NamedTuple):
     """A merged tree (None: no files), which has our side where there is a clash."""
 
     tree: str | None
     clashes: tuple[Clash, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TreeMerge:
+class TreeMerge(NamedTuple):
     """Merge of trees of one store.
 
     ``refused`` returns why a file of some path and content cannot be stored, or nothing.  A merge of

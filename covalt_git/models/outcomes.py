@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.models.calls import CallError
@@ -17,8 +16,7 @@ MIB = 1 << 20
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(NamedTuple):
     """Progress of a tool; ``total`` is None if unknown."""
 
     done: float
@@ -26,16 +24,14 @@ class Progress:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(NamedTuple):
     """Log message of a running tool."""
 
     level: LogLevel
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """Result or error of a run, with its output.
 
     ``invalid_arguments`` and ``confirmation`` mean that the function was never called: its schema

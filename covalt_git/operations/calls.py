@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from covalt_git.calls import engine
-from covalt_git.calls.background import RUNNING
 from covalt_git.calls.batch import read_batch
 from covalt_git.calls.outcomes import fresh_notes
+from covalt_git.calls.running import RUNNING
 from covalt_git.errors import UnknownNameError
 from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.models.calls import (

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.calls.approvals import Approvals
-    from covalt_git.calls.background import Follower
     from covalt_git.calls.engine import Engine
+    from covalt_git.calls.running import Follower
     from covalt_git.catalog.catalog import Catalog
     from covalt_git.index.index import Index
     from covalt_git.index.tool_queries import ToolQueries

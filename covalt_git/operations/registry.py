@@ -26,6 +26,7 @@ from typing import (
     Annotated,
     Any,
     Generic,
+    NamedTuple,
     Self,
     TypeVar,
     get_args,
@@ -169,8 +170,7 @@ class Result(BaseModel):
         return cls(**found, **fields)
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(NamedTuple):
     """A file as the result of an operation; the caller reads ``stream`` and closes it.
 
     ``stream`` is at its first byte and can seek; ``size`` is in bytes; ``etag`` is an id that changes
@@ -198,8 +198,7 @@ class File:
         return cls(name, media_type, io.BytesIO(content), len(content), etag, attachment)
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(NamedTuple):
     """Server-sent events of a call, as bytes; the last one has the call's result.
 
     ``parts`` is None where all events were received before.  ``close`` is called when nobody reads on.
@@ -209,8 +208,7 @@ class Events:
     close: Callable[[], None] = lambda: None
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(NamedTuple):
     """A file that comes with a request; its name is empty where the sender gave none."""
 
     name: str

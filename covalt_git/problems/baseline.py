@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.errors import CovaltError
@@ -40,8 +39,7 @@ class BrokenBaselineError(CovaltError):
     exit_code = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(NamedTuple):
     """What a baseline leaves: new problems, how many it hides, and its entries that nothing needs."""
 
     new: list[Problem]

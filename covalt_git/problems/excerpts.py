@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.text import display
 
@@ -25,8 +24,7 @@ _LINE_END = re.compile(r"\r\n?|\n")
 _WORD = re.compile(r"""\"[^"]*\"|'[^']*'|[^\s,:\[\]{}"'<>()=]+|.""")
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(NamedTuple):
     """A line as a terminal shows it, and the cells that are pointed at, from 0."""
 
     line: int

@@ -7,10 +7,9 @@ path of the file if it is not ``toolset.yaml``.  ``tests/problems/test_explain.p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import Final, NamedTuple
 
 from covalt_git.errors import UnknownNameError
 
@@ -18,8 +17,7 @@ _FOLDER = files(__package__) / "explanations"
 SECTIONS: Final = ("What", "Why", "How to fix")
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(NamedTuple):
     """One code explained; ``markdown`` is the whole file, ``sections`` the text below each heading."""
 
     code: str

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from covalt_git.operations import calls
 from covalt_git.operations.chats import branches, chats, manifests, merges, messages
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from covalt_git.python_api.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(NamedTuple):
     """A call of a tool: finished, or pending until a user approves it.
 
     Attributes:

@@ -11,7 +11,6 @@ import selectors
 import signal
 import socket
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -186,7 +185,7 @@ class AwaitedCall:
         if failure is None and self._received > self._most:
             failure = limit_error("limit_output", self._job.limits)
         outcome = Outcome.failed(failure) if failure is not None else self._answered()
-        return replace(outcome, output=str(self._printed), asked=self._asked)
+        return outcome._replace(output=str(self._printed), asked=self._asked)
 
     def _wait(self, selector: selectors.BaseSelector) -> CallError | None:
         """Exchange data until the call has ended; return the reason if it has to be stopped."""

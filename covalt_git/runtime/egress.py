@@ -14,8 +14,7 @@ import re
 import selectors
 import socket
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import BadHostError, Origin, Reach, normal_host, origin_of
@@ -48,8 +47,7 @@ class EgressRefusedError(CovaltError):
     http_status = 403
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(NamedTuple):
     """Destination of a connection, and the first bytes to send."""
 
     origin: Origin

@@ -7,8 +7,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from covalt_git import __version__
 from covalt_git.runtime.sandbox import privileges
@@ -17,8 +17,7 @@ _LITTLE_ROOM = 1 << 30
 _ASK_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """One thing about the machine; ``note`` says what follows, and is empty where nothing does."""
 
     name: str

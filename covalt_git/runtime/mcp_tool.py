@@ -11,8 +11,7 @@ import binascii
 import json
 import mimetypes
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.pool import CONNECTIONS
@@ -43,8 +42,7 @@ _LEVELS: dict[str, LogLevel] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class McpJob:
+class McpJob(NamedTuple):
     """Everything one call needs to know; ``limits`` has a value for time and output.
 
     Attributes:
@@ -115,7 +113,7 @@ def run(job: McpJob) -> Outcome:
         outcome = Outcome.failed(limit_error("limit_time", job.limits))
     except CovaltError as error:
         outcome = Outcome.failed(error)
-    return replace(outcome, output="".join(f"{line}\n" for line in log))
+    return outcome._replace(output="".join(f"{line}\n" for line in log))
 
 
 class _Result:

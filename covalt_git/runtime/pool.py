@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import dataclasses
 import functools
 import os
 import select
@@ -20,7 +19,7 @@ import tempfile
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import covalt_git
 import covalt_toolset
@@ -54,8 +53,7 @@ class NoWorkerError(CovaltError):
     http_status = 500
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxSpec:
+class SandboxSpec(NamedTuple):
     """Everything that a warm sandbox depends on; ``warm`` means that it may serve further calls."""
 
     toolset: ToolsetCopy
@@ -64,7 +62,7 @@ class SandboxSpec:
     level: SandboxLevel
     python: Path = Path(sys.executable)
     hosts: tuple[str, ...] = ()
-    limits: RunLimits = field(default_factory=RunLimits)
+    limits: RunLimits = RunLimits()
     warm: bool = False
 
 
@@ -194,7 +192,7 @@ class ForkServerProcess:
             "workspace": str(spec.workspace),
             "level": spec.level,
             "hosts": list(spec.hosts),
-            "limits": dataclasses.asdict(spec.limits),
+            "limits": spec.limits._asdict(),
             "warm": spec.warm,
             "scratch_in": tempfile.gettempdir(),
             "idle_s": idle_s,

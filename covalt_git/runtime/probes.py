@@ -19,9 +19,9 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn
 
 from covalt_git.errors import CovaltError
 from covalt_git.runtime.sandbox.entering import enter
@@ -50,8 +50,7 @@ class ProbesBrokenError(CovaltError):
     http_status = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """Verdict on one probe at one level; ``broken`` means that the sandbox was never entered."""
 
     probe: str
@@ -81,8 +80,7 @@ class Ground:
     tcp_port: int
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(NamedTuple):
     """One operation that must fail; ``what`` completes the sentence "a tool ..."."""
 
     name: str
@@ -220,7 +218,7 @@ def main() -> None:
             Finding(one.name, one.what, level, *attempt(one, level, ground, [server.fileno()]))
             for one in PROBES
         ]
-    sys.stdout.write(json.dumps([asdict(finding) for finding in found]))
+    sys.stdout.write(json.dumps([finding._asdict() for finding in found]))
 
 
 def start_neighbour(token: str) -> subprocess.Popen[bytes]:

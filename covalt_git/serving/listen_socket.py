@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import errno
 import socket
-from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import ip_text, unmapped
@@ -30,8 +29,7 @@ class CannotListenError(CovaltError):
     code = "cannot_listen"
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(NamedTuple):
     """A socket that listens, and how it is reached.
 
     Attributes:

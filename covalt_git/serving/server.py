@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access import UnknownRoleError
-from covalt_git.calls.background import RUNNING
+from covalt_git.calls.running import RUNNING
 from covalt_git.credentials.agent_tokens import PREFIX
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.http import PLACE
@@ -47,8 +46,7 @@ class WeakTokenError(CovaltError):
     code = "weak_token"
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(NamedTuple):
     """A project that is being served: where, and the token that opens it."""
 
     root: Path

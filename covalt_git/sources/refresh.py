@@ -6,8 +6,7 @@ accepted: whoever accepts names the digests that they looked at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError, StaleError, UnknownNameError, WrongCallError
 from covalt_git.manifests.reading import shown_path
@@ -43,8 +42,7 @@ class NoLockError(CovaltError):
     http_status = 409
 
 
-@dataclass(frozen=True, slots=True)
-class ToolDifference:
+class ToolDifference(NamedTuple):
     """What differs of a tool between what was accepted, or stood in the lock, and what its server gives.
 
     Attributes:
@@ -75,8 +73,7 @@ class ToolDifference:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSource:
+class ToolSource(NamedTuple):
     """An MCP server of a toolset, and what of its tools is in force."""
 
     toolset: Toolset
@@ -106,8 +103,7 @@ class ToolSource:
         return self.toolset.enabled and self.server.enabled
 
 
-@dataclass(frozen=True, slots=True)
-class Refreshed:
+class Refreshed(NamedTuple):
     """What a server gave now, and how that differs from what it gave before."""
 
     source: ToolSource

@@ -5,8 +5,8 @@ They stand in ``toolsets/state/<id>.yaml``, no more of them than differs: what i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError, Problem, UnknownNameError
@@ -38,8 +38,7 @@ class BadOverrideError(CovaltError):
     code = "bad_override"
 
 
-@dataclass(frozen=True, slots=True)
-class Overrides:
+class Overrides(NamedTuple):
     """What is overridden of a tool, by the names of :data:`FIELDS`: by its toolset, and by this project.
 
     What ``project`` says wins.  ``warnings`` are about what was just written.

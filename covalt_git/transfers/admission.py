@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.git_store import FOLDER, LINK, SUBMODULE, BrokenStoreError
@@ -48,8 +48,7 @@ class NotAdmittedError(CovaltError):
     code = "not_admitted"
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(NamedTuple):
     """A history that is admitted.
 
     Attributes:
@@ -113,8 +112,7 @@ def _new_commits(graph: CommitGraph, new: list[str], known: list[str]) -> list[s
         ) from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Extent:
+class _Extent(NamedTuple):
     """Size, depth and links of a tree, independent of its path.
 
     ``longest`` and ``deepest`` are paths below it; ``climber`` is the link that leads up furthest

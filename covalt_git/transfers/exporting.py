@@ -6,8 +6,7 @@ branches and uncommitted changes of the folder are not exported.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import write_bundle
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
+class Exported(NamedTuple):
     """What an export holds; ``size`` is in bytes."""
 
     branches: tuple[str, ...]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import BrokenStoreError, GitStore, read_bundle_header
@@ -41,8 +41,7 @@ _LONGEST_TITLE = 500
 _PART = 1 << 18
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(NamedTuple):
     """An imported chat.
 
     Attributes:
@@ -62,8 +61,7 @@ class Imported:
     left_out: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(NamedTuple):
     """Source of an import: its hash, its refs, the ref of HEAD, and a pack with the objects."""
 
     object_format: str

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import CommitGraph
@@ -49,8 +49,7 @@ class NotPushedError(CovaltError):
     code = "not_pushed"
 
 
-@dataclass(frozen=True, slots=True)
-class _Accepted:
+class _Accepted(NamedTuple):
     """A command that may be carried out.
 
     Attributes:

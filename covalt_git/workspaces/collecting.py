@@ -11,8 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.git_store.graph import reachable
 from covalt_git.workspaces import records
@@ -32,8 +31,7 @@ DELETED_S = 30 * 24 * 3600
 """Seconds for which a deleted branch can be restored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(NamedTuple):
     """Result of a collection: the store's size before and after, deleted branches and records."""
 
     before: Usage

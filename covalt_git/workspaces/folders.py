@@ -11,8 +11,7 @@ import errno
 import functools
 import os
 import stat
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.git_store import EXECUTABLE, FILE, LINK, blob_id
 from covalt_git.models.chats import FileState
@@ -45,8 +44,7 @@ class TooLargeError(Exception):
     """A file has more bytes than the limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(NamedTuple):
     """An open folder; paths are relative to it and use ``/``."""
 
     handle: int

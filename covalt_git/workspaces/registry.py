@@ -15,7 +15,7 @@ import contextlib
 import itertools
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store import BrokenStoreError, GitStore, old_log
@@ -46,16 +46,14 @@ class ChatExistsError(CovaltError):
     http_status = 409
 
 
-@dataclass(frozen=True, slots=True)
-class OneChat:
+class OneChat(NamedTuple):
     """A chat, but not a later chat with its id, which has another time of creation."""
 
     id: str
     created_at: str
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(NamedTuple):
     """What is deleted with a chat: numbers of commits, branches and pending calls, and bytes of files.
 
     Files that forks share do not count.  The numbers are None if the store cannot be read.

@@ -20,7 +20,7 @@ import operator
 import os
 import stat
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import ValidationError
 
@@ -232,8 +232,7 @@ def stage(staging: Path, mode: int, content: bytes) -> Path:
     return path
 
 
-@dataclass(frozen=True, slots=True)
-class WorkingFolder:
+class WorkingFolder(NamedTuple):
     """The folder of a chat in which tools and users work.  Only the holder of the chat's lock changes it."""
 
     chat: ChatStore

@@ -5,8 +5,7 @@ Paths use ``/``.  The empty tree is None.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.git_store import FOLDER, GitStore, TreeEntry
 from covalt_git.models.chats import FileChange, FileState
@@ -29,8 +28,7 @@ Edits = dict[str, TreeEntry | None]
 """The file, link or folder for each path, whatever its entry is named, or None to remove it."""
 
 
-@dataclass(frozen=True, slots=True)
-class FolderState:
+class FolderState(NamedTuple):
     """Content of a working folder."""
 
     tree: str | None = None

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode
 
 from flask import g, redirect, request
@@ -63,8 +62,7 @@ class NoTokenError(CovaltError):
     http_status = 401
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(NamedTuple):
     """The checks of one server, which listens on ``port`` and knows one ``token``."""
 
     token: str

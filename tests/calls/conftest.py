@@ -30,7 +30,7 @@ from tests.http_tools.upstream import Upstream, upstream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from covalt_git.calls.background import Follower
+    from covalt_git.calls.running import Follower
     from covalt_git.models.calls import Approval, PendingCall, SandboxLevel
     from covalt_git.models.chats import WorkspaceManifest
 

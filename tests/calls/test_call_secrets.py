@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.calls.background import CallEvent, Follower
+from covalt_git.calls.running import CallEvent, Follower
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.models.outcomes import Log
 from covalt_git.toolsets.toolset import read_toolset

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.calls.background import CallEvent, Cancel, Follower, Started
 from covalt_git.calls.replay import replay
+from covalt_git.calls.running import CallEvent, Cancel, Follower, Started
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.models.outcomes import Log
 from tests.calls.conftest import code

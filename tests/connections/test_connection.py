@@ -98,7 +98,7 @@ def test_a_program_gets_few_variables_an_empty_folder_and_the_workspace_as_root(
 
 
 def test_each_chat_has_its_own_server(connections: Connections, first_era: Definition) -> None:
-    other = replace(first_era, name=replace(first_era.name, chat_id="c2"))
+    other = replace(first_era, name=first_era.name._replace(chat_id="c2"))
     call_tool(connections, first_era, "remember", args={"what": "of c1"})
 
     remembered = text(call_tool(connections, other, "remember", args={"what": "of c2"}))

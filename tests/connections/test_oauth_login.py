@@ -131,9 +131,9 @@ def test_a_token_is_sent_to_no_other_server_toolset_or_project(
     log_in(defined)
     name = defined.name
     for one in (
-        replace(defined, name=replace(name, server_id="other")),
-        replace(defined, name=replace(name, toolset_id="other")),
-        replace(defined, name=replace(name, root=tmp_path)),
+        replace(defined, name=name._replace(server_id="other")),
+        replace(defined, name=name._replace(toolset_id="other")),
+        replace(defined, name=name._replace(root=tmp_path)),
         other.defined(project),
     ):
         with pytest.raises(SignInNeededError):
@@ -341,6 +341,6 @@ def test_a_login_that_the_user_denies_fails_with_printable_words(defined: Defini
         visit(f"{fields['redirect_uri']}?{urlencode(answer)}")
 
     with pytest.raises(SignInFailedError) as raised:
-        sign_in(defined, replace(Following().person, opens=deny), wait_s=20)
+        sign_in(defined, Following().person._replace(opens=deny), wait_s=20)
 
     assert raised.value.message.endswith("access_denied not [31m now")

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.calls.background import Follower
 from covalt_git.calls.engine import Request
 from covalt_git.calls.outcomes import CallOutcome
+from covalt_git.calls.running import Follower
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.elicitation.requests import Inquiry, Respondent
 from covalt_git.project import Project

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -34,7 +33,7 @@ def findings(
     with (base / f"{kept.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():
-            kept.write_text(json.dumps([asdict(finding) for finding in run(where)]))
+            kept.write_text(json.dumps([finding._asdict() for finding in run(where)]))
     found = [Finding(**one) for one in json.loads(kept.read_text())]
     return {finding.probe: finding for finding in found}
 

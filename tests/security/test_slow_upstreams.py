@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.calls.background import CallEvent, Cancel, Follower, Started
 from covalt_git.calls.engine import Request
+from covalt_git.calls.running import CallEvent, Cancel, Follower, Started
 from covalt_git.http_client import Request as HttpRequest
 from tests.calls.conftest import world
 from tests.calls.test_http_calls import call, check, declare

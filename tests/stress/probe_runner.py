@@ -19,7 +19,7 @@ import sys
 import tempfile
 import uuid
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,7 @@ def main() -> None:
         [probe for probe in PROBES if not only or probe.name in only],
         level,  # type: ignore[arg-type]  # one of the levels, as `run` was given it
     )
-    sys.stdout.write(json.dumps([asdict(finding) for finding in findings]))
+    sys.stdout.write(json.dumps([finding._asdict() for finding in findings]))
 
 
 def _findings(wanted: Sequence[Probe], level: SandboxLevel) -> Iterator[Finding]:

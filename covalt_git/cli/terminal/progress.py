@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from covalt_git.calls.background import Cancel, Follower, Installing, Started
+from covalt_git.calls.running import Cancel, Follower, Installing, Started
 from covalt_git.cli import elicitation
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.interrupt import cancelling
@@ -16,7 +16,7 @@ from covalt_git.runtime.python_tool import KEPT_OUTPUT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.calls.background import CallEvent
+    from covalt_git.calls.running import CallEvent
     from covalt_git.elicitation.requests import Respondent
     from covalt_git.operations.calls import CallAnswer
 

@@ -11,9 +11,8 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.runtime.sandbox import landlock, seatbelt, system_calls
@@ -30,8 +29,7 @@ _SOURCES = Path(__file__).parents[3]
 _TRIAL_S = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Available:
+class Available(NamedTuple):
     """Availability of a level on this machine; ``why`` it is missing, and a hint to enable it."""
 
     level: SandboxLevel

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 
@@ -28,8 +27,7 @@ class SandboxError(CovaltError):
         self.why = why
 
 
-@dataclass(frozen=True, slots=True)
-class RunLimits:
+class RunLimits(NamedTuple):
     """The most that one run may take; None means no limit of its own.
 
     The parent process limits time and output.
@@ -46,8 +44,7 @@ class RunLimits:
     open_files: int = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """What one run of a tool may touch; every path is absolute and resolved."""
 
     workspace: Path
@@ -60,6 +57,6 @@ class Policy:
     """A private folder, writable: ``/tmp`` and ``HOME``."""
     hosts: tuple[str, ...] = ()
     """Hosts granted; none means no network at all.  They are reached through ``egress`` only."""
-    limits: RunLimits = field(default_factory=RunLimits)
+    limits: RunLimits = RunLimits()
     egress: int | None = None
     """The descriptor of a :class:`covalt_git.runtime.egress.Egress`; without it there is no network."""

@@ -17,9 +17,8 @@ import functools
 import os
 import stat
 import struct
-from dataclasses import dataclass
 from socket import AF_INET, AF_INET6, AF_UNIX
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from covalt_git.runtime.sandbox import system_calls
 from covalt_git.runtime.sandbox.syscall_numbers import AUDIT_ARCHITECTURES, LAST_KNOWN, NUMBERS
@@ -52,8 +51,7 @@ _CREATING = os.O_CREAT | 0x400000  # O_TMPFILE without O_DIRECTORY, which opens 
 SET_ID = stat.S_ISUID | stat.S_ISGID
 
 
-@dataclass(frozen=True, slots=True)
-class Test:
+class Test(NamedTuple):
     """A question about one argument, after ``mask`` was laid over it."""
 
     argument: int
@@ -64,8 +62,7 @@ class Test:
     """Asks the upper half, which only addresses have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """What a call answers instead of being made, where every test holds; 0 pretends that it was."""
 
     name: str

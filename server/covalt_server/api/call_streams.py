@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.calls.background import BackgroundCall
 
@@ -44,8 +43,7 @@ def event(number: str, name: str, facts: JsonObject) -> bytes:
     return f"event: {name}\nid: {number}\ndata: {data}\n\n".encode()
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
+class Followed(NamedTuple):
     """Identity of the call of a stream; ``args`` are canonical JSON."""
 
     call_id: str

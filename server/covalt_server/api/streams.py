@@ -12,8 +12,8 @@ from flask import has_request_context
 from flask import request as http_request
 from pydantic import Field
 
-from covalt_git.calls.background import RUNNING, Follower, Installing, Started
 from covalt_git.calls.idempotency import IdTakenError
+from covalt_git.calls.running import RUNNING, Follower, Installing, Started
 from covalt_git.elicitation.requests import NoOpenQuestionError, Respondent
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.index.database import IndexUnusableError
@@ -32,8 +32,8 @@ from covalt_server.api.call_streams import END, LOOK_S, CallStream, Followed, On
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from covalt_git.calls.background import CallEvent
     from covalt_git.calls.outcomes import CallOutcome
+    from covalt_git.calls.running import CallEvent
     from covalt_git.project import Project
     from covalt_git.workspaces.chat import ChatStore
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from covalt_git.json_values.difference import same
@@ -61,8 +61,7 @@ _YES_OR_NO = (Option(True, "yes"), Option(False, "no"))
 _BOXES = frozenset({Kind.TEXT, Kind.LONG_TEXT, Kind.NUMBER, Kind.INTEGER, Kind.JSON})
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """One of the values to choose from: what is sent, what is read, whether it is chosen."""
 
     sent: str

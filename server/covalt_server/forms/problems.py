@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
@@ -21,8 +20,7 @@ _REQUIRED = "this is required"
 _REQUIRED_TEXT = f'{_REQUIRED}; if an empty text is meant, write "" on the side JSON'
 
 
-@dataclass(frozen=True, slots=True)
-class FieldProblem:
+class FieldProblem(NamedTuple):
     """What is wrong at one field; the path is the field's name in the form."""
 
     path: str

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.json_values.difference import same
 from covalt_server.forms.schema import (
@@ -77,8 +77,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One of the values that a place may have, and what people read for it."""
 
     value: Any
@@ -283,7 +282,7 @@ def _is_null(schema: JsonObject) -> bool:
 def _named(option: Option, shape: Shape) -> Option:
     """Return an option under the title of the only branch that has it: the labels of an enum."""
     title = text_at(shape.schema, "title")
-    return replace(option, label=title) if title and shape.kind is Kind.CONSTANT else option
+    return option._replace(label=title) if title and shape.kind is Kind.CONSTANT else option
 
 
 def _enumerated(schema: JsonObject) -> tuple[Option, ...]:
@@ -293,7 +292,7 @@ def _enumerated(schema: JsonObject) -> tuple[Option, ...]:
     texts = {name for name in names if isinstance(name, str) and name.strip()}
     if not len(options) == len(names) == len(texts):
         return options
-    return tuple(replace(one, label=name) for one, name in zip(options, names, strict=True))
+    return tuple(one._replace(label=name) for one, name in zip(options, names, strict=True))
 
 
 def _option(value: Any) -> Option:

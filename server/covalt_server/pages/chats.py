@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flask import Blueprint, render_template, request
 
@@ -193,8 +192,7 @@ MOST_RECENT = 20
 SHORT = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """One option: what it is called in an address, and for people."""
 
     value: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flask import Blueprint, current_app, render_template, request, url_for
 
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 pages = Blueprint("live", __name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
+class Broken(NamedTuple):
     """A toolset with errors, or ``covalt.yaml``: the first of them, and where to read of all."""
 
     name: str
@@ -29,8 +27,7 @@ class Broken:
     address: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(NamedTuple):
     """The state of the project's files that a page shows.
 
     ``came_by_form`` tells of a page that answers a form: loading it again would send that once more.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from flask import Blueprint, make_response, redirect, render_template, request, url_for
 
@@ -220,8 +219,7 @@ def source(toolset_id: str, path: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Changed:
+class _Changed(NamedTuple):
     """A file that differs, as the listing of differences asks for it."""
 
     path: str
@@ -230,8 +228,7 @@ class _Changed:
     binary: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Changes:
+class _Changes(NamedTuple):
     changes: list[_Changed]
     truncated: bool = False
 
@@ -288,8 +285,7 @@ def _source_of(toolset_id: str) -> Callable[[Problem], str | None]:
 NETWORK, UNSANDBOXED = "network", "unsandboxed"
 
 
-@dataclass(frozen=True, slots=True)
-class HostRow:
+class HostRow(NamedTuple):
     """A host: whether the toolset asks for it, whether the grant names it, and whether one covers it.
 
     ``shown`` has the ports that are granted with it.
@@ -302,8 +298,7 @@ class HostRow:
     covered: bool
 
 
-@dataclass(frozen=True, slots=True)
-class GrantGroup:
+class GrantGroup(NamedTuple):
     """What stands under one key.
 
     ``what`` is granted or to be granted of kinds that have no hosts to choose from, and ``changed``

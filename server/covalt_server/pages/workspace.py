@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flask import Blueprint, make_response, render_template, request
 
@@ -277,8 +277,7 @@ class NotEditableError(CovaltError):
     http_status = 409
 
 
-@dataclass(frozen=True, slots=True)
-class FolderText:
+class FolderText(NamedTuple):
     """A text file of the folder, and the blob id that it has or would have."""
 
     text: str
@@ -331,8 +330,7 @@ MOST_LOOKED_AT = 100
 """The states that a page names, and those it looks at to find them."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileHistory:
+class FileHistory(NamedTuple):
     """The ids of the states that changed a file, newest first; ``whole``: no older one did."""
 
     states: tuple[str, ...]

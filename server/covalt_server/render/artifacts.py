@@ -8,9 +8,8 @@ three alone leaks nothing (``tests/server/render/test_artifact_escapes.py`` trie
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flask import Blueprint, make_response, request
 
@@ -89,8 +88,7 @@ class NoPageError(CovaltError):
     http_status = 404
 
 
-@dataclass(frozen=True, slots=True)
-class FrameAddress:
+class FrameAddress(NamedTuple):
     """Where the frame of a tool's own server leads, and the origin that our page has to allow."""
 
     url: str
@@ -98,8 +96,7 @@ class FrameAddress:
     sandbox: str = FRAME_SANDBOX
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """Why a frame leads nowhere."""
 
     reason: str
@@ -131,8 +128,7 @@ def artifact(chat_id: str, call_id: str) -> Response:
     return answer
 
 
-@dataclass(frozen=True, slots=True)
-class _ShownPage:
+class _ShownPage(NamedTuple):
     """The page that a finished call showed, whoever may see it."""
 
     tool_id: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +30,7 @@ _OCTAL_DIGITS = 3
 Kind = Literal["hunk", "same", "add", "del", "note"]
 
 
-@dataclass(frozen=True, slots=True)
-class PatchLine:
+class PatchLine(NamedTuple):
     """One line of a hunk, as it stands in the patch, and its number on either side."""
 
     kind: Kind

@@ -9,9 +9,8 @@ import csv
 import io
 import json
 import re
-from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.text.display import shorten
 from covalt_git.text.media_types import TEXT, media_type
@@ -40,8 +39,7 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """The first rows of a table of comma separated values."""
 
     titles: tuple[str, ...]
@@ -51,8 +49,7 @@ class Table:
     more_columns: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(NamedTuple):
     """What of a file can be shown, and as what.
 
     ``text`` is empty for what is no text; ``whole`` tells that nothing of it was cut off; ``pretty``

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.checks.pages import artifact_problems
 from covalt_git.git_store import is_binary_content
@@ -32,8 +32,7 @@ _PATCH_ARGUMENTS = ("patch", "diff", "input")
 _OUTPUT_KEYS = ("output", "stdout", "text")
 
 
-@dataclass(frozen=True, slots=True)
-class Editable:
+class Editable(NamedTuple):
     """A file that the page offers to edit: its text, and the blob that the edit is based on."""
 
     path: str
@@ -43,8 +42,7 @@ class Editable:
     is_document: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """One of the things that a result is made of: words, JSON, or a file of the workspace, maybe a picture or a sound."""
 
     text: str = ""
