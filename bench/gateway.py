@@ -41,7 +41,7 @@ from mcp.client.streamable_http import streamable_http_client
 from bench.workspaces import make_files, path_of
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.project import Project
-from covalt_git.runtime import sandbox
+from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.python_tool import run
 from covalt_git.toolsets.new_project import create_project
@@ -171,7 +171,7 @@ def own_pieces(root: Path) -> tuple[Side, Side]:
         workspace=project.chats.new("c2").__enter__().workspace,
         chat_id="c2",
         call_id="call",
-        level=sandbox.level(),
+        level=sandbox_levels.level(),
         limits=Limits(timeout_s=60, output_mb=16),
         warm=True,
     )

@@ -38,7 +38,7 @@ from bench.workspaces import make_files, path_of
 from covalt_git.calls.engine import Request
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.project import Project
-from covalt_git.runtime import sandbox
+from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.awaited_call import AwaitedCall
 from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.python_tool import run
@@ -119,7 +119,7 @@ class Bench:
             "workspace": self.workspace,
             "chat_id": "c1",
             "call_id": "call-1",
-            "level": sandbox.level(),
+            "level": sandbox_levels.level(),
             "limits": Limits(timeout_s=60, output_mb=16),
             "warm": True,
         }
@@ -223,7 +223,7 @@ def isolated(bench: Bench, rounds: int) -> Iterator[Pair]:
 
 
 def strongest_level(bench: Bench, rounds: int, *, warm: bool) -> Iterator[Pair]:
-    levels: tuple[SandboxLevel, SandboxLevel] = ("process", sandbox.level())
+    levels: tuple[SandboxLevel, SandboxLevel] = ("process", sandbox_levels.level())
     if levels[1] == "process":
         raise SkippedError("this machine has no level but process")
     jobs = [bench.job(level=level, warm=warm) for level in levels]
@@ -305,7 +305,7 @@ def main() -> None:
     if asked.json:
         print(json.dumps(found, indent=2))
         return
-    print(f"level {sandbox.level()}")
+    print(f"level {sandbox_levels.level()}")
     for one in found:
         if "skipped" in one:
             print(f"{one['row']:36} left out: {one['skipped']}")

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from covalt_git.cli import main
-from covalt_git.runtime import sandbox
+from covalt_git.runtime import sandbox_levels
 
 REPOSITORY = Path(__file__).parent.parent
 _VARIABLE = re.compile(r"[A-Z_]+=")
@@ -141,7 +141,7 @@ class Transcript:
         text = _MILLISECONDS.sub(
             lambda found: f"{found[1]}  {'MS' if found[2] == 'MS' else 'N'}", text
         )
-        text = re.sub(rf"\b(in|sandbox:?) {sandbox.level()}\b", r"\1 SANDBOX", text)
+        text = re.sub(rf"\b(in|sandbox:?) {sandbox_levels.level()}\b", r"\1 SANDBOX", text)
         return _NAMED.sub(self._named, text)
 
     def _named(self, found: re.Match[str]) -> str:

@@ -40,7 +40,7 @@ from covalt_git.models.calls import (
 from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.project_config import limits_in_force
 from covalt_git.names import check_new_id, new_id
-from covalt_git.runtime import sandbox
+from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import waiting_call
@@ -409,7 +409,7 @@ class Engine:
         return as_recorded(chat, chat.manifest(manifest_id))
 
     def _level(self) -> SandboxLevel:
-        return self.level or sandbox.level()
+        return self.level or sandbox_levels.level()
 
     def _may_set_modes(self, found: Found) -> bool:
         """Return whether the code of a call runs without the seccomp filter, so that it can set mode bits."""

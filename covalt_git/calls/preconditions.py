@@ -8,7 +8,7 @@ from covalt_git.access import confirmation
 from covalt_git.calls import tool_grants
 from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.json_values.pointer import json_path
-from covalt_git.runtime import sandbox
+from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None =
     if tool.kind == "mcp":
         tool_grants.check_server_has_grant(tool, state)
         return
-    sandbox.check_trust(tool.toolset_id, state, digest=tool.toolset_digest, at=at)
+    sandbox_levels.check_trust(tool.toolset_id, state, digest=tool.toolset_digest, at=at)
 
 
 def check_arguments(tool: Tool, args: JsonObject) -> None:

@@ -18,7 +18,7 @@ from covalt_git.calls.engine import Request
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError
 from covalt_git.json_values.difference import Difference, differences
-from covalt_git.runtime.sandbox.levels import SandboxNeededError
+from covalt_git.runtime.sandbox_levels import SandboxNeededError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

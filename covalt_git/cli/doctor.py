@@ -12,7 +12,7 @@ from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.project_root import find_root
-from covalt_git.runtime import machine, probes, sandbox
+from covalt_git.runtime import machine, probes, sandbox_levels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.runtime.probes import Finding
-    from covalt_git.runtime.sandbox import Available
+    from covalt_git.runtime.sandbox_levels import Available
 
     Found = dict[SandboxLevel, list[Finding]]
 
@@ -47,13 +47,13 @@ def command(*, quick: bool, verbose: bool, as_json: bool) -> None:
             [(fact.name, fact.value, fact.note) for fact in facts], titles=("MACHINE", "", "")
         )
         output.say()
-    levels = sandbox.levels()
+    levels = sandbox_levels.levels()
     found = {one.level: _probe(one, quiet=as_json) for one in levels if not quick and one.here}
     if as_json:
         output.as_json(_json(facts, levels, found))
     else:
         print_levels(levels, found, verbose=verbose)
-    raise click.exceptions.Exit(exit_code(found, in_force=sandbox.level()))
+    raise click.exceptions.Exit(exit_code(found, in_force=sandbox_levels.level()))
 
 
 def _secret_command(root: Path) -> list[machine.Fact]:
@@ -85,7 +85,7 @@ def print_levels(levels: Sequence[Available], found: Found, *, verbose: bool) ->
     """Print the levels as a table, and under it what got through one that is to hold."""
     rows = []
     for one in levels:
-        mark = "in force" if one.level == sandbox.level() else "yes" if one.here else "no"
+        mark = "in force" if one.level == sandbox_levels.level() else "yes" if one.here else "no"
         rows.append((one.level, mark, _summary(one, found), _why(one)))
     output.table(rows, titles=("LEVEL", "HERE", "PROBES", ""))
     for level, findings in found.items():
@@ -114,7 +114,7 @@ def _why(one: Available) -> str:
 def _json(facts: Sequence[machine.Fact], levels: Sequence[Available], found: Found) -> JsonObject:
     return {
         "machine": {fact.name: {"value": fact.value, "note": fact.note} for fact in facts},
-        "level": sandbox.level(),
+        "level": sandbox_levels.level(),
         "levels": [one._asdict() for one in levels],
         "probes": [finding._asdict() for findings in found.values() for finding in findings],
     }

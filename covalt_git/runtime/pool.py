@@ -18,18 +18,19 @@ import sys
 import tempfile
 import threading
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import covalt_git
-import covalt_toolset
 from covalt_git.errors import CovaltError
 from covalt_git.runtime.egress import Egress
 from covalt_git.runtime.processes import wire
-from covalt_git.runtime.sandbox import RunLimits, enforced
+from covalt_git.runtime.sandbox.control_groups import enforced
+from covalt_git.runtime.sandbox.policy import RunLimits
 from covalt_git.runtime.sandbox.privileges import is_root
 
 if TYPE_CHECKING:
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.toolsets.toolset_copies import HeldCopy, ToolsetCopy
 
@@ -42,7 +43,7 @@ MOST_IDLE = 16
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _PROGRAM = Path(__file__).with_name("processes") / "program.py"
-_PACKAGES = (Path(covalt_toolset.__file__).parent, Path(covalt_git.__file__).parent)
+_OURS = Path(__file__).parents[1]
 _END_S = 10.0
 
 
@@ -152,7 +153,7 @@ class ForkServerProcess:
         with theirs:
             try:
                 self._process = subprocess.Popen(
-                    [*argv, *map(str, _PACKAGES)],
+                    [*argv, str(_sdk()), str(_OURS)],
                     cwd="/",
                     env={"PATH": PATH, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"},
                     stdin=subprocess.DEVNULL,
@@ -204,22 +205,45 @@ class ForkServerProcess:
         sandbox = SandboxProcess(spec, life, calls, printed, workspace_id, toolset, egress)
         with their_life, their_calls:
             ends = [their_life.fileno(), their_calls.fileno(), output]
-            ends += [egress.descriptor] if egress else []
-            with self._requesting, contextlib.suppress(OSError):  # then no answer arrives below
-                wire.send(self._control, request, ends)
+            self._send(request, [*ends, egress.descriptor] if egress else ends)
         os.close(output)
         if egress is not None:
             egress.hand_over()
         try:
-            opened = wire.receive(life)
-        except (EOFError, OSError):
-            opened = None
-        if opened is None:
+            opened = self._answer(life)
+        except NoWorkerError:
             sandbox.end()
-            self.close()
-            raise NoWorkerError("the process that tools are forked from has ended")
+            raise
         sandbox.pid, sandbox.scratch = opened["pid"], Path(opened["scratch"])
         return sandbox
+
+    def missing_levels(self) -> dict[SandboxLevel, str]:
+        """Return why this machine cannot enter each sandbox level; empty where it can.
+
+        Raises:
+            NoWorkerError: if the fork server has ended.
+        """
+        self._was_used = True
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                self._send(None, [theirs.fileno()])
+            missing: dict[SandboxLevel, str] = self._answer(ours)
+            return missing
+
+    def _send(self, request: JsonObject | None, descriptors: list[int]) -> None:
+        """Send a request, and copies of the descriptors; the first one is for the answer."""
+        with self._requesting, contextlib.suppress(OSError):  # then no answer arrives
+            wire.send(self._control, request, descriptors)
+
+    def _answer(self, connection: socket.socket) -> Any:
+        """Wait for an answer; close the fork server if it has ended."""
+        with contextlib.suppress(EOFError, OSError):
+            answer = wire.receive(connection)
+            if answer is not None:
+                return answer
+        self.close()
+        raise NoWorkerError("the process that tools are forked from has ended")
 
     def kill(self) -> None:
         """Kill the fork server; its sandboxes end with it."""
@@ -331,6 +355,14 @@ def _is_over(sandbox: SandboxProcess, spec: SandboxSpec) -> bool:
     """Return whether a sandbox has ended, or its toolset has changed."""
     same = sandbox.spec.toolset.source == spec.toolset.source
     return (same and sandbox.spec.toolset != spec.toolset) or not sandbox.is_usable()
+
+
+def _sdk() -> Path:
+    """Return the folder of the package that tools import; importing it here would take 30 ms."""
+    found = find_spec("covalt_toolset")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

@@ -8,7 +8,7 @@ from covalt_git.models.outcomes import Log, Outcome, Progress
 from covalt_git.runtime.awaited_call import KEPT_OUTPUT, AwaitedCall
 from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.pool import NoWorkerError, SandboxPool, SandboxProcess, SandboxSpec, shared
-from covalt_git.runtime.sandbox import RunLimits
+from covalt_git.runtime.sandbox.policy import RunLimits
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from covalt_git.access.grants import GrantNeededError, granted
 from covalt_git.calls.engine import Request
 from covalt_git.hosts import origin_of
 from covalt_git.project import Project
-from covalt_git.runtime.sandbox import SandboxNeededError, check_trust
+from covalt_git.runtime.sandbox_levels import SandboxNeededError, check_trust
 from covalt_git.toolsets.toolset import read_toolset
 from tests.operations_client import Operations
 

@@ -13,7 +13,7 @@ import pytest
 from covalt_git.manifests.toolset_files import read_bundle_files
 from covalt_git.models.outcomes import Outcome
 from covalt_git.models.toolset_manifest import Limits
-from covalt_git.runtime import sandbox
+from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.pool import SandboxPool
 from covalt_git.runtime.python_tool import run
@@ -53,7 +53,7 @@ class Workshop:
             workspace=self.workspace,
             chat_id="c1",
             call_id="call-1",
-            level=changes.pop("level", sandbox.level()),
+            level=changes.pop("level", sandbox_levels.level()),
             limits=Limits(**limits),
             **changes,
         )

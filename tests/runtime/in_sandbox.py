@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from covalt_git.runtime import sandbox
+import covalt_git
+from covalt_git.runtime import sandbox_levels
 
-SOURCES = Path(sandbox.__file__).parents[3]
-LEVELS = [one.level for one in sandbox.levels() if one.here]
+SOURCES = Path(covalt_git.__file__).parents[1]
+LEVELS = [one.level for one in sandbox_levels.levels() if one.here]
 HOLDING = [level for level in LEVELS if level != "process"]
 
 needs_full = pytest.mark.skipif("full" not in LEVELS, reason="this machine has no level 'full'")
@@ -33,7 +34,8 @@ import json, os, signal, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 asked = json.loads(sys.argv[2])
-from covalt_git.runtime.sandbox import RunLimits, SandboxError, Policy, enter
+from covalt_git.runtime.sandbox.policy import RunLimits, SandboxError, Policy
+from covalt_git.runtime.sandbox.entering import enter
 folder = Path(asked["folder"])
 policy = Policy(
     folder / "workspace", folder / "toolset", (), folder / "scratch",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.names import new_id
-from covalt_git.runtime import sandbox
+from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.python_tool import run
 from tests.runtime.in_sandbox import needs_proc
 from tests.settling import until
@@ -153,7 +153,7 @@ run(Job(
     workspace=Path({str(workshop.workspace)!r}),
     chat_id="c1",
     call_id="call-1",
-    level={sandbox.level()!r},
+    level={sandbox_levels.level()!r},
     limits=Limits(timeout_s=600.0),
 ))
 """

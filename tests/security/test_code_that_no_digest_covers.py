@@ -25,7 +25,7 @@ from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import grant_process
 from covalt_git.manifests.toolset_files import read_bundle_files
 from covalt_git.models.toolset_manifest import Limits
-from covalt_git.runtime import sandbox
+from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.pool import shared
 from covalt_git.runtime.python_tool import run
@@ -314,7 +314,7 @@ def test_equal_digests_are_equal_bytes_in_the_sandbox(
             workspace=place / "workspace",
             chat_id="c1",
             call_id="call",
-            level=sandbox.level(),
+            level=sandbox_levels.level(),
             limits=Limits(timeout_s=20, output_mb=1),
         )
         outcome = run(job)

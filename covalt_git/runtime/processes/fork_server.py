@@ -21,10 +21,11 @@ import signal
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from covalt_git.runtime.processes import child_processes, private_folder, wire
 from covalt_git.runtime.processes.warm_sandbox import WarmSandbox
+from covalt_git.runtime.sandbox.trial import missing_levels
 from covalt_git.system.remove_tree import remove_tree
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class ForkServer:
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj is self._control:
-                    if not self._open():
+                    if not self._answer():
                         return
                 elif isinstance(key.data, _Sandbox):
                     self._end(key.data)
@@ -77,8 +78,8 @@ class ForkServer:
                         os.read(ended, 4096)
                     self._reap()
 
-    def _open(self) -> bool:
-        """Fork the requested sandbox; return False at the end of the control connection."""
+    def _answer(self) -> bool:
+        """Answer a request; return False at the end of the control connection."""
         try:
             received = wire.receive_with_descriptors(self._control)
         except (EOFError, OSError):
@@ -87,8 +88,17 @@ class ForkServer:
             for sandbox in list(self._sandboxes):
                 self._end(sandbox)
             return False
-        request, (life_end, *descriptors) = received
-        life = socket.socket(fileno=life_end)
+        request, (answer_end, *descriptors) = received
+        answer = socket.socket(fileno=answer_end)
+        if request is None:
+            with answer, contextlib.suppress(OSError):  # the other end is closed
+                wire.send(answer, missing_levels())
+        else:
+            self._open(request, answer, descriptors)
+        return True
+
+    def _open(self, request: dict[str, Any], life: socket.socket, descriptors: list[int]) -> None:
+        """Fork the requested sandbox."""
         parent = Path(request["scratch_in"])
         private, lock = private_folder.make(parent)
         scratch = private_folder.inside(private)
@@ -108,7 +118,6 @@ class ForkServer:
         if parent not in self._cleared:
             self._cleared.add(parent)
             private_folder.clear_left(parent)
-        return True
 
     def _reap(self) -> None:
         """Wait for every process that has ended; one that is not a sandbox was left by a sandbox."""

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import covalt_toolset
-from covalt_git.runtime import sandbox
 from covalt_git.runtime.processes import wire
+from covalt_git.runtime.sandbox.limits import open_reserve
 from covalt_toolset.files import saved
 from covalt_toolset.invoke import result_problems
 
@@ -247,7 +247,7 @@ def _raised_by_a_fork(error: BaseException) -> bool:
 def failure(code: str, error: BaseException, folder: Path) -> dict[str, Any]:
     """Return the answer of a call that an exception ended."""
     if isinstance(error, MemoryError):
-        sandbox.open_reserve()
+        open_reserve()
     lines = _own_frames(error, folder)
     for cause, how in _with_causes(error):
         if cause is not error:

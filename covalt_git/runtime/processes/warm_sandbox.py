@@ -30,8 +30,11 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import covalt_toolset
-from covalt_git.runtime import sandbox
 from covalt_git.runtime.processes import child_processes, tool_process, wire
+from covalt_git.runtime.sandbox.entering import enter
+from covalt_git.runtime.sandbox.new_root import SHARED_MEMORY
+from covalt_git.runtime.sandbox.policy import Policy, RunLimits, SandboxError
+from covalt_git.runtime.sandbox.system_files import interpreter_paths
 from covalt_git.system.remove_tree import remove_tree
 
 _CALLS = 3
@@ -109,7 +112,7 @@ class WarmSandbox:
         tool = tool_process.Tool(self._folder, self._request["module"])
         try:
             self._enter_sandbox()
-        except sandbox.SandboxError as error:
+        except SandboxError as error:
             tool.failure = {"status": "error", "code": error.code, "message": error.message}
             return tool
         # Not in the workspace: a file that the module reads on import would be outdated at the next call.
@@ -125,24 +128,24 @@ class WarmSandbox:
 
     def _enter_sandbox(self) -> None:
         request = self._request
-        policy = sandbox.Policy(
+        policy = Policy(
             workspace=Path(request["workspace"]),
             toolset=self._folder,
             readable=(Path(covalt_toolset.__file__).parent,),
             scratch=self._scratch,
             hosts=tuple(request["hosts"]),
-            limits=sandbox.RunLimits(**request["limits"]),
+            limits=RunLimits(**request["limits"]),
             egress=self._egress,
         )
-        sandbox.enter(policy, request["level"])
+        enter(policy, request["level"])
         tempfile.tempdir = None
-        _read_no_bytecode((*sandbox.interpreter_paths(), *policy.readable))
+        _read_no_bytecode((*interpreter_paths(), *policy.readable))
         # The same for Python programs that it starts: they read and write bytecode only there.
         os.environ["PYTHONPYCACHEPREFIX"] = f"{os.environ['TMPDIR']}/bytecode"
         # Folders beside the workspace that a call can write to.
         self._private = [Path(os.environ["TMPDIR"])]
         if request["level"] == "full":
-            self._private.append(Path(sandbox.SHARED_MEMORY))
+            self._private.append(Path(SHARED_MEMORY))
         self._mounted = {path for folder in self._private for path in folder.iterdir()}
 
     def _can_be_forked(self) -> bool:

@@ -21,39 +21,7 @@ exit code or signal.  ``SIGKILL`` ends all of them; ``SIGTERM`` and ``SIGINT`` r
   and ``/proc/self/environ`` shows the environment that the process was started with.
 - A parent-death signal (``PR_SET_PDEATHSIG``) of the caller stays in effect.
 - Afterwards modules can be imported only from the folders of the policy and of the interpreter.
-- Exceeding limits: ``SIGXCPU`` for processor time, ``MemoryError`` (:func:`open_reserve` gives the memory to report
+- Exceeding limits: ``SIGXCPU`` for processor time, ``MemoryError`` (:func:`.limits.open_reserve` gives the memory to report
   it), ``OSError`` with ``EFBIG`` for a file, ``BlockingIOError`` for a process.  One process and one byte more
-  than the limit are allowed, so that an observer can see that it was exceeded; :func:`enforced` counts as well.
+  than the limit are allowed, so that an observer can see that it was exceeded; :func:`.control_groups.enforced` counts as well.
 """
-
-from __future__ import annotations
-
-from covalt_git.runtime.sandbox.control_groups import enforced
-from covalt_git.runtime.sandbox.entering import enter
-from covalt_git.runtime.sandbox.levels import (
-    Available,
-    SandboxNeededError,
-    check_trust,
-    level,
-    levels,
-)
-from covalt_git.runtime.sandbox.limits import open_reserve
-from covalt_git.runtime.sandbox.new_root import SHARED_MEMORY
-from covalt_git.runtime.sandbox.policy import Policy, RunLimits, SandboxError
-from covalt_git.runtime.sandbox.system_files import interpreter_paths
-
-__all__ = [
-    "SHARED_MEMORY",
-    "Available",
-    "Policy",
-    "RunLimits",
-    "SandboxError",
-    "SandboxNeededError",
-    "check_trust",
-    "enforced",
-    "enter",
-    "interpreter_paths",
-    "level",
-    "levels",
-    "open_reserve",
-]

@@ -1,17 +1,17 @@
-"""The program that enters each level once and prints, as JSON, why it could not; empty where it could.
+"""Trial of the sandbox levels: why this machine cannot enter each.
 
-Started by :mod:`covalt_git.runtime.sandbox.levels`; it needs nothing but Python's own library.
+The fork server runs it, because a process that has threads cannot fork safely.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from covalt_git.runtime.sandbox import landlock, seatbelt, system_calls
 from covalt_git.runtime.sandbox.entering import enter
 from covalt_git.runtime.sandbox.policy import Policy, SandboxError
 
@@ -19,21 +19,38 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
 
 _ENTERED = 0
+_LINUX: Final[tuple[SandboxLevel, ...]] = ("full", "landlock")
 
 
-def main() -> None:
-    """Try the levels of Linux."""
-    sys.stdout.write(json.dumps({"full": try_level("full"), "landlock": try_level("landlock")}))
+def missing_levels() -> dict[SandboxLevel, str]:
+    """Return why this machine cannot enter each level that restricts a tool; empty where it can."""
+    if sys.platform == "darwin":
+        linux = dict.fromkeys(_LINUX, "only Linux has it")
+        no_call = "this macOS has no sandbox_init_with_parameters"
+        return {**linux, "seatbelt": "" if seatbelt.is_here() else no_call}
+    return {**{level: _why_not(level) for level in _LINUX}, "seatbelt": "only macOS has it"}
 
 
-def try_level(level: SandboxLevel) -> str:
-    """Return why a level could not be entered; empty where it was."""
+def _why_not(level: SandboxLevel) -> str:
+    if system_calls.MACHINE not in system_calls.MACHINES:
+        known = " and ".join(system_calls.MACHINES)
+        return f"it is written for {known}, not for {system_calls.MACHINE}"
+    if level == "landlock" and (old := _too_old(landlock.version())):
+        return old
     with tempfile.TemporaryDirectory(prefix="covalt-") as made:
         folder = Path(os.path.realpath(made))
         for name in ("workspace", "toolset", "scratch"):
             (folder / name).mkdir()
         policy = Policy(folder / "workspace", folder / "toolset", (), folder / "scratch")
         return _try(policy, level)
+
+
+def _too_old(known: int) -> str:
+    if known == 0:
+        return "this kernel has no landlock: Linux 6.2 with landlock among its `lsm`s does"
+    if known < landlock.HOLDS_TRUNCATION:
+        return f"landlock {known} cannot keep files from being emptied: Linux 6.2 can"
+    return ""
 
 
 def _try(policy: Policy, level: SandboxLevel) -> str:

@@ -1,21 +1,16 @@
 """Sandbox levels of this machine, and which toolsets may run at them.
 
-Distributions, containers and administrators disable features of the kernel in many ways.  So a program enters
-each level for a trial (:mod:`covalt_git.runtime.sandbox.trial`).
+Distributions, containers and administrators disable features of the kernel in many ways.  So the fork server
+enters each level for a trial (:mod:`covalt_git.runtime.sandbox.trial`).
 """
 
 from __future__ import annotations
 
 import functools
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.errors import CovaltError
-from covalt_git.runtime.sandbox import landlock, seatbelt, system_calls
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
@@ -23,10 +18,6 @@ if TYPE_CHECKING:
 
 _HOLDING: Final[tuple[SandboxLevel, ...]] = ("full", "landlock", "seatbelt")
 """The levels at which imported toolsets may run."""
-
-_TRY = "import sys; sys.path.insert(0, sys.argv[1]); from covalt_git.runtime.sandbox import trial; trial.main()"
-_SOURCES = Path(__file__).parents[3]
-_TRIAL_S = 30
 
 
 class Available(NamedTuple):
@@ -41,7 +32,13 @@ class Available(NamedTuple):
 @functools.cache
 def levels() -> tuple[Available, ...]:
     """Return every level, strongest first, and whether this machine has it."""
-    return (_linux("full"), _linux("landlock"), _seatbelt(), Available("process", here=True))
+    from covalt_git.runtime import pool  # noqa: PLC0415 - most commands start no process
+
+    try:
+        missing = pool.shared().start().missing_levels()
+    except pool.NoWorkerError:
+        missing = {}
+    return (*(_tried(one, missing) for one in _HOLDING), Available("process", here=True))
 
 
 def level() -> SandboxLevel:
@@ -49,46 +46,9 @@ def level() -> SandboxLevel:
     return next(one.level for one in levels() if one.here)
 
 
-def _linux(wanted: SandboxLevel) -> Available:
-    if sys.platform == "darwin":
-        return Available(wanted, here=False, why="only Linux has it")
-    if system_calls.MACHINE not in system_calls.MACHINES:
-        known = " and ".join(system_calls.MACHINES)
-        return Available(
-            wanted, here=False, why=f"it is written for {known}, not for {system_calls.MACHINE}"
-        )
-    if wanted == "landlock" and (old := _too_old(landlock.version())):
-        return Available(wanted, here=False, why=old)
-    why = _tried().get(wanted, "it could not be tried")
+def _tried(wanted: SandboxLevel, missing: dict[SandboxLevel, str]) -> Available:
+    why = missing.get(wanted, "it could not be tried")
     return Available(wanted, here=not why, why=why, hint=_hint(wanted) if why else "")
-
-
-def _too_old(known: int) -> str:
-    if known == 0:
-        return "this kernel has no landlock: Linux 6.2 with landlock among its `lsm`s does"
-    if known < landlock.HOLDS_TRUNCATION:
-        return f"landlock {known} cannot keep files from being emptied: Linux 6.2 can"
-    return ""
-
-
-@functools.cache
-def _tried() -> dict[str, str]:
-    """Return why each level could not be entered, empty where it could."""
-    # A program and not a fork, because this process may have threads.
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-B", "-c", _TRY, str(_SOURCES)],
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        timeout=_TRIAL_S,
-        env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
-    )
-    try:
-        reasons: dict[str, str] = json.loads(done.stdout)
-    except ValueError:
-        return {}
-    return reasons
 
 
 def _hint(wanted: SandboxLevel) -> str:
@@ -115,14 +75,6 @@ _SWITCHES: Final = (
     ),
     ("user/max_user_namespaces", "0", "`sudo sysctl user.max_user_namespaces=15000` opens them"),
 )
-
-
-def _seatbelt() -> Available:
-    if seatbelt.is_here():
-        return Available("seatbelt", here=True)
-    is_mac = sys.platform == "darwin"
-    why = "this macOS has no sandbox_init_with_parameters" if is_mac else "only macOS has it"
-    return Available("seatbelt", here=False, why=why)
 
 
 class SandboxNeededError(CovaltError):
