@@ -39,7 +39,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from bench.workspaces import make_files, path_of
-from covalt_git.models.toolset_manifest import Limits
+from covalt_git.models.tool_properties import Limits
 from covalt_git.project import Project
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.jobs import Job

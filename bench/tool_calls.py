@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.workspaces import make_files, path_of
 from covalt_git.calls.engine import Request
-from covalt_git.models.toolset_manifest import Limits
+from covalt_git.models.tool_properties import Limits
 from covalt_git.project import Project
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.awaited_call import AwaitedCall

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ApprovalRule, ProjectConfig
     from covalt_git.models.tool import ConfirmationSource, Tool
-    from covalt_git.models.toolset_manifest import Annotations
+    from covalt_git.models.tool_properties import Annotations
 
 _ASKING: dict[ConfirmationSource, str] = {
     "toolset": "the toolset asks",

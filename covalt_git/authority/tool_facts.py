@@ -8,7 +8,7 @@ from covalt_git.authority.approval_rules import rules_for
 from covalt_git.authority.facts import Fact, Loc, Place
 from covalt_git.models.http_placement import FILE_BEGINS, secrets_of
 from covalt_git.models.project_config import limits_in_force
-from covalt_git.models.toolset_manifest import HttpBody, Limits
+from covalt_git.models.tool_properties import HttpBody, Limits
 from covalt_git.templating.references import references, split, texts
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
-    from covalt_git.models.toolset_manifest import HttpRequest, Security
+    from covalt_git.models.tool_properties import HttpRequest, Security
 
 
 class ToolPlaces(NamedTuple):

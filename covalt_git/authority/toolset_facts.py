@@ -29,12 +29,7 @@ if TYPE_CHECKING:
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.tool_lock import LockedTool, ToolLock
-    from covalt_git.models.toolset_manifest import (
-        Auth,
-        McpServer,
-        Source,
-        ToolsetManifest,
-    )
+    from covalt_git.models.toolset_manifest import Auth, McpServer, Source, ToolsetManifest
     from covalt_git.models.toolset_state import Grant, ToolsetState
     from covalt_git.python_reader.source import ToolSource
     from covalt_git.toolsets.toolset import Toolset

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from covalt_git.models.outcomes import Outcome
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
-    from covalt_git.models.toolset_manifest import Limits
+    from covalt_git.models.tool_properties import Limits
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
     from covalt_git.workspaces.writer import Writer

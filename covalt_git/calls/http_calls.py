@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.outcomes import Log, Outcome, Progress
     from covalt_git.models.project_config import WorkspaceConfig
-    from covalt_git.models.toolset_manifest import Limits
+    from covalt_git.models.tool_properties import Limits
     from covalt_git.workspaces.chat import ChatStore
 
 

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.models.tool_lock import LockedTool
-    from covalt_git.models.toolset_manifest import Limits, McpServer
+    from covalt_git.models.tool_properties import Limits
+    from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.toolsets.toolset import Toolset
     from covalt_git.workspaces.chat import ChatStore
 

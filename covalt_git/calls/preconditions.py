@@ -8,7 +8,6 @@ from covalt_git.access import confirmation
 from covalt_git.calls import tool_grants
 from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.json_values.pointer import json_path
-from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
-    from covalt_git.models.toolset_state import ToolsetState
 
 
 def is_read_only(tool: Tool) -> bool:
@@ -32,32 +30,15 @@ def check_found(found: Found, *, at: SandboxLevel | None = None) -> None:
     """Check that a tool can run with its current files.
 
     Raises:
-        CovaltError: as :func:`check_runnable`, and for an MCP server that is not what was granted.
+        CovaltError: as :func:`.tool_grants.check_runnable`, and for an MCP server that is not what was granted.
         ToolsetChangedError: when the toolset's files changed since they were read.
     """
-    check_runnable(found.tool, found.toolset.state, at=at)
+    tool_grants.check_runnable(found.tool, found.toolset.state, at=at)
     if found.tool.kind == "mcp":
         server = tool_grants.server_of(found.toolset, found.tool.server)
         tool_grants.check_server_grant(found.toolset, server)
     elif found.tool.kind == "python":
         ToolsetCopy.of(found.toolset).make()
-
-
-def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None = None) -> None:
-    """Check the grants of a tool and the sandbox level, by default the strongest of this machine.
-
-    Raises:
-        GrantNeededError: when the host or a secret of an HTTP tool is not granted, or when the MCP server
-            of a tool has no grant at all; :func:`check_found` compares the grant with the server.
-        SandboxNeededError: when an imported toolset needs a stronger sandbox for its Python.
-    """
-    if tool.kind == "http":
-        tool_grants.check_http_grants(tool, state)
-        return
-    if tool.kind == "mcp":
-        tool_grants.check_server_has_grant(tool, state)
-        return
-    sandbox_levels.check_trust(tool.toolset_id, state, digest=tool.toolset_digest, at=at)
 
 
 def check_arguments(tool: Tool, args: JsonObject) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from covalt_git.models.elicitation import Question
     from covalt_git.models.outcomes import Log, Progress
     from covalt_git.models.tool import Tool
-    from covalt_git.models.toolset_manifest import Limits
+    from covalt_git.models.tool_properties import Limits
     from covalt_git.workspaces.chat import ChatStore
 
 

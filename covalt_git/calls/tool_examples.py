@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.tool import Tool
-    from covalt_git.models.toolset_manifest import Example
+    from covalt_git.models.tool_properties import Example
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 

@@ -10,9 +10,11 @@ from covalt_git.errors import CovaltError
 from covalt_git.hosts import origin_of
 from covalt_git.models.http_placement import secrets_of
 from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
+from covalt_git.runtime import sandbox_levels
 from covalt_git.templating.url_templates import UrlTemplate
 
 if TYPE_CHECKING:
+    from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import ToolsetState
@@ -26,6 +28,23 @@ class NoServerError(CovaltError):
 
     code = "no_server"
     http_status = 409
+
+
+def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None = None) -> None:
+    """Check the grants of a tool and the sandbox level, by default the strongest of this machine.
+
+    Raises:
+        GrantNeededError: when the host or a secret of an HTTP tool is not granted, or when the MCP server
+            of a tool has no grant at all; :func:`.preconditions.check_found` compares the grant with the server.
+        SandboxNeededError: when an imported toolset needs a stronger sandbox for its Python.
+    """
+    if tool.kind == "http":
+        check_http_grants(tool, state)
+        return
+    if tool.kind == "mcp":
+        check_server_has_grant(tool, state)
+        return
+    sandbox_levels.check_trust(tool.toolset_id, state, digest=tool.toolset_digest, at=at)
 
 
 def check_http_grants(tool: Tool, state: ToolsetState) -> None:

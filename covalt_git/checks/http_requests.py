@@ -13,7 +13,7 @@ from covalt_git.checks.parameters import COMPOSING
 from covalt_git.checks.references import reference_problems
 from covalt_git.errors import Problem, nearest_name
 from covalt_git.models.http_placement import FILE_BEGINS, Placement, placement
-from covalt_git.models.toolset_manifest import HttpBody
+from covalt_git.models.tool_properties import HttpBody
 from covalt_git.problems import codes
 from covalt_git.templating.expressions import expressions
 from covalt_git.templating.references import texts
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.manifests.model_errors import Loc
     from covalt_git.manifests.reading import Reading
-    from covalt_git.models.toolset_manifest import HttpRequest, ToolDeclaration, ToolsetManifest
+    from covalt_git.models.tool_properties import HttpRequest
+    from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OURS = frozenset(

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.manifests.toolset_files import BundleFiles
     from covalt_git.models.renderers import RendererType
     from covalt_git.models.tool import Tool
-    from covalt_git.models.toolset_manifest import (
-        ToolDeclaration,
-        ToolOverride,
-        ToolsetManifest,
-    )
+    from covalt_git.models.toolset_manifest import ToolDeclaration, ToolOverride, ToolsetManifest
     from covalt_git.models.toolset_state import LocalOverride, ToolsetState
     from covalt_git.python_reader.source import ToolSource
 

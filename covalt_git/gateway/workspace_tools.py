@@ -14,7 +14,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.gateway.tool_listing import object_schema
 from covalt_git.git_store import is_binary_content
 from covalt_git.models.tool import Tool
-from covalt_git.models.toolset_manifest import Annotations
+from covalt_git.models.tool_properties import Annotations
 from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.operations.chats import branches, manifests
 from covalt_git.operations.chats import workspace_edits as edits

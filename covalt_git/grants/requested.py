@@ -17,7 +17,8 @@ from covalt_git.templating.url_templates import BadTemplateError, UrlTemplate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.models.toolset_manifest import HttpRequest, ToolsetManifest
+    from covalt_git.models.tool_properties import HttpRequest
+    from covalt_git.models.toolset_manifest import ToolsetManifest
     from covalt_git.toolsets.toolset import Toolset
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.outcomes import Progress
     from covalt_git.models.tool import Tool
-    from covalt_git.models.toolset_manifest import Limits
+    from covalt_git.models.tool_properties import Limits
 
 _REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
 """Methods whose second request changes nothing more (RFC 9110, section 9.2.2)."""

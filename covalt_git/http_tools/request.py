@@ -16,7 +16,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.http_client import Part, Request
 from covalt_git.http_tools.secret_lookup import HEADER_VALUE
 from covalt_git.models.http_placement import FILE_BEGINS, placement
-from covalt_git.models.toolset_manifest import HttpBody
+from covalt_git.models.tool_properties import HttpBody
 from covalt_git.templating import expressions
 from covalt_git.templating.expressions import Expression, Values
 from covalt_git.templating.references import Reference, split
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.toolset_manifest import HttpRequest
+    from covalt_git.models.tool_properties import HttpRequest
 
     LookUp = Callable[[Reference], str | None]
 

@@ -14,7 +14,7 @@ from covalt_git.index.search_text import searched_text
 from covalt_git.index.toolset_signatures import ToolsetSignature, is_unchanged, read_with_signature
 from covalt_git.manifests.override_keys import overridden_tool, override_key
 from covalt_git.manifests.toolset_files import toolset_ids
-from covalt_git.models.toolset_manifest import ToolOverride
+from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.names import ToolId
 from covalt_git.system.fork_pool import each, ignore_progress
 
@@ -216,10 +216,9 @@ def _override_rows(toolset: Toolset) -> list[Row]:
         if "renderer" in facts:  # it comes without what configured the one before
             facts.setdefault("renderer_config", None)
         merged[key] = merged.get(key, {}) | facts
-    fields = [name for name in ToolOverride.model_fields if name != "tool_id"]
     rows = []
     for key, facts in sorted(merged.items()):
-        row: Row = {name: facts.get(name) for name in fields}
+        row: Row = {name: facts.get(name) for name in LocalOverride.model_fields}
         if row["renderer_config"] is not None:
             row["renderer_config"] = as_text(row["renderer_config"])
         own = key.removeprefix(f"{toolset.id}:")

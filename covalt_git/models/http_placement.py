@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from covalt_git.models.toolset_manifest import HttpBody
+from covalt_git.models.tool_properties import HttpBody
 from covalt_git.templating.expressions import expressions
 from covalt_git.templating.references import Reference, references
 from covalt_git.templating.url_templates import UrlTemplate
 
 if TYPE_CHECKING:
-    from covalt_git.models.toolset_manifest import HttpRequest
+    from covalt_git.models.tool_properties import HttpRequest
 
 Place = Literal["path", "query", "header", "cookie", "body"]
 

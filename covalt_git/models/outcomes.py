@@ -9,7 +9,7 @@ from covalt_git.models.calls import CallError
 
 if TYPE_CHECKING:
     from covalt_git.models.elicitation import QuestionRecord
-    from covalt_git.models.toolset_manifest import Limits
+    from covalt_git.models.tool_properties import Limits
 
 MIB = 1 << 20
 

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from covalt_git.errors import nearest_name
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.base import Bool, Id, Int, One, Pattern, StrictModel, Text
-from covalt_git.models.toolset_manifest import Annotations, Limits
+from covalt_git.models.tool_properties import Annotations, Limits
 
 DEFAULT_IGNORE = ("__pycache__/", "node_modules/", ".venv/")
 DEFAULT_TIMEOUT_S, DEFAULT_ANSWER_S, DEFAULT_OUTPUT_MB = 60, 300, 16

@@ -11,7 +11,7 @@ from pydantic import Field
 from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.models.base import Bool, StrictModel
 from covalt_git.models.renderers import Renderer
-from covalt_git.models.toolset_manifest import Annotations, Example, HttpRequest, Limits, Security
+from covalt_git.models.tool_properties import Annotations, Example, HttpRequest, Limits, Security
 from covalt_git.names import ToolId
 
 ConfirmationSource = Literal["toolset", "decorator", "override", "project"]

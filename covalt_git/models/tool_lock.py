@@ -15,7 +15,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.json_values.canonical_json import MAX_EXACT_INTEGER, NotJsonError
 from covalt_git.models.base import Digest, Id, One, StrictModel, ToolName
-from covalt_git.models.toolset_manifest import Annotations
+from covalt_git.models.tool_properties import Annotations
 
 _HINTS = {
     "readOnlyHint": "read_only",

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from covalt_git.calls import engine
+from covalt_git.access import confirmation
+from covalt_git.calls import engine, preconditions
 from covalt_git.calls.batch import read_batch
 from covalt_git.calls.outcomes import fresh_notes
 from covalt_git.calls.running import RUNNING
 from covalt_git.errors import UnknownNameError
 from covalt_git.json_values import JsonObject, canonical_json
+from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.models.calls import (
     CallError,
     CallStatus,
@@ -57,6 +59,29 @@ class Arguments(Result):
     """Arguments as a call takes them."""
 
     args: JsonObject
+
+
+class CheckArguments(Request):
+    """Arguments to check without calling anything."""
+
+    tool_id: str = Field(max_length=200)
+    args: JsonObject = Field(default_factory=dict)
+
+
+class ArgumentProblem(Result):
+    """The problem of one argument; ``path`` is its place, such as $.rows[3].name."""
+
+    path: str
+    message: str
+
+
+class ArgumentsChecked(Result):
+    """What a call with these arguments would meet."""
+
+    problems: tuple[ArgumentProblem, ...]
+    confirmation: tuple[str, ...] = Field(
+        description="Why this call needs approval; empty if it needs none."
+    )
 
 
 class CheckBatch(Request):
@@ -178,6 +203,22 @@ def call_tool(context: Context, request: CallTool) -> CallAnswer:
     outcome = context.engine().call(chat, as_request(request))
     context.update_index(chat)
     return answer_of(chat, outcome)
+
+
+@operation(changes=True, errors=(404, 409))
+def check_arguments(context: Context, request: CheckArguments) -> ArgumentsChecked:
+    """Check arguments against a tool's schema; nothing is called.
+
+    A tool whose schema does not say everything may still refuse them when it is called.
+    """
+    tool = context.catalog.find(request.tool_id).tool
+    problems: tuple[ArgumentProblem, ...] = ()
+    try:
+        preconditions.check_arguments(tool, request.args)
+    except InvalidArgumentsError as error:
+        problems = tuple(map(ArgumentProblem.of, error.problems))
+    reasons = confirmation(context.project.config, tool, request.args)
+    return ArgumentsChecked(problems=problems, confirmation=reasons)
 
 
 @operation(errors=(404,), local=True)

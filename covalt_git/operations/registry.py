@@ -67,7 +67,7 @@ MODULES = {
         "verify_toolset",
     ),
     "grants": ("list_grants", "add_grant", "revoke_grant"),
-    "tools": ("list_tools", "search_tools", "get_tool", "get_available_tools", "check_arguments"),
+    "tools": ("list_tools", "search_tools", "get_tool", "get_available_tools"),
     "examples": ("test_tools",),
     "overrides": ("get_overrides", "override_tool", "enable_tool"),
     "sources": ("list_sources", "refresh_source", "refresh_sources", "accept_tools"),
@@ -127,6 +127,7 @@ MODULES = {
     ),
     "calls": (
         "call_tool",
+        "check_arguments",
         "convert_arguments",
         "check_batch",
         "cancel_call",

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from covalt_git.access import confirmation
-from covalt_git.calls import preconditions
+from covalt_git.calls.tool_grants import check_runnable
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject
-from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.manifests.state_files import read_state
 from covalt_git.models.project_config import limits_in_force
 from covalt_git.models.renderers import Renderer
 from covalt_git.models.tool import ConfirmationSource, HeldBack
-from covalt_git.models.toolset_manifest import Annotations, Example, HttpRequest, Limits, Security
+from covalt_git.models.tool_properties import Annotations, Example, HttpRequest, Limits, Security
 from covalt_git.models.toolset_state import LocalOverride, ToolsetState
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
@@ -48,13 +47,6 @@ class GetTool(Request):
     """Which tool."""
 
     tool_id: str = Field(max_length=200, description="Such as app-builder:write_file.")
-
-
-class CheckArguments(Request):
-    """Arguments to check without calling anything."""
-
-    tool_id: str = Field(max_length=200)
-    args: JsonObject = Field(default_factory=dict)
 
 
 class ToolFacts(Result):
@@ -157,22 +149,6 @@ class AvailableTools(Result):
     """The tools that may be called now."""
 
     tools: tuple[AvailableTool, ...]
-
-
-class ArgumentProblem(Result):
-    """The problem of one argument; ``path`` is its place, such as $.rows[3].name."""
-
-    path: str
-    message: str
-
-
-class ArgumentsChecked(Result):
-    """What a call with these arguments would meet."""
-
-    problems: tuple[ArgumentProblem, ...]
-    confirmation: tuple[str, ...] = Field(
-        description="Why this call needs approval; empty if it needs none."
-    )
 
 
 @operation()
@@ -280,22 +256,6 @@ def get_available_tools(context: Context, _: EmptyRequest) -> AvailableTools:
     return AvailableTools(tools=tuple(AvailableTool.of(tool, name=tool.path) for tool in tools))
 
 
-@operation(changes=True, errors=(404, 409))
-def check_arguments(context: Context, request: CheckArguments) -> ArgumentsChecked:
-    """Check arguments against a tool's schema; nothing is called.
-
-    A tool whose schema does not say everything may still refuse them when it is called.
-    """
-    tool = context.catalog.find(request.tool_id).tool
-    problems: tuple[ArgumentProblem, ...] = ()
-    try:
-        preconditions.check_arguments(tool, request.args)
-    except InvalidArgumentsError as error:
-        problems = tuple(map(ArgumentProblem.of, error.problems))
-    reasons = confirmation(context.project.config, tool, request.args)
-    return ArgumentsChecked(problems=problems, confirmation=reasons)
-
-
 def visible_toolsets(context: Context) -> list[JsonObject]:
     """Return the index's rows of the toolsets that exist for the role."""
     tool_ids = context.toolset_index().toolset_tools()
@@ -336,7 +296,7 @@ def _why_not(context: Context, tool: Tool, state: ToolsetState, *, enabled: bool
     if not decision.allowed:
         return decision.reason
     try:
-        preconditions.check_runnable(tool, state)
+        check_runnable(tool, state)
     except CovaltError as error:
         return error.message
     return ""

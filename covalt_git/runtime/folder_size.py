@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from covalt_git.models.toolset_manifest import Limits
+    from covalt_git.models.tool_properties import Limits
 
 MIB = 1 << 20
 _SHARE = 20

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.elicitation import Question, QuestionKind
     from covalt_git.models.outcomes import Log, Progress
-    from covalt_git.models.toolset_manifest import Limits
+    from covalt_git.models.tool_properties import Limits
     from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from covalt_git.http_tools.files import WorkspaceFiles
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
-    from covalt_git.models.toolset_manifest import Limits
+    from covalt_git.models.tool_properties import Limits
 
 _LEVELS: dict[str, LogLevel] = {
     "debug": "debug",

@@ -13,7 +13,7 @@ from covalt_git.runtime.sandbox.policy import RunLimits
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.models.toolset_manifest import Limits
+    from covalt_git.models.tool_properties import Limits
 
 __all__ = ["KEPT_OUTPUT", "Job", "Log", "Outcome", "Progress", "prepare", "run"]
 

@@ -34,12 +34,8 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool_lock import LockedTool, ToolLock
-    from covalt_git.models.toolset_manifest import (
-        LegacyRenderer,
-        McpServer,
-        ToolDeclaration,
-        ToolsetManifest,
-    )
+    from covalt_git.models.tool_properties import LegacyRenderer
+    from covalt_git.models.toolset_manifest import McpServer, ToolDeclaration, ToolsetManifest
     from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.python_reader.source import ToolSource
 

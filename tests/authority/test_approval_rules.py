@@ -15,7 +15,7 @@ from covalt_git.authority.config_changes import rule_changes
 from covalt_git.manifests.reading import check
 from covalt_git.models.project_config import ApprovalCondition, ApprovalRule, ProjectConfig
 from covalt_git.models.tool import Tool
-from covalt_git.models.toolset_manifest import Annotations
+from covalt_git.models.tool_properties import Annotations
 from tests.examples import examples
 
 Rules = list[ApprovalRule]

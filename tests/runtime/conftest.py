@@ -12,7 +12,7 @@ import pytest
 
 from covalt_git.manifests.toolset_files import read_bundle_files
 from covalt_git.models.outcomes import Outcome
-from covalt_git.models.toolset_manifest import Limits
+from covalt_git.models.tool_properties import Limits
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.pool import SandboxPool

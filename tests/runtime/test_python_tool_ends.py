@@ -139,7 +139,7 @@ def test_tool_and_what_it_started_die_with_the_process_that_runs_it(
 from pathlib import Path
 from covalt_git.manifests.toolset_files import read_bundle_files
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
-from covalt_git.models.toolset_manifest import Limits
+from covalt_git.models.tool_properties import Limits
 from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.python_tool import run
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.calls.preconditions import check_arguments, check_runnable
+from covalt_git.calls.preconditions import check_arguments
+from covalt_git.calls.tool_grants import check_runnable
 from covalt_git.credentials.values import SecretStore
 from covalt_git.hosts import Reach
 from covalt_git.http_client import Request

@@ -24,7 +24,7 @@ from covalt_git.catalog.catalog import BrokenToolsetError
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import grant_process
 from covalt_git.manifests.toolset_files import read_bundle_files
-from covalt_git.models.toolset_manifest import Limits
+from covalt_git.models.tool_properties import Limits
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.pool import shared

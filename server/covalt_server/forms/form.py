@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from covalt_git.errors import Problem
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.toolset_manifest import Example
+    from covalt_git.models.tool_properties import Example
 
 JSON_BOX = "_json"
 """The box that holds the whole value as JSON, on the side of the form that has it."""
