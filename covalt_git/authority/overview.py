@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from covalt_git.access import Principal, decide
 from covalt_git.access.grants import holds
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _ASKS = {True: "always", False: "never", None: "for some arguments"}
 
 
-class ToolOverview(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ToolOverview:
     """What one tool can do, whether a person is asked before, and the roles that may call it."""
 
     tool_id: str

@@ -57,7 +57,9 @@ class LocalOverride(StrictModel):
         None, description="What it does, for people and models."
     )
     renderer: RendererType | None = Field(None, description="What shows the result of a call.")
-    renderer_config: JsonObject | None = Field(None, description="What the renderer shows.")
+    renderer_config: JsonObject | None = Field(
+        None, description="What the renderer shows; values may be expressions: $args.path."
+    )
     requires_confirmation: Bool | None = Field(None, description="Whether a person is asked first.")
     enabled: Bool | None = Field(None, description="Whether the tool is on.")
 

@@ -12,7 +12,7 @@ from covalt_git.calls.engine import Request
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.names import new_id
-from covalt_git.runtime import sandbox
+from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import code
 
@@ -106,7 +106,7 @@ def test_a_successful_call_is_one_commit_that_holds_everything(world: World) -> 
         "status": "success",
         "error": None,
         "output": "added hello\n",
-        "sandbox": sandbox.level(),
+        "sandbox": sandbox_levels.level(),
         "toolset": {"id": "demo", "version": "2.0.0", "digest": toolset.digest},
         "execution_id": None,
         "base": None,

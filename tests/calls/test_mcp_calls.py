@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.calls.background import Follower, Started
+from covalt_git.calls.running import Follower, Started
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import grant_process, revoke
 from covalt_git.models.outcomes import Log, Progress

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.calls.background import RUNNING, Follower, NotRunningError, Started
+from covalt_git.calls.running import RUNNING, Follower, NotRunningError, Started
 from covalt_git.runtime.environments import CannotInstallError
 from tests.calls.conftest import code
 
 if TYPE_CHECKING:
-    from covalt_git.calls.background import CallEvent
+    from covalt_git.calls.running import CallEvent
     from tests.calls.conftest import World
 
 

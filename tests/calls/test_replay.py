@@ -10,7 +10,7 @@ from covalt_git.calls.approvals import MayNotApproveError
 from covalt_git.calls.replay import AsksFirstError, NotReplayableError, Replay, replay
 from covalt_git.errors import CovaltError
 from covalt_git.json_values.difference import Difference
-from covalt_git.runtime import sandbox
+from covalt_git.runtime import sandbox_levels
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import layout_of, upload
 
@@ -60,7 +60,7 @@ def test_a_replay_with_the_same_result_changes_nothing_in_the_chat(world: World)
     assert (done.tool_id, done.call_id) == ("demo:add", made.id)
     assert (done.branch, done.manifest_id) == (None, None)
     assert done.then == done.now
-    assert done.now.sandbox == sandbox.level()
+    assert done.now.sandbox == sandbox_levels.level()
     assert (world.refs(), layout_of(world.workspace)) == (refs, files)
     assert not list(world.workspace.parent.glob("replay-*"))
     assert again(world, str(made.post_manifest_id)[:12]).call_id == made.id

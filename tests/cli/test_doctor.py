@@ -10,7 +10,7 @@ import pytest
 
 from covalt_git.cli import doctor
 from covalt_git.models.calls import SandboxLevel
-from covalt_git.runtime import probes, sandbox
+from covalt_git.runtime import probes, sandbox_levels
 from covalt_git.runtime.probes import Finding, Verdict
 
 Cli = Callable[..., tuple[int, str]]
@@ -63,8 +63,8 @@ def test_every_level_of_this_machine_is_probed(cli: Cli) -> None:
         verdicts.setdefault(one["level"], {})[one["probe"]] = one["verdict"]
     at_process = verdicts.pop("process")
 
-    assert code == int(sandbox.level() == "process")
+    assert code == int(sandbox_levels.level() == "process")
     assert list(at_process) == [probe.name for probe in probes.PROBES]
     assert {at_process[name] for name in ("read-outside", "tcp", "signal")} == {"through"}
-    assert {*verdicts} == {one.level for one in sandbox.levels() if one.here} - {"process"}
+    assert {*verdicts} == {one.level for one in sandbox_levels.levels() if one.here} - {"process"}
     assert {verdict for one in verdicts.values() for verdict in one.values()} <= {"refused"}

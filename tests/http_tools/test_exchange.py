@@ -18,7 +18,7 @@ from covalt_git.http_tools.files import WorkspaceFiles
 from covalt_git.models.outcomes import Log, Outcome
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.tool import Tool
-from covalt_git.models.toolset_manifest import Annotations, HttpRequest, Limits
+from covalt_git.models.tool_properties import Annotations, HttpRequest, Limits
 from tests.http_tools.upstream import PNG, Upstream, answering, upstream
 from tests.tables import tables
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from covalt_git.http_client import Part, Request
 from covalt_git.http_tools.request import BadRequestError, RequestBuilder
-from covalt_git.models.toolset_manifest import HttpRequest
+from covalt_git.models.tool_properties import HttpRequest
 from tests.tables import tables
 
 if TYPE_CHECKING:

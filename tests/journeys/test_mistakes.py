@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from covalt_git.runtime import sandbox
+from covalt_git.runtime import sandbox_levels
 from tests.journeys.terminal import Terminal
 
 
@@ -42,7 +42,7 @@ BODIES = {
     "import sys\n    while True: sys.stdout.write('x' * 100000)": "limit_output",
     'return {"x": float("nan")}': "bad_result",
     "import shutil; shutil.rmtree(workspace)": (
-        "workspace_deleted" if sandbox.level() == "process" else "tool_raised"
+        "workspace_deleted" if sandbox_levels.level() == "process" else "tool_raised"
     ),
     "import os; os.kill(os.getpid(), 9)": "tool_died",
 }

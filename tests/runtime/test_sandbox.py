@@ -8,19 +8,19 @@ import pytest
 
 from covalt_git.models.calls import SandboxLevel
 from covalt_git.models.toolset_state import ToolsetState
-from covalt_git.runtime import sandbox
+from covalt_git.runtime import sandbox_levels
 
 DIGEST = "sha256:" + "0" * 64
 GRANT = {"digest": DIGEST, "granted_at": "2026-01-01T00:00:00Z", "granted_by": "ada"}
 
 
 def test_project_s_own_toolset_may_run_at_every_level() -> None:
-    sandbox.check_trust("demo", ToolsetState(), at="process")
+    sandbox_levels.check_trust("demo", ToolsetState(), at="process")
 
 
 @pytest.mark.parametrize("level", ["full", "landlock", "seatbelt"])
 def test_imported_toolset_may_run_in_a_sandbox(level: SandboxLevel) -> None:
-    sandbox.check_trust("demo", ToolsetState(source_type="zip"), at=level)
+    sandbox_levels.check_trust("demo", ToolsetState(source_type="zip"), at=level)
 
 
 @pytest.mark.parametrize("kind", ["zip", "local", "url"])
@@ -31,8 +31,8 @@ def test_imported_toolset_may_not_run_without_a_sandbox(
 ) -> None:
     state = ToolsetState.model_validate({"source_type": kind, "enabled": enabled})
 
-    with pytest.raises(sandbox.SandboxNeededError) as caught:
-        sandbox.check_trust("demo", state, at="process")
+    with pytest.raises(sandbox_levels.SandboxNeededError) as caught:
+        sandbox_levels.check_trust("demo", state, at="process")
 
     assert caught.value.code == "sandbox_needed"
     assert "covalt-git grant add demo unsandboxed" in caught.value.hint
@@ -42,7 +42,7 @@ def test_grant_lets_an_imported_toolset_run_without_a_sandbox() -> None:
     grants = {"unsandboxed": {"kind": "unsandboxed", **GRANT}}
     state = ToolsetState.model_validate({"source_type": "zip", "grants": grants})
 
-    sandbox.check_trust("demo", state, digest=DIGEST, at="process")
+    sandbox_levels.check_trust("demo", state, digest=DIGEST, at="process")
 
 
 @pytest.mark.parametrize(
@@ -59,5 +59,5 @@ def test_only_an_unsandboxed_grant_of_the_same_files_holds(
     grants = {grant["kind"]: grant | GRANT}
     state = ToolsetState.model_validate({"source_type": "zip", "grants": grants})
 
-    with pytest.raises(sandbox.SandboxNeededError):
-        sandbox.check_trust("demo", state, digest=digest, at="process")
+    with pytest.raises(sandbox_levels.SandboxNeededError):
+        sandbox_levels.check_trust("demo", state, digest=digest, at="process")

@@ -179,10 +179,9 @@ def test_way_out_that_is_closed_ends_its_connections(upstream: int) -> None:
 
 
 OPEN = """
-from dataclasses import replace
 from covalt_git.runtime.egress import Egress
 egress = Egress({hosts!r})
-policy = replace(policy, hosts=tuple({hosts!r}), egress=egress.descriptor)
+policy = policy._replace(hosts=tuple({hosts!r}), egress=egress.descriptor)
 """
 ASK = """
 import urllib.request, urllib.error

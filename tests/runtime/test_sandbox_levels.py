@@ -10,15 +10,15 @@ import sys
 
 import pytest
 
-from covalt_git.runtime import sandbox
+from covalt_git.runtime import sandbox_levels
 from tests.runtime.in_sandbox import SOURCES, needs_full, needs_groups, needs_landlock
 
 ASK = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from dataclasses import asdict
-from covalt_git.runtime import sandbox
-print(json.dumps([sandbox.level(), [asdict(one) for one in sandbox.levels()]]))
+from covalt_git.runtime import sandbox_levels
+print(json.dumps([sandbox_levels.level(), [asdict(one) for one in sandbox_levels.levels()]]))
 """
 
 
@@ -49,9 +49,9 @@ def test_root_without_namespaces_but_with_control_groups_has_level_landlock() ->
 
 
 def test_level_in_force_is_the_first_that_is_here() -> None:
-    here = [one.level for one in sandbox.levels() if one.here]
+    here = [one.level for one in sandbox_levels.levels() if one.here]
 
-    assert sandbox.level() == here[0]
+    assert sandbox_levels.level() == here[0]
 
 
 @needs_full

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.models.project_config import limits_in_force
-from covalt_git.models.toolset_manifest import Limits
+from covalt_git.models.tool_properties import Limits
 from covalt_git.runtime.disk_space import DiskFullError
 from tests.calls.conftest import World, make_world, world
 from tests.runtime.conftest import Workshop, pool, workshop

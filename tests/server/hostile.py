@@ -11,9 +11,9 @@ import subprocess
 from pathlib import Path
 from textwrap import dedent
 
-from covalt_git.runtime import sandbox
+from covalt_git.runtime import sandbox_levels
 
-LEVELS = [one.level for one in sandbox.levels() if one.here]
+LEVELS = [one.level for one in sandbox_levels.levels() if one.here]
 
 ENDS = {
     "bomb": "limit_processes: it started more processes than it may",

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from covalt_git.calls.background import KEPT_EVENTS, RUNNING
+from covalt_git.calls.background import KEPT_EVENTS
+from covalt_git.calls.running import RUNNING
 from covalt_git.names import new_id
 from covalt_git.runtime import awaited_call
 from covalt_server.api import call_streams

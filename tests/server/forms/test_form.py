@@ -12,7 +12,7 @@ from werkzeug.datastructures import MultiDict
 
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.json_schema import BadSchemaError, schema_problems, value_problems
-from covalt_git.models.toolset_manifest import Example
+from covalt_git.models.tool_properties import Example
 from covalt_server.forms.form import opened, submitted
 from covalt_server.forms.problems import FieldProblem
 from tests.examples import examples
