@@ -1,14 +1,12 @@
-"""Packs with their indexes, mapped for reading.
+"""Packs, mapped for reading.
 
 Dulwich's reader takes two to four times as long for an object (34 us for a commit; inflating it is 7).
-Formats: ``gitformat-pack(5)``, indexes of versions 1 and 2.
+Format: ``gitformat-pack(5)``.
 """
 
 from __future__ import annotations
 
 import functools
-import mmap
-import struct
 import zlib
 from typing import TYPE_CHECKING
 
@@ -23,86 +21,17 @@ from covalt_git.git_store.pack_entries import (
     inflate,
     result_size,
 )
+from covalt_git.git_store.pack_index import PackIndex, mapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    import mmap
+    from collections.abc import Callable
     from pathlib import Path
 
     ReadRaw = Callable[[bytes], tuple[bytes, bytes]]
 
-_MAGIC = b"\377tOc"
-_FAN_OUT = struct.Struct(">256L")
-_LONG, _QUAD = struct.Struct(">L"), struct.Struct(">Q")
-_IN_TABLE = 1 << 31  # the offset is in the table of large offsets
 _MOST_REMEMBERED = 4 << 20  # bytes of results of deltas
 _START = 1024  # enough for zlib to return the first bytes of a stream
-
-
-def _mapped(path: Path) -> mmap.mmap:
-    with path.open("rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-class PackIndex:
-    """Index of a pack: the offset of each entry by its raw id.  Its length is the number of entries."""
-
-    def __init__(self, path: Path, id_length: int) -> None:
-        self._map = _mapped(path)
-        self._id_length = id_length
-        version = 1
-        if self._map[:4] == _MAGIC:
-            version = _LONG.unpack_from(self._map, 4)[0]
-        start = 8 * (version - 1)
-        self._fan_out: tuple[int, ...] = (0, *_FAN_OUT.unpack_from(self._map, start))
-        names = start + _FAN_OUT.size
-        match version:
-            case 1:  # rows of an offset and an id
-                self._ids, self._id_step = names + 4, id_length + 4
-                self._offsets, self._offset_step = names, id_length + 4
-            case 2:  # all ids, all CRC-32s, all offsets
-                self._ids, self._id_step = names, id_length
-                self._offsets, self._offset_step = names + len(self) * (id_length + 4), 4
-            case _:
-                raise DamagedObjectError(f"the index of the pack has the version {version}")
-
-    def __len__(self) -> int:
-        return self._fan_out[-1]
-
-    def find(self, oid: bytes) -> int | None:
-        """Return the offset of an entry; None if the pack does not have it."""
-        index, ids, step, length = self._map, self._ids, self._id_step, self._id_length
-        low, high = self._fan_out[oid[0] : oid[0] + 2]
-        while low < high:
-            middle = (low + high) // 2
-            at = ids + middle * step
-            found = index[at : at + length]
-            if found == oid:
-                return self._offset(middle)
-            if found < oid:
-                low = middle + 1
-            else:
-                high = middle
-        return None
-
-    def ids(self) -> list[bytes]:
-        """Return the ids of all entries, sorted."""
-        starts = range(self._ids, self._ids + len(self) * self._id_step, self._id_step)
-        return [self._map[at : at + self._id_length] for at in starts]
-
-    def rows(self) -> Iterator[tuple[int, bytes, int | None]]:
-        """Yield the offset, id and CRC-32 (None in version 1) of each entry, sorted by id."""
-        crcs: Sequence[int | None] = [None] * len(self)
-        if self._offset_step == _LONG.size:
-            start = self._offsets - len(self) * _LONG.size
-            crcs = struct.unpack_from(f">{len(self)}L", self._map, start)
-        return zip(map(self._offset, range(len(self))), self.ids(), crcs, strict=True)
-
-    def _offset(self, row: int) -> int:
-        (offset,) = _LONG.unpack_from(self._map, self._offsets + row * self._offset_step)
-        if offset >= _IN_TABLE and self._offset_step == _LONG.size:
-            table = self._offsets + len(self) * _LONG.size
-            (offset,) = _QUAD.unpack_from(self._map, table + (offset - _IN_TABLE) * _QUAD.size)
-        return int(offset)
 
 
 class PackFile:
@@ -116,7 +45,7 @@ class PackFile:
 
     @functools.cached_property
     def _files(self) -> tuple[PackIndex, mmap.mmap]:
-        return PackIndex(self.path.with_suffix(".idx"), self.id_length), _mapped(self.path)
+        return PackIndex(self.path.with_suffix(".idx"), self.id_length), mapped(self.path)
 
     @property
     def index(self) -> PackIndex:
