@@ -182,9 +182,10 @@ class Chats:
         with contextlib.ExitStack() as stack:
             with self._locked():
                 for name in self._names():
-                    left = self.folder / name
-                    if name.startswith(_GONE) or (name.startswith(_NEW) and not _is_locked(left)):
-                        remove_tree(left)
+                    if name.startswith((_GONE, _NEW)):
+                        left = self.folder / name
+                        if name.startswith(_GONE) or not _is_locked(left):
+                            remove_tree(left)
                 folder = self.folder / f"{_NEW}{new_id()}"
                 folder.mkdir(0o700)
                 stack.enter_context(file_lock.held(folder))  # for as long as its creator lives
@@ -271,7 +272,8 @@ class Chats:
 
     def _names(self) -> list[str]:
         try:
-            return [path.name for path in self.folder.iterdir()]
+            with os.scandir(self.folder) as entries:
+                return [entry.name for entry in entries]
         except FileNotFoundError:
             return []
 
