@@ -16,9 +16,8 @@ from tests.runtime.in_sandbox import SOURCES, needs_full, needs_groups, needs_la
 ASK = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from dataclasses import asdict
 from covalt_git.runtime import sandbox_levels
-print(json.dumps([sandbox_levels.level(), [asdict(one) for one in sandbox_levels.levels()]]))
+print(json.dumps([sandbox_levels.level(), [one._asdict() for one in sandbox_levels.levels()]]))
 """
 
 
@@ -38,7 +37,7 @@ seccomp.load(seccomp.program(rules, system_calls.MACHINE))
 def test_root_without_namespaces_but_with_control_groups_has_level_landlock() -> None:
     """As in a container with Docker's default seccomp profile and a writable cgroup."""
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", DOCKER + ASK, SOURCES],
+        [sys.executable, "-I", "-c", DOCKER + ASK, SOURCES],
         capture_output=True,
         text=True,
         check=True,
@@ -60,7 +59,7 @@ def test_closed_user_namespaces_are_named_with_what_opens_them() -> None:
     # In a user namespace of its own a process may close them for itself and all below.
     close = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
     done = subprocess.run(
-        ["unshare", "-Ur", "sh", "-c", close, "sh", sys.executable, "-I", "-S", "-c", ASK, SOURCES],
+        ["unshare", "-Ur", "sh", "-c", close, "sh", sys.executable, "-I", "-c", ASK, SOURCES],
         capture_output=True,
         text=True,
         check=True,
