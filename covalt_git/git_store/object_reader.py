@@ -113,8 +113,10 @@ class ObjectReader:
     def find_in_tree(self, oid: str, name: bytes) -> TreeEntry | None:
         """Return the entry of a name in a tree, or None."""
         content = self._read(oid, b"tree")
-        with damage_of(oid, self.path):
+        try:
             return find_in_tree(content, name, self._id_length)
+        except ValueError as error:
+            raise _broken(oid, self.path, error) from None
 
     def read_commit(self, oid: str) -> CommitObject:
         """Return a commit."""

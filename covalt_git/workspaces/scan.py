@@ -8,6 +8,7 @@ matches is left out without one.  Folders are opened by handle, and links are ne
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import stat
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ UNPORTABLE: Final = "unportable"
 
 LEFT_IN_PLACE: Final = frozenset({IGNORED, NOT_STORED})
 
+_fields = operator.attrgetter("st_ctime_ns", "st_mtime_ns", "st_ino", "st_size", "st_mode")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_HOLES = 256 << 20  # bytes of sparse files that one scan reads
 _MIN_SPARSE = 1 << 16  # bytes; smaller files do not count as sparse
@@ -291,17 +293,8 @@ def _changed(handle: int, files: dict[str, FileStat]) -> set[str]:
     changed = set()
     for name, known in files.items():
         try:
-            now = os.lstat(name, dir_fd=handle)
+            if _fields(os.lstat(name, dir_fd=handle)) != known[:5]:
+                changed.add(name)
         except OSError:
-            changed.add(name)
-            continue
-        if known != (
-            now.st_ctime_ns,
-            now.st_mtime_ns,
-            now.st_ino,
-            now.st_size,
-            now.st_mode,
-            known[5],
-        ):
             changed.add(name)
     return changed
