@@ -16,7 +16,7 @@ from collections import defaultdict
 from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
 from dulwich.lru_cache import LRUSizeCache
-from dulwich.pack import apply_delta, compute_file_sha
+from dulwich.pack import apply_delta, compute_file_sha, write_pack_index
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.object_folder import ObjectFolder
@@ -30,7 +30,6 @@ from covalt_git.git_store.pack_entries import (
     inflate,
     result_size,
 )
-from covalt_git.git_store.pack_index import index_content
 from covalt_git.git_store.pack_stream import store_pack
 from covalt_git.names import new_id
 from covalt_git.system import file_lock
@@ -116,9 +115,9 @@ class Quarantine:
         with pack.open("w+b") as file:
             self._spool(parts, file)
             checksum = index.read(file)
-        entries = {oid: (at, index.crcs[at]) for oid, at in index.offsets.items()}
-        content = index_content(entries, checksum, self.reader.objects.object_format)
-        pack.with_suffix(".idx").write_bytes(content)
+        with pack.with_suffix(".idx").open("wb") as file:
+            rows = sorted((oid, at, index.crcs[at]) for oid, at in index.offsets.items())
+            write_pack_index(file, rows, checksum)
         self.ids = frozenset(map(bytes.hex, index.offsets))
 
     def _spool(self, parts: Iterable[bytes], file: IO[bytes]) -> None:

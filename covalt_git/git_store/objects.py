@@ -73,10 +73,9 @@ def blob_id(content: bytes, object_format: str) -> str:
 
 def object_id(kind: bytes, content: bytes, object_format: str) -> str:
     """Return the id of an object."""
-    header = b"%s %d\0" % (kind, len(content))
-    hasher = getattr(hashlib, object_format)(header, usedforsecurity=False)
+    hasher = hashlib.new(object_format, b"%s %d\0" % (kind, len(content)), usedforsecurity=False)
     hasher.update(content)
-    return str(hasher.hexdigest())
+    return hasher.hexdigest()
 
 
 def encode_tree(entries: Iterable[TreeEntry]) -> bytes:

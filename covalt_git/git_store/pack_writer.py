@@ -13,10 +13,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
-from dulwich.pack import OFS_DELTA, pack_header_chunks, pack_object_header
+from dulwich.pack import OFS_DELTA, pack_header_chunks, pack_object_header, write_pack_index
 
 from covalt_git.git_store.objects import KINDS
-from covalt_git.git_store.pack_index import index_content
 from covalt_git.names import new_id
 from covalt_git.system.atomic_write import fsync
 
@@ -71,10 +70,6 @@ class PackEncoder:
         """Return the checksum, with which a pack ends."""
         return self._hasher.digest()
 
-    def index(self) -> bytes:
-        """Return the index of the pack."""
-        return index_content(self.entries, self.trailer(), self._format)
-
     def _append(self, content: bytes) -> bytes:
         self._hasher.update(content)
         self._end += len(content)
@@ -106,7 +101,8 @@ class PackWriter:
         checksum = self.encoder.trailer()
         self._pack.write(checksum)
         index = self._temporary_file("idx")
-        index.write(self.encoder.index())
+        rows = sorted((oid, offset, crc) for oid, (offset, crc) in self.encoder.entries.items())
+        write_pack_index(index, rows, checksum)
         for file in (self._pack, index):
             file.flush()
             os.fchmod(file.fileno(), 0o444)

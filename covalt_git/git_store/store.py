@@ -8,9 +8,7 @@ reaches, and stock git finds a valid store at any time (docs/design/chat-store.m
 from __future__ import annotations
 
 import contextlib
-import io
 import sys
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Self
 
 from dulwich.config import ConfigFile
@@ -72,13 +70,7 @@ echo "hint: push to the URL that 'covalt-git serve' prints, followed by /git/$ch
 exit 1
 """
 _READABLE_EXTENSIONS = {b"noop", b"preciousobjects", b"worktreeconfig", b"relativeworktrees"}
-_CONFIGS = {
-    "sha1": _CONFIG.format(version=0, format=FORMAT).encode(),
-    "sha256": (
-        _CONFIG.format(version=1, format=FORMAT) + "[extensions]\n\tobjectFormat = sha256\n"
-    ).encode(),
-}
-"""The config of new stores by their object format."""
+_SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
 
 
 class GitStore(ObjectReader):
@@ -105,7 +97,9 @@ class GitStore(ObjectReader):
         """Make an empty bare repository at ``path``, its HEAD on the unborn branch main."""
         for folder in ("", "objects", "objects/pack", "hooks", "refs", "refs/heads"):
             (path / folder).mkdir()
-        (path / "config").write_bytes(_CONFIGS[object_format])
+        is_plain = object_format == "sha1"
+        config = _CONFIG.format(version=0 if is_plain else 1, format=FORMAT)
+        (path / "config").write_text(config if is_plain else config + _SHA256, encoding="utf-8")
         (path / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
         hook = path / "hooks" / "pre-receive"
         hook.write_text(_PRE_RECEIVE, encoding="utf-8")
@@ -307,12 +301,16 @@ class GitStore(ObjectReader):
         except FileLocked:
             return False
         if moved:
-            for folder in PurePosixPath(ref).parents:
-                if (self.path / folder).is_dir():
-                    self._fsync(self.path / folder)
-                # No folder above has changed: a new store has these two.
-                if (old and new) or str(folder) in {"refs/heads", "refs"}:
+            folders = (
+                (self.path / ref).parents
+                if old is None or new is None
+                else [(self.path / ref).parent]
+            )
+            for folder in folders:
+                if folder == self.path:
                     break
+                if folder.is_dir():
+                    self._fsync(folder)
         return bool(moved)
 
     def clear_leftovers(self) -> None:
@@ -339,17 +337,13 @@ def _read_format(path: Path) -> str:
         BrokenStoreError: when ``path`` is not a store, or needs a newer version.
     """
     try:
-        content = (path / "config").read_bytes()
-        config = None
-        if content not in _CONFIGS.values():  # parsing is a quarter of the time of a new chat
-            config = ConfigFile.from_file(io.BytesIO(content), expand_includes=False)
+        with (path / "config").open("rb") as file:
+            config = ConfigFile.from_file(file, expand_includes=False)
         is_repository = (path / "objects").is_dir()
     except (OSError, ValueError) as error:
         raise BrokenStoreError(f"{path} is not a git store: {error}") from None
     if not is_repository:
         raise BrokenStoreError(f"{path} is not a git store: it has no objects")
-    if config is None:
-        return next(name for name, ours in _CONFIGS.items() if ours == content)
     version = _number(config, b"core", b"repositoryformatversion", 0)
     items = config.items((b"extensions",)) if version else ()
     extensions = {name.lower(): value for name, value in items}
