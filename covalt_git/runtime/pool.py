@@ -45,6 +45,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PROGRAM = Path(__file__).with_name("processes") / "program.py"
 _OURS = Path(__file__).parents[1]
 _END_S = 10.0
+_TRIAL_S = 30.0
 
 
 class NoWorkerError(CovaltError):
@@ -221,10 +222,11 @@ class ForkServerProcess:
         """Return why this machine cannot enter each sandbox level; empty where it can.
 
         Raises:
-            NoWorkerError: if the fork server has ended.
+            NoWorkerError: if the fork server has ended, or does not answer within 30 s.
         """
         self._was_used = True
         ours, theirs = socket.socketpair()
+        ours.settimeout(_TRIAL_S)
         with ours:
             with theirs:
                 self._send(None, [theirs.fileno()])
@@ -243,7 +245,7 @@ class ForkServerProcess:
             if answer is not None:
                 return answer
         self.close()
-        raise NoWorkerError("the process that tools are forked from has ended")
+        raise NoWorkerError("the process that tools are forked from has ended or does not answer")
 
     def kill(self) -> None:
         """Kill the fork server; its sandboxes end with it."""

@@ -31,13 +31,14 @@ class Available(NamedTuple):
 
 @functools.cache
 def levels() -> tuple[Available, ...]:
-    """Return every level, strongest first, and whether this machine has it."""
+    """Return every level, strongest first, and whether this machine has it.
+
+    Raises:
+        NoWorkerError: if the levels could not be tried; the next call tries them again.
+    """
     from covalt_git.runtime import pool  # noqa: PLC0415 - most commands start no process
 
-    try:
-        missing = pool.shared().start().missing_levels()
-    except pool.NoWorkerError:
-        missing = {}
+    missing = pool.shared().start().missing_levels()
     return (*(_tried(one, missing) for one in _HOLDING), Available("process", here=True))
 
 
@@ -47,7 +48,7 @@ def level() -> SandboxLevel:
 
 
 def _tried(wanted: SandboxLevel, missing: dict[SandboxLevel, str]) -> Available:
-    why = missing.get(wanted, "it could not be tried")
+    why = missing[wanted]
     return Available(wanted, here=not why, why=why, hint=_hint(wanted) if why else "")
 
 

@@ -11,7 +11,8 @@ import sys
 import pytest
 
 from covalt_git.runtime import sandbox_levels
-from tests.runtime.in_sandbox import SOURCES, needs_full, needs_groups, needs_landlock
+from covalt_git.runtime.pool import NoWorkerError, SandboxPool
+from tests.runtime.in_sandbox import HOLDING, SOURCES, needs_full, needs_groups, needs_landlock
 
 ASK = """
 import json, sys
@@ -72,3 +73,18 @@ def test_closed_user_namespaces_are_named_with_what_opens_them() -> None:
     assert not levels[0]["here"]
     assert "make a user namespace" in levels[0]["why"]
     assert levels[0]["hint"] == "`sudo sysctl user.max_user_namespaces=15000` opens them"
+
+
+def test_levels_that_could_not_be_tried_are_an_error_and_not_a_weaker_level() -> None:
+    pool = SandboxPool()
+    try:
+        killed = pool.start()
+        killed.kill()
+
+        with pytest.raises(NoWorkerError):
+            killed.missing_levels()
+
+        missing = pool.start().missing_levels()
+    finally:
+        pool.close()
+    assert {level for level, why in missing.items() if not why} == {*HOLDING}

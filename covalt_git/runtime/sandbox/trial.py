@@ -54,23 +54,23 @@ def _too_old(known: int) -> str:
 
 
 def _try(policy: Policy, level: SandboxLevel) -> str:
-    told, tell = os.pipe()
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.close(told)
+            os.close(reading)
             os.setsid()
             enter(policy, level)
             (policy.workspace / "written").touch()
             os._exit(_ENTERED)
         except SandboxError as error:
-            os.write(tell, f"it could not {error.what}: {error.why}".encode())
+            os.write(writing, f"it could not {error.what}: {error.why}".encode())
         except OSError as error:
-            os.write(tell, f"it cannot write in its workspace: {error.strerror}".encode())
+            os.write(writing, f"it cannot write in its workspace: {error.strerror}".encode())
         finally:
             os._exit(1)
-    os.close(tell)
-    with os.fdopen(told, encoding="utf-8") as pipe:
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as pipe:
         why = pipe.read()
     _, status = os.waitpid(child, 0)
     return why or ("" if status == _ENTERED else "its process ended at once")
