@@ -46,7 +46,7 @@ def text_lines(changes: Iterable[Change]) -> Iterator[tuple[str, Change | None]]
     """Yield the lines that people read, each change's first with it."""
     for change in _judged(changes):
         word = "wider" if change.verdict == "widening" else "narrower"
-        sure = "" if change.certain else " (cannot tell)"
+        sure = "" if change.certain else " (undecided)"
         yield f"{place_text(change)}: {word}{sure}: {change.message}", change
         for line in change.details:
             yield f"    {line}", None
@@ -65,7 +65,7 @@ def markdown(changes: Sequence[Change], errors: Sequence[str]) -> str:
             continue
         lines += [f"**{title}**", ""]
         for change in judged[:left]:
-            sure = "" if change.certain else " *(cannot tell)*"
+            sure = "" if change.certain else " *(undecided)*"
             lines.append(f"- {_plain(change.message)}{sure}<br>{_plain(place_text(change))}")
             lines += [f"  - {_plain(line)}" for line in change.details]
         if len(judged) > left:
@@ -109,7 +109,7 @@ def _rule(kind: str) -> JsonObject:
 
 
 def _result(change: Change, prefix: str, seen: Counter[str]) -> JsonObject:
-    sure = "" if change.certain else " (cannot tell)"
+    sure = "" if change.certain else " (undecided)"
     word = "wider" if change.verdict == "widening" else "narrower"
     text = "\n".join([f"{word}{sure}: {change.message}", *change.details])
     path, line, col = _sarif_place(change)

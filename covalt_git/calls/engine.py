@@ -208,7 +208,7 @@ class Engine:
         call = self._new_call(chat, found, request, base=chat.head())
         with concurrent_reads.copied(chat, call.base) as copy:
             waived = is_waived(self.config, found.tool, request.args)
-            begin = partial(self.follower.tell, Started(call.id))
+            begin = partial(self.follower.report, Started(call.id))
             with self._running(call):
                 outcome = self._ran_python(
                     copy, call, found, begin=begin, confirmed=waived, warm=False
@@ -225,7 +225,7 @@ class Engine:
                 if not seen.holds(before):
                     error = wrote_though_read_only(copy, before, seen, error)
         # It has run, so that it is recorded though it was cancelled meanwhile.
-        patient = replace(self, follower=Follower(self.follower.tell))
+        patient = replace(self, follower=Follower(self.follower.report))
         with patient.writing(chat) as writer:
             head = writer.commit_changes()
             named = replace(request, call_id=call.id)
@@ -345,7 +345,7 @@ class Engine:
 
         def begin() -> None:
             writer.put_call(started)
-            self.follower.tell(Started(call.id))
+            self.follower.report(Started(call.id))
 
         held = writer.usage()
         with self._running(call):
@@ -438,7 +438,7 @@ class Engine:
                 limits=limits_of(found.tool, self.config),
                 config=self.config.workspace,
                 command=self._secret_command(),
-                report=self.follower.tell,
+                report=self.follower.report,
                 cancel=self.follower.cancel,
             )
         return mcp_calls.run(

@@ -97,7 +97,7 @@ def prepare(
         mcp_tool.prepare(
             defined,
             _still_granted(root, found, defined),
-            lambda line: follower.tell(Installing(line)),
+            lambda line: follower.report(Installing(line)),
             follower.cancel,
         )
     except futures.CancelledError:
@@ -141,7 +141,7 @@ def run(
             files=WorkspaceFiles(chat.workspace, config, chat.store.object_format),
             limits=limits,
             wanted=_still_granted(root, found, defined),
-            report=follower.tell,
+            report=follower.report,
             ask=ask,
             cancel=follower.cancel,
         )

@@ -74,7 +74,7 @@ def _interpreter(found: Found, follower: Follower) -> Path:
     manifest = found.toolset.manifest
     return environments.interpreter(
         manifest.python.dependencies if manifest else (),
-        report=lambda line: follower.tell(Installing(line)),
+        report=lambda line: follower.report(Installing(line)),
         cancel=follower.cancel,
     )
 
@@ -127,7 +127,7 @@ def run(
             hosts=tuple(rule.text for rule in may.reach.rules),
             check_result=_declared(found) is None,
             begin=begin,
-            report=lambda event: follower.tell(_masked(event, mask)),
+            report=lambda event: follower.report(_masked(event, mask)),
             cancel=follower.cancel,
             kinds=follower.respondent.kinds,
             ask=lambda questions: inquire(

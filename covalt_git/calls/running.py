@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.elicitation.requests import NOBODY, Respondent
+from covalt_git.elicitation.requests import NO_RESPONDENT, Respondent
 from covalt_git.errors import CovaltError
 from covalt_git.models.outcomes import Log, Progress
 
@@ -58,14 +58,14 @@ class Follower:
     """Client that follows a call.
 
     Attributes:
-        tell: receives each event of the call.
+        report: receives each event of the call.
         cancel: cancels the call when the client sets it.
         respondent: answers elicitation requests of the call.
     """
 
-    tell: Callable[[CallEvent], None] = lambda _: None
+    report: Callable[[CallEvent], None] = lambda _: None
     cancel: Cancel = field(default_factory=Cancel)
-    respondent: Respondent = NOBODY
+    respondent: Respondent = NO_RESPONDENT
 
 
 @dataclass(frozen=True, slots=True, eq=False)

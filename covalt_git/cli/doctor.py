@@ -53,7 +53,7 @@ def command(*, quick: bool, verbose: bool, as_json: bool) -> None:
         output.as_json(_json(facts, levels, found))
     else:
         print_levels(levels, found, verbose=verbose)
-    raise click.exceptions.Exit(exit_code(found, in_force=sandbox_levels.level()))
+    raise click.exceptions.Exit(exit_code(found, effective=sandbox_levels.level()))
 
 
 def _secret_command(root: Path) -> list[machine.Fact]:
@@ -69,9 +69,9 @@ def _secret_command(root: Path) -> list[machine.Fact]:
     return [machine.Fact("secret command", str(found), note)]
 
 
-def exit_code(found: Found, *, in_force: SandboxLevel) -> int:
+def exit_code(found: Found, *, effective: SandboxLevel) -> int:
     """Return 1 if a probe got through a level that is to hold, or came to no wall at all."""
-    judged = (one for level, one in found.items() if level in {in_force, *_HOLDING})
+    judged = (one for level, one in found.items() if level in {effective, *_HOLDING})
     return int(any(finding.verdict != "refused" for one in judged for finding in one))
 
 
@@ -85,7 +85,7 @@ def print_levels(levels: Sequence[Available], found: Found, *, verbose: bool) ->
     """Print the levels as a table, and under it what got through one that is to hold."""
     rows = []
     for one in levels:
-        mark = "in force" if one.level == sandbox_levels.level() else "yes" if one.here else "no"
+        mark = "effective" if one.level == sandbox_levels.level() else "yes" if one.here else "no"
         rows.append((one.level, mark, _summary(one, found), _why(one)))
     output.table(rows, titles=("LEVEL", "HERE", "PROBES", ""))
     for level, findings in found.items():

@@ -18,7 +18,7 @@ import click
 from covalt_git.cli.terminal import output
 from covalt_git.elicitation.forms import BadFormError, FormField, form_fields
 from covalt_git.elicitation.requests import (
-    NOBODY,
+    NO_RESPONDENT,
     InvalidAnswerError,
     NoOpenQuestionError,
     Respondent,
@@ -48,7 +48,7 @@ _one_at_a_time = threading.Lock()
 def respondent(*, wanted: bool) -> Respondent:
     """Return the person at this terminal, if there is one and they may be asked."""
     if not (wanted and sys.stdin.isatty() and sys.stderr.isatty()):
-        return NOBODY
+        return NO_RESPONDENT
     return Respondent(frozenset({"form", "url"}), _show)
 
 

@@ -168,7 +168,7 @@ class Respondent(NamedTuple):
     refused: Callable[[QuestionKind], None] = lambda _: None
 
 
-NOBODY = Respondent(frozenset(), lambda inquiry: inquiry.fail(_nobody("")))
+NO_RESPONDENT = Respondent(frozenset(), lambda inquiry: inquiry.fail(_nobody("")))
 """The respondent of a call without a user or a client."""
 
 

@@ -88,7 +88,7 @@ def result_size(start: bytes) -> int:
 
 
 def _size(start: bytes, at: int, size: int, shift: int) -> tuple[int, int]:
-    """Return a size that goes on in the bytes from ``at``, and the place after it."""
+    """Return a size of several bytes, of which those from ``at`` are not read yet, and the place after it."""
     while start[at - 1] & 0x80:
         size |= (start[at] & 0x7F) << shift
         at, shift = at + 1, shift + 7

@@ -32,7 +32,8 @@ class Limits(StrictModel):
     """The most that one call may take."""
 
     timeout_s: Annotated[Number, Field(gt=0, le=86_400)] | None = Field(
-        None, description="Wall time, in seconds."
+        None,
+        description="Time from start to end, in seconds, without the time that it waits for answers.",
     )
     answer_s: Annotated[Number, Field(gt=0, le=86_400)] | None = Field(
         None, description="How long what it asks waits for an answer, in seconds, beside timeout_s."
@@ -159,7 +160,7 @@ def _body_kind(value: object) -> str:
 
 
 Scalar = str | Int | Number | Bool
-"""What stands in a query or among headers and cookies; a text may hold expressions."""
+"""A value in a query, a header or a cookie; a text may hold expressions."""
 
 
 class HttpRequest(StrictModel):
@@ -167,9 +168,9 @@ class HttpRequest(StrictModel):
 
     ``{name}`` in ``url`` is an argument, encoded; ``{+name}`` one whose ``/`` stay.  The texts of
     ``query``, ``headers``, ``cookies`` and a written ``body`` may hold ``$args.name``; an entry that
-    names an argument which was not given is left out.  ``parameters`` says where other arguments go.
-    What is left goes to the query for GET, HEAD, DELETE and OPTIONS and beside a written body,
-    otherwise into the body.
+    names an argument that was not passed is left out.  ``parameters`` says where other arguments go.
+    All arguments that none of these name go to the query if the method is GET, HEAD, DELETE or OPTIONS
+    or the body is written out, and to the body if not.
     """
 
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = Field(
@@ -192,7 +193,7 @@ class HttpRequest(StrictModel):
         Annotated[Literal["json", "form", "multipart", "text"], Tag("kind")]
         | Annotated[HttpBody, Tag("written")],
         Discriminator(_body_kind),
-    ] = Field("json", description="How arguments stand in the body, or the body written out.")
+    ] = Field("json", description="Format of the arguments in the body, or the body written out.")
     retries: Annotated[Int, Field(ge=0, le=5)] = Field(
         2, description="How often a request that may be repeated is tried again."
     )

@@ -53,7 +53,7 @@ def test_a_probe_that_got_through_is_an_error(
 ) -> None:
     found: doctor.Found = {level: [finding("refused"), finding(verdict)]}
 
-    assert doctor.exit_code(found, in_force=effective) == code
+    assert doctor.exit_code(found, effective=effective) == code
 
 
 def test_every_level_of_this_machine_is_probed(cli: Cli) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from covalt_git.elicitation.forms import BadFormError, form_fields
 from covalt_git.elicitation.requests import (
-    NOBODY,
+    NO_RESPONDENT,
     CannotAskError,
     Inquiry,
     InvalidAnswerError,
@@ -133,7 +133,7 @@ def test_cancelling_ends_the_wait() -> None:
 @pytest.mark.parametrize(
     ("who", "question"),
     [
-        (NOBODY, NAME),
+        (NO_RESPONDENT, NAME),
         (respondent("form"), OPEN),
         (respondent("url"), NAME),
         (respondent("form", "url"), SAMPLE),
