@@ -37,6 +37,7 @@ DAMAGE = (
     DamagedObjectError,
     OSError,
     OverflowError,
+    RecursionError,  # alternates that name each other
     ValueError,
     struct.error,
     zlib.error,

@@ -282,6 +282,17 @@ def test_patch_of_what_is_not_text_says_so(tmp_path: Path) -> None:
     assert not is_binary_content("ü\r\n".encode())
 
 
+def test_alternates_that_name_each_other_are_damage(tmp_path: Path) -> None:
+    with GitStore.create(tmp_path / "s.git") as store:
+        (store.path / "objects/info").mkdir()
+        (store.path / "objects/info/alternates").write_text(f"{store.path}/objects\n")
+
+    with GitStore(tmp_path / "s.git") as store:
+        with pytest.raises(BrokenStoreError):
+            store.read_blob("0" * 40)
+        assert not store.has("0" * 40)
+
+
 def test_patch_of_a_damaged_file_names_it(tmp_path: Path) -> None:
     with GitStore.create(tmp_path / "s.git") as store:
         missing = "1" * 40
