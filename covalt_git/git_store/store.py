@@ -222,8 +222,13 @@ class GitStore(ObjectReader):
             repacking.rewrite(self.objects, live, until=until)
 
     def usage(self) -> Usage:
-        """Return the usage of the store."""
-        return repacking.usage(self.objects)
+        """Return the usage of the store.
+
+        Raises:
+            BrokenStoreError: when the index of a pack is damaged.
+        """
+        with damage_of("of a pack", self.path):
+            return repacking.usage(self.objects)
 
     # Refs
 
