@@ -1,4 +1,4 @@
-"""The API's calls: making one, ending one that runs, and looking at those that were made."""
+"""Operations on calls: make, check, cancel, list and show them."""
 
 from __future__ import annotations
 
