@@ -55,8 +55,9 @@ class ObjectFolder:
             names.update(entry.name for entry in entries)
         found = {name for name in names if name.endswith(".pack") and f"{name[:-5]}.idx" in names}
         known = [pack for pack in self._packs if pack.path.name in found]
+        length = self.object_format.oid_length
         new = [
-            PackFile(self.pack_folder / name, self.object_format)
+            PackFile(self.pack_folder / name, length)
             for name in found.difference(pack.path.name for pack in known)
         ]
         self._packs = new + known
@@ -82,7 +83,7 @@ class ObjectFolder:
         raw = bytes.fromhex(oid)
         for number, pack in enumerate(self._packs):
             try:
-                offset = pack.find(raw)
+                offset = pack.index.find(raw)
             except FileNotFoundError:  # another process has removed it
                 continue
             if offset is not None:

@@ -34,12 +34,10 @@ if TYPE_CHECKING:
 
 DAMAGE = (
     ApplyDeltaError,
-    AssertionError,  # as TypeError: by dulwich, of an index of a pack
     DamagedObjectError,
     OSError,
     OverflowError,
     RecursionError,  # alternates that name each other
-    TypeError,
     ValueError,
     struct.error,
     zlib.error,

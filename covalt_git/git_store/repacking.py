@@ -121,7 +121,7 @@ def _replace(
     packs = store.replaceable_packs()
     found: dict[str, float] = {}
     for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns):
-        found |= dict.fromkeys(map(bytes.decode, packs[path].index), path.stat().st_mtime)
+        found |= dict.fromkeys(map(bytes.hex, packs[path].index.ids()), path.stat().st_mtime)
     for oid, path in loose.items():
         found[oid] = max(path.stat().st_mtime, found.get(oid, 0))
     made = None
