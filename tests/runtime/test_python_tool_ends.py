@@ -78,7 +78,7 @@ def test_time_limit_ends_the_processes_that_the_tool_started(
     session: bool,  # noqa: FBT001 - a column of the table
 ) -> None:
     args = {"mark": mark, "session": session}
-    outcome = workshop.run(SLEEPER, args=args, limits={"timeout_s": 1.5})
+    outcome = workshop.run(SLEEPER, args=args, limits={"timeout_s": 3})
 
     assert outcome.error is not None
     assert outcome.error.code == "limit_time"
