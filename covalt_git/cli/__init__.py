@@ -6,6 +6,7 @@ the first line of its docstring from the source, which takes 1 ms for all module
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -107,6 +108,8 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.exit("covalt-git does not run on Windows yet: use it in WSL")
     # Looking for what other packages may add to pydantic takes a tenth of a command's start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # A command makes many objects that stay until it ends; looking for those that do not is in vain.
+    gc.set_threshold(50_000)
     argv = list(sys.argv[1:] if args is None else args)
     try:
         code = cli.main(argv, prog_name="covalt-git", standalone_mode=False)

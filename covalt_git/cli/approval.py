@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.calls.approvals import ApprovalRenewedError
-from covalt_git.cli.call import leave
-from covalt_git.cli.call import show as show_call
+from covalt_git.cli.calls import leave
+from covalt_git.cli.calls import show as show_call
 from covalt_git.cli.context import ask, context, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following

@@ -1,111 +1,41 @@
-"""``covalt-git call``."""
+"""A call that a command makes: its arguments, the question at the terminal, and its result."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from covalt_git.cli import call_batch
-from covalt_git.cli.context import ask, context, json_option, read_argument_file, wrong_call
+from covalt_git.cli.context import ask, context, read_argument_file, wrong_call
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.terminal.progress import following
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import approvals, calls
-from covalt_git.runtime import python_tool
 from covalt_git.text import display
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from covalt_git.json_values import JsonObject
     from covalt_git.operations.calls import CallAnswer
 
 
-@click.command()
-@click.argument("chat_id", metavar="[CHAT]", required=False)
-@click.argument("tool_id", metavar="[TOOL]", required=False)
-@click.argument("args", metavar="[ARGS]", default="")
-@click.option(
-    "--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="One argument; repeatable."
-)
-@click.option(
-    "--args-file",
-    type=click.Path(path_type=Path),
-    help="Read ARGS from a file, - for standard input.",
-)
-@click.option("--message", metavar="MESSAGE", help="The message of the chat that it is made for.")
-@click.option(
-    "--id",
-    "call_id",
-    metavar="ID",
-    help="The call's id: made again under it, it does not run again.",
-)
-@click.option(
-    "--follow/--no-follow",
-    default=None,
-    help="Show progress and logs while it runs; at a terminal it does so by itself, but for a batch.",
-)
-@click.option(
-    "--batch",
-    type=click.Path(path_type=Path),
-    metavar="FILE.jsonl",
-    help='Make the calls of a file, - for standard input: a line each, {"tool": ..., "args": ...}.',
-)
-@click.option(
-    "--keep-going/--stop",
-    default=False,
-    help="In a batch, go on behind a call that failed or waits; it stops there by itself.",
-)
-@click.option("--yes", is_flag=True, help="Approve the call where a person has to be asked.")
-@click.option(
-    "--open", "opened", is_flag=True, help="Show the result as the tool's author meant it."
-)
-@json_option
-def command(
-    chat_id: str | None,
-    tool_id: str | None,
+def make(
+    chat_id: str,
+    tool_id: str,
+    *,
     args: str,
     pairs: tuple[str, ...],
     args_file: Path | None,
     message: str | None,
     call_id: str | None,
-    *,
     follow: bool | None,
-    batch: Path | None,
-    keep_going: bool,
     yes: bool,
     opened: bool,
     as_json: bool,
 ) -> None:
-    """Call TOOL in CHAT with ARGS, a JSON object.
-
-    A call that a person has to approve asks at a terminal; elsewhere it waits, see `covalt-git
-    approval list`.  What the tool itself asks is asked at a terminal, too; elsewhere, and with --json,
-    nobody answers it.  Ctrl-C cancels the call, which is recorded all the same.  Exits with 1 when the
-    call failed or waits, and with 130 when Ctrl-C ended it.
-
-    With --batch, the calls of a file are made in order, in CHAT where a line has no "chat"; a line may
-    also have "id" and "message".  All lines are checked before anything runs: exits with 2 where
-    one is wrong.  With ids, a batch that stopped goes on when it is started again.
-    """
-    if batch is not None:
-        if tool_id or args or pairs or args_file or message or call_id or opened:
-            raise wrong_call("with --batch the lines of the file say what is called")
-        python_tool.prepare(Path(sys.executable))
-        raise SystemExit(
-            call_batch.run(
-                batch,
-                chat_id=chat_id,
-                yes=yes,
-                keep_going=keep_going,
-                follow=follow or False,
-                as_json=as_json,
-            )
-        )
-    if chat_id is None or tool_id is None:
-        raise wrong_call("name a chat and a tool: covalt-git call CHAT TOOL")
-    python_tool.prepare(Path(sys.executable))  # which takes as long as all up to the run
+    """Make a call and print its result; exits with 1 or 130 where it did not succeed."""
     followed = following(wanted=follow, asks=not as_json)
     context(follower=followed.follower)
     given = _arguments(tool_id, args, pairs, args_file)
