@@ -12,6 +12,7 @@ from covalt_git.cli.lazy_group import LazyGroup
     places={
         "new": "chat_list.new_chat",
         "list": "chat_list.list_chats",
+        "rename": "chat_list.rename",
         "status": "chat_list.status",
         "files": "chat_files.files",
         "diff": "chat_files.diff",
@@ -24,7 +25,9 @@ from covalt_git.cli.lazy_group import LazyGroup
         "resolve": "chat_merge.resolve",
         "message": "chat_message.command",
         "replay": "chat_replay.command",
-        "restore": "chat_restore.command",
+        "restore": "chat_restore.restore",
+        "undo": "chat_restore.undo",
+        "redo": "chat_restore.redo",
         "fork": "chat_transfer.fork",
         "export": "chat_transfer.export",
         "import": "chat_transfer.import_chat",
@@ -33,8 +36,8 @@ from covalt_git.cli.lazy_group import LazyGroup
     },
 )
 def command() -> None:
-    """Make chats; look at, branch and change their workspaces.
+    """Create, list, branch and delete chats.
 
-    A MANIFEST is a state of a chat's files: a branch, HEAD, a manifest's id or its beginning, or the
-    id of a call.
+    A COMMIT is a branch, HEAD, the id of a commit or its beginning, or the id of a message or call;
+    HEAD~2 is two commits before HEAD.
     """

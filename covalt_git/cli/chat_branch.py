@@ -30,19 +30,21 @@ class _Branches(click.Group):
 
 @click.group(cls=_Branches)
 def command() -> None:
-    """List, make, rename and delete branches.
+    """List, create, rename and delete branches.
 
-    `branch CHAT` lists them, `branch CHAT NAME` makes one.  A chat that has the name of a command is
-    written behind one: `branch list new`.
+    `chat branch CHAT` lists the branches, `chat branch CHAT NAME` creates one.  If the chat has the
+    name of a command, write the command too: `chat branch list new`.
     """
 
 
 @command.command("list")
 @chat_argument
-@click.option("--deleted", is_flag=True, help="List deleted ones whose work no branch has.")
+@click.option(
+    "--deleted", is_flag=True, help="List deleted branches with commits that no branch has."
+)
 @json_option
 def list_branches(chat_id: str, *, deleted: bool, as_json: bool) -> None:
-    """List the branches; the folder is on the one with the star."""
+    """List the branches; `*` marks the active one, which the folder has the files of."""
     if deleted:
         _list_deleted(chat_id, as_json=as_json)
         return
@@ -51,23 +53,26 @@ def list_branches(chat_id: str, *, deleted: bool, as_json: bool) -> None:
         output.as_json(found)
         return
     for one in found.branches:
-        at = one.manifest_id[: output.SHORT] if one.manifest_id else "nothing yet"
+        at = one.manifest_id[: output.SHORT] if one.manifest_id else "no commit yet"
         output.say(f"{'*' if one.active else ' '} {one.name}  {at}", bold=one.active)
 
 
 @command.command("new")
 @chat_argument
 @click.argument("name")
-@click.option("--from", "start", metavar="MANIFEST", help="Where it starts; the active branch.")
+@click.option("--from", "start", metavar="COMMIT", help="Start here; default: the folder as it is.")
 @json_option
 def new_branch(chat_id: str, name: str, start: str | None, *, as_json: bool) -> None:
-    """Make a branch; the folder stays where it is."""
+    """Create a branch; the folder stays on the active one.
+
+    Example: covalt-git chat branch c1 idea --from HEAD~2
+    """
     made = ask(branches.create_branch, chat_id=chat_id, name=name, from_manifest=start)
     if as_json:
         output.as_json(made)
         return
     output.say(f"{name} is at {made.manifest_id[: output.SHORT]}")
-    output.say(f"go there: covalt-git chat checkout {chat_id} {name}", dim=True)
+    output.say(f"switch to it: covalt-git chat checkout {chat_id} {name}", dim=True)
 
 
 @command.command("rename")
@@ -76,33 +81,33 @@ def new_branch(chat_id: str, name: str, start: str | None, *, as_json: bool) -> 
 @click.argument("new")
 @json_option
 def rename_branch(chat_id: str, old: str, new: str, *, as_json: bool) -> None:
-    """Give a branch another name; the folder stays on it."""
+    """Rename a branch."""
     renamed = ask(branches.rename_branch, chat_id=chat_id, branch=old, name=new)
     if as_json:
         output.as_json(renamed)
         return
-    output.say(f"{old} is {renamed.branch.name} now")
+    output.say(f"renamed {old} to {renamed.branch.name}")
 
 
 @command.command("delete")
 @chat_argument
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Also where work is lost from sight, or a call waits.")
+@click.option("--force", is_flag=True, help="Also with commits of its own, or a pending call.")
 @json_option
 def delete_branch(chat_id: str, name: str, *, force: bool, as_json: bool) -> None:
     """Delete a branch.
 
-    One that has manifests which no other branch has, or on which a call waits for a person, needs
-    --force.  The call then ends as cancelled.
+    --force is needed when it has commits that no other branch has, or a pending call, which is then
+    cancelled.  Its commits are kept for 30 days: `chat branch list CHAT --deleted`.
     """
     gone = ask(branches.delete_branch, chat_id=chat_id, branch=name, force=force)
     if as_json:
         output.as_json(gone)
         return
-    lost = f", with {output.plural(gone.manifests, 'manifest')} that no other branch has"
+    lost = f", with {output.plural(gone.manifests, 'commit')} that no other branch has"
     at = gone.manifest_id[: output.SHORT]
     output.say(f"deleted {name}, which was at {at}{lost if gone.manifests else ''}")
-    output.say(f"get it back: {gone.back}", dim=True)
+    output.say(f"restore it: {gone.back}", dim=True)
 
 
 @click.command()
@@ -110,7 +115,10 @@ def delete_branch(chat_id: str, name: str, *, force: bool, as_json: bool) -> Non
 @click.argument("name", metavar="BRANCH")
 @json_option
 def checkout(chat_id: str, name: str, *, as_json: bool) -> None:
-    """Bring the folder to a BRANCH; edits are saved on the branch they were made on."""
+    """Switch to a BRANCH; uncommitted changes are committed on the active branch first.
+
+    To go back to a commit, use `chat restore`, or `chat branch --from` and check out the new branch.
+    """
     done = ask(branches.switch_branch, chat_id=chat_id, branch=name)
     if as_json:
         output.as_json(done)
@@ -126,6 +134,6 @@ def _list_deleted(chat_id: str, *, as_json: bool) -> None:
         return
     for one in found.branches:
         output.say(f"{one.name}  {one.manifest_id[: output.SHORT]}")
-        output.say(f"    get it back: {one.back}", dim=True)
+        output.say(f"    restore it: {one.back}", dim=True)
     if not found.branches:
-        output.say("no deleted branch has anything that the others lack")
+        output.say("no deleted branch has commits that no branch has")

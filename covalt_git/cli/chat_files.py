@@ -17,11 +17,11 @@ from covalt_git.text import display
 
 @click.command("files")
 @chat_argument
-@click.argument("manifest", default="HEAD")
+@click.argument("commit", default="HEAD")
 @json_option
-def files(chat_id: str, manifest: str, *, as_json: bool) -> None:
-    """List the files of a MANIFEST with the sha256 of each."""
-    found = ask(workspace_files.get_workspace_files, chat_id=chat_id, manifest=manifest)
+def files(chat_id: str, commit: str, *, as_json: bool) -> None:
+    """List the files of a COMMIT, by default HEAD, each with its sha256."""
+    found = ask(workspace_files.get_workspace_files, chat_id=chat_id, manifest=commit)
     if as_json:
         output.as_json(found)
         return
@@ -31,14 +31,14 @@ def files(chat_id: str, manifest: str, *, as_json: bool) -> None:
 
 @click.command("diff")
 @chat_argument
-@click.argument("old", default="HEAD")
-@click.argument("new", default="")
-@click.option("--stat", "only_names", is_flag=True, help="Only name the files.")
+@click.argument("old", metavar="[COMMIT]", default="HEAD")
+@click.argument("new", metavar="[COMMIT]", default="")
+@click.option("--stat", "only_names", is_flag=True, help="List only the paths.")
 @json_option
 def diff(chat_id: str, old: str, new: str, *, only_names: bool, as_json: bool) -> None:
-    """Show what differs between two MANIFESTs.
+    """Show changes between two COMMITs, or between a COMMIT, by default HEAD, and the folder.
 
-    With one, from it to the folder as it is now; with none, from the last manifest to the folder.
+    Example: covalt-git chat diff c1 HEAD~2 HEAD
     """
     found = ask(
         workspace_files.get_whole_diff, chat_id=chat_id, old=old, new=new, patches=not only_names
@@ -57,12 +57,12 @@ def diff(chat_id: str, old: str, new: str, *, only_names: bool, as_json: bool) -
 @click.argument(
     "paths", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
 )
-@click.option("--to", "folder", default="", help="Folder of the workspace to put them in.")
+@click.option("--to", "folder", default="", help="Folder of the workspace to add them to.")
 @json_option
 def upload(chat_id: str, paths: tuple[Path, ...], folder: str, *, as_json: bool) -> None:
-    """Add FILEs to a chat's workspace.
+    """Add FILEs to a chat's workspace, in a new commit.
 
-    A name that is taken gets a number, unless the content is the same.
+    If a file with another content has the name, the new file gets a number: report_1.csv.
     """
     with ExitStack() as opened:
         done = ask(
@@ -77,9 +77,9 @@ def upload(chat_id: str, paths: tuple[Path, ...], folder: str, *, as_json: bool)
         return
     for one in done.files:
         path = display.in_line(one.path)
-        taken = f" ({display.in_line(one.renamed_from)} was taken)" if one.renamed_from else ""
+        taken = f" ({display.in_line(one.renamed_from)} exists)" if one.renamed_from else ""
         if one.was_there:
-            output.say(f"  = {path} was there already{taken}", dim=True)
+            output.say(f"  = {path} exists already{taken}", dim=True)
         else:
             output.say(f"  + {path}{taken}", fg="green")
     if not done.changed:

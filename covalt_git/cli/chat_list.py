@@ -1,4 +1,4 @@
-"""``covalt-git chat new``, ``list`` and ``status``."""
+"""``covalt-git chat new``, ``list``, ``rename`` and ``status``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 @click.command("new")
-@click.option("--id", "chat_id", help="Its id; c1, c2, ... by default.")
-@click.option("--title", default="", help="What it is about.")
+@click.option("--id", "chat_id", help="Its id; default: c1, c2, ...")
+@click.option("--title", default="", help="Its title.")
 @json_option
 def new_chat(chat_id: str | None, title: str, *, as_json: bool) -> None:
-    """Make a chat with an empty workspace."""
+    """Create a chat with an empty workspace."""
     made = ask(chats.create_chat, chat_id=chat_id, title=title)
     if as_json:
         output.as_json(made)
@@ -40,7 +40,7 @@ def list_chats(*, as_json: bool) -> None:
     for damaged in found.damaged:
         output.damaged(damaged.chat_id, damaged.message, damaged.hint)
     if not found.chats:
-        output.say("no chats yet; make one: covalt-git chat new")
+        output.say("no chats yet; create one: covalt-git chat new")
         return
     output.table(
         [
@@ -54,37 +54,53 @@ def list_chats(*, as_json: bool) -> None:
             )
             for one in found.chats
         ],
-        titles=("CHAT", "BRANCH", "STATES", "CALLS", "MADE", "TITLE"),
+        titles=("CHAT", "BRANCH", "COMMITS", "CALLS", "CREATED", "TITLE"),
     )
+
+
+@click.command("rename")
+@chat_argument
+@click.argument("title")
+@json_option
+def rename(chat_id: str, title: str, *, as_json: bool) -> None:
+    """Change the TITLE of a chat; its id stays.
+
+    Example: covalt-git chat rename c1 "Sales report"
+    """
+    renamed = ask(chats.rename_chat, chat_id=chat_id, title=title)
+    if as_json:
+        output.as_json(renamed)
+        return
+    output.say(f"the title of {renamed.id} is now {renamed.title!r}")
 
 
 @click.command("status")
 @chat_argument
 @json_option
 def status(chat_id: str, *, as_json: bool) -> None:
-    """Show the branch, the edits that no manifest holds yet, and what is left out of them."""
+    """Show the branch, uncommitted changes, ignored files, conflicts and pending calls."""
     chat = ask(chats.get_chat, chat_id=chat_id)
     if as_json:
         output.as_json(chat)
         return
     heads = {one.name: one.manifest_id for one in chat.branches}
     at = chat.active_manifest_id
-    output.say(f"on {chat.active_branch}, at {at[: output.SHORT] if at else 'no manifest yet'}")
+    output.say(f"on {chat.active_branch}, at {at[: output.SHORT] if at else 'no commit yet'}")
     now = chat.status
     if now.switching_to is not None:
         to = (heads.get(now.switching_to) or "nothing")[: output.SHORT]
         output.say(
-            f"a switch to {now.switching_to}, at {to}, was interrupted: the next step finishes it",
+            f"a checkout of {now.switching_to}, at {to}, was interrupted: the next command completes it",
             fg="yellow",
         )
-    output.say("edits that the next step saves:" if now.changes else "no unsaved edits")
+    output.say("changes that the next command commits:" if now.changes else "nothing to commit")
     output.changes(now.changes)
     output.notes(now.workspace)
     if now.ignored:
         ignored = ", ".join(map(display.in_line, now.ignored))
-        output.say(f"ignored, and kept through every switch: {ignored}", dim=True)
+        output.say(f"ignored, and kept by every checkout: {ignored}", dim=True)
     if now.conflicts:
-        output.say(f"conflicts to decide with covalt-git chat resolve {chat.id} PATH:")
+        output.say(f"conflicts, to resolve with covalt-git chat resolve {chat.id} PATH:")
         output.conflicts(now.conflicts)
     for call in now.waiting:
         if call.status == "running":
@@ -97,7 +113,7 @@ def status(chat_id: str, *, as_json: bool) -> None:
 
 def _title(chat: ChatRow) -> str:
     """Return what a list says a chat is about, and where it comes from."""
-    where = f"(made by {chat.made_by})" if chat.made_by else ""
+    where = f"(created by {chat.made_by})" if chat.made_by else ""
     if chat.forked_from is not None:
         where = f"(forked from {chat.forked_from.chat_id})"
     return " ".join(filter(None, (chat.title, where)))

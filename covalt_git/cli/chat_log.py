@@ -1,4 +1,4 @@
-"""``covalt-git chat log`` and ``chat show``: the states of a chat, and one of them."""
+"""``covalt-git chat log`` and ``chat show``: the commits of a chat, and one of them."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def log(
 
 @click.command()
 @chat_argument
-@click.argument("manifest", default="HEAD")
+@click.argument("commit", default="HEAD")
 @json_option
-def show(chat_id: str, manifest: str, *, as_json: bool) -> None:
-    """Show what a MANIFEST is: what was done, which files it changed, and its result as it is shown."""
-    shown = ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=manifest)
+def show(chat_id: str, commit: str, *, as_json: bool) -> None:
+    """Show a COMMIT, by default HEAD: what was done, the changed files, and the result of a call."""
+    shown = ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=commit)
     if as_json:
         output.as_json(shown)
         return
@@ -73,9 +73,9 @@ def show(chat_id: str, manifest: str, *, as_json: bool) -> None:
     output.say(f"{shown.title}, {shown.created_at}, by {shown.by}")
     if len(shown.parents) > 1:
         joined = " and ".join(oid[: output.SHORT] for oid in shown.parents)
-        output.say(f"joins {joined}")
+        output.say(f"merges {joined}")
     if shown.chat_made_by is not None:
-        output.say(f"in a chat that {shown.chat_made_by} made")
+        output.say(f"in a chat that {shown.chat_made_by} created")
     if shown.forked_from is not None:
         output.say(f"forked here from {shown.forked_from.chat_id}")
     if shown.message_id is not None:
@@ -103,9 +103,9 @@ def _page(chat_id: str, most: int | None, **which: object) -> ManifestPage:
 
 
 def _print_empty(chat_id: str, branch: str) -> None:
-    """Say that nothing has happened on a chat's branch, and what may."""
+    """Print that a chat's branch has no commit, and what makes one."""
     where = chat_id if branch == "main" else f"{chat_id} on {branch}"
-    output.say(f"nothing has happened in {where} yet")
+    output.say(f"{where} has no commit yet")
     output.say(
         f"next: covalt-git chat upload {chat_id} FILE, or covalt-git call {chat_id} TOOL", dim=True
     )

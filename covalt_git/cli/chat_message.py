@@ -1,4 +1,4 @@
-"""``covalt-git chat message``: the conversation of a chat, and going back in it."""
+"""``covalt-git chat message``: the messages of a chat; retries and edits of them."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _INDENT = "  "
 
 message_argument = click.argument("message")
 last_message_argument = click.argument("message", required=False)
-branch_option = click.option("--branch", metavar="NAME", help="What to call the new branch.")
-ref_option = click.option("--ref", metavar="ID", help="The application's own id of the message.")
+branch_option = click.option("--branch", metavar="NAME", help="Name of the new branch.")
+ref_option = click.option("--ref", metavar="ID", help="The application's id of the message.")
 
 
 @click.group()
 def command() -> None:
-    """Add messages to a chat, and retry, edit and go on from them.
+    """Add, list, retry, edit and continue messages.
 
-    Messages are states of the chat like calls, so that every one of them has its files.  A MESSAGE is
-    its id or the end of it, the application's id, or the manifest that `message list` shows.
+    Each message is a commit.  A MESSAGE is the id of a message or its end, the application's id, or
+    the commit that `message list` shows.
     """
 
 
 @command.command("add")
 @chat_argument
 @click.argument("text", required=False)
-@click.option("--role", default="user", help="user (the default), assistant, system, tool, ...")
+@click.option("--role", default="user", help="user (default), assistant, system, tool, ...")
 @ref_option
-@click.option("--parent", metavar="MESSAGE", help="What it follows; the last of the branch.")
+@click.option("--parent", metavar="MESSAGE", help="Add it after this one; default: the last one.")
 @branch_option
 @json_option
 def add(
@@ -51,10 +51,10 @@ def add(
     *,
     as_json: bool,
 ) -> None:
-    """Add a message of TEXT (- reads it), or of the application's --ref alone.
+    """Add a message with a TEXT (- reads it from standard input), a --ref, or both.
 
-    After a --parent that others follow already it goes on a new branch.  Calls are made for a message
-    with `covalt-git call CHAT TOOL --message ID`.
+    If other messages follow --parent, the new one is on a new branch.  `covalt-git call CHAT TOOL
+    --message ID` makes a call for a message.
     """
     place = ask(
         messages.add_message,
@@ -72,9 +72,9 @@ def add(
 @chat_argument
 @json_option
 def list_messages(chat_id: str, *, as_json: bool) -> None:
-    """Show the messages as a tree, with the manifest that each has come to.
+    """Show the messages as a tree, each with the last commit of its calls.
 
-    Where several follow the same one, each says which of them it is.
+    `user 2/3` is the second of three messages after the same one.
     """
     found = ask(messages.list_messages, chat_id=chat_id)
     if as_json:
@@ -97,7 +97,7 @@ def list_messages(chat_id: str, *, as_json: bool) -> None:
 @last_message_argument
 @json_option
 def show(chat_id: str, message: str | None, *, as_json: bool) -> None:
-    """Show a MESSAGE, by default the last one: its text, its place, and what its calls changed."""
+    """Show a MESSAGE, by default the last one: its text, and what its calls changed."""
     found = ask(messages.get_message, chat_id=chat_id, message=message)
     if as_json:
         output.as_json(found)
@@ -131,7 +131,7 @@ def retry(chat_id: str, message: str | None, branch: str | None, *, as_json: boo
 @chat_argument
 @message_argument
 @click.argument("text", required=False)
-@click.option("--role", help="Its role; that of the MESSAGE by default.")
+@click.option("--role", help="Its role; default: the same.")
 @ref_option
 @branch_option
 @json_option
@@ -145,9 +145,9 @@ def edit(
     *,
     as_json: bool,
 ) -> None:
-    """Put another TEXT (- reads it) beside a MESSAGE, on a new branch edit-1, ...
+    """Add another TEXT (- reads it from standard input) in place of a MESSAGE, on a new branch.
 
-    The files are those that the MESSAGE began with.
+    The files are those before the calls of the MESSAGE.  The branch is edit-1, ... by default.
     """
     place = ask(
         messages.edit_message,
@@ -166,7 +166,7 @@ def edit(
 @message_argument
 @json_option
 def switch(chat_id: str, message: str, *, as_json: bool) -> None:
-    """Go to the branch that leads farthest on from a MESSAGE; of several, the newest."""
+    """Check out the branch with the most messages after a MESSAGE; of several, the newest."""
     place = ask(messages.switch_to_message, chat_id=chat_id, message=message)
     _print(chat_id, place, as_json=as_json)
 
@@ -177,7 +177,7 @@ def switch(chat_id: str, message: str, *, as_json: bool) -> None:
 @branch_option
 @json_option
 def go_on(chat_id: str, message: str | None, branch: str | None, *, as_json: bool) -> None:
-    """Go on from a MESSAGE and its calls: on the branch that ends with it, or a new one."""
+    """Continue after a MESSAGE and its calls: on the branch that ends with it, or a new one."""
     place = ask(messages.continue_message, chat_id=chat_id, message=message, branch=branch)
     _print(chat_id, place, as_json=as_json)
 
@@ -188,7 +188,7 @@ def _print(chat_id: str, place: MessagePlace, *, as_json: bool) -> None:
         output.as_json(place)
         return
     output.changes(place.changes)
-    at = place.manifest_id[: output.SHORT] if place.manifest_id else "no manifest yet"
+    at = place.manifest_id[: output.SHORT] if place.manifest_id else "no commit yet"
     output.say(f"on {place.branch}, at {at}")
     if place.message_id is None:
         output.say("before the first message", dim=True)

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 @click.command()
 @chat_argument
 @click.argument("call")
-@click.option("--keep", "kept", is_flag=True, help="Keep the branch, though nothing differs.")
-@click.option("--discard", is_flag=True, help="Keep no branch, whatever differs.")
-@click.option("--yes", is_flag=True, help="Approve the call where a person has to be asked.")
+@click.option("--keep", "kept", is_flag=True, help="Keep the branch, even if nothing differs.")
+@click.option("--discard", is_flag=True, help="Keep no branch, even if something differs.")
+@click.option("--yes", is_flag=True, help="Approve the call if it needs approval.")
 @json_option
 def command(
     chat_id: str, call: str, *, kept: bool, discard: bool, yes: bool, as_json: bool
 ) -> None:
-    """Make a recorded CALL again on the files that it ran on, and tell what comes out differently.
+    """Run a recorded CALL again on the same files, and show how the result differs.
 
-    It runs in a folder of its own, so that yours stays as it is.  Where something differs, a branch
-    replay-N keeps it.  CALL is the id of a call, or of the manifest that it made.
+    It runs in a separate folder.  If the result or the files differ, the branch replay-N has them.
+    CALL is the id of a call, or of its commit.
 
-    Exits with 1 when the result or the files differ, or when the call has to be approved first.
+    Exits with 1 when something differs, or when the call needs approval.
     """
     if kept and discard:
         raise wrong_call("give one of --keep and --discard")

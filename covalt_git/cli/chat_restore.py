@@ -1,6 +1,8 @@
-"""``covalt-git chat restore``."""
+"""``covalt-git chat restore``, ``undo`` and ``redo``."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import click
 
@@ -8,47 +10,86 @@ from covalt_git.cli.context import ask, chat_argument, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import workspace_edits
 
+if TYPE_CHECKING:
+    from covalt_git.operations.chats.workspace_edits import WorkspaceRestored
+
 
 @click.command()
 @chat_argument
-@click.argument("manifest")
+@click.argument("commit")
 @click.argument("paths", nargs=-1, metavar="[PATH...]")
 @click.option(
-    "--keep-files", is_flag=True, help="Go on from there on a new branch; leave the files alone."
+    "--keep-files", is_flag=True, help="Start a branch at COMMIT, and leave the files as they are."
 )
-@click.option("--branch", metavar="NAME", help="With --keep-files: the branch; restore-1, ...")
+@click.option(
+    "--branch", metavar="NAME", help="With --keep-files: its name; default: restore-1, ..."
+)
 @json_option
-def command(
+def restore(
     chat_id: str,
-    manifest: str,
+    commit: str,
     paths: tuple[str, ...],
     branch: str | None,
     *,
     keep_files: bool,
     as_json: bool,
 ) -> None:
-    """Bring the files, or the PATHs, back to what they were in a MANIFEST or after a message.
+    """Restore all files, or the PATHs, from a COMMIT.
 
-    A PATH is relative to the workspace; a folder comes back with all below it, and what was not
-    there is removed.  It becomes a new state of the branch, so that nothing is lost: what you changed
-    in the folder is saved first.
+    A PATH is relative to the workspace.  A folder is restored with everything in it; files that
+    COMMIT does not have are removed.  The restore is a new commit, and uncommitted changes are
+    committed first, so nothing is lost.
+
+    Example: covalt-git chat restore c1 HEAD~2 report.md
     """
     done = ask(
         workspace_edits.restore_workspace,
         chat_id=chat_id,
-        manifest=manifest,
+        manifest=commit,
         paths=paths,
         keep_files=keep_files,
         branch=branch,
     )
+    if keep_files and not as_json:
+        output.changes(done.changes)
+        output.say(f"on {done.branch}, at {_at(done)}, with the files as they were")
+    else:
+        _print(done, as_json=as_json)
+
+
+@click.command()
+@chat_argument
+@json_option
+def undo(chat_id: str, *, as_json: bool) -> None:
+    """Undo the last change of the files, in a new commit.
+
+    Uncommitted changes are committed and undone first.  Another undo goes one change further back.
+    `chat redo` takes the last undo back.
+    """
+    _print(ask(workspace_edits.undo_change, chat_id=chat_id), as_json=as_json)
+
+
+@click.command()
+@chat_argument
+@json_option
+def redo(chat_id: str, *, as_json: bool) -> None:
+    """Take back the last undo, in a new commit.
+
+    This is refused when files have changed since the undo.
+    """
+    _print(ask(workspace_edits.redo_change, chat_id=chat_id), as_json=as_json)
+
+
+def _print(done: WorkspaceRestored, *, as_json: bool) -> None:
     if as_json:
         output.as_json(done)
         return
     output.changes(done.changes)
-    at = done.manifest_id[: output.SHORT] if done.manifest_id else "no manifest"
-    if keep_files:
-        output.say(f"on {done.branch}, at {at}, with the files as they were")
-    elif done.made:
-        output.say(f"{at} on {done.branch}", dim=True)
+    if done.made:
+        output.say(f"{_at(done)} on {done.branch}", dim=True)
     else:
-        output.say("nothing to bring back: the files are as they were there")
+        output.say("nothing to restore: the files are as in that commit")
+
+
+def _at(done: WorkspaceRestored) -> str:
+    return done.manifest_id[: output.SHORT] if done.manifest_id else "no commit"

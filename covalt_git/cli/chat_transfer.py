@@ -25,14 +25,14 @@ _MOST_NOTES = 20
 
 @click.command()
 @chat_argument
-@click.option("--at", "manifest", metavar="MANIFEST", help="Only the history of this state.")
-@click.option("--id", "new_id", help="Its id; c1, c2, ... by default.")
-@click.option("--title", help="What it is about; by default the same.")
+@click.option("--at", "manifest", metavar="COMMIT", help="Only the history of this commit.")
+@click.option("--id", "new_id", help="The new chat's id; default: c1, c2, ...")
+@click.option("--title", help="Its title; default: the same.")
 @json_option
 def fork(
     chat_id: str, manifest: str | None, new_id: str | None, title: str | None, *, as_json: bool
 ) -> None:
-    """Make a chat with the same history, which goes its own way.
+    """Copy a chat: create an independent one with the same history.
 
     Both chats share the stored objects, so a fork takes no space.  Later changes of one do not affect
     the other.  Pending calls stay in CHAT.
@@ -52,13 +52,15 @@ def fork(
 
 @click.command()
 @chat_argument
-@click.option("-o", "--output", "path", type=click.Path(path_type=Path), help="CHAT.bundle.")
+@click.option(
+    "-o", "--output", "path", type=click.Path(path_type=Path), help="Default: CHAT.bundle."
+)
 @click.option("--branch", help="Only this branch.")
 @json_option
 def export(chat_id: str, path: Path | None, branch: str | None, *, as_json: bool) -> None:
-    """Write a chat to one file, which stock git reads: git clone FILE.
+    """Write a chat to one file, a git bundle, which `git clone FILE` reads.
 
-    Edits in the folder are saved first.  Calls that wait and approvals stay here.
+    Uncommitted changes are committed first.  Pending calls and approvals are not exported.
     """
     path = Path(f"{chat_id}.bundle") if path is None else path
     context(progress=Bar("objects"))
@@ -73,11 +75,11 @@ def export(chat_id: str, path: Path | None, branch: str | None, *, as_json: bool
 
 @click.command("import")
 @click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--id", "chat_id", help="Its id; by default the one it had, or c1, c2, ...")
-@click.option("--title", help="What it is about; by default as it was.")
+@click.option("--id", "chat_id", help="Its id; default: the one it had, or c1, c2, ...")
+@click.option("--title", help="Its title; default: the one it had.")
 @json_option
 def import_chat(source: Path, chat_id: str | None, title: str | None, *, as_json: bool) -> None:
-    """Take in a chat that was exported, or any history of git's.
+    """Import an exported chat, or any git repository, as a new chat.
 
     FILE is a bundle (covalt-git chat export, or git bundle create FILE --all), or the folder of a git
     repository.  Every object, path and link is checked first, and no code runs.  Its commits count as
@@ -88,16 +90,14 @@ def import_chat(source: Path, chat_id: str | None, title: str | None, *, as_json
         output.as_json(found)
         return
     chat = found.chat
-    taken = f" ({found.was} was taken)" if found.was not in {None, chat.id} else ""
-    states = output.plural(chat.manifests, "state")
-    output.say(f"{chat.id}{taken}: {states} on {', '.join(found.branches)}")
+    taken = f" ({found.was} exists)" if found.was not in {None, chat.id} else ""
+    commits = output.plural(chat.manifests, "commit")
+    output.say(f"{chat.id}{taken}: {commits} on {', '.join(found.branches)}")
     for note in found.unportable[:_MOST_NOTES]:
-        output.say(
-            f"  ! {display.in_line(note.path)} is not for every system: {note.reason}", fg="yellow"
-        )
+        output.say(f"  ! {display.in_line(note.path)} is not portable: {note.reason}", fg="yellow")
     for note in found.ignored[:_MOST_NOTES]:
         output.say(
-            f"  ! {display.in_line(note.path)} will not be in later states: {note.reason}",
+            f"  ! {display.in_line(note.path)} will not be in later commits: {note.reason}",
             fg="yellow",
         )
     if found.left_out:
@@ -108,12 +108,12 @@ def import_chat(source: Path, chat_id: str | None, title: str | None, *, as_json
 @click.command()
 @click.argument("chat_id", metavar="[CHAT]", required=False)
 @click.option("--all", "everything", is_flag=True, help="All chats.")
-@click.option("--now", is_flag=True, help="Forget deleted branches, and keep nothing for an hour.")
+@click.option("--now", is_flag=True, help="Also delete what is kept for a time.")
 @json_option
 def gc(chat_id: str | None, *, everything: bool, now: bool, as_json: bool) -> None:
-    """Free what no branch of a chat leads to, and pack up the rest.
+    """Delete unreachable objects, and repack the store.
 
-    A deleted branch is kept for 30 days, and what was stored in the last hour.
+    Deleted branches are kept for 30 days, and objects of the last hour, unless --now is given.
     """
     if (chat_id is None) != everything:
         raise wrong_call("name a chat, or say --all")
@@ -137,14 +137,14 @@ def gc(chat_id: str | None, *, everything: bool, now: bool, as_json: bool) -> No
 
 @click.command()
 @chat_argument
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def delete(chat_id: str, *, yes: bool, as_json: bool) -> None:
-    """Delete a chat with its history and its folder, for good."""
+    """Delete a chat with its history and its folder; this cannot be undone."""
     if not yes:
         lost = _lost(ask(chats.delete_chat, chat_id=chat_id, dry_run=True))
         if as_json or not sys.stdin.isatty():
-            error = wrong_call(f"{chat_id} would be gone for good: {lost}")
+            error = wrong_call(f"{chat_id} would be deleted for good: {lost}")
             error.hint = f"covalt-git chat delete {chat_id} --yes"
             raise error
         click.confirm(f"Delete {chat_id} for good: {lost}?", abort=True)
@@ -156,11 +156,11 @@ def delete(chat_id: str, *, yes: bool, as_json: bool) -> None:
 
 
 def _print_not_copied(paths: Sequence[str]) -> None:
-    """Say what a copy of a chat lacks of the folder, if anything."""
+    """Print the paths of the folder that a copy of a chat lacks, if there are any."""
     if paths:
         named = ", ".join(map(display.in_line, paths[:_MOST_NOTES]))
         more = f" and {len(paths) - _MOST_NOTES} more" if len(paths) > _MOST_NOTES else ""
-        output.say(f"the copy lacks what no state holds: {named}{more}", fg="yellow", err=True)
+        output.say(f"the copy lacks files that no commit has: {named}{more}", fg="yellow", err=True)
 
 
 def _report(step: str) -> None:
@@ -182,9 +182,9 @@ def _print_collected(done: GarbageCollected) -> None:
 def _lost(loss: ChatDeleted) -> str:
     if loss.manifests is None:
         return f"its history, which cannot be read, and {_size(loss.size)}"
-    parts = [output.plural(loss.manifests, "state")]
+    parts = [output.plural(loss.manifests, "commit")]
     if loss.waiting:
-        parts.append(output.plural(loss.waiting, "waiting call"))
+        parts.append(output.plural(loss.waiting, "pending call"))
     return f"{', '.join(parts)}, {_size(loss.size)}"
 
 

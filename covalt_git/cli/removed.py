@@ -20,8 +20,8 @@ REPLACEMENTS = {
 
 GIT_COMMANDS = {
     "commit": "covalt-git chat status CHAT; changed files are committed before the next call",
-    "reset": "covalt-git chat restore CHAT MANIFEST, which keeps the history",
-    "revert": "covalt-git chat restore CHAT MANIFEST",
+    "reset": "covalt-git chat restore CHAT COMMIT, which keeps the history",
+    "revert": "covalt-git chat undo CHAT, or covalt-git chat restore CHAT COMMIT",
     "stash": "covalt-git chat branch CHAT NAME and chat checkout: each branch keeps its own files",
     "switch": "covalt-git chat checkout CHAT BRANCH",
 }

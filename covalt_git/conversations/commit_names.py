@@ -24,6 +24,8 @@ from covalt_git.json_values import canonical_json
 from covalt_git.workspaces.chat import DELETED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from covalt_git.models.chats import WorkspaceManifest
     from covalt_git.workspaces.chat import ChatStore
 
@@ -49,13 +51,21 @@ class AmbiguousNameError(CovaltError):
     http_status = 409
 
 
+class UnknownCommitError(UnknownNameError):
+    """No commit has that name; its code has the specification's word for a commit."""
+
+    def __init__(self, chat_id: str, name: str, known: Iterable[str] = ()) -> None:
+        super().__init__("commit", name, known, list_with=f"covalt-git chat log {chat_id} --all")
+        self.code = "unknown_manifest"
+
+
 def resolve(chat: ChatStore, name: str) -> str:
     """Return the full id of the commit that ``name`` means.
 
     The history of all branches is read, unless it is a branch or ``HEAD``.
 
     Raises:
-        UnknownNameError: for an unknown name, naming the nearest branch or commit.
+        UnknownCommitError: for an unknown name, naming the nearest branch or commit.
         AmbiguousNameError: when it means several commits, naming their ids.
         CovaltError: when the chat has no commit yet.
     """
@@ -163,11 +173,9 @@ def _unknown(chat: ChatStore, name: str) -> CovaltError:
     heads = {branch.name: branch.manifest_id for branch in chat.branches()}
     if heads == {"main": None}:
         return CovaltError(
-            f"chat {chat.id!r} has no manifest yet",
+            f"chat {chat.id!r} has no commit yet",
             hint=f"the first call, upload or edit makes one: covalt-git chat upload {chat.id} FILE",
         )
     # What looks like a commit id is one that was mistyped; another name is never like one.
     ids = (oid[: len(name)] for oid in chat.reachable()) if _DIGITS.fullmatch(name) else ()
-    return UnknownNameError(
-        "manifest", name, [*heads, *ids], list_with=f"covalt-git chat log {chat.id} --all"
-    )
+    return UnknownCommitError(chat.id, name, [*heads, *ids])

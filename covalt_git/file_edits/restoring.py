@@ -52,16 +52,31 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
     if wanted:
         edits = {path: trees.find_entry(chat.store, then.tree, path) for path in wanted}
         tree = trees.edited(chat.store, now.tree, edits)
-    empty = _empty_folders(chat, tree, now, then, wanted)
-    new = FolderState(tree, empty)
-    branch = chat.active_branch()
+    new = FolderState(tree, _empty_folders(chat, tree, now, then, wanted))
+    restored = RestoreRecord(manifest_id=manifest_id, paths=wanted)
+    subject = f"{listed(wanted) or 'all files'} of {manifest_id[:_SHORT]}"
+    return commit_state(writer, new, restored, subject=subject)
+
+
+def commit_state(
+    writer: Writer, new: FolderState, restored: RestoreRecord, *, subject: str
+) -> Restored:
+    """Bring the folder to a state in a new commit, unless it is in that state already.
+
+    Its uncommitted changes must be committed before.
+
+    Raises:
+        InTheWayError: when a path that no commit holds is where a file goes.
+    """
+    chat = writer.chat
+    branch, head = chat.active_branch(), chat.head()
+    now = chat.state(head)
     if new == now:
         return Restored(branch, head, (), made=False)
     notes = tree_notes.notes(chat.store, writer.scan().notes, now.tree, new)
-    record = writer.record(notes, restore=RestoreRecord(manifest_id=manifest_id, paths=wanted))
     parents = () if head is None else (head,)
-    subject = f"{listed(wanted) or 'all files'} of {manifest_id[:_SHORT]}"
-    oid = writer.make("restore", record, tree, parents, subject=subject)
+    record = writer.record(notes, restore=restored)
+    oid = writer.make("restore", record, new.tree, parents, subject=subject)
     return Restored(branch, oid, tuple(writer.advance(head, oid)))
 
 

@@ -233,8 +233,7 @@ class ChatQueries(SyncedIndex):
         if before is not None:
             known = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
             if not self.read(known, (values["chat_id"], before), convert=row_id):
-                list_with = f"covalt-git chat log {values['chat_id']} --all"
-                raise UnknownNameError("manifest", str(before), (), list_with=list_with)
+                raise commit_names.UnknownCommitError(str(values["chat_id"]), str(before))
             which = f"""
                 WHERE (h.moment, h.generation, h.id) {compare} (
                     SELECT moment, generation, id FROM workspace_manifests

@@ -141,7 +141,7 @@ def _theirs(chat: ChatStore, name: str) -> tuple[str, str]:
     at = chat.branch(name).manifest_id
     if at is None:
         raise CovaltError(
-            f"nothing has happened on the branch {name!r} yet",
+            f"the branch {name!r} has no commit yet",
             hint=f"covalt-git chat branch {chat.id} lists the others",
         )
     return name, at

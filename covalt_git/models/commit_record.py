@@ -108,9 +108,12 @@ class MessageRecord(StrictModel):
 class RestoreRecord(StrictModel):
     """Which manifest was brought back: the files of it, or the conversation with files kept."""
 
-    manifest_id: str
+    manifest_id: str | None = Field(None, description="None: the state before the first manifest.")
     paths: tuple[str, ...] = Field((), description="What of it; nothing stands for all.")
     keeps_files: bool = False
+    command: Literal["undo", "redo"] | None = Field(
+        None, description="undo and redo: the next one starts from ``manifest_id``."
+    )
 
 
 class MergeConflict(StrictModel):

@@ -84,6 +84,7 @@ MODULES = {
         "list_chats",
         "get_chat",
         "create_chat",
+        "rename_chat",
         "fork_chat",
         "export_chat",
         "export_chat_to",
@@ -124,6 +125,8 @@ MODULES = {
         "upload_files",
         "save_edits",
         "restore_workspace",
+        "undo_change",
+        "redo_change",
     ),
     "calls": (
         "call_tool",

@@ -196,6 +196,24 @@ class Chat:
         """
         return self._run(edits.restore_workspace, manifest=at, paths=paths).manifest_id
 
+    def undo(self) -> str | None:
+        """Undo the last change of the files; return the new commit.
+
+        Uncommitted changes are committed and undone first.  Another undo goes one change further back.
+
+        Raises:
+            CovaltError: ``nothing_to_undo``.
+        """
+        return self._run(edits.undo_change).manifest_id
+
+    def redo(self) -> str | None:
+        """Take back the last undo, unless files have changed since; return the new commit.
+
+        Raises:
+            CovaltError: ``nothing_to_redo``.
+        """
+        return self._run(edits.redo_change).manifest_id
+
     @property
     def messages(self) -> tuple[MessageRow, ...]:
         """The messages of the conversation, each after its parent."""
@@ -214,6 +232,10 @@ class Chat:
         message_id = self._run(messages.add_message, text=text, role=role, ref=ref).message_id
         assert message_id is not None  # it is that of the message
         return message_id
+
+    def rename(self, title: str) -> None:
+        """Change the title; the id stays."""
+        self._run(chats.rename_chat, title=title)
 
     def delete(self) -> None:
         """Delete the chat with its history and its workspace."""

@@ -46,7 +46,7 @@ def export(
     heads = {one.name: one.manifest_id for one in wanted if one.manifest_id is not None}
     if not heads:
         raise CovaltError(
-            f"chat {chat.id!r} has no manifest to export",
+            f"chat {chat.id!r} has no commit to export",
             hint=f"make the first: covalt-git chat upload {chat.id} FILE",
         )
     refs = {HEADS + name: oid for name, oid in heads.items()}

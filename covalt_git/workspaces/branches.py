@@ -116,7 +116,7 @@ def create(writer: Writer, name: str, manifest_id: str | None) -> None:
     check_free(chat, name)
     if manifest_id is None:
         raise CovaltError(
-            f"chat {chat.id!r} has no manifest to branch from",
+            f"chat {chat.id!r} has no commit to branch from",
             hint=f"make the first: covalt-git chat upload {chat.id} FILE",
         )
     if not chat.store.swap_ref(HEADS + name, None, manifest_id):
@@ -200,14 +200,14 @@ def delete(writer: Writer, name: str, *, force: bool = False) -> DeletedBranch:
         first = f"covalt-git chat checkout {chat.id} {others[0]}" if others else ""
         raise ActiveBranchError(
             f"the folder is on the branch {name!r}",
-            hint=first or f"make another and go there: covalt-git chat branch {chat.id} NAME",
+            hint=first or f"create another and check it out: covalt-git chat branch {chat.id} NAME",
         )
     if not force:
         _check_nothing_pending(chat, name, verb="deleted")
         if count := len(_own_commits(chat, name)):
-            manifests = "a manifest" if count == 1 else f"{count} manifests"
+            commits = "a commit" if count == 1 else f"{count} commits"
             raise OnlyThereError(
-                f"the branch {name!r} has {manifests} that no other branch has",
+                f"the branch {name!r} has {commits} that no other branch has",
                 hint=f"covalt-git chat branch delete {chat.id} {name} --force",
             )
     for call in _pending(chat, name):
@@ -253,7 +253,7 @@ def _pending(chat: ChatStore, name: str) -> list[PendingCall]:
 def _check_nothing_pending(chat: ChatStore, name: str, *, verb: str) -> None:
     for call in _pending(chat, name):
         raise CallWaitsError(
-            f"a call waits for a person on the branch {name!r}, which is not {verb} meanwhile",
+            f"a call is pending on the branch {name!r}, so it is not {verb}",
             hint=f"covalt-git approval deny {call.execution_id}",
         )
 

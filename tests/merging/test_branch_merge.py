@@ -149,7 +149,7 @@ def test_histories_with_nothing_in_common_are_merged_from_nothing(chat: ChatStor
 
 
 def test_a_branch_without_a_manifest_is_refused(chat: ChatStore) -> None:
-    with writing(chat) as writer, pytest.raises(CovaltError, match="nothing has happened on"):
+    with writing(chat) as writer, pytest.raises(CovaltError, match="has no commit yet"):
         branch_merge.merge(writer, "main")
 
 

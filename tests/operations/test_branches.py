@@ -111,6 +111,27 @@ def test_a_branch_with_a_pending_call_is_not_moved_and_its_hidden_tool_not_named
     assert approval["execution_id"] == ids["approval"]
 
 
+def test_undo_goes_back_change_by_change_and_redo_takes_each_undo_back(own: Operations) -> None:
+    file = own.workspace("own") / "a.txt"
+    own.commit("own", **{"a.txt": "2"})
+    own("add_message", chat_id="own", text="no change of a file")
+    file.write_text("3")  # is not committed yet
+
+    def step(name: str) -> str:
+        assert own(f"{name}_change", chat_id="own")["made"]
+        return file.read_text() if file.exists() else "none"
+
+    assert [step("undo") for _ in range(3)] == ["2", "1", "none"]
+    assert own.error("undo_change", chat_id="own").code == "nothing_to_undo"
+    assert [step("redo"), step("redo"), step("undo")] == ["1", "2", "1"]
+    assert [step("redo"), step("redo")] == ["2", "3"]
+    assert own.error("redo_change", chat_id="own").code == "nothing_to_redo"
+    assert step("undo") == "2"
+    file.write_text("4")
+    assert own.error("redo_change", chat_id="own").code == "nothing_to_redo"
+    assert [step("undo"), step("undo")] == ["2", "1"]
+
+
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("create_branch", {"name": "main"}, "branch_exists"),
     ("create_branch", {"name": "main/x"}, "branch_exists"),

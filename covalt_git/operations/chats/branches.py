@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from covalt_git.conversations import commit_names
+from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.chats import Branch
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
@@ -168,6 +171,7 @@ def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
 def switch_branch(context: Context, request: SwitchBranch) -> BranchSwitched:
     """Bring the folder to a branch; edits are saved on the branch they were made on."""
     chat = context.chat(request.chat_id)
+    _require_branch(chat, request.branch)
     with context.writing(chat) as writer:
         changes = writer.checkout(request.branch)
     return BranchSwitched(
@@ -176,6 +180,24 @@ def switch_branch(context: Context, request: SwitchBranch) -> BranchSwitched:
         changes=changes,
         notes=writer.fresh_notes(),
     )
+
+
+def _require_branch(chat: ChatStore, name: str) -> None:
+    """Check that a branch exists; if the name is a commit's, the hint says how to go back to it.
+
+    Raises:
+        UnknownNameError: naming the nearest branch.
+    """
+    try:
+        chat.branch(name)
+    except UnknownNameError as error:
+        with suppress(CovaltError):  # it is no commit either
+            commit_names.resolve(chat, name)
+            error.hint = (
+                f"it is a commit; create a branch there: covalt-git chat branch {chat.id} NAME "
+                f"--from {name}, or restore its files: covalt-git chat restore {chat.id} {name}"
+            )
+        raise
 
 
 def _deleted(chat: ChatStore, gone: DeletedBranch) -> BranchDeleted:

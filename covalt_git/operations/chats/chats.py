@@ -27,6 +27,7 @@ from covalt_git.operations.results import Change, DamagedChat, Notes, PathNote
 from covalt_git.text.media_types import BYTES
 from covalt_git.transfers import exporting, forking, importing
 from covalt_git.workspaces import collecting
+from covalt_git.workspaces.chat import write_about
 from covalt_git.workspaces.switching import WorkingFolder
 
 if TYPE_CHECKING:
@@ -45,6 +46,13 @@ class CreateChat(Request):
 
     chat_id: str | None = Field(None, max_length=200, description="null: the next of c1, c2, ...")
     title: str = Field("", max_length=500)
+
+
+class RenameChat(Request):
+    """A chat and its new title; the id stays."""
+
+    chat_id: str = Field(max_length=200)
+    title: str = Field(max_length=500)
 
 
 class ChatFacts(Result):
@@ -292,6 +300,15 @@ def create_chat(context: Context, request: CreateChat) -> ChatRow:
     """Make a chat with an empty workspace."""
     with context.project.chats.new(request.chat_id, title=request.title) as chat:
         return _row(context, chat)
+
+
+@operation(changes=True, errors=(404, 409))
+def rename_chat(context: Context, request: RenameChat) -> ChatRow:
+    """Change the title of a chat; its id stays."""
+    chat = context.chat(request.chat_id)
+    with context.writing(chat):
+        write_about(chat.store, chat.card().model_copy(update={"title": request.title}))
+    return _row(context, chat)
 
 
 @operation(changes=True, errors=(404, 409))

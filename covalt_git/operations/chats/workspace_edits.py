@@ -10,7 +10,7 @@ from pydantic import Field
 
 from covalt_git.conversations import commit_names
 from covalt_git.conversations.commit_names import NAMES
-from covalt_git.file_edits import edits, restoring, uploads
+from covalt_git.file_edits import edits, restoring, undoing, uploads
 from covalt_git.file_edits.edits import check_portable
 from covalt_git.file_edits.uploads import Upload, check_size
 from covalt_git.operations.context import Context
@@ -146,6 +146,18 @@ class WorkspaceRestored(Result):
     notes: Notes = Field(description="What was found in the folder that no state noted before.")
 
 
+class UndoChange(Request):
+    """Which chat's."""
+
+    chat_id: str = Field(max_length=200)
+
+
+class RedoChange(Request):
+    """Which chat's."""
+
+    chat_id: str = Field(max_length=200)
+
+
 def most_upload_bytes(context: Context) -> int:
     """Return how large an upload may be: the largest file that is stored, and what goes around it."""
     return (context.project.config.workspace.max_file_mb << 20) + _FORM_BYTES
@@ -242,6 +254,26 @@ def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceR
             done = restoring.keep_files(writer, oid, branch=request.branch)
         else:
             done = restoring.restore(writer, oid, request.paths)
+    return WorkspaceRestored.of(done, notes=writer.fresh_notes())
+
+
+@operation(changes=True, errors=(404, 409))
+def undo_change(context: Context, request: UndoChange) -> WorkspaceRestored:
+    """Undo the last change of the files on the active branch, in a new commit.
+
+    Uncommitted changes are committed first, so they are undone first.  Another undo goes one change
+    further back.  Commits that changed no file, such as messages, are skipped.
+    """
+    with context.writing(context.chat(request.chat_id)) as writer:
+        done = undoing.undo(writer)
+    return WorkspaceRestored.of(done, notes=writer.fresh_notes())
+
+
+@operation(changes=True, errors=(404, 409))
+def redo_change(context: Context, request: RedoChange) -> WorkspaceRestored:
+    """Take back the last undo, in a new commit; refused when files have changed since."""
+    with context.writing(context.chat(request.chat_id)) as writer:
+        done = undoing.redo(writer)
     return WorkspaceRestored.of(done, notes=writer.fresh_notes())
 
 

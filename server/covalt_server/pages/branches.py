@@ -1,4 +1,4 @@
-"""What is done to branches and whole chats in pages: restore, merge, rename, fork, delete."""
+"""What is done to branches and whole chats in pages: restore, undo, merge, rename, fork, delete."""
 
 from __future__ import annotations
 
@@ -40,6 +40,20 @@ def restore(chat_id: str) -> Response:
     if path:
         return layout.back("workspace.file", message, chat_id=chat_id, path=path)
     return layout.back("chats.history", message, chat_id=chat_id)
+
+
+@pages.post("/chats/<chat_id>/undo")
+def undo(chat_id: str) -> Response:
+    """Undo the last change of the files."""
+    ask(workspace_edits.undo_change, chat_id=chat_id)
+    return layout.back("chats.history", "Undone, in a new commit.", chat_id=chat_id)
+
+
+@pages.post("/chats/<chat_id>/redo")
+def redo(chat_id: str) -> Response:
+    """Take back the last undo."""
+    ask(workspace_edits.redo_change, chat_id=chat_id)
+    return layout.back("chats.history", "Redone, in a new commit.", chat_id=chat_id)
 
 
 @pages.get("/chats/<chat_id>/merge")
@@ -123,6 +137,13 @@ def fork(chat_id: str) -> Response:
     return layout.back(
         "chats.history", "This is the new chat; it goes its own way.", chat_id=made.id
     )
+
+
+@pages.post("/chats/<chat_id>/rename")
+def rename_chat(chat_id: str) -> Response:
+    """Change the title of a chat."""
+    ask(chats.rename_chat, chat_id=chat_id, title=request.form.get("title", "").strip())
+    return layout.back("chats.history", "Renamed.", chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/delete")
