@@ -38,9 +38,8 @@ KEY = "approval"
 PATIENCE_S = 30.0
 """How long the record is looked at once the page was opened, before the client is told something."""
 
-MOST_TIMES = 8
-"""How often a client is asked to open the page: the SDK's give up after ten rounds, and would not learn
-under which id the call waits."""
+MOST_TIMES = 2
+"""How often a client is asked to open the page; clients of the SDK give up after ten rounds."""
 
 
 def approved(

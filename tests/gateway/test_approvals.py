@@ -137,7 +137,11 @@ def with_requests(root: Path, chat_id: str, say: Any) -> Any:
     return talk(root, talks, chat=chat_id, callbacks=callbacks, pages=page)
 
 
-def test_no_answer_of_a_client_approves_a_call(shared: Path, chat_id: str) -> None:
+def test_no_answer_of_a_client_approves_a_call(
+    shared: Path, chat_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approvals, "MOST_TIMES", 9)
+
     async def say(requests: Requests) -> list[Any]:
         first = await needed(requests, ACCEPT)  # before any question
         for forged in (
