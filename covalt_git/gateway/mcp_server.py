@@ -25,6 +25,7 @@ from mcp.shared.inbound import x_mcp_header_map
 from covalt_git import __version__
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import (
+    agent_hints,
     elicitation,
     meta_tools,
     resource_uris,
@@ -291,7 +292,7 @@ class Faces:
         except CovaltError as error:
             named_wrongly = error.http_status in _NOT_THERE
             code = types.INVALID_PARAMS if named_wrongly else types.INTERNAL_ERROR
-            raise MCPError(code, error.message, error.as_json()) from None
+            raise MCPError(code, error.message, agent_hints.error_facts(error)) from None
         except MCPError:
             raise
         except Exception:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from covalt_git.gateway import resource_uris
+from covalt_git.gateway import agent_hints, resource_uris
 from covalt_git.models.file_reference import is_reference
 from covalt_git.models.renderers import FILE_KEYS
 from covalt_git.text import display
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.errors import CovaltError
     from covalt_git.gateway.client_chats import ClientChat
+    from covalt_git.gateway.tool_names import Style
     from covalt_git.gateway.workspace_tools import ToolOutcome
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import Approval, ToolCall
@@ -45,7 +46,7 @@ MOST_LINKS = 32
 
 
 def of_outcome(
-    outcome: CallOutcome, chat: ClientChat, read: Read, *, modern: bool
+    outcome: CallOutcome, chat: ClientChat, read: Read, *, modern: bool, style: Style
 ) -> types.CallToolResult:
     """Return what came of a call: its result or its error, and the files that it changed.
 
@@ -57,7 +58,8 @@ def of_outcome(
         return waiting(outcome.approval, chat)
     if outcome.error is not None:
         error = outcome.error
-        told = _refusal(error.code, error.message, error.hint)
+        hint = agent_hints.for_agent(error.hint, style)
+        told = _refusal(error.code, error.message, hint)
         if error.traceback:
             told.append(_text(error.traceback.rstrip()))
         structured: Any = {
@@ -132,11 +134,16 @@ def waiting(approval: Approval, chat: ClientChat | None) -> types.CallToolResult
     )
 
 
-def of_error(error: CovaltError) -> types.CallToolResult:
-    """Return why a call was not made, so that an agent can mend it."""
-    told = _refusal(error.code, error.message, error.hint)
-    told += [_text(str(problem)) for problem in error.problems]
-    return types.CallToolResult(content=told, structured_content=error.as_json(), is_error=True)
+def of_error(error: CovaltError, style: Style = "dots") -> types.CallToolResult:
+    """Return why a call was refused, in a form that an agent can act on."""
+    facts = agent_hints.error_facts(error, style)
+    told = _refusal(error.code, error.message, facts["hint"])
+    # A problem of the arguments has the code of the whole error, which is in its first line.
+    told += [
+        _text(f"{one.path}: {one.message}" if one.code == error.code else str(one))
+        for one in error.problems
+    ]
+    return types.CallToolResult(content=told, structured_content=facts, is_error=True)
 
 
 def _refusal(code: str, message: str, hint: str) -> list[types.ContentBlock]:

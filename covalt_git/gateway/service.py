@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.calls.engine import Request
 from covalt_git.calls.preconditions import check_arguments
 from covalt_git.catalog.catalog import DisabledToolError
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
 from covalt_git.gateway import approvals, mcp_apps, meta_tools, results, tool_listing, tool_names
 from covalt_git.gateway import approvals as resuming
 from covalt_git.gateway import results as contents
@@ -172,7 +172,7 @@ class Gateway:
         project = self.project()
         own = self._gateway_tools().get(asked.name)
         if own is None and self.mode == "search":
-            raise _no_such_tool(asked.name)
+            raise self._no_such_tool(asked.name)
         named = None if own else self._find(project, asked.name)
         try:
             if own is not None:
@@ -184,7 +184,7 @@ class Gateway:
             asked = _with_its_chat(asked, named.tool.input_schema)
             return self._called(project, named, asked, follower)
         except CovaltError as error:
-            return results.of_error(error)
+            return results.of_error(error, self.style)
 
     def _gateway_tools(self) -> dict[str, types.Tool]:
         return meta_tools.own_tools(self.mode)
@@ -210,7 +210,7 @@ class Gateway:
         outcome = resuming.resumed(project, args["execution_id"])
         where = ClientChat(outcome.call.chat_id)
         read = contents.reader(project, outcome.call)
-        return results.of_outcome(outcome, where, read, modern=asked.modern)
+        return results.of_outcome(outcome, where, read, modern=asked.modern, style=self.style)
 
     def _searched(self, project: Project, query: str, limit: int) -> list[JsonObject]:
         """Return the tools most like a query that may be called now, the best first."""
@@ -270,7 +270,10 @@ class Gateway:
                 project, outcome, follower, pages=self.pages, ask_again=asked.modern
             )
         read = contents.reader(project, outcome.call)
-        return results.of_outcome(outcome, where, read, modern=asked.modern)
+        return results.of_outcome(outcome, where, read, modern=asked.modern, style=self.style)
+
+    def _has_chat(self, project: Project, asked: ClientCall) -> bool:
+        return self.chats.known(project, asked.client, asked.chat_id) is not None
 
     def _find(self, project: Project, name: str) -> Found | _BuiltIn:
         """Return the tool of a name; one of a broken toolset is as it was when it was sound.
@@ -286,16 +289,17 @@ class Gateway:
         elif tool_id is not None:
             with suppress(UnknownNameError, DisabledToolError):
                 return project.catalog.find_callable(tool_id)
-        raise _no_such_tool(name)
+        raise self._no_such_tool(name)
+
+    def _no_such_tool(self, name: str) -> NoSuchToolError:
+        """Return the same error for tools that are hidden, disabled or missing."""
+        nearest = nearest_name(name, self.tools())
+        hint = f"did you mean {nearest!r}?" if nearest else ""
+        return NoSuchToolError(f"unknown tool {name!r}", hint=hint)
 
     def _named(self, name: str) -> str | None:
         tool = self.tools().get(name)
         return None if tool is None else tool.tool_id
-
-
-def _no_such_tool(name: str) -> NoSuchToolError:
-    """Return the error of a tool that is not there, which says nothing of why."""
-    return NoSuchToolError(f"unknown tool {name!r}")
 
 
 def _with_its_chat(asked: ClientCall, schema: JsonObject) -> ClientCall:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.access import confirmation
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError
 from covalt_git.gateway.tool_listing import object_schema
 from covalt_git.git_store import is_binary_content
 from covalt_git.models.tool import Tool
@@ -95,11 +95,7 @@ def list_files(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
 def read_file(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
     """Return the text of a file."""
     path, manifest = args["path"], args.get("manifest", "")
-    try:
-        file = files.get_workspace_file(context, chat_id=chat_id, path=path, manifest=manifest)
-    except UnknownNameError as error:
-        error.hint = error.hint.replace(f"covalt-git chat files {chat_id}", "workspace.list_files")
-        raise
+    file = files.get_workspace_file(context, chat_id=chat_id, path=path, manifest=manifest)
     if file.size > MOST_FILE_BYTES:
         raise UnreadableError(f"{path!r} has {file.size} bytes", hint="read it as a resource")
     content = file.stream.read()
@@ -373,6 +369,6 @@ def run(context: Context, chat_id: str, tool: Tool, args: JsonObject) -> ToolOut
     if reasons:
         raise NeedsPersonError(
             f"{', '.join(reasons)} a person, who has to do this",
-            hint=f"on the pages of covalt-git serve, or covalt-git chat --help, in {chat_id}",
+            hint=f"change the chat {chat_id} on the pages of covalt-git serve",
         )
     return _RUNS[tool.tool_id](context, chat_id, args)

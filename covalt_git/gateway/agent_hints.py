@@ -1,0 +1,46 @@
+"""Hints for agents: they name tools, and leave other commands to the user."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from covalt_git.gateway import tool_names
+from covalt_git.names import BUILTIN_NAMESPACE
+
+if TYPE_CHECKING:
+    from covalt_git.errors import CovaltError
+    from covalt_git.gateway.tool_names import Style
+    from covalt_git.json_values import JsonObject
+
+_WITHOUT_TOOL = re.compile(r"(list them with )?`?covalt-git (chat list|tool list|tool show \S+)`?")
+"""An agent cannot list chats, and it has the list of tools and their schemas."""
+
+_ARGUMENTS = r"(?: [^`;]*)?"
+_TOOLS = {
+    rf"files{_ARGUMENTS}": "list_files",
+    rf"log{_ARGUMENTS}": "log",
+    rf"diff{_ARGUMENTS}": "diff",
+    rf"upload{_ARGUMENTS}": "write_file",
+    rf"restore{_ARGUMENTS}": "restore",
+    rf"checkout{_ARGUMENTS}": "checkout",
+    r"branch (?:list )?[^\s`]+(?=$|`| lists)": "log",
+    r"branch (?!delete|rename)\S+ [^`;]+": "branch",
+}
+"""The built-in tool that does the same as a command ``covalt-git chat ...``."""
+
+_REPLACED = [(re.compile(f"`?covalt-git chat {args}`?"), tool) for args, tool in _TOOLS.items()]
+
+
+def for_agent(hint: str, style: Style = "dots") -> str:
+    """Return a hint of a CovaltError for an agent that calls tools by names of a style."""
+    hint = _WITHOUT_TOOL.sub("", hint).strip()
+    for command, tool in _REPLACED:
+        (name,) = tool_names.names([f"{BUILTIN_NAMESPACE}:{tool}"], style)
+        hint = command.sub(name, hint)
+    return f"for the user: {hint}" if "covalt-git" in hint else hint
+
+
+def error_facts(error: CovaltError, style: Style = "dots") -> JsonObject:
+    """Return an error as JSON for an agent."""
+    return {**error.as_json(), "hint": for_agent(error.hint, style)}

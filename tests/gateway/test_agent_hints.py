@@ -1,0 +1,23 @@
+"""Hints of errors as agents get them."""
+
+from __future__ import annotations
+
+import pytest
+
+from covalt_git.gateway.agent_hints import for_agent
+
+HINTS = {
+    "list them with `covalt-git chat branch c1`": "list them with workspace_log",
+    "covalt-git chat branch c1 lists the others": "workspace_log lists the others",
+    "go there: covalt-git chat branch c1 NAME": "go there: workspace_branch",
+    "covalt-git chat branch new c1 x --from 1a2b": "workspace_branch",
+    "covalt-git chat branch delete c1 x": "for the user: covalt-git chat branch delete c1 x",
+    "did you mean 'c1'? list them with `covalt-git chat list`": "did you mean 'c1'?",
+    "covalt-git grant add demo process srv": "for the user: covalt-git grant add demo process srv",
+    "choose another name": "choose another name",
+}
+
+
+@pytest.mark.parametrize("hint", HINTS)
+def test_a_hint_names_the_tool_that_replaces_a_command(hint: str) -> None:
+    assert for_agent(hint, "underscore") == HINTS[hint]
