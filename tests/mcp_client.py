@@ -17,7 +17,6 @@ from mcp.client import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 from mcp_types import ErrorData
 
-from covalt_git.gateway.client_chats import ClientChats
 from covalt_git.gateway.mcp_server import Faces
 from covalt_git.gateway.service import Gateway
 from covalt_git.models.chats import WorkspaceManifest
@@ -81,7 +80,8 @@ def talk(
     extensions = [advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})] if apps else None
 
     async def main() -> Result:
-        gateway = Gateway(root, role, chats=ClientChats(chat), **options)
+        only = None if chat is None else Project.open(root).chats.one(chat)
+        gateway = Gateway(root, role, only=only, **options)
         server = Faces(gateway, only_client="here").server()
         async with Client(
             server,

@@ -51,8 +51,7 @@ def command(
     under = opened.principal.role if role is None else role
     if under is not None and under not in opened.config.roles:
         raise UnknownRoleError(under, opened.config.roles)
-    if chat_id is not None:
-        opened.chats.path(chat_id)
+    only = None if chat_id is None else opened.chats.one(chat_id)
     if ctx.invoked_subcommand is not None:
         return
     warn_without_role(opened, under, "covalt-git mcp --role ROLE")
@@ -63,12 +62,11 @@ def command(
         output.say("  hint: covalt-git mcp install claude-code", err=True)
     # Only now, as they take half a second.
     from covalt_git.gateway import stdio  # noqa: PLC0415
-    from covalt_git.gateway.client_chats import ClientChats  # noqa: PLC0415
     from covalt_git.gateway.service import Gateway  # noqa: PLC0415
     from covalt_git.serving.server_registry import approval_page  # noqa: PLC0415
 
     pages = partial(approval_page, opened.root)
-    stdio.serve(Gateway(opened.root, under, style, mode, ClientChats(chat_id), pages=pages))
+    stdio.serve(Gateway(opened.root, under, style, mode, pages=pages, only=only))
 
 
 command.add_command(mcp_install.command)

@@ -1,4 +1,4 @@
-"""Which chat a client works in: the one it names, or one of its own, made when it first needs one."""
+"""The chat that each MCP client works in: the one it named last, else its newest one, else a new one."""
 
 from __future__ import annotations
 
@@ -7,101 +7,92 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
-from covalt_git.gateway.tool_listing import CHAT_ARGUMENT
 
 if TYPE_CHECKING:
     from covalt_git.project import Project
 
 MOST_CLIENTS = 4096
-"""Of how many clients the chats are remembered; the one that was longest silent is forgotten."""
+"""How many clients' chats are remembered; the client that was silent longest is forgotten."""
+
+STATELESS = ""
+"""Key that all clients without a session share: all requests of one token."""
 
 
-class OtherChatError(CovaltError):
-    """A client names a chat that is not the one it works in."""
+class NoChatError(CovaltError):
+    """A client without a chat reads its workspace."""
 
-    code = "other_chat"
-    http_status = 403
+    code = "no_chat"
+    http_status = 404
+
+    def __init__(self) -> None:
+        super().__init__("this client has no chat yet", hint="a call that writes a file creates it")
 
 
 class Client(NamedTuple):
-    """Who asks.
+    """An MCP client.
 
     Attributes:
-        key: what all requests of this client have and no other client's; None where nothing tells.
-        name: what it calls itself.
+        key: identifies its session; :data:`STATELESS` without one.
+        name: the name that it gave.
+        title: its name for users.
     """
 
-    key: str | None
+    key: str
     name: str = ""
-
-    @property
-    def title(self) -> str:
-        """The title of a chat made for it."""
-        return self.name or "an MCP client"
+    title: str = ""
 
 
 class ClientChat(NamedTuple):
-    """The chat that a client works in.
-
-    Attributes:
-        new: whether it was made just now.
-        way_back: how the client says that it goes on in it.
-    """
+    """The chat of a call, and whether the call created it."""
 
     id: str
     new: bool = False
-    way_back: str = ""
 
 
 class ClientChats:
-    """The chats of the clients of one server, ``only`` one of them if it is given; for many threads."""
+    """The chats of the clients of one principal; thread-safe.
 
-    def __init__(self, only: str | None = None) -> None:
-        self.only = only
+    An agent's client without a session works in the agent's newest chat, also after a restart of the server.
+    """
+
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._chats: OrderedDict[str, str] = OrderedDict()
 
-    def known(self, client: Client, named: str | None = None) -> str | None:
-        """Return the id of the chat that the client works in, or None where it has none yet.
-
-        Raises:
-            OtherChatError: when it names another than the one it is bound to.
-        """
+    def known(self, project: Project, client: Client, named: str | None = None) -> str | None:
+        """Return the id of the client's chat, or None if it has none."""
         with self._lock:
-            return self._find_chat(client, named)
+            return self._find(project, client, named)
 
     def needed(self, project: Project, client: Client, named: str | None = None) -> ClientChat:
-        """Return the chat that the client works in; make one where it has none.
+        """Return the client's chat; create one if it has none.
 
         Raises:
-            OtherChatError: when it names another than the one it is bound to.
+            UnknownNameError: when the chat that it names does not exist for it.
         """
+        if named is not None:
+            project.chats.path(named)
         with self._lock:
-            found = self._find_chat(client, named)
-            if found is not None:
-                return ClientChat(found)
-            with project.chats.new(title=client.title) as chat:
-                made = chat.id
-            if client.key is not None:
-                self._chats[client.key] = made
-                if len(self._chats) > MOST_CLIENTS:
-                    self._chats.popitem(last=False)
-            way_back = (
-                f"covalt-git mcp --chat {made}, or ?chat={made} in the address, goes on in it"
-            )
-            if client.key is None:
-                way_back = f"pass it as {CHAT_ARGUMENT} to go on in it"
-            return ClientChat(made, new=True, way_back=way_back)
+            found = self._find(project, client, named)
+            if found is None:
+                with project.chats.new(
+                    title=client.title or client.name or "an MCP client"
+                ) as chat:
+                    made = ClientChat(chat.id, new=True)
+            else:
+                made = ClientChat(found)
+            self._chats[client.key] = made.id
+            self._chats.move_to_end(client.key)
+            if len(self._chats) > MOST_CLIENTS:
+                self._chats.popitem(last=False)
+        return made
 
-    def _find_chat(self, client: Client, named: str | None) -> str | None:
-        bound = self.only
-        if bound is None and client.key is not None:
-            bound = self._chats.get(client.key)
-            if bound is not None:
-                self._chats.move_to_end(client.key)
-        if named is not None and bound is not None and named != bound:
-            raise OtherChatError(
-                f"this client works in the chat {bound!r}, not in {named!r}",
-                hint=f"covalt-git mcp --chat {named}",
-            )
-        return bound or named
+    def _find(self, project: Project, client: Client, named: str | None) -> str | None:
+        if named is not None:
+            return named
+        if project.only_chat is not None:
+            return project.only_chat.id
+        last = self._chats.get(client.key)
+        if last is not None and project.chats.has(last):
+            return last
+        return project.chats.newest_made() if client.key == STATELESS else None

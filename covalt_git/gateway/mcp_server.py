@@ -34,7 +34,7 @@ from covalt_git.gateway import (
     tool_listing,
     tool_names,
 )
-from covalt_git.gateway.client_chats import Client
+from covalt_git.gateway.client_chats import STATELESS, Client
 from covalt_git.gateway.following import Calls
 from covalt_git.gateway.mcp_apps import EXTENSION
 from covalt_git.gateway.meta_tools import Mode
@@ -45,6 +45,7 @@ from covalt_git.gateway.results import SHOWN
 from covalt_git.gateway.service import ClientCall, Gateway, NoSuchToolError
 from covalt_git.gateway.subscriptions import Listeners, OfferChanges
 from covalt_git.gateway.tool_names import STYLES
+from covalt_git.names import suggest_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -102,8 +103,8 @@ class McpServer(Server[None]):
 class Faces:
     """What the server answers to each request, and what it tells unasked.
 
-    ``only_client`` is the key of the one client that there is, as on stdio; without it they are told
-    apart by their sessions, which are no more since 2026-07-28.
+    ``only_client`` is the key of the one client that there is, as on stdio: an agent with the name that it
+    gives.  Without it, clients are distinguished by their sessions, which do not exist since 2026-07-28.
     """
 
     def __init__(self, gateway: Gateway, *, only_client: str | None = None) -> None:
@@ -152,11 +153,11 @@ class Faces:
         await self._calls.end(grace_s)
 
     def _instructions(self) -> str:
-        only = self._gateway.chats.only
+        only = self._gateway.only
         where = (
-            f"the chat {only}"
+            f"the chat {only.id}"
             if only
-            else "a chat of its own, made by the first call that needs one; its result names the chat"
+            else "a chat of its own, which its first call that needs one creates"
         )
         return (
             f"The tools work on the files of a workspace in Git. This client works in {where}. "
@@ -175,7 +176,7 @@ class Faces:
             partial(
                 self._gateway_of(ctx).listed,
                 modern=is_modern(ctx),
-                chat_asked=self._key(ctx) is None and _chat_named(ctx) is None,
+                chat_asked=self._key(ctx) == STATELESS and _chat_named(ctx) is None,
                 apps=client_supports_apps(ctx),
             )
         )
@@ -277,7 +278,7 @@ class Faces:
 
     def _resources(self, ctx: ServerRequestContext[None]) -> Resources:
         apps = client_supports_apps(ctx)
-        return self._gateway.resources(self._client(ctx), _chat_named(ctx), apps=apps)
+        return self._gateway_of(ctx).resources(self._client(ctx), _chat_named(ctx), apps=apps)
 
     async def _read_project(self, look: Callable[[], Result]) -> Result:
         """Return what a look at the project finds.
@@ -314,19 +315,22 @@ class Faces:
                 raise MCPError(types.INVALID_PARAMS, told)
             if value is not None:
                 chosen[field] = value
+        if self._only_client is not None:
+            chosen["by"] = f"agent:{suggest_id(self._client(ctx).name) or 'mcp-client'}"
         return replace(self._gateway, **chosen)
 
     def _client(self, ctx: ServerRequestContext[None]) -> Client:
         told = ctx.session.client_params
-        name = "" if told is None else told.client_info.title or told.client_info.name
-        return Client(self._key(ctx), name)
+        if told is None:
+            return Client(self._key(ctx))
+        return Client(self._key(ctx), told.client_info.name, told.client_info.title or "")
 
-    def _key(self, ctx: ServerRequestContext[None]) -> str | None:
+    def _key(self, ctx: ServerRequestContext[None]) -> str:
         if self._only_client is not None:
             return self._only_client
         if is_modern(ctx) or ctx.request is None:
-            return None
-        session: str | None = ctx.request.headers.get("mcp-session-id")
+            return STATELESS
+        session: str = ctx.request.headers.get("mcp-session-id", STATELESS)
         return session
 
     # What is told unasked
@@ -382,11 +386,11 @@ class Faces:
         return self._mirrored.get(name)
 
     async def _log(self, ctx: ServerRequestContext[None], log: Log) -> None:
-        await subscriptions.tell(ctx, log, self._listeners.level(self._key(ctx) or ""))
+        await subscriptions.tell(ctx, log, self._listeners.level(self._key(ctx)))
 
     def _register_session(self, ctx: ServerRequestContext[None]) -> str:
         """Take note of a client that is told of changes without a stream for it; return its key."""
-        key = self._key(ctx) or ""
+        key = self._key(ctx)
         if key and not is_modern(ctx):
             self._listeners.seen(key, ctx.session)
         return key

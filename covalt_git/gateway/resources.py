@@ -1,7 +1,7 @@
 """Workspace files and manifests as MCP resources (MCP specification, "Resources"), and those of toolsets.
 
-A client reads those of the chat that it works in.  Who may not use the built-in tool that tells the same
-has no such resource.
+Lists have those of the client's chat; a client can read those of each chat that exists for it, if its role
+permits the built-in tool with the same content.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Resources(NamedTuple):
         listed = toolset_resources.listed(self.project)
         if self.list_pages:
             listed |= self.pages.listed()
-        chat_id = self.chats.known(self.client, self.named)
+        chat_id = self.chats.known(self.project, self.client, self.named)
         if chat_id is None:
             return dict(sorted(listed.items()))
         with self.project.chats.open(chat_id) as chat:
@@ -96,7 +96,7 @@ class Resources(NamedTuple):
         if address is not None and address.is_artifact:
             return self._artifact(uri, address)
         tool = "read_file" if address is not None and address.path is not None else "log"
-        if address is None or not self._is_own(address.chat_id) or not self._may(tool):
+        if address is None or not self.project.chats.has(address.chat_id) or not self._may(tool):
             raise _no_such(uri)
         with self.project.chats.open(address.chat_id) as chat:
             manifest_id = address.manifest_id
@@ -118,7 +118,7 @@ class Resources(NamedTuple):
     ) -> types.TextResourceContents | types.BlobResourceContents:
         """Return the toolset's page that a call showed, for whom that call's tool exists."""
         manifest_id = address.manifest_id
-        if manifest_id is None or not self._is_own(address.chat_id):
+        if manifest_id is None or not self.project.chats.has(address.chat_id):
             raise _no_such(uri)
         with self.project.chats.open(address.chat_id) as chat:
             call = finished_call(chat.manifest(manifest_id)) if _has(chat, manifest_id) else None
@@ -131,7 +131,7 @@ class Resources(NamedTuple):
 
     def templates(self) -> list[types.ResourceTemplate]:
         """Return how the addresses of resources are made."""
-        chat_id = self.chats.known(self.client, self.named)
+        chat_id = self.chats.known(self.project, self.client, self.named)
         return [
             types.ResourceTemplate(
                 name=name,
@@ -140,13 +140,6 @@ class Resources(NamedTuple):
             )
             for name, template in resource_uris.TEMPLATES.items()
         ] + toolset_resources.templates(self.project)
-
-    def _is_own(self, chat_id: str) -> bool:
-        """Tell whether a chat is the client's; one that nothing tells apart has those that it names."""
-        known = self.chats.known(self.client, self.named)
-        if known is None and self.client.key is not None:
-            return False
-        return known in {None, chat_id} and self.project.chats.has(chat_id)
 
     def _may(self, name: str) -> bool:
         return bool(self.project.catalog.visible([BUILTINS[f"workspace:{name}"]]))

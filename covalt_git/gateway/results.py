@@ -65,7 +65,7 @@ def of_outcome(
         structured: Any = {
             "error": error.code,
             "error_description": error.message,
-            "hint": error.hint,
+            "hint": hint,
         }
     else:
         parts = blocks(call.result, call, read)
@@ -206,10 +206,8 @@ def _links(
 
 
 def _about(chat: ClientChat) -> list[types.ContentBlock]:
-    """Return what a client has to know of a chat that was made for it."""
-    if not chat.new:
-        return []
-    return [_text(f"this is in the new chat {chat.id}; {chat.way_back}")]
+    """Return the note that a call created its chat."""
+    return [_text(f"created the chat {chat.id}; later calls work in it")] if chat.new else []
 
 
 def _text(text: str) -> types.TextContent:

@@ -18,12 +18,12 @@ from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
 from covalt_git.gateway import approvals, mcp_apps, meta_tools, results, tool_listing, tool_names
 from covalt_git.gateway import approvals as resuming
 from covalt_git.gateway import results as contents
-from covalt_git.gateway.client_chats import ClientChat, ClientChats
+from covalt_git.gateway.client_chats import STATELESS, ClientChat, ClientChats, NoChatError
 from covalt_git.gateway.mcp_apps import AppPages
 from covalt_git.gateway.prompts import Prompts
 from covalt_git.gateway.resources import Resources
 from covalt_git.gateway.subscriptions import Offer
-from covalt_git.gateway.workspace_tools import BUILTINS, run
+from covalt_git.gateway.workspace_tools import BUILTINS, CREATES_CHAT, run
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.names import PERSON, new_id
 from covalt_git.operations.context import Context
@@ -78,8 +78,8 @@ class _BuiltIn(NamedTuple):
 class Gateway:
     """The project at ``root``, for clients under a role; for use by many threads.
 
-    ``by`` is who asks: the person at this machine, or an agent, who has no chats but its own, or ``only``
-    that one.
+    ``by`` is the user of this machine or an agent.  An agent has its own chats; with ``only``, there is that
+    one chat.
     ``pages`` has the address of the page where a person settles an approval, by its execution id.
     """
 
@@ -100,8 +100,6 @@ class Gateway:
             BrokenConfigError: when that cannot be used.
         """
         opened = Project.cached(self.root, self.role)
-        if self.by == PERSON:
-            return opened
         principal = opened.principal._replace(id=self.by)
         return replace(opened, principal=principal, only_chat=self.only)
 
@@ -253,9 +251,12 @@ class Gateway:
         tool = named.tool
         request = Request(tool.tool_id, asked.args, call_id=new_id(), fresh=True)
         engine = project.engine(follower=follower)
-        # What cannot be called needs no chat.
+        # A call that is refused creates no chat, and neither does one that only reads the workspace.
         if isinstance(named, _BuiltIn):
             check_arguments(tool, asked.args)
+            known = self.chats.known(project, asked.client, asked.chat_id)
+            if known is None and tool.tool_id != CREATES_CHAT:
+                raise NoChatError
         else:
             engine.check(request, named)
         where = self.chats.needed(project, asked.client, asked.chat_id)
@@ -271,9 +272,6 @@ class Gateway:
             )
         read = contents.reader(project, outcome.call)
         return results.of_outcome(outcome, where, read, modern=asked.modern, style=self.style)
-
-    def _has_chat(self, project: Project, asked: ClientCall) -> bool:
-        return self.chats.known(project, asked.client, asked.chat_id) is not None
 
     def _find(self, project: Project, name: str) -> Found | _BuiltIn:
         """Return the tool of a name; one of a broken toolset is as it was when it was sound.
@@ -306,7 +304,7 @@ def _with_its_chat(asked: ClientCall, schema: JsonObject) -> ClientCall:
     """Return a call whose chat is named among its arguments as one of that chat."""
     named = asked.args.get(tool_listing.CHAT_ARGUMENT)
     apart = (
-        asked.client.key is None
+        asked.client.key == STATELESS
         and asked.chat_id is None
         and tool_listing.has_room_for_chat(schema)
     )

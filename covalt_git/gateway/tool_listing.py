@@ -27,7 +27,7 @@ TOOL_ID = "covalt-git/tool_id"
 """Where a tool whose name is not its path says its id, in ``_meta``."""
 
 CHAT_ARGUMENT = "covalt_chat"
-"""The argument in which a client names its chat whose requests nothing holds together."""
+"""The argument in which a client without a session can name its chat."""
 
 _SHOWN = ("https://", "data:image/")
 """What hosts show: the specification lets no other address of an icon be one."""
@@ -91,7 +91,7 @@ def has_room_for_chat(schema: JsonObject) -> bool:
 
 _CHAT_SCHEMA: JsonObject = {
     "type": "string",
-    "description": "The chat to work in, as an earlier result told it; left out, a new one is made.",
+    "description": "The chat to work in, from now on. Left out: the chat of the last call.",
 }
 
 

@@ -355,6 +355,9 @@ _TOOLS: tuple[tuple[Tool, Callable[[Context, str, JsonObject], ToolOutcome]], ..
 BUILTINS = {tool.tool_id: tool for tool, _ in _TOOLS}
 """The built-in tools by their ids, sorted."""
 
+CREATES_CHAT = f"{BUILTIN_NAMESPACE}:write_file"
+"""The built-in tool that a client without a chat can call; it creates the chat."""
+
 _RUNS = {tool.tool_id: run for tool, run in _TOOLS}
 
 

@@ -77,10 +77,7 @@ def create_token(context: Context, request: CreateToken) -> TokenCreated:
         )
     if role not in project.config.roles:
         raise UnknownRoleError(role, project.config.roles)
-    chat = None
-    if request.chat_id is not None:
-        opened = context.chat(request.chat_id)
-        chat = opened.id, opened.card().created_at
+    chat = None if request.chat_id is None else project.chats.one(request.chat_id)
     name = request.name or f"{suggest_id(role[:_MOST_OF_ROLE]) or 'agent'}-{secrets.token_hex(3)}"
     stored, text = AgentTokens(project.root).new(name, role, chat=chat, lasts=request.lasts)
     return TokenCreated.of(stored, expired=False, token=text)

@@ -121,8 +121,7 @@ class Agents:
         only = None
         if token.chat is not None:
             only = OneChat(token.chat, token.chat_created_at or "")
-        chats = ClientChats(token.chat)
-        return replace(self._of_role(token.role), by=token.agent, chats=chats, only=only)
+        return replace(self._of_role(token.role), by=token.agent, chats=ClientChats(), only=only)
 
     def _of_role(self, role: str) -> Gateway:
         if role not in self._by_role:

@@ -88,6 +88,23 @@ class Chats:
         """Return whether there is a chat with that id."""
         return is_id(chat_id) and _is_chat(self.folder / chat_id) and self._is_visible(chat_id)
 
+    def one(self, chat_id: str) -> OneChat:
+        """Return which chat has that id now.
+
+        Raises:
+            UnknownNameError: naming the nearest one.
+        """
+        with self.as_left(chat_id) as chat:
+            return OneChat(chat_id, chat.card().created_at)
+
+    def newest_made(self) -> str | None:
+        """Return the id of the newest chat that the agent ``maker`` created, or None."""
+        created = {}
+        for chat_id in [] if self.maker is None else self.ids():
+            with contextlib.suppress(CovaltError), self.as_left(chat_id) as chat:
+                created[chat_id] = chat.card().created_at
+        return max(created, key=created.__getitem__, default=None)
+
     def path(self, chat_id: str) -> Path:
         """Return the folder of a chat.
 

@@ -57,8 +57,8 @@ def pending(root: Path, chat_id: str, **options: Any) -> Any:
     return call(root, "demo.asks", ARGS, chat=chat_id, **options)
 
 
-def resume(root: Path, execution_id: str, **options: Any) -> Any:
-    return call(root, "resume", {"execution_id": execution_id}, **options)
+def resume(root: Path, chat_id: str, execution_id: str, **options: Any) -> Any:
+    return call(root, "resume", {"execution_id": execution_id}, chat=chat_id, **options)
 
 
 def edit(root: Path, chat_id: str) -> None:
@@ -169,7 +169,7 @@ def test_a_denied_call_is_an_error(shared: Path, chat_id: str) -> None:
 
     assert result.is_error
     assert result.structured_content["error"] == "denied"
-    assert resume(shared, execution_id).structured_content == result.structured_content
+    assert resume(shared, chat_id, execution_id).structured_content == result.structured_content
 
 
 def test_a_call_whose_files_changed_is_approved_again_under_a_new_id(
@@ -184,7 +184,7 @@ def test_a_call_whose_files_changed_is_approved_again_under_a_new_id(
             approve(execution_id)
         newer = await needed(requests, ACCEPT)
         assert newer != execution_id
-        waits = await run_sync(resume, shared, execution_id)
+        waits = await run_sync(resume, shared, chat_id, execution_id)
         assert waits.structured_content["execution_id"] == newer
         approve(newer)
         return await send(requests, ACCEPT), execution_id
@@ -192,7 +192,7 @@ def test_a_call_whose_files_changed_is_approved_again_under_a_new_id(
     result, execution_id = with_requests(shared, chat_id, say)
 
     assert result.structured_content == WRITTEN
-    assert resume(shared, execution_id).structured_content == WRITTEN
+    assert resume(shared, chat_id, execution_id).structured_content == WRITTEN
 
 
 def test_the_state_of_one_call_is_refused_for_another(shared: Path, chat_id: str) -> None:
@@ -216,11 +216,11 @@ def test_a_pending_call_is_resumed_once_it_is_approved(
     waits = pending(shared, chat_id, version=version)
     execution_id = waits.structured_content["execution_id"]
 
-    again = resume(shared, execution_id, version=version)
+    again = resume(shared, chat_id, execution_id, version=version)
     assert again.structured_content == waits.structured_content
     assert commits(shared, chat_id) == []
     Project.open(shared).approvals().approve(execution_id)
-    done = [resume(shared, execution_id, version=version) for _ in range(2)]
+    done = [resume(shared, chat_id, execution_id, version=version) for _ in range(2)]
 
     assert [one.structured_content for one in done] == [WRITTEN, WRITTEN]
     assert [one.id for one in commits(shared, chat_id)] == [done[0].meta["covalt-git/manifest"]]
@@ -243,7 +243,7 @@ def test_a_call_that_can_have_no_result_any_more_ends(
             writer.put_call(running.model_copy(update={"status": "running"}))
         assert writer.put_approval(approval.model_copy(update=changed), before=approval)
 
-    assert resume(shared, execution_id).structured_content["error"] == error
+    assert resume(shared, chat_id, execution_id).structured_content["error"] == error
 
 
 def test_an_execution_id_of_another_role_or_of_nothing_is_unknown(
@@ -251,7 +251,7 @@ def test_an_execution_id_of_another_role_or_of_nothing_is_unknown(
 ) -> None:
     execution_id = pending(shared, chat_id).structured_content["execution_id"]
     answers = {
-        text(resume(shared, one, role=role)).replace(one, "...")
+        text(resume(shared, chat_id, one, role=role)).replace(one, "...")
         for one, role in [
             (execution_id, "owner"),  # the default role requested it, not this role by its name
             (execution_id, "reader"),

@@ -156,7 +156,7 @@ def test_a_cancelled_call_keeps_what_it_wrote(shared: Path, chat_id: str, versio
 def test_each_client_has_one_chat_that_is_titled_with_its_name(root: Path) -> None:
     async def say(client: Client) -> list[str]:
         results = [await client.call_tool("demo.write", WRITE) for _ in range(2)]
-        assert ["new chat" in text(result) for result in results] == [True, False]
+        assert ["created the chat" in text(result) for result in results] == [True, False]
         return [result.meta["covalt-git/chat"] for result in results if result.meta]
 
     assert talk(root, say) == ["c1", "c1"]
@@ -184,7 +184,7 @@ def test_a_client_of_one_chat_cannot_name_another(shared: Path, chat_id: str) ->
 
     result = talk(shared, say, chat=chat_id)
 
-    assert result.structured_content["error"] == "other_chat"
+    assert result.structured_content["error"] == "unknown_chat"
     assert commits(shared, chat_id) == []
 
 

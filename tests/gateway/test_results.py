@@ -216,4 +216,3 @@ def test_a_page_is_read_in_the_chat_of_its_call_by_a_role_that_sees_the_tool(
 
     talk(shared, see, chat=chat)
     talk(shared, see_nothing, chat=chat, role="writer")
-    talk(shared, see_nothing)
