@@ -23,24 +23,26 @@ _CHOICES = ("ours", "theirs", "union", "both")
 @click.command()
 @chat_argument
 @click.argument("branch", metavar="BRANCH")
-@click.option("--message", default="", metavar="TEXT", help="The subject of the merge.")
+@click.option("--message", default="", metavar="TEXT", help="Subject of the merge commit.")
 @click.option(
-    "--keep-both", is_flag=True, help="Merge in spite of conflicts, and keep both versions."
+    "--keep-both", is_flag=True, help="Merge in spite of conflicts, with both versions as files."
 )
 @click.option(
     "--prefer",
     type=click.Choice(["ours", "theirs", "union"]),
-    help="Decide all conflicts: the active branch, BRANCH, or the lines of both.",
+    help="Resolve all conflicts: the active branch's version, BRANCH's, or the lines of both.",
 )
 @click.option(
     "--resolve",
     "pairs",
     multiple=True,
     metavar="PATH=CHOICE",
-    help="Decide one: ours, theirs, union, both, or the FILE it is to be; repeatable.",
+    help="Resolve one: ours, theirs, union, both, or a FILE with the content; repeatable.",
 )
-@click.option("--no-ff", is_flag=True, help="Make a manifest where the branch could just move on.")
-@click.option("--dry-run", is_flag=True, help="Tell what would happen, and do nothing.")
+@click.option(
+    "--no-ff", is_flag=True, help="Create a merge commit even if a fast-forward is possible."
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would happen.")
 @json_option
 def merge(
     chat_id: str,
@@ -54,13 +56,15 @@ def merge(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Merge BRANCH into the active branch, with edits in the folder saved first.
+    """Merge BRANCH into the active branch; uncommitted changes are committed first.
 
-    Where both changed the same in different ways, nothing is merged and the conflicts are told, unless
-    you decide them.  With --keep-both the file stays as it is on the active branch, BRANCH's version
-    stands beside it as NAME.theirs-BRANCH, and `covalt-git chat resolve` decides it later.
+    If both branches changed the same lines, the merge stops and shows them, and nothing changes.
+    Resolve them with `covalt-git chat resolve`, or merge again with --prefer or --resolve.  With
+    --keep-both, BRANCH's version is added as NAME.theirs-BRANCH, to be resolved later.
 
-    Exits with 1 when nothing was merged because of conflicts.
+    Exits with 1 when conflicts stopped the merge.
+
+    Example: covalt-git chat merge c1 idea --resolve report.md=theirs
     """
     if keep_both and prefer:
         raise wrong_call("give one of --keep-both and --prefer")
@@ -85,11 +89,15 @@ def merge(
 @click.command()
 @chat_argument
 @click.argument("path", required=False)
-@click.option("--ours", is_flag=True, help="Keep what stands at PATH now.")
-@click.option("--theirs", is_flag=True, help="Take the version of the branch that was merged.")
+@click.option("--ours", is_flag=True, help="Keep the active branch's version.")
+@click.option("--theirs", is_flag=True, help="Take the merged branch's version.")
 @click.option("--union", is_flag=True, help="Take the lines of both.")
 @click.option(
-    "--with", "file", metavar="FILE", type=click.Path(path_type=Path), help="Take what FILE holds."
+    "--with",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Take the content of FILE.",
 )
 @json_option
 def resolve(
@@ -102,10 +110,13 @@ def resolve(
     union: bool,
     as_json: bool,
 ) -> None:
-    """Decide the conflict at PATH that a merge left; without one, list those that wait.
+    """Resolve the conflict at PATH; without PATH, list the conflicts that a merge kept.
 
-    To look at both versions, open them in the workspace: the other one stands beside PATH.  Removing
-    that one by hand, or moving it over PATH, decides it as well.
+    If a merge stopped, this makes the merge with your choice, and keeps both versions of each other
+    conflict: PATH and PATH.theirs-BRANCH.  Deleting PATH.theirs-BRANCH, or moving it to PATH, resolves
+    the conflict too.
+
+    Example: covalt-git chat resolve c1 report.md --theirs
     """
     chosen = [
         name for name, given in (("ours", ours), ("theirs", theirs), ("union", union)) if given
@@ -113,7 +124,7 @@ def resolve(
     if (path is None and (chosen or file)) or len(chosen) + bool(file) > 1:
         raise wrong_call("name one PATH, and one of --ours, --theirs, --union and --with FILE")
     if path is not None and not chosen and file is None:
-        raise wrong_call(f"say what {path!r} is to be: --ours, --theirs, --union or --with FILE")
+        raise wrong_call(f"choose a version of {path!r}: --ours, --theirs, --union or --with FILE")
     if path is None:
         waits = ask(merges.list_conflicts, chat_id=chat_id)
         output.as_json(waits) if as_json else output.conflicts(waits.conflicts)
@@ -135,14 +146,14 @@ def _print_merge(chat_id: str, done: Merged, *, dry_run: bool) -> None:
     at = done.manifest_id[: output.SHORT] if done.manifest_id else ""
     match done.status:
         case "already_merged":
-            output.say(f"{done.into} has all of {done.branch} already")
+            output.say(f"already up to date: {done.into} has all commits of {done.branch}")
             return
         case "conflicts":
             would = "would be" if dry_run else "was"
-            output.say(f"nothing {would} merged: {done.branch} and {done.into} are in conflict")
+            output.say(f"nothing {would} merged: {done.branch} and {done.into} have conflicts")
         case "fast_forward":
             moves = "would move" if dry_run else "moves"
-            output.say(f"{done.into} {moves} on to {done.branch}, having nothing of its own")
+            output.say(f"fast-forward: {done.into} {moves} to {done.branch}")
         case "merged":
             merged = "would be merged" if dry_run else "merged"
             output.say(f"{done.branch} {merged} into {done.into}")
@@ -151,16 +162,16 @@ def _print_merge(chat_id: str, done: Merged, *, dry_run: bool) -> None:
         output.notes(done.workspace, told=done.notes)
     for conflict in done.conflicts:
         output.say(f"  ! {display.in_line(_about(conflict))}", fg="yellow")
+        output.conflicting_lines(conflict.lines)
+    resolve = f"covalt-git chat resolve {chat_id} PATH --ours|--theirs|--union|--with FILE"
     if done.status == "conflicts":
         again = f"covalt-git chat merge {chat_id} {done.branch}"
-        output.say(f"keep both versions, to decide later:  {again} --keep-both")
-        output.say(
-            f"or decide them now:  {again} --prefer ours|theirs|union, --resolve PATH=CHOICE"
-        )
+        if not dry_run:
+            output.say(f"resolve one, and keep both versions of the others:  {resolve}")
+        output.say(f"resolve all:  {again} --prefer ours|theirs|union")
+        output.say(f"keep both versions of all:  {again} --keep-both")
     elif any(conflict.saved_as for conflict in done.conflicts) and not dry_run:
-        output.say(
-            f"decide them: covalt-git chat resolve {chat_id} PATH --ours|--theirs|--with FILE"
-        )
+        output.say(f"resolve them:  {resolve}")
     elif at and not dry_run:
         output.say(f"{at} on {done.into}", dim=True)
 
@@ -169,7 +180,7 @@ def _about(conflict: Conflict) -> str:
     about = f"{conflict.path}: {conflict.about}"
     if conflict.saved_as:
         return f"{about}; the other version is {conflict.saved_as}"
-    return f"{about}; decided: {conflict.decision}" if conflict.decision else about
+    return f"{about}; resolved: {conflict.decision}" if conflict.decision else about
 
 
 def _resolution(pair: str) -> dict[str, Any]:

@@ -52,11 +52,11 @@ class AmbiguousNameError(CovaltError):
 
 
 class UnknownCommitError(UnknownNameError):
-    """No commit has that name; its code has the specification's word for a commit."""
+    """No commit has that name; the error's code has the specification's word, manifest."""
 
     def __init__(self, chat_id: str, name: str, known: Iterable[str] = ()) -> None:
-        super().__init__("commit", name, known, list_with=f"covalt-git chat log {chat_id} --all")
-        self.code = "unknown_manifest"
+        super().__init__("manifest", name, known, list_with=f"covalt-git chat log {chat_id} --all")
+        self.message = f"no commit {name!r}"
 
 
 def resolve(chat: ChatStore, name: str) -> str:

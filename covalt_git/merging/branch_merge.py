@@ -1,27 +1,37 @@
 """Merge of a branch into the active one.
 
-A conflict without a decision ends the merge before anything is changed.  Otherwise the merge is one
+A conflict without a decision ends the merge before anything is changed; ``refs/covalt/merge`` then has
+the names of the branches, so that the conflict can be resolved by its path alone.  Otherwise the merge is one
 commit with two parents.  The folder and the branch move to it through the journal, both or neither.
 """
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import CommitGraph
+from covalt_git.merging import merge_conflicts
 from covalt_git.merging.merge_conflicts import Choices, ConflictResolution
 from covalt_git.merging.tree_merge import TreeMerge
+from covalt_git.models.base import StrictModel
 from covalt_git.models.commit_record import MergeConflict, MergeRecord, WorkspaceNotes
 from covalt_git.workspaces import rules, switching, tree_notes
+from covalt_git.workspaces.chat import read_stored, write_stored
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from covalt_git.git_store import GitStore
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
     from covalt_git.workspaces.writer import Writer
+
+STOPPED = "refs/covalt/merge"
 
 MergeStatus = Literal["already_merged", "fast_forward", "merged", "conflicts"]
 
@@ -30,7 +40,8 @@ class Merge(NamedTuple):
     """Result of a merge, or of its preview.
 
     ``manifest_id`` is the new head of the active branch; None in a preview of a new commit.  With the
-    status ``conflicts``, some conflicts have no decision, and nothing has changed.
+    status ``conflicts``, some conflicts have no decision, and nothing has changed.  ``lines`` has the
+    lines in conflict of those without a decision, by path.
     """
 
     status: MergeStatus
@@ -41,6 +52,15 @@ class Merge(NamedTuple):
     changes: tuple[FileChange, ...] = ()
     conflicts: tuple[MergeConflict, ...] = ()
     notes: WorkspaceNotes = WorkspaceNotes()
+    lines: Mapping[str, str | None] = MappingProxyType({})
+
+
+class StoppedMerge(StrictModel):
+    """The last merge that conflicts stopped: its branch or commit, and the branch to merge into."""
+
+    v: int = 1
+    branch: str
+    into: str
 
 
 class _Sides(NamedTuple):
@@ -95,6 +115,7 @@ def merge(
     if done.status == "merged":
         after, done = _merge_trees(chat, sides, done, choices or Choices())
         if done.status == "conflicts":
+            _remember(chat.store, StoppedMerge(branch=branch, into=done.into))
             return done
         merged = MergeRecord(
             branch=branch, manifest_id=theirs, base_id=base, conflicts=done.conflicts
@@ -103,7 +124,9 @@ def merge(
         subject = message or f"{branch} into {done.into}"
         record = writer.record(done.notes, merge=merged)
         new = writer.make("merge", record, after.tree, (head, theirs), subject=subject)
-    return done._replace(manifest_id=new, changes=tuple(writer.advance(head, new)))
+    done = done._replace(manifest_id=new, changes=tuple(writer.advance(head, new)))
+    _remember(chat.store, None)
+    return done
 
 
 def preview(
@@ -131,6 +154,21 @@ def preview(
         switching.Switch(chat.store, chat.workspace, ours, after).check(snapshot.left_in_place)
         changes = () if done.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
         return done._replace(manifest_id=new, changes=tuple(changes))
+
+
+def stopped(chat: ChatStore) -> StoppedMerge | None:
+    """Return the last merge into the active branch, if conflicts stopped it."""
+    oid = chat.store.read_ref(STOPPED)
+    found = None if oid is None else read_stored(chat.store, oid, StoppedMerge)
+    return found if found is not None and found.into == chat.active_branch() else None
+
+
+def _remember(store: GitStore, merge: StoppedMerge | None) -> None:
+    """Store the merge that conflicts stopped; None is for a merge that did not stop."""
+    new = None
+    if merge is not None:
+        new = write_stored(store, merge, f"stopped merge: {merge.branch} into {merge.into}")
+    store.swap_ref(STOPPED, store.read_ref(STOPPED), new)
 
 
 def _theirs(chat: ChatStore, name: str) -> tuple[str, str]:
@@ -162,10 +200,18 @@ def _merge_trees(
         set(base.empty_folders), set(sides.ours.empty_folders), set(theirs.empty_folders)
     )
     after = FolderState(tree, tree_notes.still_empty(store, tree, empty))
-    undecided = any(conflict.decision is None for conflict in conflicts)
+    names = (done.into, done.branch)
+    lines = {
+        clash.path: merge_conflicts.conflicting_lines(
+            store, clash.base, clash.ours, clash.theirs, names=names
+        )
+        for clash, conflict in zip(merged.clashes, conflicts, strict=True)
+        if conflict.decision is None
+    }
     return after, done._replace(
-        status="conflicts" if undecided else done.status,
+        status="conflicts" if lines else done.status,
         conflicts=conflicts,
+        lines=lines,
         notes=tree_notes.notes(store, sides.snapshot.notes, sides.ours.tree, after),
     )
 

@@ -10,7 +10,7 @@ import difflib
 import io
 from bisect import bisect_left
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from merge3 import Merge3
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Block = tuple[int, int, int]
 """Lines that are the same in two texts: where they begin in either, and how many there are."""
+
+_AROUND = 3
+"""How many lines are shown before and after a conflict."""
 
 _MARKS = ("<" * 7, ">" * 7)
 
@@ -57,6 +60,35 @@ def marked(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> b
     )
 
 
+def conflicting(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> list[bytes]:
+    """Return the lines in conflict in git's style diff3, each with some lines around them.
+
+    The lines of the base are between those of the two sides.  ``names`` are written after the marks,
+    ours first.  ``...`` is between conflicts that are not near each other.
+    """
+    texts = _merge3(base, ours, theirs)
+    begin, end = (f"{mark} {name}\n".encode() for mark, name in zip(_MARKS, names, strict=True))
+    lines: list[bytes] = []
+    spans: list[tuple[int, int]] = []
+    for region in texts.merge_regions():
+        if region[0] != "conflict":
+            lines += _agreed(texts, region)
+            continue
+        first = len(lines)
+        before = texts.base[region[1] : region[2]]
+        mine, other = texts.a[region[3] : region[4]], texts.b[region[5] : region[6]]
+        for part in ([begin], mine, [b"||||||| base\n"], before, [b"=======\n"], other, [end]):
+            _append(lines, part)
+        spans.append((max(0, first - _AROUND), len(lines) + _AROUND))
+    shown: list[bytes] = []
+    for number, (start, stop) in enumerate(spans):
+        after = spans[number - 1][1] if number else 0
+        if start > after:
+            shown.append(b"...\n")
+        shown += lines[max(start, after) : stop]
+    return shown
+
+
 def _merged(
     base: bytes,
     ours: bytes,
@@ -67,17 +99,18 @@ def _merged(
     texts = _merge3(base, ours, theirs)
     merged: list[bytes] = []
     for region in texts.reprocess_merge_regions(texts.merge_regions()):
-        match region:
-            case ("unchanged", start, end):
-                merged += texts.base[start:end]
-            case ("a" | "same", start, end):
-                merged += texts.a[start:end]
-            case ("b", start, end):
-                merged += texts.b[start:end]
-            case (_, _, _, start, end, their_start, their_end):
-                for part in both(texts.a[start:end], texts.b[their_start:their_end]):
-                    _append(merged, part)
+        if region[0] != "conflict":
+            merged += _agreed(texts, region)
+            continue
+        for part in both(texts.a[region[3] : region[4]], texts.b[region[5] : region[6]]):
+            _append(merged, part)
     return b"".join(merged)
+
+
+def _agreed(texts: Merge3[bytes], region: Sequence[Any]) -> Sequence[bytes]:
+    """Return the lines of a region without a conflict."""
+    sides = {"unchanged": texts.base, "b": texts.b}
+    return sides.get(region[0], texts.a)[region[1] : region[2]]
 
 
 def is_text(*contents: bytes) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_store import FILE, FOLDER, LINK, TreeEntry
+from covalt_git.git_store import FILE, FOLDER, LINK, GitStore, TreeEntry
 from covalt_git.merging import line_merge
 from covalt_git.models.commit_record import ConflictKind, MergeConflict, MergeDecision, MergeSide
 from covalt_git.paths import MAX_ELEMENT_BYTES, collisions
@@ -33,6 +33,8 @@ SAVED = re.compile(r"\.(?:theirs|deleted-in)-")
 """A part of each name of a version that is kept beside a file."""
 
 _LONGEST_LABEL = 60
+_MOST_BYTES = 512 << 10
+_MOST_LINES = 400
 _ABOUT: dict[ConflictKind, str] = {
     "text": "both changed the same lines",
     "binary": "both changed it, and it has no lines",
@@ -168,6 +170,35 @@ def description(kind: ConflictKind, deleted: MergeSide | None, *, ours: str, the
     return _ABOUT[kind]
 
 
+def conflicting_lines(
+    store: GitStore, base: Entry, ours: Entry, theirs: Entry, *, names: tuple[str, str]
+) -> str | None:
+    """Return the lines in conflict, as :func:`covalt_git.merging.line_merge.conflicting`.
+
+    None is for a side that is deleted, not text, or larger than 512 KiB.  The text is cut after 400 lines.
+    """
+    sides = _texts(store, base, ours, theirs)
+    if sides is None or any(len(side) > _MOST_BYTES for side in sides):
+        return None
+    lines = line_merge.conflicting(*sides, names)
+    if len(lines) > _MOST_LINES:
+        lines[_MOST_LINES:] = [f"... {len(lines) - _MOST_LINES} more lines\n".encode()]
+    return b"".join(lines).decode("utf-8", "replace")
+
+
+def _texts(
+    store: GitStore, base: Entry, ours: Entry, theirs: Entry
+) -> tuple[bytes, bytes, bytes] | None:
+    """Return the contents of three versions of a file, or None if a side has no lines."""
+    before, mine, other = (
+        store.read_blob(side.oid) if side is not None and _is_file(side) else None
+        for side in (base, ours, theirs)
+    )
+    if mine is None or other is None or not line_merge.is_text(before or b"", mine, other):
+        return None
+    return before or b"", mine, other
+
+
 def store_content(chat: ChatStore, path: str, content: bytes, *sides: Entry) -> TreeEntry:
     """Store the content of a file and return its entry, with the mode of the first side that is a file.
 
@@ -186,17 +217,13 @@ def store_union(chat: ChatStore, path: str, base: Entry, ours: Entry, theirs: En
         NotMergeableError: when a side is not text.
         CovaltError: when the workspace cannot store it.
     """
-    contents = [
-        chat.store.read_blob(side.oid) if side is not None and _is_file(side) else None
-        for side in (base, ours, theirs)
-    ]
-    before, mine, other = contents
-    if mine is None or other is None or not line_merge.is_text(before or b"", mine, other):
+    sides = _texts(chat.store, base, ours, theirs)
+    if sides is None:
         raise NotMergeableError(
             f"{path!r} is not text on both sides, so there are no lines to unite",
             hint="decide it with ours, theirs, or a content of its own",
         )
-    return store_content(chat, path, line_merge.union(before or b"", mine, other), ours, theirs)
+    return store_content(chat, path, line_merge.union(*sides), ours, theirs)
 
 
 def _names(name: str, ending: str) -> Iterator[str]:

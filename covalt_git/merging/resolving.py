@@ -1,7 +1,8 @@
 """Pending conflicts of earlier merges: a list of them, and their decision.
 
 A conflict is pending while the version that was kept beside its file exists.  A user who removes that
-version, or moves it over the file, has decided the conflict, too.
+version, or moves it over the file, has decided the conflict, too.  To resolve a conflict of a merge that
+stopped, the merge is made with that decision, and both versions of the other conflicts are kept.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.merging import merge_conflicts
-from covalt_git.merging.merge_conflicts import SAVED
+from covalt_git.merging import branch_merge, merge_conflicts
+from covalt_git.merging.merge_conflicts import SAVED, Choices
 from covalt_git.models.base import StrictModel
 from covalt_git.models.commit_record import ConflictKind, MergeSide
 from covalt_git.paths import typed
@@ -18,6 +19,8 @@ from covalt_git.workspaces import tree_notes, trees
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from covalt_git.git_store import TreeEntry
     from covalt_git.merging.merge_conflicts import Choice
     from covalt_git.models.chats import FileChange, WorkspaceManifest
@@ -79,11 +82,26 @@ def _merges(chat: ChatStore, oid: str | None) -> list[WorkspaceManifest]:
     return sorted(merges, key=lambda one: (one.created_at, one.record.id), reverse=True)
 
 
-def resolve(writer: Writer, path: str, choice: Choice) -> list[FileChange]:
-    """Decide a pending conflict in a commit of its own; return what changed in the folder.
+def lines(chat: ChatStore, conflict: Waiting, tree: str | None) -> str | None:
+    """Return the lines in conflict, or None; ``tree`` as for :func:`waiting`."""
+    if conflict.deleted is not None:
+        return None
+    base = chat.state(conflict.base_id).tree
+    return merge_conflicts.conflicting_lines(
+        chat.store,
+        trees.find_entry(chat.store, base, conflict.path),
+        trees.find_entry(chat.store, tree, conflict.path),
+        trees.find_entry(chat.store, tree, conflict.saved_as),
+        names=(conflict.path, conflict.saved_as),
+    )
 
-    ``path`` is the conflict's, or that of the version kept beside it.  The decision is about the
-    present files: ``ours`` keeps the file with all changes since the merge.
+
+def resolve(writer: Writer, path: str, choice: Choice) -> Sequence[FileChange]:
+    """Decide a conflict that is pending or stopped the last merge; return what changed in the folder.
+
+    A pending one is decided in a commit of its own.  ``path`` is the conflict's, or that of the version
+    kept beside it.  The decision is about the present files: ``ours`` keeps the file with all changes
+    since the merge.
 
     Raises:
         UnknownNameError: when no conflict is pending at the path.
@@ -92,7 +110,12 @@ def resolve(writer: Writer, path: str, choice: Choice) -> list[FileChange]:
     chat = writer.chat
     head = writer.commit_changes()
     state = chat.state(head)
-    conflict = _named(chat, waiting(chat, head, state.tree), path)
+    pending = waiting(chat, head, state.tree)
+    stopped = branch_merge.stopped(chat)
+    if stopped is not None and not any(path in {one.path, one.saved_as} for one in pending):
+        choices = Choices({path: choice}, rest="both")
+        return branch_merge.merge(writer, stopped.branch, choices).changes
+    conflict = _named(chat, pending, path)
     edits: Edits = {conflict.saved_as: None}
     if choice.decision != "ours":
         edits[conflict.path] = _chosen(chat, state.tree, conflict, choice)

@@ -32,6 +32,20 @@ def test_a_union_has_the_lines_of_both_and_those_in_common_once() -> None:
     assert line_merge.union(TEXT, ours, theirs) == TEXT + b"both\nours\ntheirs\n"
 
 
+def test_lines_in_conflict_come_with_those_of_the_base_and_three_around_them() -> None:
+    base = b"".join(b"%d\n" % number for number in range(20))
+    ours = base.replace(b"\n9\n", b"\nours\n").replace(b"19\n", b"end")
+    theirs = base.replace(b"\n9\n", b"\ntheirs\n").replace(b"19\n", b"")
+    shown = b"".join(line_merge.conflicting(base, ours, theirs, ("main", "idea")))
+
+    assert shown.decode().splitlines() == [
+        *("...", "6", "7", "8"),
+        *("<<<<<<< main", "ours", "||||||| base", "9", "=======", "theirs", ">>>>>>> idea"),
+        *("10", "11", "12", "...", "16", "17", "18"),
+        *("<<<<<<< main", "end", "||||||| base", "19", "=======", ">>>>>>> idea"),
+    ]
+
+
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_a_union_ends_a_line_before_another_begins(end: bytes) -> None:
     base = b"a" + end

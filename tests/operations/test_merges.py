@@ -39,7 +39,29 @@ def test_conflicts_stop_a_merge(parted: Operations) -> None:
         ("a.txt", "text", None),
         ("p.png", "binary", None),
     ]
+    assert [one["lines"] for one in told["conflicts"]] == [
+        "1\n<<<<<<< main\nours\n||||||| base\n2\n=======\ntheirs\n>>>>>>> idea\n3\n",
+        None,
+    ]
     assert files(parted) == before
+
+
+def test_a_conflict_of_a_stopped_merge_is_resolved_and_the_others_are_kept(
+    parted: Operations,
+) -> None:
+    decision = {"chat_id": "m", "path": "a.txt", "decision": "theirs"}
+    merge(parted, dry_run=True)
+    assert parted.error("resolve_conflict", **decision).code == "unknown_conflict"
+    merge(parted)
+    unknown = parted.error("resolve_conflict", **{**decision, "path": "new.txt"})
+    done = parted("resolve_conflict", **decision)
+
+    assert unknown.code == "unknown_conflict"
+    assert [one["path"] for one in done["conflicts"]] == ["p.png"]
+    assert (files(parted)["a.txt"], files(parted)["p.png"]) == (b"1\ntheirs\n3\n", b"\0ours")
+    assert merge(parted)["status"] == "already_merged"
+    # The merge is no longer stopped.
+    assert parted.error("resolve_conflict", **decision).code == "unknown_conflict"
 
 
 def test_a_merge_takes_decisions_by_path_and_one_for_the_rest(parted: Operations) -> None:

@@ -137,12 +137,19 @@ def damaged(chat_id: str, message: str, hint: str) -> None:
 def conflicts(found: Sequence[WaitingConflict]) -> None:
     """Print the conflicts that wait to be decided."""
     if not found:
-        say("no conflict waits")
+        say("no conflicts")
     for one in found:
         say(
             f"  ! {display.in_line(f'{one.path}: {one.about}; the other version is {one.saved_as}')}",
             fg="yellow",
         )
+        conflicting_lines(one.lines)
+
+
+def conflicting_lines(text: str | None) -> None:
+    """Print the lines of a conflict, indented, if it has any."""
+    for line in (text or "").splitlines():
+        say(f"      {line}", dim=True)
 
 
 def plural(count: int, noun: str) -> str:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.snapshot import Snapshot
 
 
+_LINES = (
+    "The lines in conflict, with those of the base and some lines around them, as git's style diff3 "
+    "shows them; null: a side is deleted, not text, or larger than 512 KiB."
+)
 _CONTENT = "What the file is to be, where that is decided."
 _BASE64 = "The same as base64, for what is not UTF-8; instead of ``content``."
 
@@ -62,7 +66,7 @@ class ListConflicts(Request):
 
 
 class ResolveConflict(Request):
-    """A conflict that waits, and how it is decided."""
+    """A conflict that is pending or stopped the last merge, and how it is decided."""
 
     chat_id: str = Field(max_length=200)
     path: str = Field(max_length=4096, description="Its path, or that of the version beside it.")
@@ -80,6 +84,7 @@ class Conflict(Result):
     about: str = Field(description="The same in words.")
     decision: MergeDecision | None = Field(description="null: nobody has decided.")
     saved_as: PathText | None = Field(description="Where the other version stands.")
+    lines: str | None = Field(description=f"{_LINES} null also where it is decided.")
 
 
 class Merged(Result):
@@ -109,6 +114,7 @@ class WaitingConflict(Result):
     branch: str = Field(description="The branch that was merged.")
     manifest_id: str = Field(description="The merge.")
     base_id: str | None = Field(description="The manifest that both branches come from.")
+    lines: str | None = Field(description=_LINES)
 
 
 class ConflictList(Result):
@@ -132,7 +138,7 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
     """Merge a branch into the active one, edits in the folder saved first.
 
     Where both changed the same in different ways and nothing decides it, nothing is merged: the
-    answer's ``status`` is ``conflicts``.  With ``both`` the file stays as it is on the active branch,
+    answer's ``status`` is ``conflicts``, and ``resolve_conflict`` can make the merge.  With ``both`` the file stays as it is on the active branch,
     and the other version stands beside it until ``resolve_conflict`` decides.
     """
     chat = context.chat(request.chat_id)
@@ -164,7 +170,11 @@ def list_conflicts(context: Context, request: ListConflicts) -> ConflictList:
 
 @operation(changes=True, errors=(404, 409))
 def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictResolved:
-    """Decide a conflict that waits: the version beside it goes, and the chosen one stays."""
+    """Resolve a pending conflict: the version beside the file is deleted, and the chosen one stays.
+
+    A conflict that stopped the last merge into the active branch is resolved by making that merge: other
+    conflicts are kept as two files each, and are pending then.
+    """
     chat = context.chat(request.chat_id)
     choice = _choice(request)
     with context.writing(chat) as writer:
@@ -187,7 +197,9 @@ def waiting_conflicts(chat: ChatStore, seen: Snapshot) -> tuple[WaitingConflict,
     ours = chat.active_branch()
     return tuple(
         WaitingConflict.of(
-            one, about=description(one.kind, one.deleted, ours=ours, theirs=one.branch)
+            one,
+            about=description(one.kind, one.deleted, ours=ours, theirs=one.branch),
+            lines=resolving.lines(chat, one, seen.tree),
         )
         for one in resolving.waiting(chat, chat.head(), seen.tree)
     )
@@ -206,7 +218,9 @@ def _merged(done: Merge, fresh: WorkspaceNotes) -> Merged:
         done,
         conflicts=tuple(
             Conflict.of(
-                one, about=description(one.kind, one.deleted, ours=done.into, theirs=done.branch)
+                one,
+                about=description(one.kind, one.deleted, ours=done.into, theirs=done.branch),
+                lines=done.lines.get(one.path),
             )
             for one in done.conflicts
         ),

@@ -8,10 +8,13 @@ from flask import Blueprint, flash, render_template, request
 
 from covalt_git.operations.chats import branches, chats, merges, workspace_edits
 from covalt_server.pages import layout
+from covalt_server.render import code
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
+
+    from covalt_git.operations.chats.merges import Merged
 
 pages = Blueprint("branches", __name__)
 
@@ -62,7 +65,7 @@ def merge_preview(chat_id: str) -> str:
     found = ask(
         merges.merge_branch, chat_id=chat_id, branch=request.args.get("branch", ""), dry_run=True
     )
-    return render_template("merge.html", chat_id=chat_id, merge=found, choice=CHOICE)
+    return _merge_page(chat_id, found)
 
 
 @pages.post("/chats/<chat_id>/merge")
@@ -80,7 +83,7 @@ def merge(chat_id: str) -> Response | str:
         resolutions=decisions,
     )
     if done.status == "conflicts":  # there are others by now, or somebody left one out
-        return render_template("merge.html", chat_id=chat_id, merge=done, choice=CHOICE)
+        return _merge_page(chat_id, done)
     if any(one.decision == "both" for one in done.conflicts):
         return layout.back("branches.conflicts", "Merged.", chat_id=chat_id)
     return layout.back("chats.history", _OUTCOMES[done.status], chat_id=chat_id)
@@ -90,7 +93,9 @@ def merge(chat_id: str) -> Response | str:
 def conflicts(chat_id: str) -> str:
     """List the conflicts that merges left to be decided."""
     found = ask(merges.list_conflicts, chat_id=chat_id).conflicts
-    return render_template("conflicts.html", chat_id=chat_id, conflicts=found)
+    return render_template(
+        "conflicts.html", chat_id=chat_id, conflicts=found, lines=code.highlighted
+    )
 
 
 @pages.post("/chats/<chat_id>/conflicts")
@@ -154,3 +159,9 @@ def delete_chat(chat_id: str) -> Response:
         return layout.back("chats.history", chat_id=chat_id)
     ask(chats.delete_chat, chat_id=chat_id)
     return layout.back("chats.chat_list", "Deleted, with its history and its folder.")
+
+
+def _merge_page(chat_id: str, merge: Merged) -> str:
+    return render_template(
+        "merge.html", chat_id=chat_id, merge=merge, choice=CHOICE, lines=code.highlighted
+    )

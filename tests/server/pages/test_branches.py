@@ -63,6 +63,7 @@ def test_a_conflict_is_resolved_before_the_merge(visitor: Visitor, branched: Api
     branched.write("a.txt", "main\n")
     page = merge_page(visitor)
     assert page.link("on idea") == "/chats/c1/files/a.txt?at=idea"
+    assert "<<<<<<< main main ||||||| base one ======= idea >>>>>>> idea" in page.text
 
     visitor.send(page.form("/chats/c1/merge"), **{"choice:a.txt": "theirs"})
 
