@@ -252,7 +252,7 @@ def listed(
             command=command,
         )
         try:
-            said = CONNECTIONS.tools(defined, hears=EventHandlers(starting=tell), cancel=cancel)
+            said = CONNECTIONS.tools(defined, handlers=EventHandlers(starting=tell), cancel=cancel)
         finally:
             CONNECTIONS.end(defined.name)
     return tuple(locked_tool(one) for one in said)

@@ -1,11 +1,11 @@
-"""Live connections to MCP servers: started when they are first used, watched, stopped, started again.
+"""Live connections to MCP servers: started at the first use, stopped when idle, restarted after a failure.
 
-One thread runs the event loop, and one task owns each connection from its beginning to its end.  Whoever
-uses one does so from any thread and waits.  What may be connected to is for callers to decide: here a
-:class:`~covalt_git.connections.definition.Definition` has every reference resolved.
+One thread runs the event loop, and one task owns each connection for its lifetime.  Any thread may use a
+connection; it waits for the result.  Callers check access, and resolve all references of a
+:class:`~covalt_git.connections.definition.Definition`.
 """
 
 import logging
 
-# What the SDK logs is for whoever wants to see it: errors are told in words where they matter.
+# Without a handler, Python prints warnings of the SDK to stderr; our errors report the same failures.
 logging.getLogger("mcp").addHandler(logging.NullHandler())

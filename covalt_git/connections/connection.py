@@ -1,6 +1,6 @@
-"""One connection: begun when it is needed, owned by one task, ended when nobody needs it any more.
+"""Connection to one MCP server: started at the first use, owned by one task, stopped when idle.
 
-A server that fails is started again by the next use, after a pause that grows with each failure.
+The next use restarts a server that failed, after a pause that grows with each failure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from covalt_git import __version__
 from covalt_git.connections import errors as failures
-from covalt_git.connections.stderr_tail import LastWords
+from covalt_git.connections.stderr_tail import StderrTail
 from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import mask_of
 from covalt_git.connections.transports import transport
@@ -32,41 +32,41 @@ if TYPE_CHECKING:
     from mcp.client.session import ClientRequestContext
 
     from covalt_git.connections.definition import Definition
-    from covalt_git.connections.thread_bridge import Voice
+    from covalt_git.connections.thread_bridge import CallerThread
     from covalt_git.json_values import JsonObject
 
 _logger = logging.getLogger(__name__)
 
 START_S = 180.0
-"""How long a server may take to start, in seconds: npx may have to fetch it first."""
+"""Time limit of a start in seconds; npx may have to download the server first."""
 
 IDLE_S = 300.0
-"""After how many seconds without use a server is stopped."""
+"""Seconds without use after which a server is stopped."""
 
 TICK_S = 1.0
-"""How often it is looked whether a server is still wanted, in seconds."""
+"""Seconds between two checks whether a server is still wanted."""
 
 PAUSES_S = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-"""How long is waited before a server is started again, by how often it has failed in a row."""
+"""Seconds before a restart, by the number of consecutive failures."""
 
 MOST_PAGES = 1000
 _TURNS = 10
-"""How many turns of the loop the end of a program's output takes to be heard, and some more."""
+"""Iterations of the event loop until the end of a program's output is noticed, with a margin."""
 
 State = Literal["stopped", "starting", "ready", "failed"]
 
 
 class ChangedError(CovaltError):
-    """A server's tool is not what was accepted any more."""
+    """A tool of a server that changed, or was removed, since it was accepted."""
 
     code = "definition_changed"
     http_status = 409
 
 
 class ServerCall(NamedTuple):
-    """A call: the tool's name there, the digest that was accepted, and the most seconds it may take.
+    """Call of a server's tool: its name there, its accepted digest, the arguments and the time limit.
 
-    One that is ``repeatable`` is made again, once, where the server ended under it.
+    A ``repeatable`` call is sent once more if the server ends during it.
     """
 
     tool: str
@@ -77,7 +77,7 @@ class ServerCall(NamedTuple):
 
 
 class Health(NamedTuple):
-    """How a connection is: its state, how often it was started, and what went wrong last."""
+    """State of a connection, the number of its starts and consecutive failures, and its last error."""
 
     toolset_id: str
     server_id: str
@@ -92,7 +92,7 @@ class Health(NamedTuple):
 
 
 class Connection:
-    """A server for one chat; everything here is for the event loop's thread."""
+    """Connection to a server for one chat; only the thread of the event loop may use it."""
 
     def __init__(self, definition: Definition, wanted: Callable[[], bool]) -> None:
         self.definition = definition
@@ -101,34 +101,34 @@ class Connection:
         self._ready: asyncio.Future[Client] | None = None
         self._stop = asyncio.Event()
         self._closed = asyncio.Event()
-        self._one_at_a_time = asyncio.Lock()
-        self._voice: Voice | None = None
+        self._request_lock = asyncio.Lock()
+        self._caller: CallerThread | None = None
         self._clock: asyncio.Timeout | None = None
-        self._is_unasked = False
+        self._is_unsent = False
         self._tools: list[JsonObject] | None = None
-        self._words = LastWords(self._log_stderr)
-        self._waiting: set[Voice] = set()
-        self._used = 0.0
+        self._stderr = StderrTail(self._log_stderr)
+        self._waiting_callers: set[CallerThread] = set()
+        self._last_used = 0.0
         self._status: int | None = None
         self._tokens = StoredTokens(definition) if definition.may_sign_in else None
         self._not_before = 0.0
         self._failures = 0
         self._starts = 0
         self._error = ""
-        self._told = ("", "")
+        self._server_info = ("", "")
 
     @property
     def idle(self) -> bool:
-        """Whether nothing runs, and nothing went wrong that somebody might want to know."""
+        """Whether the server is stopped, without an error to report."""
         return (self._owner is None or self._owner.done()) and not self._error
 
     def health(self) -> Health:
-        """Return how it is."""
+        """Return the state for a health report."""
         name = self.definition.name
         state: State = "failed" if self._error else "stopped"
         if self._owner is not None and not self._owner.done():
-            there = self._ready is not None and self._ready.done()
-            state = "ready" if there else "starting"
+            is_ready = self._ready is not None and self._ready.done()
+            state = "ready" if is_ready else "starting"
         mask = mask_of(self.definition)
         return Health(
             name.toolset_id,
@@ -138,133 +138,133 @@ class Connection:
             self._starts,
             self._failures,
             self._error,
-            mask.text(self._words.text),
-            *self._told,
+            mask.text(self._stderr.text),
+            *self._server_info,
         )
 
     async def stop(self) -> None:
-        """End it; a call that runs ends with an error."""
+        """Stop the server; a running call fails."""
         self._stop.set()
         if self._owner is not None:
             await asyncio.wait({self._owner})
 
-    async def begin(self, voice: Voice) -> None:
-        """Have it there.
+    async def begin(self, caller: CallerThread) -> None:
+        """Start the server if it does not run.
 
         Raises:
-            CovaltError: when it cannot be started or reached.
+            CovaltError: if it cannot be started or reached.
         """
-        await self._client(voice)
+        await self._client(caller)
 
-    async def tools(self, voice: Voice) -> list[JsonObject]:
-        """Return the definitions of its tools, as it gives them now.
+    async def tools(self, caller: CallerThread) -> list[JsonObject]:
+        """Return the server's current tool definitions.
 
         Raises:
-            CovaltError: when it cannot be started, reached or understood.
+            CovaltError: if the server cannot be started or reached, or answers with an error.
         """
-        async with self._one_at_a_time:
+        async with self._request_lock:
             try:
-                return await self._listed(voice)
+                return await self._refresh_tools(caller)
             except failures.ServerEndedError:
-                # Perhaps before it was asked, and nobody had heard of that yet.
+                # It may have ended before the request, without our having noticed.
                 if self._stop.is_set():
                     raise
-            return await self._listed(voice)
+            return await self._refresh_tools(caller)
 
-    async def _listed(self, voice: Voice) -> list[JsonObject]:
-        client = await self._client(voice)
+    async def _refresh_tools(self, caller: CallerThread) -> list[JsonObject]:
+        client = await self._client(caller)
         self._tools = None
-        self._listen_anew()
+        self._reset_http_failure()
         return await self._definitions(client)
 
-    async def call(self, asked: ServerCall, voice: Voice) -> JsonObject:
-        """Return the result of a call, as the protocol has it.
+    async def call(self, call: ServerCall, caller: CallerThread) -> JsonObject:
+        """Return the result of a call in the protocol's form.
 
         Raises:
-            ChangedError: when the tool is not what was accepted.
-            TimeoutError: when it takes too long, not counting the time that somebody is asked.
-            CovaltError: when the server cannot be started, ends, or answers with an error.
+            ChangedError: if the tool's digest is not the accepted one.
+            TimeoutError: if the call exceeds its time limit, which excludes waiting for elicitations.
+            CovaltError: if the server cannot be started, ends, or answers with an error.
         """
-        async with self._one_at_a_time:
+        async with self._request_lock:
             try:
-                return await self._called(asked, voice)
+                return await self._call_once(call, caller)
             except failures.ServerEndedError:
-                may_repeat = asked.repeatable or self._is_unasked
+                may_repeat = call.repeatable or self._is_unsent
                 if not may_repeat or self._stop.is_set():
                     raise
-            return await self._called(asked, voice)
+            return await self._call_once(call, caller)
 
-    async def _called(self, asked: ServerCall, voice: Voice) -> JsonObject:
-        self._is_unasked = False
-        client = await self._client(voice)
+    async def _call_once(self, call: ServerCall, caller: CallerThread) -> JsonObject:
+        self._is_unsent = False
+        client = await self._client(caller)
         loop = asyncio.get_running_loop()
-        self._voice = voice
-        self._is_unasked = True  # it may have ended, and nobody heard of that yet
-        self._listen_anew()
+        self._caller = caller
+        self._is_unsent = True  # the server may have ended, without our having noticed
+        self._reset_http_failure()
         try:
-            async with asyncio.timeout(asked.timeout_s) as clock:
+            async with asyncio.timeout(call.timeout_s) as clock:
                 self._clock = clock
-                await self._check(client, asked)
-                self._is_unasked = False
+                await self._check_digest(client, call)
+                self._is_unsent = False
                 try:
-                    result = await self._request(client, asked)
+                    result = await self._request(client, call)
                 except MCPError as error:
-                    if not await self._were_opened(error):
+                    if not await self._open_required_urls(error):
                         raise
-                    result = await self._request(client, asked)
+                    result = await self._request(client, call)
         except TimeoutError:
             raise
-        except Exception as error:  # noqa: BLE001 - the SDK's are of many kinds
-            raise self._failed(error) from None
+        except Exception as error:  # noqa: BLE001 - the SDK raises many types
+            raise self._request_error(error) from None
         finally:
-            self._voice = self._clock = None
-            self._used = loop.time()
+            self._caller = self._clock = None
+            self._last_used = loop.time()
         self._failures, self._error = 0, ""
         return result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    async def _request(self, client: Client, asked: ServerCall) -> types.CallToolResult:
-        return await client.call_tool(asked.tool, asked.args, progress_callback=self._progressed)
+    async def _request(self, client: Client, call: ServerCall) -> types.CallToolResult:
+        return await client.call_tool(call.tool, call.args, progress_callback=self._on_progress)
 
-    async def _were_opened(self, error: MCPError) -> bool:
-        """Show a person what a server wants opened before it does a call, and tell whether they did.
+    async def _open_required_urls(self, error: MCPError) -> bool:
+        """Elicit the URLs that a server requires before a call; return whether the user accepted all.
 
-        MCP specification 2025-11-25, "Elicitation", section "URL Elicitation Required Error".
+        Source: MCP specification 2025-11-25, "Elicitation", section "URL Elicitation Required Error".
         """
         if error.code != types.URL_ELICITATION_REQUIRED:
             return False
-        for one in UrlElicitationRequiredError.from_error(error.error).elicitations:
-            answer = await self._elicited(None, one)
+        for elicitation in UrlElicitationRequiredError.from_error(error.error).elicitations:
+            answer = await self._on_elicitation(None, elicitation)
             if not isinstance(answer, types.ElicitResult) or answer.action != "accept":
                 return False
         return True
 
-    def _failed(self, error: Exception) -> CovaltError:
+    def _request_error(self, error: Exception) -> CovaltError:
         if failures.has_ended(failures.first_cause(error)):
             self._closed.set()
-        return failures.of_request(self.definition, error, self._words.text, self._http_failure)
+        return failures.of_request(self.definition, error, self._stderr.text, self._http_failure)
 
     @property
     def _http_failure(self) -> failures.HttpFailure:
         tokens = self._tokens
         if tokens is None:
             return failures.HttpFailure(self._status)
-        return failures.HttpFailure(self._status, tokens.insufficient_now, tokens.why)
+        return failures.HttpFailure(self._status, tokens.needs_token, tokens.why)
 
-    def _listen_anew(self) -> None:
+    def _reset_http_failure(self) -> None:
         self._status = None
         if self._tokens is not None:
-            self._tokens.begin()
+            self._tokens.reset()
 
-    async def _check(self, client: Client, asked: ServerCall) -> None:
-        """Make sure that a tool is what was accepted."""
-        given = await self._definitions(client)
-        now = [locked_tool(one).digest for one in given if one["name"] == asked.tool]
-        if now == [asked.digest]:
+    async def _check_digest(self, client: Client, call: ServerCall) -> None:
+        """Compare the digest of a tool with the accepted one."""
+        tools = await self._definitions(client)
+        digests = [locked_tool(one).digest for one in tools if one["name"] == call.tool]
+        if digests == [call.digest]:
             return
         name = self.definition.name
-        what = "has changed since it was accepted" if now else "is gone"
+        what = "has changed since it was accepted" if digests else "no longer exists"
         raise ChangedError(
-            f"the tool {asked.tool!r} of the MCP server {name} {what}",
+            f"the tool {call.tool!r} of the MCP server {name} {what}",
             hint=f"covalt-git source refresh {name}",
         )
 
@@ -276,35 +276,36 @@ class Connection:
         for _ in range(MOST_PAGES):
             try:
                 page = await client.list_tools(cursor=cursor, cache_mode="bypass")
-            except Exception as error:  # noqa: BLE001 - the SDK's are of many kinds
-                raise self._failed(error) from None
-            for tool in page.tools:
-                said = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-                found.append(said)
+            except Exception as error:  # noqa: BLE001 - the SDK raises many types
+                raise self._request_error(error) from None
+            found += (
+                tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+                for tool in page.tools
+            )
             cursor = page.next_cursor
             if cursor is None:
                 break
         self._tools = found
-        self._used = asyncio.get_running_loop().time()
+        self._last_used = asyncio.get_running_loop().time()
         return found
 
-    # Beginning and ending
+    # Start and stop
 
-    async def _client(self, voice: Voice) -> Client:
-        """Return the client once it is connected; begin to connect where nobody has."""
+    async def _client(self, caller: CallerThread) -> Client:
+        """Return the connected client; start the connection if necessary."""
         loop = asyncio.get_running_loop()
-        self._waiting.add(voice)
+        self._waiting_callers.add(caller)
         try:
             for _ in range(_TURNS if self._owner is not None else 0):
-                await asyncio.sleep(0)  # what has ended by now is heard of before it is asked
+                await asyncio.sleep(0)  # notice an end of the server before the request
             if self._owner is not None and self._closed.is_set():
-                await asyncio.wait({self._owner})  # it is on its way out
+                await asyncio.wait({self._owner})  # it is stopping
             if self._owner is None or self._owner.done():
                 pause = self._not_before - loop.time()
                 if pause > 0:
                     name = self.definition.name
-                    said = f"waiting {pause:.2g} s before {name} is started again"
-                    voice.say(lambda hears: hears.starting(said))
+                    message = f"waiting {pause:.2g} s before {name} is restarted"
+                    caller.send(lambda handlers: handlers.starting(message))
                     await asyncio.sleep(pause)
             if self._owner is None or self._owner.done():
                 self._ready = loop.create_future()
@@ -312,13 +313,13 @@ class Connection:
             assert self._ready is not None
             return await asyncio.shield(self._ready)
         finally:
-            self._waiting.discard(voice)
+            self._waiting_callers.discard(caller)
 
     async def _run(self, ready: asyncio.Future[Client]) -> None:
-        """Connect, stay connected for as long as it is of use, and end: all of it in this task."""
+        """Connect, wait until the connection is unused, and close it, all in one task."""
         closed = self._closed = asyncio.Event()
         self._tools = None
-        self._listen_anew()
+        self._reset_http_failure()
         by_itself = True
         try:
             async with AsyncExitStack() as stack:
@@ -328,18 +329,20 @@ class Connection:
                 self._connected(client)
                 stack.push_async_callback(_end_task, asyncio.create_task(self._follow(client)))
                 ready.set_result(client)
-                by_itself = await self._over(closed)
-        except Exception as error:  # noqa: BLE001 - told to whoever waits
-            failed = failures.of_start(self.definition, error, self._words.text, self._http_failure)
+                by_itself = await self._wait_until_unused(closed)
+        except Exception as error:  # noqa: BLE001 - raised in the waiting calls
+            failed = failures.of_start(
+                self.definition, error, self._stderr.text, self._http_failure
+            )
             self._error = failed.message
             if not ready.done():
                 ready.set_exception(failed)
-                ready.exception()  # somebody may have stopped waiting
+                ready.exception()  # marks it as retrieved, if no call waits for it any more
         finally:
             if not ready.done():
                 ready.cancel()
             if by_itself and not self._stop.is_set():
-                self._error = self._error or "it ended by itself"
+                self._error = self._error or "it exited"
                 pause = PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
                 self._failures += 1
                 self._not_before = asyncio.get_running_loop().time() + pause
@@ -347,13 +350,13 @@ class Connection:
     def _connected(self, client: Client) -> None:
         self._starts += 1
         self._error = ""
-        self._used = asyncio.get_running_loop().time()
+        self._last_used = asyncio.get_running_loop().time()
         server = client.server_info
-        told = "" if server is None else f"{server.title or server.name} {server.version}"
-        self._told = told, client.protocol_version
+        version = "" if server is None else f"{server.title or server.name} {server.version}"
+        self._server_info = version, client.protocol_version
 
-    async def _over(self, closed: asyncio.Event) -> bool:
-        """Wait until it is of no use any more; tell whether the server ended by itself."""
+    async def _wait_until_unused(self, closed: asyncio.Event) -> bool:
+        """Wait until the connection is unused; return whether the server closed it."""
         loop = asyncio.get_running_loop()
         ends = [asyncio.create_task(event.wait()) for event in (closed, self._stop)]
         try:
@@ -361,7 +364,7 @@ class Connection:
                 await asyncio.wait(ends, timeout=TICK_S, return_when=asyncio.FIRST_COMPLETED)
                 if closed.is_set() or self._stop.is_set():
                     return closed.is_set()
-                if self._voice is None and loop.time() - self._used > IDLE_S:
+                if self._caller is None and loop.time() - self._last_used > IDLE_S:
                     return False
                 if not await asyncio.to_thread(self._wanted):
                     return False
@@ -371,18 +374,18 @@ class Connection:
 
     def _new_client(self, closed: asyncio.Event) -> Client:
         return Client(
-            transport(self.definition, self._words, closed, self._answered, self._tokens),
+            transport(self.definition, self._stderr, closed, self._on_response, self._tokens),
             client_info=types.Implementation(name="covalt-git", version=__version__),
             log_level="info",
-            logging_callback=self._logged,
-            list_roots_callback=None if self.definition.workspace is None else self._roots,
-            elicitation_callback=self._elicited,
-            message_handler=self._noticed,
+            logging_callback=self._on_log,
+            list_roots_callback=None if self.definition.workspace is None else self._on_list_roots,
+            elicitation_callback=self._on_elicitation,
+            message_handler=self._on_message,
             cache=None,
         )
 
     async def _request_logs(self, client: Client) -> None:
-        """Ask a server of the first era for what it logs; it may not know how."""
+        """Request log messages from a server with sessions, if it can send them."""
         old = client.protocol_version not in MODERN_PROTOCOL_VERSIONS
         if not old or client.server_capabilities.logging is None:
             return
@@ -391,7 +394,7 @@ class Connection:
             await client.set_logging_level("info")
 
     async def _follow(self, client: Client) -> None:
-        """Hear of changed tools; in the first era they are told without being asked for."""
+        """Subscribe to changes of the tools; servers with sessions notify without a subscription."""
         tools = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None:
             return
@@ -401,58 +404,62 @@ class Connection:
             async with client.listen(tools_list_changed=True) as changes:
                 async for _ in changes:
                     self._tools = None
-        except Exception as error:  # noqa: BLE001 - calls find out themselves what is wrong
-            _logger.info("%s tells no more of changed tools: %r", self.definition.name, error)
+        except Exception as error:  # noqa: BLE001 - the next call reports the failure
+            _logger.info(
+                "the subscription to tool changes of %s ended: %r", self.definition.name, error
+            )
 
-    # What a server says and asks meanwhile
+    # Messages from the server
 
     def _log_stderr(self, line: str) -> None:
-        told = mask_of(self.definition).text(line)
-        for voice in self._waiting:
-            voice.say(lambda hears: hears.starting(told))
+        masked = mask_of(self.definition).text(line)
+        for caller in self._waiting_callers:
+            caller.send(lambda handlers: handlers.starting(masked))
 
-    def _answered(self, status: int) -> None:
+    def _on_response(self, status: int) -> None:
         self._status = status
 
-    async def _noticed(self, message: object) -> None:
+    async def _on_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._tools = None
         if isinstance(message, ValidationError) and self.definition.transport == "stdio":
-            self._words.stray(mask_of(self.definition).text(str(message.errors()[0]["input"])))
+            self._stderr.add_stray_line(
+                mask_of(self.definition).text(str(message.errors()[0]["input"]))
+            )
 
-    async def _progressed(self, progress: float, total: float | None, message: str | None) -> None:
-        told = mask_of(self.definition).text(message or "")
-        if self._voice is not None:
-            self._voice.say(lambda hears: hears.progress(progress, total, told))
+    async def _on_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        masked = mask_of(self.definition).text(message or "")
+        if self._caller is not None:
+            self._caller.send(lambda handlers: handlers.progress(progress, total, masked))
 
-    async def _logged(self, params: types.LoggingMessageNotificationParams) -> None:
-        told = params.data if isinstance(params.data, str) else str(params.data)
-        told = mask_of(self.definition).text(told)
-        if self._voice is not None:
-            self._voice.say(lambda hears: hears.log(params.level, told))
+    async def _on_log(self, params: types.LoggingMessageNotificationParams) -> None:
+        message = params.data if isinstance(params.data, str) else str(params.data)
+        masked = mask_of(self.definition).text(message)
+        if self._caller is not None:
+            self._caller.send(lambda handlers: handlers.log(params.level, masked))
 
-    async def _roots(self, context: ClientRequestContext) -> types.ListRootsResult:  # noqa: ARG002 - as the SDK calls it
+    async def _on_list_roots(self, context: ClientRequestContext) -> types.ListRootsResult:  # noqa: ARG002 - as the SDK calls it
         assert self.definition.workspace is not None
         root = types.Root(uri=self.definition.workspace.as_uri(), name="workspace")
         return types.ListRootsResult(roots=[root])
 
-    async def _elicited(
+    async def _on_elicitation(
         self,
         context: ClientRequestContext | None,  # noqa: ARG002 - as the SDK calls it
         params: types.ElicitRequestParams,
     ) -> types.ElicitResult | types.ErrorData:
-        """Have a person asked, while the call's time stands still; nobody here answers for one."""
-        voice, clock = self._voice, self._clock
-        if voice is None or clock is None or not voice.can_ask:
+        """Send an elicitation to the caller, and stop the clock of the call until the answer."""
+        caller, clock = self._caller, self._clock
+        if caller is None or clock is None or not caller.can_elicit:
             return types.ErrorData(
-                code=types.INVALID_REQUEST, message="nobody is there to be asked"
+                code=types.INVALID_REQUEST, message="no user can answer an elicitation"
             )
         loop = asyncio.get_running_loop()
         ends, began = clock.when(), loop.time()
         clock.reschedule(None)
         try:
-            told = params.model_dump(mode="json", by_alias=True, exclude_none=True)
-            answer = await voice.ask("elicitation/create", told)
+            fields = params.model_dump(mode="json", by_alias=True, exclude_none=True)
+            answer = await caller.elicit("elicitation/create", fields)
             return types.ElicitResult.model_validate(answer)
         except CovaltError as error:
             return types.ErrorData(code=types.INVALID_REQUEST, message=error.message)

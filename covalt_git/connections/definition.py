@@ -1,4 +1,4 @@
-"""What makes up one connection: a program or an address, with nothing left to be looked up."""
+"""Definition of a connection: a program or a URL, with all references resolved."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Name(NamedTuple):
-    """Which connection it is: a server of a toolset, for one chat or, to ask what it has, for none.
+    """Key of a connection: a server of a toolset, and the chat; no chat to list the server's tools.
 
-    No two chats share a connection, so that what a server keeps in memory is one chat's alone.
+    Chats share no connections, so that a server's memory belongs to a single chat.
     """
 
     root: Path
@@ -30,17 +30,17 @@ class Name(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """How a server is reached.
+    """Transport of a server, and its parameters.
 
     Attributes:
-        argv: the program and its arguments, of stdio.
-        cwd: the folder that it starts in; without one, an empty one of its own.
-        env: what it has beside the few variables that every program needs.
-        toolset: the copy of the toolset that the program starts from, where it uses files of it.
-        url: the address, of the other transports; ``headers`` are sent along.
-        reach: which hosts may be connected to on the way there.
-        workspace: the folder that it is offered as its root.
-        secrets: values that must not be in what it says.
+        argv: the program and its arguments, for stdio.
+        cwd: the program's working directory; None for a temporary one.
+        env: variables in addition to the few that every program needs.
+        toolset: the copy of the toolset, if the program uses files of it.
+        url: the URL, for HTTP; each request has the ``headers``.
+        reach: the hosts that may be connected to.
+        workspace: the folder that the server receives as its root.
+        secrets: values to mask in the server's output.
     """
 
     name: Name
@@ -57,5 +57,5 @@ class Definition:
 
     @property
     def may_sign_in(self) -> bool:
-        """Whether a token that is kept for it may be sent: nothing else says there who asks."""
+        """Whether a stored token may be sent: for a URL without an ``Authorization`` header."""
         return bool(self.url) and all(one.lower() != "authorization" for one in self.headers)

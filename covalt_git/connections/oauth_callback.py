@@ -1,6 +1,6 @@
-"""Where a browser comes back to after a person has signed in: one address of this machine, for one visit.
+"""Redirect URL of a login: a local HTTP server that accepts a single redirect.
 
-(RFC 8252, "Loopback Interface Redirection"; OAuth 2.1, "Authorization Response".)
+Sources: RFC 8252, "Loopback Interface Redirection"; OAuth 2.1, "Authorization Response".
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _PAGE = """\
 <p style="font: 1.1rem system-ui; margin: 4rem auto; max-width: 32rem">{text}</p>
 """
 _ANSWERS = {
-    200: ("OK", "That is all here: you may close this page, and the terminal says how it ends."),
-    400: ("Bad Request", "This is not the answer that covalt-git waits for."),
-    404: ("Not Found", "There is nothing here."),
-    405: ("Method Not Allowed", "There is nothing here."),
-    410: ("Gone", "Nobody waits for this any more."),
+    200: ("OK", "You can close this page. The terminal shows whether the login succeeded."),
+    400: ("Bad Request", "This is not the redirect that covalt-git waits for."),
+    404: ("Not Found", "This page does not exist."),
+    405: ("Method Not Allowed", "Only GET is allowed."),
+    410: ("Gone", "The login is already over."),
 }
 
 
 class Callback:
-    """Local HTTP server that receives one redirect of the authorization server; enter it before use."""
+    """Local HTTP server for one redirect of the authorization server; enter it before use."""
 
     def __init__(self) -> None:
         self._server: asyncio.Server | None = None
-        self._heard: asyncio.Future[dict[str, str]] | None = None
+        self._redirect: asyncio.Future[dict[str, str]] | None = None
         self._state: str | None = None
         self._host = ""
 
     async def __aenter__(self) -> Self:
-        """Listen, on a port that is free."""
-        self._heard = asyncio.get_running_loop().create_future()
-        self._server = await asyncio.start_server(self._visited, "127.0.0.1", 0, limit=_MOST_BYTES)
+        """Listen on an available port."""
+        self._redirect = asyncio.get_running_loop().create_future()
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_MOST_BYTES)
         self._host = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
@@ -54,25 +54,25 @@ class Callback:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._server is not None:
             self._server.close()
 
     @property
-    def address(self) -> str:
-        """The address to come back to."""
+    def url(self) -> str:
+        """The redirect URL."""
         return f"http://{self._host}{_PATH}"
 
     def expect(self, state: str) -> None:
-        """Take only what carries that, which nobody else knows."""
+        """Accept only a redirect with this secret state."""
         self._state = state
 
-    async def heard(self) -> dict[str, str]:
-        """Return the fields that the browser was sent back with."""
-        assert self._heard is not None
-        return await self._heard
+    async def redirect(self) -> dict[str, str]:
+        """Wait for the redirect, and return its parameters."""
+        assert self._redirect is not None
+        return await self._redirect
 
-    async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_READ_S):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -85,7 +85,7 @@ class Callback:
             writer.close()
 
     def _handle(self, head: str) -> int:
-        """Return the status of a visit; what it carries is taken if it is the one that is waited for."""
+        """Return the HTTP status of a request; accept it if it is the expected redirect."""
         first, *lines = head.split("\r\n")
         method, _, rest = first.partition(" ")
         target, _, version = rest.partition(" ")
@@ -99,11 +99,11 @@ class Callback:
             return 404
         if method != "GET":
             return 405
-        return self._settled(query)
+        return self._accept(query)
 
-    def _settled(self, query: str) -> int:
-        assert self._heard is not None
-        if self._heard.done() or self._state is None:
+    def _accept(self, query: str) -> int:
+        assert self._redirect is not None
+        if self._redirect.done() or self._state is None:
             return 410
         try:
             pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
@@ -111,17 +111,17 @@ class Callback:
             return 400
         fields = dict(pairs)
         state = fields.get("state", "").encode()
-        once = len(fields) == len(pairs)
-        if not once or not secrets.compare_digest(state, self._state.encode()):
+        is_unique = len(fields) == len(pairs)
+        if not is_unique or not secrets.compare_digest(state, self._state.encode()):
             return 400
         if ("code" in fields) == ("error" in fields):
             return 400
-        self._heard.set_result(fields)
+        self._redirect.set_result(fields)
         return 200
 
 
 def state_of(url: str) -> str:
-    """Return the state that an authorization request carries."""
+    """Return the state of an authorization URL."""
     return dict(parse_qsl(urlsplit(url).query)).get("state", "")
 
 

@@ -1,9 +1,9 @@
-"""Signing in to an MCP server, with a person there (MCP specification, "Authorization").
+"""OAuth login to an MCP server, in the user's browser (MCP specification, "Authorization").
 
-The SDK does the protocol: protected-resource metadata, PKCE, resource indicators, client registration, and
-the checks of issuers.  Here it is decided where it may go.  Whoever guards a server names other hosts, and
-nobody granted those: they are told to the person, are public ones over https, and what they say is looked
-at before it is believed.  A server on this machine may have its sign-in on this machine.
+The SDK implements the protocol: protected-resource metadata, PKCE, resource indicators, client registration,
+and the checks of issuers.  This module limits its requests.  The server's metadata names other hosts, which
+are not granted: they are reported to the user, must be public and use https, and their documents are
+checked before use.  A server on this machine may have its authorization server on this machine.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from covalt_git.connections.definition import Definition
 
 WAIT_S = 300.0
-"""How long a person has to sign in, in seconds."""
+"""Time limit of a login in seconds."""
 
 _UNAUTHORIZED = 401
 _MOST_URL = 8192
@@ -57,148 +57,147 @@ _URL_FIELDS = (
     "revocation_endpoint",
 )
 _IN_URLS = frozenset("-._~:/?#[]@&+,=%")
-"""Beside letters and digits; no character that a shell would take for its own but what queries need."""
+"""Characters of URLs besides letters and digits; of a shell's special characters, only those of queries."""
 
 
 class SignInFailedError(CovaltError):
-    """Signing in to a server came to nothing."""
+    """A login that failed."""
 
     code = "sign_in_failed"
     http_status = 502
 
 
-class Person(NamedTuple):
-    """Who signs in.
+class LoginCallbacks(NamedTuple):
+    """Callbacks of a login, for its user interface.
 
     Attributes:
-        visits: hears of each origin beside the server's own, before anything is sent there.
-        asked: hears the address at which to sign in.
-        opens: shows that address; it is called in a thread of its own.
+        on_origin: receives each origin other than the server's, before a request to it.
+        on_url: receives the URL at which the user signs in.
+        open_browser: opens that URL, in a thread of its own.
     """
 
-    visits: Callable[[Origin], None]
-    asked: Callable[[str], None]
-    opens: Callable[[str], None]
+    on_origin: Callable[[Origin], None]
+    on_url: Callable[[str], None]
+    open_browser: Callable[[str], None]
 
 
 def sign_in(
     definition: Definition,
-    person: Person,
+    callbacks: LoginCallbacks,
     choice: ClientChoice | None = None,
     *,
     wait_s: float = WAIT_S,
 ) -> StoredLogin:
-    """Have a person sign in to a server, and keep what that gave; without ``choice``, as the last time.
+    """Sign the user in to a server, and store the login; without ``choice``, with the client of the last one.
 
     Raises:
-        SignInFailedError: when it comes to nothing.
-        HttpError: when it would lead to where nobody may go.
-        CovaltError: when what was kept cannot be used, or a secret is not set.
+        SignInFailedError: if the login fails.
+        HttpError: if it requires a request to a host that is not allowed.
+        CovaltError: if the stored login cannot be used, or a secret is not set.
     """
-    return asyncio.run(_signed_in(definition, person, choice, wait_s))
+    return asyncio.run(_sign_in(definition, callbacks, choice, wait_s))
 
 
-async def _signed_in(
-    definition: Definition, person: Person, choice: ClientChoice | None, wait_s: float
+async def _sign_in(
+    definition: Definition, callbacks: LoginCallbacks, choice: ClientChoice | None, wait_s: float
 ) -> StoredLogin:
     file = SignInFile.of(definition.name, definition.url)
-    before = file.read()
-    errand = _Errand(definition, person, choice, before)
+    login = _Login(definition, callbacks, choice, file.read())
     try:
         async with asyncio.timeout(wait_s):
-            kept = await errand.done()
-    except Exception as error:  # noqa: BLE001 - the SDK's and the network's are of many kinds
-        raise errand.failed(error, wait_s) from None
-    async with file.held():
-        file.write(kept)
-    return kept
+            stored = await login.run()
+    except Exception as error:  # noqa: BLE001 - errors of the SDK and the network have many types
+        raise login.failure(error, wait_s) from None
+    async with file.lock():
+        file.write(stored)
+    return stored
 
 
 @dataclass(slots=True)
-class _Way:
-    """Where a sign-in may go: to public hosts over https, granted ones as well, on this machine from there."""
+class _LoginReach:
+    """Reach of a login: public hosts over https, granted hosts and, for a local server, this machine."""
 
     granted: Reach
     local: bool
 
     def covers(self, origin: Origin) -> bool:
-        """Tell whether requests may go to that origin, whatever addresses its name has."""
+        """Return whether an origin may be requested, before its name is resolved."""
         return origin.scheme == "https" or (self.local and is_loopback(origin.host))
 
     def why_not(self, host: str, address: str) -> str:
-        """Return why that host may not be reached at that address; else nothing."""
+        """Return why a host may not be reached at an IP address; "" if it may."""
         if self.local and is_loopback(host) and is_loopback(address):
             return ""
         return self.granted.why_not(host, address)
 
     def check(self, url: object, what: str) -> Origin:
-        """Return the origin of an address that somebody else wrote.
+        """Return the origin of an untrusted URL; ``what`` names the URL in errors.
 
         Raises:
-            SignInFailedError: when it is none that everybody reads alike, or nobody may go there.
+            SignInFailedError: if it is invalid, ambiguous, or may not be requested.
         """
         if not isinstance(url, str) or len(url) > _MOST_URL:
-            raise SignInFailedError(f"{what} is no address")
+            raise SignInFailedError(f"{what} is not a URL")
         if not all(one.isascii() and (one.isalnum() or one in _IN_URLS) for one in url):
-            raise SignInFailedError(f"{what} is an address with characters that belong in none")
+            raise SignInFailedError(f"{what} is a URL with invalid characters")
         try:
             origin, _ = origin_of(url)
         except BadHostError as error:
             raise SignInFailedError(f"{what}: {error.message}") from None
         if not self.covers(origin):
             raise SignInFailedError(f"{what} is {origin}, which is not https")
-        here = self.local and is_loopback(origin.host)
-        if is_local(origin.host) and not here and not self.granted.covers(origin):
-            raise SignInFailedError(f"{what} is {origin}, which was not granted")
+        is_allowed = self.local and is_loopback(origin.host)
+        if is_local(origin.host) and not is_allowed and not self.granted.covers(origin):
+            raise SignInFailedError(f"{what} is {origin}, which is local and not granted")
         return origin
 
 
 @dataclass
-class _Errand:
-    """One sign-in."""
+class _Login:
+    """One login, and the SDK's token storage during it."""
 
     definition: Definition
-    person: Person
+    callbacks: LoginCallbacks
     choice: ClientChoice | None
-    before: StoredLogin | None
+    previous: StoredLogin | None
     token: OAuthToken | None = None
     _origins: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._own, _ = origin_of(self.definition.url)
-        self._way = _Way(self.definition.reach or Reach(), is_loopback(self._own.host))
-        kept = self.before.choice if self.before else ClientChoice()
-        self._client = self.choice or kept
+        self._origin, _ = origin_of(self.definition.url)
+        self._reach = _LoginReach(self.definition.reach or Reach(), is_loopback(self._origin.host))
+        default = self.previous.choice if self.previous else ClientChoice()
+        self._client = self.choice or default
         self._secret = self._client.secret_name and secret_of(self._client.secret_name)
 
-    async def done(self) -> StoredLogin:
-        """Do it, and return what is to be kept."""
-        self._way.check(self.definition.url, "the server's address")
-        challenge = self.before.challenge if self.before else None
+    async def run(self) -> StoredLogin:
+        """Run the login, and return what to store."""
+        self._reach.check(self.definition.url, "the server's URL")
+        challenge = self.previous.challenge if self.previous else None
         async with Callback() as callback:
             provider = self._provider(callback)
             auth = CheckedAuth(
                 provider,
-                check_request=self._visit,
-                check_document=self._believe,
+                check_request=self._check_request,
+                check_document=self._check_metadata,
                 challenge=challenge,
             )
             headers = self.definition.headers
             async with (
-                agent_client(self._way, headers, auth) as http,
+                agent_client(self._reach, headers, auth) as http,
                 _probe(http, self.definition) as status,
             ):
                 if status == _UNAUTHORIZED:
-                    raise SignInFailedError("it does not take the token that it asked for")
+                    raise SignInFailedError("the server rejects the new token")
         return self._stored_login(provider)
 
-    def failed(self, error: Exception, wait_s: float) -> CovaltError:
-        """Return why it came to nothing, in words."""
+    def failure(self, error: Exception, wait_s: float) -> CovaltError:
+        """Return the error of a failed login, with its reason and without secrets."""
         cause = first_cause(error)
         if isinstance(cause, CovaltError) and not isinstance(cause, SignInFailedError):
             return cause
         if isinstance(cause, TimeoutError):
-            why = f"it was not done within {wait_s:g} s"
+            why = f"the user did not complete it within {wait_s:g} s"
         elif isinstance(cause, SignInFailedError):
             why = cause.message
         elif isinstance(cause, OAuthFlowError | OAuthRegistrationError | OAuthTokenError):
@@ -206,25 +205,25 @@ class _Errand:
         else:
             why = why_unreachable(cause) or _plain(str(cause)) or type(cause).__name__
         secrets = [*self.definition.secrets, self._secret or ""]
-        told = Mask(one for one in secrets if one).text(why)
+        masked = Mask(one for one in secrets if one).text(why)
         name, hint = self.definition.name, ""
         if isinstance(cause, OAuthRegistrationError):
-            hint = f"register a client there, and: covalt-git auth login {name} --client-id ID"
-        return SignInFailedError(f"nobody is signed in to {name}: {told}", hint=hint)
+            hint = f"register a client yourself, then: covalt-git auth login {name} --client-id ID"
+        return SignInFailedError(f"the login to {name} failed: {masked}", hint=hint)
 
     def _provider(self, callback: Callback) -> OAuthClientProvider:
         async def redirect(url: str) -> None:
-            self._way.check(url, "the page to sign in at")
-            self._prove_as_told(provider)
+            self._reach.check(url, "the authorization URL")
+            self._choose_auth_method(provider)
             callback.expect(state_of(url))
-            self.person.asked(url)
-            threading.Thread(target=self.person.opens, args=(url,), daemon=True).start()
+            self.callbacks.on_url(url)
+            threading.Thread(target=self.callbacks.open_browser, args=(url,), daemon=True).start()
 
-        async def back() -> AuthorizationCodeResult:
-            fields = await callback.heard()
+        async def receive_code() -> AuthorizationCodeResult:
+            fields = await callback.redirect()
             if "error" in fields:
-                told = f"{fields['error']} {fields.get('error_description', '')}".strip()
-                raise SignInFailedError(f"the authorization server said no: {_plain(told)}")
+                why = f"{fields['error']} {fields.get('error_description', '')}".strip()
+                raise SignInFailedError(f"the authorization server refused it: {_plain(why)}")
             return AuthorizationCodeResult(
                 code=fields["code"], state=fields["state"], iss=fields.get("iss")
             )
@@ -232,64 +231,64 @@ class _Errand:
         provider = OAuthClientProvider(
             self.definition.url,
             OAuthClientMetadata(
-                redirect_uris=[AnyUrl(callback.address)],
+                redirect_uris=[AnyUrl(callback.url)],
                 client_name="covalt-git",
                 software_id="covalt-git",
                 software_version=__version__,
             ),
             self,
             redirect,
-            back,
+            receive_code,
             self._client.metadata_url,
         )
         return provider
 
-    def _prove_as_told(self, provider: OAuthClientProvider) -> None:
-        """Have a client that was registered beforehand send its password as the server wants it."""
-        client, told = provider.context.client_info, provider.context.oauth_metadata
-        if client is None or client.client_id != self._client.client_id or told is None:
+    def _choose_auth_method(self, provider: OAuthClientProvider) -> None:
+        """Choose a method that the server supports to authenticate a pre-registered client."""
+        client, metadata = provider.context.client_info, provider.context.oauth_metadata
+        if client is None or client.client_id != self._client.client_id or metadata is None:
             return
-        ways = told.token_endpoint_auth_methods_supported or ["client_secret_basic"]
-        if client.client_secret and "client_secret_basic" not in ways:
-            client.token_endpoint_auth_method = "client_secret_post"  # noqa: S105 - the name of a way
+        methods = metadata.token_endpoint_auth_methods_supported or ["client_secret_basic"]
+        if client.client_secret and "client_secret_basic" not in methods:
+            client.token_endpoint_auth_method = "client_secret_post"  # noqa: S105 - a method's name
 
-    def _visit(self, url: str) -> None:
-        origin = self._way.check(url, "an address that signing in leads to")
-        if origin != self._own and str(origin) not in self._origins:
-            self.person.visits(origin)
+    def _check_request(self, url: str) -> None:
+        origin = self._reach.check(url, "a URL of the login")
+        if origin != self._origin and str(origin) not in self._origins:
+            self.callbacks.on_origin(origin)
         if str(origin) not in self._origins:
             self._origins.append(str(origin))
 
-    def _believe(self, document: Any) -> None:
-        """Make sure that a metadata document names only addresses that may be gone to.
+    def _check_metadata(self, document: Any) -> None:
+        """Check the URLs of a metadata document, and that its server supports PKCE.
 
         Raises:
-            SignInFailedError: when it does not, or when its server cannot do PKCE (which clients must
-                refuse: MCP specification, "Authorization Code Protection").
+            SignInFailedError: if a URL may not be requested, or without PKCE, as the MCP specification
+                requires ("Authorization Code Protection").
         """
         if not isinstance(document, dict):
-            return  # of a site that has a page for every path
+            return  # from a site that answers every path
         for name in _URL_FIELDS:
             if name in document:
-                self._way.check(document[name], name)
+                self._reach.check(document[name], name)
         servers = document.get("authorization_servers", [])
-        for one in servers if isinstance(servers, list) else [servers]:
-            self._way.check(one, "an authorization server")
+        for server in servers if isinstance(servers, list) else [servers]:
+            self._reach.check(server, "an authorization server")
         if "token_endpoint" not in document:
             return
-        ways = document.get("code_challenge_methods_supported")
-        if not isinstance(ways, list) or "S256" not in ways:
-            raise SignInFailedError("its authorization server cannot do PKCE (S256)")
+        methods = document.get("code_challenge_methods_supported")
+        if not isinstance(methods, list) or "S256" not in methods:
+            raise SignInFailedError("its authorization server does not support PKCE (S256)")
 
     def _stored_login(self, provider: OAuthClientProvider) -> StoredLogin:
         context, name = provider.context, self.definition.name
         client = context.client_info
         if self.token is None or client is None:
-            raise SignInFailedError("it gave no token")
+            raise SignInFailedError("the authorization server issued no token")
         metadata = context.oauth_metadata
-        endpoint = str(metadata.token_endpoint) if metadata else f"{self._own}/token"
+        endpoint = str(metadata.token_endpoint) if metadata else f"{self._origin}/token"
         revocation = metadata.revocation_endpoint if metadata else None
-        named = context.should_include_resource_param(context.protocol_version)
+        has_resource = context.should_include_resource_param(context.protocol_version)
         generated = None if self._secret else client.client_secret
         return with_token(
             StoredLogin(
@@ -297,11 +296,11 @@ class _Errand:
                 toolset_id=name.toolset_id,
                 server_id=name.server_id,
                 url=self.definition.url,
-                issuer=str(metadata.issuer) if metadata else str(self._own),
+                issuer=str(metadata.issuer) if metadata else str(self._origin),
                 origins=tuple(self._origins),
                 token_endpoint=endpoint,
                 revocation_endpoint=str(revocation) if revocation else None,
-                resource=context.get_resource_url() if named else None,
+                resource=context.get_resource_url() if has_resource else None,
                 choice=self._client,
                 client_id=client.client_id,
                 client_secret=generated,
@@ -312,37 +311,37 @@ class _Errand:
             self.token,
         )
 
-    # What the SDK stores, and finds stored (its TokenStorage); here only for as long as this takes
+    # The SDK's TokenStorage, in memory for the duration of the login
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return what a token that does not allow enough allowed, which is asked for again."""
-        if self.before is None or self.before.challenge is None:
+        """Return the previous token if its scopes are insufficient; they are requested again with new ones."""
+        if self.previous is None or self.previous.challenge is None:
             return None
-        return OAuthToken(access_token=self.before.access_token, scope=self.before.scope)
+        return OAuthToken(access_token=self.previous.access_token, scope=self.previous.scope)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Take the token."""
+        """Store the token."""
         self.token = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the client that was registered beforehand, bound to whom it is known to."""
+        """Return the pre-registered client, bound to the issuer of its previous login."""
         if self._client.client_id is None:
             return None
-        again = self.before is not None and self.before.choice == self._client
+        known = self.previous is not None and self.previous.choice == self._client
         return OAuthClientInformationFull(
             client_id=self._client.client_id,
             client_secret=self._secret,
             token_endpoint_auth_method="client_secret_basic" if self._secret else "none",
-            issuer=self.before.issuer if self.before and again else None,
+            issuer=self.previous.issuer if self.previous and known else None,
         )
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Take note of nothing: a client that was registered now has an address for this once."""
+        """Store nothing: a client that is registered now has a redirect URL for this login only."""
 
 
 @asynccontextmanager
 async def _probe(http: Any, definition: Definition) -> AsyncIterator[int]:
-    """Ask a server something that changes nothing; yield the status of its answer, once signed in."""
+    """Send a request without side effects, which triggers the login; yield the status of the response."""
     if definition.transport == "sse":
         async with http.stream(
             "GET", definition.url, headers={"Accept": "text/event-stream"}

@@ -1,4 +1,4 @@
-"""The connections of this process: one event loop in a thread, and one connection for each name."""
+"""Pool of connections: one event loop in a thread, and one connection for each name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from covalt_git.connections.connection import Connection, Health, ServerCall
-from covalt_git.connections.thread_bridge import EventHandlers, Voice, wait
+from covalt_git.connections.thread_bridge import CallerThread, EventHandlers, run_on_loop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _CLOSE_S = 10.0
-"""How long connections have to end, in seconds; the SDK kills programs after four."""
+"""Time limit of :meth:`Connections.close` in seconds; the SDK kills programs after four."""
 
-_NOBODY = EventHandlers()
+_NO_HANDLERS = EventHandlers()
 
 
 def _always() -> bool:
@@ -33,9 +33,9 @@ def _always() -> bool:
 
 
 class Connections:
-    """Connections to servers, used from any thread.
+    """Connections to servers, for use from any thread.
 
-    ``wanted`` is asked every second whether a server may still be there, and ends it where not.
+    ``wanted`` is called every second while a server runs; the server is stopped when it returns False.
     """
 
     def __init__(self) -> None:
@@ -49,68 +49,69 @@ class Connections:
         self,
         definition: Definition,
         *,
-        hears: EventHandlers = _NOBODY,
+        handlers: EventHandlers = _NO_HANDLERS,
         wanted: Callable[[], bool] = _always,
         cancel: threading.Event | None = None,
     ) -> None:
-        """Have a server there, however long its first start takes.
+        """Start a server if it does not run; the first start may take minutes.
 
         Raises:
-            CovaltError: when it cannot be started or reached.
-            concurrent.futures.CancelledError: when ``cancel`` was set.
+            CovaltError: if it cannot be started or reached.
+            concurrent.futures.CancelledError: if ``cancel`` was set.
         """
-        self._use(definition, wanted, lambda one, voice: one.begin(voice), hears, cancel)
+        self._use(definition, wanted, lambda one, caller: one.begin(caller), handlers, cancel)
 
     def tools(
         self,
         definition: Definition,
         *,
-        hears: EventHandlers = _NOBODY,
+        handlers: EventHandlers = _NO_HANDLERS,
         cancel: threading.Event | None = None,
     ) -> list[JsonObject]:
-        """Return the definitions of a server's tools, as it gives them now.
+        """Return a server's current tool definitions.
 
         Raises:
-            CovaltError: as :meth:`begin`, and when it cannot be understood.
+            CovaltError: as :meth:`begin`, and if the server answers with an error.
         """
-        return self._use(definition, _always, lambda one, voice: one.tools(voice), hears, cancel)
+        return self._use(
+            definition, _always, lambda one, caller: one.tools(caller), handlers, cancel
+        )
 
     def call(
         self,
         definition: Definition,
-        asked: ServerCall,
+        call: ServerCall,
         *,
-        hears: EventHandlers = _NOBODY,
+        handlers: EventHandlers = _NO_HANDLERS,
         wanted: Callable[[], bool] = _always,
         cancel: threading.Event | None = None,
     ) -> JsonObject:
-        """Return the result of a call as the protocol has it.
+        """Return the result of a call in the protocol's form.
 
         Raises:
-            TimeoutError: when it takes too long.
-            CovaltError: as :meth:`begin`, and when the server ends or answers with an error.
+            TimeoutError: if the call exceeds its time limit.
+            CovaltError: as :meth:`begin`, and if the server ends or answers with an error.
         """
         return self._use(
-            definition, wanted, lambda one, voice: one.call(asked, voice), hears, cancel
+            definition, wanted, lambda one, caller: one.call(call, caller), handlers, cancel
         )
 
     def health(self, root: Path) -> list[Health]:
-        """Return how the connections of a project are, those that were used."""
+        """Return the state of each connection of a project that was used."""
         with self._lock:
             if self._loop is None:
                 return []
             loop = self._loop
 
-        async def look() -> list[Health]:
-            mine = [one for name, one in self._connections.items() if name.root == root]
-            return [one.health() for one in mine]
+        async def collect() -> list[Health]:
+            return [one.health() for name, one in self._connections.items() if name.root == root]
 
-        return asyncio.run_coroutine_threadsafe(look(), loop).result()
+        return asyncio.run_coroutine_threadsafe(collect(), loop).result()
 
     def end(self, name: Name) -> None:
-        """Have a connection end, if it is there; the next use begins it anew.
+        """Begin to stop a connection; its next use starts a new one.
 
-        It takes seconds where a program does not end when its input does; :meth:`close` waits for that.
+        A program that ignores the end of its input takes seconds to stop; :meth:`close` waits for it.
         """
         with self._lock:
             if self._loop is None:
@@ -126,7 +127,7 @@ class Connections:
         asyncio.run_coroutine_threadsafe(stop(), loop).result()
 
     def close(self) -> None:
-        """End all of them, and the thread."""
+        """Stop all connections, and the thread."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
@@ -146,27 +147,27 @@ class Connections:
         self,
         definition: Definition,
         wanted: Callable[[], bool],
-        use: Callable[[Connection, Voice], Awaitable[Result]],
-        hears: EventHandlers,
+        use: Callable[[Connection, CallerThread], Awaitable[Result]],
+        handlers: EventHandlers,
         cancel: threading.Event | None,
     ) -> Result:
-        async def work(voice: Voice) -> Result:
-            return await use(await self._connection(definition, wanted), voice)
+        async def work(caller: CallerThread) -> Result:
+            return await use(await self._connection(definition, wanted), caller)
 
-        return wait(self._running(), work, hears, cancel)
+        return run_on_loop(self._running(), work, handlers, cancel)
 
     async def _connection(self, definition: Definition, wanted: Callable[[], bool]) -> Connection:
-        """Return the connection of a definition; one of the same name that was defined otherwise ends."""
+        """Return the connection of a definition; stop one of the same name with another definition."""
         for name in [name for name, one in self._connections.items() if one.idle]:
             if name != definition.name:
                 del self._connections[name]
         found = self._connections.get(definition.name)
         if found is not None and found.definition == definition:
             return found
-        made = self._connections[definition.name] = Connection(definition, wanted)
+        created = self._connections[definition.name] = Connection(definition, wanted)
         if found is not None:
             await found.stop()
-        return made
+        return created
 
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -179,7 +180,7 @@ class Connections:
             return self._loop
 
     def forget(self) -> None:
-        """Forget all, in a process that was forked: the thread and the programs are its parent's."""
+        """Reset the pool in a forked process: the thread and the programs belong to the parent."""
         self.__init__()  # type: ignore[misc]
 
 

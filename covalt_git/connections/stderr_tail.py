@@ -1,4 +1,4 @@
-"""The end of what a program writes on its error stream: shown when it fails, told while it starts."""
+"""Tail of a program's stderr, for errors; its lines are also reported while the program starts."""
 
 from __future__ import annotations
 
@@ -13,67 +13,67 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TextIO
 
-KEPT_BYTES = 4096
+TAIL_BYTES = 4096
 _SHOWN_LINES = 12
-_STRAY = 200
-"""How much is shown of a line that is no message, in characters."""
+_MOST_STRAY = 200
+"""Characters shown of a line on stdout that is not a protocol message."""
 
 
-class LastWords:
-    """Reads an error stream on the event loop and keeps its end; ``tell`` hears each whole line."""
+class StderrTail:
+    """Reader of a stderr pipe on the event loop; ``on_line`` is called with each complete line."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
-        self._kept = b""
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self._on_line = on_line
+        self._tail = b""
         self._line = b""
 
     @property
     def text(self) -> str:
-        """The last lines, without what would steer a terminal."""
-        lines = self._kept.decode("utf-8", "replace").splitlines()[-_SHOWN_LINES:]
+        """The last lines, without terminal control characters."""
+        lines = self._tail.decode("utf-8", "replace").splitlines()[-_SHOWN_LINES:]
         return "\n".join(_plain(line) for line in lines if line.strip())
 
     @contextmanager
-    def listening(self) -> Iterator[TextIO]:
-        """Forget what was, and return the file that a program is given as its error stream.
+    def capture(self) -> Iterator[TextIO]:
+        """Clear the tail, and yield the file for the program's stderr.
 
-        It is to be closed once the program runs.
+        Close it when the program has started.
         """
-        self._kept = self._line = b""
+        self._tail = self._line = b""
         loop = asyncio.get_running_loop()
-        ours, theirs = os.pipe()
-        os.set_blocking(ours, False)
+        read_end, write_end = os.pipe()
+        os.set_blocking(read_end, False)
 
         def read() -> None:
             try:
-                found = os.read(ours, 1 << 16)
+                chunk = os.read(read_end, 1 << 16)
             except BlockingIOError:
                 return
-            if not found:
-                loop.remove_reader(ours)
-            self._append(found)
+            if not chunk:
+                loop.remove_reader(read_end)
+            self._append(chunk)
 
-        loop.add_reader(ours, read)
+        loop.add_reader(read_end, read)
         try:
-            with open(theirs, "w", encoding="utf-8") as stream:  # noqa: PTH123 - it is no path
+            with open(write_end, "w", encoding="utf-8") as stream:  # noqa: PTH123 - a descriptor
                 yield stream
         finally:
-            loop.remove_reader(ours)
-            os.close(ours)
+            loop.remove_reader(read_end)
+            os.close(read_end)
 
-    def stray(self, line: str) -> None:
-        """Note a line of the other stream that is no message of the protocol: a server that prints."""
+    def add_stray_line(self, line: str) -> None:
+        """Append a line of stdout that is not a protocol message, as from a server that prints."""
         begin = "\n" if self._line else ""
-        self._append(f"{begin}no message, on its standard output: {line[:_STRAY]}\n".encode())
+        self._append(f"{begin}not a protocol message, on stdout: {line[:_MOST_STRAY]}\n".encode())
 
-    def _append(self, found: bytes) -> None:
-        self._kept = (self._kept + found)[-KEPT_BYTES:]
-        *lines, self._line = (self._line + found).split(b"\n")
-        self._line = self._line[-KEPT_BYTES:]
+    def _append(self, chunk: bytes) -> None:
+        self._tail = (self._tail + chunk)[-TAIL_BYTES:]
+        *lines, self._line = (self._line + chunk).split(b"\n")
+        self._line = self._line[-TAIL_BYTES:]
         for line in lines:
-            said = _plain(line.decode("utf-8", "replace"))
-            if said:
-                self._tell(said)
+            shown = _plain(line.decode("utf-8", "replace"))
+            if shown:
+                self._on_line(shown)
 
 
 def _plain(line: str) -> str:

@@ -1,4 +1,4 @@
-"""How a thread waits for what happens on the event loop: what it is told, it is told in that thread."""
+"""Bridge from a caller's thread to the event loop: the thread waits, and handles events meanwhile."""
 
 from __future__ import annotations
 
@@ -15,114 +15,114 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_SLICE_S = 0.1
-"""How often a waiting thread looks whether it was cancelled, in seconds."""
+_POLL_S = 0.1
+"""Seconds between two checks whether the caller has cancelled."""
 
 
-def _unheard(*_: object) -> None:
-    """Take note of nothing."""
+def _ignore(*_: object) -> None:
+    """Ignore an event."""
 
 
 class EventHandlers(NamedTuple):
-    """What whoever waits is told, and what it can be asked.
+    """Callbacks of a caller, which run in its thread.
 
     Attributes:
-        starting: lines about a server that is being started.
-        progress: how far a call is: done, the total if it is known, and words.
-        log: something that the server has to say: the level and the words.
-        ask: answers a question of the server, method and parameters as the protocol has them; the future
-            is cancelled once nobody waits for the answer any more.  None where nobody is there.
+        starting: receives lines about a server that starts.
+        progress: receives the progress of a call: done, total or None, and a message.
+        log: receives log messages of the server: level and message.
+        ask: answers an elicitation: method and parameters of the protocol, and a future that is cancelled
+            when the server no longer waits for the answer.  None without a user.
     """
 
-    starting: Callable[[str], None] = _unheard
-    progress: Callable[[float, float | None, str], None] = _unheard
-    log: Callable[[str, str], None] = _unheard
+    starting: Callable[[str], None] = _ignore
+    progress: Callable[[float, float | None, str], None] = _ignore
+    log: Callable[[str, str], None] = _ignore
     ask: Callable[[str, JsonObject, Future[None]], JsonObject] | None = None
 
 
-class Voice:
-    """The loop's side of somebody who waits in a thread."""
+class CallerThread:
+    """A caller's thread, seen from the event loop: it receives events and elicitations."""
 
-    def __init__(self, *, can_ask: bool) -> None:
-        self.can_ask = can_ask
+    def __init__(self, *, can_elicit: bool) -> None:
+        self.can_elicit = can_elicit
         self._events: queue.SimpleQueue[Callable[[EventHandlers], None] | None] = (
             queue.SimpleQueue()
         )
-        self._asked: list[Future[None]] = []
+        self._waiting: list[Future[None]] = []
 
-    def say(self, event: Callable[[EventHandlers], None]) -> None:
-        """Have something done in the thread that waits."""
+    def send(self, event: Callable[[EventHandlers], None]) -> None:
+        """Send an event to the caller's thread."""
         self._events.put(event)
 
-    async def ask(self, method: str, params: JsonObject) -> JsonObject:
-        """Return the answers of the waiting thread to an elicitation request.
+    async def elicit(self, method: str, params: JsonObject) -> JsonObject:
+        """Send an elicitation to the caller's thread, and return the answer.
 
         Raises:
             CovaltError: as ``EventHandlers.ask`` does.
         """
         loop = asyncio.get_running_loop()
-        answered: asyncio.Future[JsonObject] = loop.create_future()
-        asked: Future[None] = Future()
-        answered.add_done_callback(lambda _: asked.cancel())
-        self._asked.append(asked)
+        reply: asyncio.Future[JsonObject] = loop.create_future()
+        waiting: Future[None] = Future()
+        reply.add_done_callback(lambda _: waiting.cancel())
+        self._waiting.append(waiting)
 
-        def settle(answer: JsonObject | Exception) -> None:
-            if answered.done():
+        def set_reply(answer: JsonObject | Exception) -> None:
+            if reply.done():
                 return
             if isinstance(answer, Exception):
-                answered.set_exception(answer)
+                reply.set_exception(answer)
             else:
-                answered.set_result(answer)
+                reply.set_result(answer)
 
-        def put(hears: EventHandlers) -> None:
-            assert hears.ask is not None
+        def put(handlers: EventHandlers) -> None:
+            assert handlers.ask is not None
             try:
-                answer: JsonObject | Exception = hears.ask(method, params, asked)
-            except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+                answer: JsonObject | Exception = handlers.ask(method, params, waiting)
+            except Exception as error:  # noqa: BLE001 - raised again on the loop
                 answer = error
-            loop.call_soon_threadsafe(settle, answer)
+            loop.call_soon_threadsafe(set_reply, answer)
 
         self._events.put(put)
-        return await answered
+        return await reply
 
-    def handle_events_until_done(self, done: Callable[[], bool], hears: EventHandlers) -> None:
-        """Do in this thread what was said so far, or comes within a moment."""
+    def handle_events_until_done(self, done: Callable[[], bool], handlers: EventHandlers) -> None:
+        """Handle queued events in this thread, until none arrives for ``_POLL_S``."""
         while True:
             try:
-                event = self._events.get(timeout=0 if done() else _SLICE_S)
+                event = self._events.get(timeout=0 if done() else _POLL_S)
             except queue.Empty:
                 return
             if event is None:
                 return
-            event(hears)
+            event(handlers)
 
     def end(self) -> None:
-        """Wake whoever waits, and ask nothing any more."""
+        """Wake the caller's thread, and withdraw open elicitations."""
         self._events.put(None)
-        for one in self._asked:
+        for one in self._waiting:
             one.cancel()
 
 
-def wait(
+def run_on_loop(
     loop: asyncio.AbstractEventLoop,
-    work: Callable[[Voice], Coroutine[Any, Any, Result]],
-    hears: EventHandlers,
+    work: Callable[[CallerThread], Coroutine[Any, Any, Result]],
+    handlers: EventHandlers,
     cancel: threading.Event | None = None,
 ) -> Result:
-    """Return what ``work`` does on the loop, hearing what is said meanwhile; ``cancel`` ends it.
+    """Run ``work`` on the loop, handle its events in this thread, and return its result.
 
     Raises:
-        concurrent.futures.CancelledError: when it was cancelled.
+        concurrent.futures.CancelledError: if ``cancel`` was set.
     """
-    voice = Voice(can_ask=hears.ask is not None)
-    future = asyncio.run_coroutine_threadsafe(work(voice), loop)
-    future.add_done_callback(lambda _: voice.end())
+    caller = CallerThread(can_elicit=handlers.ask is not None)
+    future = asyncio.run_coroutine_threadsafe(work(caller), loop)
+    future.add_done_callback(lambda _: caller.end())
     try:
         while not future.done():
-            voice.handle_events_until_done(future.done, hears)
+            caller.handle_events_until_done(future.done, handlers)
             if cancel is not None and cancel.is_set():
                 future.cancel()
-        voice.handle_events_until_done(future.done, hears)
+        caller.handle_events_until_done(future.done, handlers)
         return future.result()
     except BaseException:
         future.cancel()

@@ -1,7 +1,7 @@
-"""The token of one server, as a sign-in left it: sent with each request, renewed when it is time.
+"""Stored access token of a server: sent with each request, and refreshed before it expires.
 
-Nothing here bothers a person or finds out where to go: a new token comes from where the last one came
-from (OAuth 2.1, "Refresh Token Grant"; MCP specification, "Authorization"), and from nowhere else.
+A refresh needs no user and no discovery: it uses only the token endpoint of the login (OAuth 2.1, "Refresh
+Token Grant"; MCP specification, "Authorization").
 """
 
 from __future__ import annotations
@@ -26,180 +26,184 @@ if TYPE_CHECKING:
     from covalt_git.connections.token_store import StoredLogin
 
 EARLY_S = 30.0
-"""How long before its end a token is renewed, in seconds."""
+"""Seconds before its expiry at which a token is refreshed."""
 
-_RENEW_S = 30.0
+_REFRESH_S = 30.0
 _OK, _BAD_REQUEST, _UNAUTHORIZED, _FORBIDDEN = 200, 400, 401, 403
 _MOST_CHALLENGE = 2048
 
 
-class RenewalError(CovaltError):
-    """A token could not be had in place of another."""
+class RefreshError(CovaltError):
+    """A refresh that failed."""
 
     code = "sign_in_needed"
 
 
 class StoredTokens:
-    """Gives requests to one server the token that is kept for it (``Tokens`` of ``auth_requests``)."""
+    """Stored token for requests to one server; implements ``Tokens`` of :mod:`.http_client.oauth_requests`."""
 
     def __init__(self, definition: Definition) -> None:
         self._definition = definition
         self._file = SignInFile.of(definition.name, definition.url)
         self.why = ""
-        """Why the token is of no use."""
-        self.insufficient_now = False
-        """Whether the server wanted a token, or another one."""
-        self._renewing: set[asyncio.Task[str]] = set()
+        """Why the token does not work."""
+        self.needs_token = False
+        """Whether the server requires a token, or one with more scopes."""
+        self._refreshing: set[asyncio.Task[str]] = set()
 
     async def current(self) -> str:
-        """Return the token, renewed where it is about to end, or nothing where nobody signed in.
+        """Return the token, refreshed if it expires soon, or "" without a login.
 
         Raises:
-            SignInFileError: when what is kept cannot be used.
+            SignInFileError: if the stored login cannot be used.
         """
-        kept = self._file.read()
-        if kept is None:
+        stored = self._file.read()
+        if stored is None:
             return ""
-        ends = kept.expires_at
-        if kept.refresh_token and ends is not None and time.time() > ends - EARLY_S:
-            return await self.renewed(kept.access_token) or kept.access_token
-        return kept.access_token
+        expires = stored.expires_at
+        if stored.refresh_token and expires is not None and time.time() > expires - EARLY_S:
+            return await self.refresh(stored.access_token) or stored.access_token
+        return stored.access_token
 
-    async def renewed(self, refused: str) -> str:
-        """Return a token in place of one that was refused, or nothing; ``why`` says what was wrong.
+    async def refresh(self, refused: str) -> str:
+        """Refresh a token that was refused, and return the new one; "" if it fails, with the reason in ``why``.
 
-        It is brought to its end also where nobody waits for it any more: the old one may be worth nothing.
+        A refresh continues when its caller is cancelled: the server may have revoked the old token already.
         """
-        renewing = asyncio.create_task(self._renewed(refused))
-        self._renewing.add(renewing)
-        renewing.add_done_callback(self._renewing.discard)
-        return await asyncio.shield(renewing)
+        refreshing = asyncio.create_task(self._refresh_locked(refused))
+        self._refreshing.add(refreshing)
+        refreshing.add_done_callback(self._refreshing.discard)
+        return await asyncio.shield(refreshing)
 
-    async def _renewed(self, refused: str) -> str:
-        async with self._file.held():
-            kept = self._file.read()
-            if kept is None:
+    async def _refresh_locked(self, refused: str) -> str:
+        async with self._file.lock():
+            stored = self._file.read()
+            if stored is None:
                 return ""
-            if kept.access_token != refused:
-                return kept.access_token  # somebody else was here before
-            if kept.refresh_token is None:
-                self.why = self.why or "the token has ended"
+            if stored.access_token != refused:
+                return stored.access_token  # another process has refreshed it
+            if stored.refresh_token is None:
+                self.why = self.why or "the token has expired"
                 return ""
             try:
-                async with asyncio.timeout(_RENEW_S):
-                    now = await self._exchanged(kept, kept.refresh_token)
+                async with asyncio.timeout(_REFRESH_S):
+                    refreshed = await self._request_token(stored, stored.refresh_token)
             except CovaltError as error:
                 self.why = error.message
                 return ""
-            except Exception as error:  # noqa: BLE001 - the network's are of many kinds
+            except Exception as error:  # noqa: BLE001 - network errors have many types
                 self.why = why_unreachable(error) or "it did not answer in time"
                 return ""
-            self._file.write(now)
+            self._file.write(refreshed)
             self.why = ""
-            return now.access_token
+            return refreshed.access_token
 
-    async def insufficient(self, status: int, challenge: str) -> None:
-        """Take note that no token is enough; where one allows too little, the next sign-in asks for more."""
-        self.insufficient_now = True
+    async def report_insufficient(self, status: int, challenge: str) -> None:
+        """Record that the server requires another token; after a 403, the next login requests its scopes."""
+        self.needs_token = True
         if status != _FORBIDDEN or len(challenge) > _MOST_CHALLENGE:
             return
-        self.why = "the token does not allow enough"
-        async with self._file.held():
-            kept = self._file.read()
-            if kept is not None:
-                self._file.write(kept.model_copy(update={"challenge": challenge}))
+        self.why = "the token has insufficient scopes"
+        async with self._file.lock():
+            stored = self._file.read()
+            if stored is not None:
+                self._file.write(stored.model_copy(update={"challenge": challenge}))
 
-    def begin(self) -> None:
-        """Forget what was wrong before."""
-        self.insufficient_now, self.why = False, ""
+    def reset(self) -> None:
+        """Clear the failures of earlier requests."""
+        self.needs_token, self.why = False, ""
 
-    async def _exchanged(self, kept: StoredLogin, refresh_token: str) -> StoredLogin:
-        """Return what is to be kept: with a new token, or without the means of having one."""
-        context = client_context(kept)
+    async def _request_token(self, stored: StoredLogin, refresh_token: str) -> StoredLogin:
+        """Return the login with a new token; delete the refresh token if the server rejects it."""
+        context = client_context(stored)
         form = {
             "grant_type": "refresh_token",
             "refresh_token": refresh_token,
-            "client_id": kept.client_id,
+            "client_id": stored.client_id,
         }
-        if kept.resource is not None:
-            form["resource"] = kept.resource  # RFC 8707
+        if stored.resource is not None:
+            form["resource"] = stored.resource  # RFC 8707
         plain = {"Accept": "application/json", "Accept-Encoding": "identity"}
         form, headers = context.prepare_token_auth(form, plain)
-        reach = reach_of(kept, kept.token_endpoint, self._definition.reach)
+        reach = reach_of(stored, stored.token_endpoint, self._definition.reach)
         async with (
             agent_client(reach, headers) as http,
-            http.stream("POST", kept.token_endpoint, data=form) as response,
+            http.stream("POST", stored.token_endpoint, data=form) as response,
         ):
             body = bytearray()
             async for chunk in response.aiter_raw():
                 body += chunk
                 if len(body) > MOST_BYTES:
-                    raise RenewalError(f"{kept.issuer} answered with too much")
+                    raise RefreshError(
+                        f"{stored.issuer} answered with more than {MOST_BYTES >> 10} KiB"
+                    )
             status = response.status_code
         if status in {_BAD_REQUEST, _UNAUTHORIZED}:
-            self.why = f"{kept.issuer} gives no more tokens for that sign-in"
-            self._file.write(kept.model_copy(update={"refresh_token": None}))
+            self.why = f"{stored.issuer} rejected the refresh token"
+            self._file.write(stored.model_copy(update={"refresh_token": None}))
         if status != _OK:
-            raise RenewalError(self.why or f"{kept.issuer} answered {status}")
+            raise RefreshError(self.why or f"{stored.issuer} answered {status}")
         try:
             token = OAuthToken.model_validate_json(bytes(body))
         except ValidationError:
-            raise RenewalError(f"{kept.issuer} answered with what is no token") from None
-        return with_token(kept, token)
+            raise RefreshError(f"{stored.issuer} answered without a valid token") from None
+        return with_token(stored, token)
 
 
-def with_token(kept: StoredLogin, token: OAuthToken) -> StoredLogin:
-    """Return what is kept with another token; what is not said of it stays as it was.
+def with_token(stored: StoredLogin, token: OAuthToken) -> StoredLogin:
+    """Return a login with a new token; a missing refresh token or scope keeps its old value.
 
     Raises:
-        RenewalError: when it cannot be sent.
+        RefreshError: if the token has characters that a header cannot have.
     """
     if not token.access_token or not all("!" <= one <= "~" for one in token.access_token):
-        raise RenewalError(f"{kept.issuer} answered with what is no token")
-    lasts = token.expires_in
-    return kept.model_copy(
+        raise RefreshError(f"{stored.issuer} answered without a valid token")
+    lifetime = token.expires_in
+    return stored.model_copy(
         update={
             "access_token": token.access_token,
-            "refresh_token": token.refresh_token or kept.refresh_token,
-            "scope": token.scope or kept.scope,
-            "expires_at": None if lasts is None else time.time() + max(lasts, 0),
+            "refresh_token": token.refresh_token or stored.refresh_token,
+            "scope": token.scope or stored.scope,
+            "expires_at": None if lifetime is None else time.time() + max(lifetime, 0),
         }
     )
 
 
 def secret_of(name: str) -> str:
-    """Return the password of a client that was registered beforehand.
+    """Return the client secret of a pre-registered client.
 
     Raises:
-        RenewalError: when it is not set.
+        RefreshError: if it is not set.
     """
     value = SecretStore.of_this_machine().value(name)
     if value is None:
-        raise RenewalError(f"{name!r} is not set", hint=f"export {name}=...")
+        raise RefreshError(f"{name!r} is not set", hint=f"export {name}=...")
     return value
 
 
-def client_context(kept: StoredLogin) -> OAuthContext:
-    """Return what the SDK wants to know to have a client prove who it is."""
-    secret = kept.client_secret
-    if kept.choice.secret_name is not None:
-        secret = secret_of(kept.choice.secret_name)
-    nowhere = OAuthClientMetadata(redirect_uris=[AnyUrl("http://127.0.0.1/callback")])
-    context = OAuthContext(kept.url, nowhere, None, None, None)  # type: ignore[arg-type] # it stores nothing
+def client_context(stored: StoredLogin) -> OAuthContext:
+    """Return the SDK's context to authenticate a client at the token endpoint."""
+    secret = stored.client_secret
+    if stored.choice.secret_name is not None:
+        secret = secret_of(stored.choice.secret_name)
+    unused = OAuthClientMetadata(redirect_uris=[AnyUrl("http://127.0.0.1/callback")])
+    context = OAuthContext(stored.url, unused, None, None, None)  # type: ignore[arg-type] # it stores nothing
     context.client_info = OAuthClientInformationFull(
-        client_id=kept.client_id, client_secret=secret, token_endpoint_auth_method=kept.auth_method
+        client_id=stored.client_id,
+        client_secret=secret,
+        token_endpoint_auth_method=stored.auth_method,
     )
     return context
 
 
-def reach_of(kept: StoredLogin, url: str, granted: Reach | None) -> Reach:
-    """Return the reach of a request to whoever gave a token, in granted networks as well.
+def reach_of(stored: StoredLogin, url: str, granted: Reach | None) -> Reach:
+    """Return the reach of a request to the authorization server: its origin, in granted networks too.
 
     Raises:
-        RenewalError: when nobody went there to sign in.
+        RefreshError: if the URL's origin was not part of the login.
     """
     origin, _ = origin_of(url)
-    if str(origin) not in kept.origins:
-        raise RenewalError(f"{origin} was not part of signing in")
+    if str(origin) not in stored.origins:
+        raise RefreshError(f"{origin} was not part of the login")
     networks = [rule for rule in (granted or Reach()).rules if rule.network is not None]
     return Reach((HostRule.parse(str(origin)), *networks))

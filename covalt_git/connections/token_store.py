@@ -1,7 +1,7 @@
-"""What signing in to MCP servers left: a file for each server, outside every project, its owner's alone.
+"""Token store: a file for each login to an MCP server, in the user's folder, readable only by the user.
 
-A file is for one address, as one server of one toolset of one project has it: what is in it goes to no
-other server, and a toolset that declares another's address does not have what that one was given.
+The key of a file is the project, toolset, server and URL.  So a token is never sent to another server, and
+a toolset that declares the URL of another toolset's server does not get its tokens.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _FOLDER = "sign-ins"
 
 
 class SignInFileError(CovaltError):
-    """What signing in left cannot be used: others may read it, or it is no such file."""
+    """A stored login that is invalid, or that other users can read."""
 
     code = "sign_in_file"
 
 
 class ClientChoice(StrictModel):
-    """The client that an authorization server knows us as, where a person chose one.
+    """OAuth client that the user chose for a login.
 
     Attributes:
-        client_id: of a client that was registered beforehand.
-        secret_name: the secret that holds its password; the password itself is never kept here.
-        metadata_url: the address of a document that describes the client, and is its id.
+        client_id: of a pre-registered client.
+        secret_name: the name of the secret with its client secret, which is not stored here.
+        metadata_url: the URL of a client metadata document, which is also the client's id.
     """
 
     client_id: str | None = None
@@ -51,14 +51,14 @@ class ClientChoice(StrictModel):
 
 
 class StoredLogin(StrictModel):
-    """What one sign-in left.
+    """Login to a server: its tokens, and the client and endpoints to refresh them.
 
     Attributes:
-        project: the project's folder; ``url`` is the server's address as it was then.
-        issuer: the authorization server; ``origins`` are those that may be gone to for a new token.
-        client_secret: what the authorization server gave us when it registered us.
-        expires_at: when the token ends, in seconds since 1970.
-        challenge: what the server said when the token did not allow enough; the next sign-in asks for it.
+        project: the project's folder; ``url`` is the server's URL at the login.
+        issuer: the authorization server; ``origins`` are those that a refresh may use.
+        client_secret: of a client that was registered during the login.
+        expires_at: the token's expiry, in seconds since 1970.
+        challenge: the ``WWW-Authenticate`` header of a 403; the next login requests its scopes.
     """
 
     project: str
@@ -83,13 +83,13 @@ class StoredLogin(StrictModel):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must be in nothing that is shown."""
+        """The values to mask in all output."""
         found = (self.access_token, self.refresh_token, self.client_secret)
         return tuple(one for one in found if one)
 
 
 class SignInFile(NamedTuple):
-    """Where the sign-in to one server is kept."""
+    """File with the login to one server."""
 
     path: Path
     name: Name
@@ -97,46 +97,46 @@ class SignInFile(NamedTuple):
 
     @classmethod
     def of(cls, name: Name, url: str) -> SignInFile:
-        """Return the file for the server at an address, as a toolset of a project has it."""
-        told = {"project": _project(name), "toolset": name.toolset_id, "server": name.server_id}
-        digest = canonical_json.digest(told | {"url": url}).partition(":")[2]
+        """Return the file for a server at a URL."""
+        key = {"project": _project(name), "toolset": name.toolset_id, "server": name.server_id}
+        digest = canonical_json.digest(key | {"url": url}).partition(":")[2]
         return cls(user_folder() / _FOLDER / f"{digest}.json", name, url)
 
     def read(self) -> StoredLogin | None:
-        """Return what is kept, or None where nobody has signed in.
+        """Return the stored login, or None without one.
 
         Raises:
-            SignInFileError: when it cannot be used.
+            SignInFileError: if it cannot be used.
         """
-        kept = _read(self.path)
-        if kept is None:
+        stored = _read(self.path)
+        if stored is None:
             return None
-        whose = (kept.project, kept.toolset_id, kept.server_id, kept.url)
-        if whose != (_project(self.name), self.name.toolset_id, self.name.server_id, self.url):
+        key = (stored.project, stored.toolset_id, stored.server_id, stored.url)
+        if key != (_project(self.name), self.name.toolset_id, self.name.server_id, self.url):
             raise SignInFileError(
-                f"{str(self.path)!r} is of another server, so nothing is taken from it",
+                f"{str(self.path)!r} is the login to another server",
                 hint=f"rm {self.path}",
             )
-        return kept
+        return stored
 
-    def write(self, kept: StoredLogin) -> None:
-        """Keep that in place of what was."""
-        text = kept.model_dump_json(indent=2, exclude_none=True) + "\n"
+    def write(self, stored: StoredLogin) -> None:
+        """Replace the stored login."""
+        text = stored.model_dump_json(indent=2, exclude_none=True) + "\n"
         atomic_write.replace(self.path, text, private=True)
 
-    def forget(self) -> bool:
-        """Remove it; return whether there was one."""
-        was_there = self.path.exists()
+    def delete(self) -> bool:
+        """Delete the stored login; return whether there was one."""
+        existed = self.path.exists()
         self.path.unlink(missing_ok=True)
-        return was_there
+        return existed
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
-        """Keep other processes of ours from changing it meanwhile."""
+    async def lock(self) -> AsyncIterator[None]:
+        """Lock the file against changes by other processes."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            while not file_lock.acquire(handle, wait=False):  # noqa: ASYNC110 - of other processes
+            while not file_lock.acquire(handle, wait=False):  # noqa: ASYNC110 - flock has no event
                 await asyncio.sleep(file_lock.POLL_S)
             yield
         finally:
@@ -144,27 +144,27 @@ class SignInFile(NamedTuple):
 
 
 def stored_logins(root: Path) -> Iterator[tuple[SignInFile, StoredLogin]]:
-    """Yield every sign-in of a project, sorted by toolset and server.
+    """Yield all logins of a project, sorted by toolset and server.
 
     Raises:
-        SignInFileError: when one cannot be used.
+        SignInFileError: if one cannot be used.
     """
     found = []
     for path in (user_folder() / _FOLDER).glob("*.json"):
-        kept = _read(path)
-        if kept is not None and kept.project == str(root.resolve()):
-            file = SignInFile(path, Name(root, kept.toolset_id, kept.server_id), kept.url)
-            found.append((file, kept))
+        stored = _read(path)
+        if stored is not None and stored.project == str(root.resolve()):
+            file = SignInFile(path, Name(root, stored.toolset_id, stored.server_id), stored.url)
+            found.append((file, stored))
     yield from sorted(found, key=lambda one: (one[1].toolset_id, one[1].server_id, one[1].url))
 
 
 def mask_of(definition: Definition) -> Mask:
-    """Return what hides the secrets that a server was given, and those that a sign-in left for it."""
-    kept = None
+    """Return a mask for the secrets of a server's definition and of its stored login."""
+    stored = None
     if definition.may_sign_in:
-        with suppress(SignInFileError):  # whose tokens are not used either
-            kept = SignInFile.of(definition.name, definition.url).read()
-    return Mask((*definition.secrets, *(kept.secrets if kept else ())))
+        with suppress(SignInFileError):  # its tokens are not sent either
+            stored = SignInFile.of(definition.name, definition.url).read()
+    return Mask((*definition.secrets, *(stored.secrets if stored else ())))
 
 
 def _read(path: Path) -> StoredLogin | None:
@@ -174,9 +174,7 @@ def _read(path: Path) -> StoredLogin | None:
     try:
         return StoredLogin.model_validate_json(text)
     except ValidationError:
-        raise SignInFileError(
-            f"{str(path)!r} is not what signing in leaves", hint=f"rm {path}"
-        ) from None
+        raise SignInFileError(f"{str(path)!r} is not a valid login", hint=f"rm {path}") from None
 
 
 def _project(name: Name) -> str:

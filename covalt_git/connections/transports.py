@@ -1,4 +1,4 @@
-"""The ways to a server: a program's standard streams, or HTTP (MCP specification, "Transports")."""
+"""Transports to a server: stdio, SSE and streamable HTTP (MCP specification, "Transports")."""
 
 from __future__ import annotations
 
@@ -25,82 +25,84 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
     from covalt_git.connections.definition import Definition
-    from covalt_git.connections.stderr_tail import LastWords
+    from covalt_git.connections.stderr_tail import StderrTail
     from covalt_git.http_client.oauth_requests import Tokens
 
 MOST_EVENT_BYTES = 64 << 20
-"""How much a server may say at once over streamable HTTP; the older SSE is held to 1 MiB by the SDK.
+"""Limit of one event over streamable HTTP; the SDK limits events of the older SSE to 1 MiB.
 
-What a call may return is a limit of the call's, and smaller unless the project says otherwise.
+Each call also has its own, usually smaller limit.
 """
 
 
 @asynccontextmanager
 async def transport(
     definition: Definition,
-    words: LastWords,
+    stderr: StderrTail,
     closed: asyncio.Event,
-    answered: Callable[[int], None],
+    on_response: Callable[[int], None],
     tokens: Tokens | None = None,
 ) -> AsyncIterator[TransportStreams]:
-    """Open the way to a server; ``closed`` is set as soon as the server has closed it.
+    """Open a transport; ``closed`` is set when the server closes it.
 
-    ``answered`` hears the status of every answer, of HTTP, and ``tokens`` tells who asks there.
+    For HTTP, ``on_response`` is called with the status of each response, and ``tokens`` has the bearer token.
 
     Raises:
-        OSError: when a program cannot be started; and what the SDK raises.
+        OSError: if a program cannot be started; the SDK raises other errors too.
     """
     stdio = definition.transport == "stdio"
-    way = _program(definition, words) if stdio else _address(definition, answered, tokens)
-    async with way as (read, write):
-        yield _Noted(read, closed), write
+    connection = _stdio(definition, stderr) if stdio else _http(definition, on_response, tokens)
+    async with connection as (read, write):
+        yield _WatchedStream(read, closed), write
 
 
 @asynccontextmanager
-async def _program(definition: Definition, words: LastWords) -> AsyncIterator[TransportStreams]:
+async def _stdio(definition: Definition, stderr: StderrTail) -> AsyncIterator[TransportStreams]:
     command, *args = definition.argv
-    with ExitStack() as held:
+    with ExitStack() as stack:
         env, cwd = dict(definition.env), definition.cwd
         if definition.toolset is not None:
-            held.enter_context(closing(definition.toolset.hold()))
-            # Bytecode of its files is read from there alone; it is written for the next start.
+            stack.enter_context(closing(definition.toolset.hold()))
+            # Its bytecode is read only from this folder, and written there for the next start.
             env = {"PYTHONPYCACHEPREFIX": str(definition.toolset.bytecode)} | env
         if cwd is None:
             cwd = Path(tempfile.mkdtemp(prefix="covalt-git-mcp-"))
-            held.callback(shutil.rmtree, cwd, ignore_errors=True)
+            stack.callback(shutil.rmtree, cwd, ignore_errors=True)
         parameters = StdioServerParameters(command=command, args=args, env=env, cwd=cwd)
-        with words.listening() as stream:
+        with stderr.capture() as stream:
             async with stdio_client(parameters, errlog=stream) as streams:
-                stream.close()  # the program has it now
+                stream.close()  # the program has its own descriptor
                 yield streams
 
 
 @asynccontextmanager
-async def _address(
-    definition: Definition, answered: Callable[[int], None], tokens: Tokens | None
+async def _http(
+    definition: Definition, on_response: Callable[[int], None], tokens: Tokens | None
 ) -> AsyncIterator[TransportStreams]:
     reach = definition.reach or Reach()
     bearer = None if tokens is None else BearerAuth(definition.url, tokens)
 
     def client(headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:  # noqa: ARG001 - as the SDK calls it
-        return agent_client(reach, headers or definition.headers, bearer, answered)
+        return agent_client(reach, headers or definition.headers, bearer, on_response)
 
-    way: AbstractAsyncContextManager[TransportStreams]
+    connection: AbstractAsyncContextManager[TransportStreams]
     if definition.transport == "sse":
-        way = sse_client(definition.url, dict(definition.headers), httpx_client_factory=client)
-        async with way as streams:
+        connection = sse_client(
+            definition.url, dict(definition.headers), httpx_client_factory=client
+        )
+        async with connection as streams:
             yield streams
         return
     async with client() as http:
-        way = streamable_http_client(
+        connection = streamable_http_client(
             definition.url, http_client=http, max_sse_event_size=MOST_EVENT_BYTES
         )
-        async with way as streams:
+        async with connection as streams:
             yield streams
 
 
-class _Noted:
-    """A stream of what a server sends, whose end is noted."""
+class _WatchedStream:
+    """Read stream of a transport that sets ``closed`` at its end."""
 
     def __init__(
         self, stream: ReadStream[SessionMessage | Exception], closed: asyncio.Event
@@ -110,7 +112,7 @@ class _Noted:
 
     @property
     def last_context(self) -> Any:
-        """What the SDK keeps beside the last message."""
+        """The SDK's context of the last message."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
@@ -122,10 +124,10 @@ class _Noted:
             raise
 
     async def aclose(self) -> None:
-        """Close our side."""
+        """Close the stream."""
         await self._stream.aclose()
 
-    def __aiter__(self) -> _Noted:
+    def __aiter__(self) -> _WatchedStream:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:

@@ -31,10 +31,10 @@ class Tokens(Protocol):
     async def current(self) -> str:
         """Return the token, or nothing where there is none."""
 
-    async def renewed(self, refused: str) -> str:
+    async def refresh(self, refused: str) -> str:
         """Return one in place of a token that was refused, or nothing."""
 
-    async def insufficient(self, status: int, challenge: str) -> None:
+    async def report_insufficient(self, status: int, challenge: str) -> None:
         """Take note that no token is enough: the status, 401 or 403, and what the server said."""
 
 
@@ -55,7 +55,7 @@ class BearerAuth(httpx2.Auth):
         token = await self._tokens.current()
         response = yield _with(request, token)
         if response.status_code == _UNAUTHORIZED and token:
-            token = await self._tokens.renewed(token)
+            token = await self._tokens.refresh(token)
             if token:
                 response.headers.pop("content-encoding", None)  # it is only skipped
                 _small(response)
@@ -63,7 +63,7 @@ class BearerAuth(httpx2.Auth):
         challenge = response.headers.get("www-authenticate", "")
         too_small = response.status_code == _FORBIDDEN and "insufficient_scope" in challenge
         if too_small or response.status_code == _UNAUTHORIZED:
-            await self._tokens.insufficient(response.status_code, challenge)
+            await self._tokens.report_insufficient(response.status_code, challenge)
 
     def _is_ours(self, request: httpx2.Request) -> bool:
         try:

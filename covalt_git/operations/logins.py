@@ -91,7 +91,7 @@ class LoggedOut(Result):
 @operation(changes=True, admin=_WHAT, local=True)
 def log_in(context: Context, request: LogIn) -> LoginRow:
     """Sign in to the MCP server of a toolset, in a browser; this waits for the user."""
-    from covalt_git.connections.oauth_login import Person, sign_in  # noqa: PLC0415 - it loads the SDK
+    from covalt_git.connections.oauth_login import LoginCallbacks, sign_in  # noqa: PLC0415 - it loads the SDK
 
     defined = _defined(context.project, request.server)
     if not defined.may_sign_in:
@@ -100,17 +100,17 @@ def log_in(context: Context, request: LogIn) -> LoginRow:
             hint=f"take the header out of toolsets/{defined.name.toolset_id}/toolset.yaml",
         )
 
-    def asked(url: str) -> None:
+    def on_url(url: str) -> None:
         context.report("sign in at this address:")
         context.report(f"  {url}")
         context.report("waiting for you to sign in there; Ctrl-C stops")
 
-    person = Person(
+    callbacks = LoginCallbacks(
         lambda origin: context.report(f"signing in leads to {origin}"),
-        asked,
+        on_url,
         _open if request.browser else _leave,
     )
-    return LoginRow.of_login(sign_in(defined, person, _choice(request)))
+    return LoginRow.of_login(sign_in(defined, callbacks, _choice(request)))
 
 
 @operation(admin=_WHAT, local=True)

@@ -76,7 +76,7 @@ def prepare(
         CancelledError: when ``cancel`` was set meanwhile.
     """
     CONNECTIONS.begin(
-        definition, hears=EventHandlers(starting=report), wanted=wanted, cancel=cancel
+        definition, handlers=EventHandlers(starting=report), wanted=wanted, cancel=cancel
     )
 
 
@@ -96,7 +96,7 @@ def run(job: McpJob) -> Outcome:
         log.append(message)
         job.report(Log(_LEVELS.get(level, "error"), message))
 
-    hears = EventHandlers(
+    handlers = EventHandlers(
         starting=lambda line: heard("info", line),
         progress=lambda done, total, message: job.report(Progress(done, total, message)),
         log=heard,
@@ -104,7 +104,7 @@ def run(job: McpJob) -> Outcome:
     )
     try:
         result = CONNECTIONS.call(
-            job.definition, asked, hears=hears, wanted=job.wanted, cancel=job.cancel
+            job.definition, asked, handlers=handlers, wanted=job.wanted, cancel=job.cancel
         )
         outcome = _Result(job, result).outcome()
     except (CancelledError, KeyboardInterrupt):

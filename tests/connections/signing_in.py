@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from covalt_git.connections.definition import Definition, Name
-from covalt_git.connections.oauth_login import Person
+from covalt_git.connections.oauth_login import LoginCallbacks
 from covalt_git.connections.token_store import StoredLogin
 from covalt_git.hosts import Origin, Reach
 
@@ -80,7 +80,7 @@ class Following:
     asked: list[str] = field(default_factory=list)
 
     @property
-    def person(self) -> Person:
+    def person(self) -> LoginCallbacks:
         """The person."""
 
         def visits(origin: Origin) -> None:
@@ -89,7 +89,7 @@ class Following:
         def opens(address: str) -> None:
             visit(address)
 
-        return Person(visits, self.asked.append, opens)
+        return LoginCallbacks(visits, self.asked.append, opens)
 
 
 def visit(address: str) -> str:

@@ -14,7 +14,7 @@ RIGHT = "/callback?code=c&state=s3cret&iss=https%3A%2F%2Fas.example"
 
 async def visit(callback: Callback, target: str, *, method: str = "GET", host: str = "") -> str:
     """Return the answer to a browser."""
-    own = callback.address.removeprefix("http://").removesuffix("/callback")
+    own = callback.url.removeprefix("http://").removesuffix("/callback")
     reader, writer = await asyncio.open_connection("127.0.0.1", int(own.partition(":")[2]))
     writer.write(f"{method} {target} HTTP/1.1\r\nHost: {host or own}\r\n\r\n".encode())
     answer = (await reader.read()).decode()
@@ -28,7 +28,7 @@ def statuses(*visits: tuple[str, str, str]) -> tuple[Sequence[str], dict[str, st
     async def meet() -> tuple[Sequence[str], dict[str, str] | None]:
         async with Callback() as callback:
             callback.expect("s3cret")
-            heard = asyncio.create_task(callback.heard())
+            heard = asyncio.create_task(callback.redirect())
             found = [
                 (await visit(callback, target, method=method, host=host)).split()[1]
                 for target, method, host in visits
@@ -76,7 +76,7 @@ def test_other_visits_are_refused_and_change_nothing(
 def test_a_request_without_an_end_is_closed() -> None:
     async def meet() -> bytes:
         async with Callback() as callback:
-            port = int(callback.address.split(":")[2].removesuffix("/callback"))
+            port = int(callback.url.split(":")[2].removesuffix("/callback"))
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"x" * (64 << 10))
             try:

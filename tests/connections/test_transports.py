@@ -64,7 +64,7 @@ def test_a_server_at_a_url_is_called_with_its_headers(
         use = partial(call_tool, connections, defined)
 
         assert text(use("echo", args={"text": "hello"})) == "hello"
-        assert text(use("ask", hears=EventHandlers(ask=answer))) == "accept Ann"
+        assert text(use("ask", handlers=EventHandlers(ask=answer))) == "accept Ann"
         if transport == "streamable-http":
             assert text(use("headers")) == "red"
             assert len(text(use("long", args={"text": "3000000"}))) == 3_000_000

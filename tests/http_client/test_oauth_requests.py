@@ -23,11 +23,11 @@ class Tokens:
     async def current(self) -> str:
         return self.tokens[0]
 
-    async def renewed(self, refused: str) -> str:
+    async def refresh(self, refused: str) -> str:
         assert refused == self.tokens.pop(0)
         return self.tokens[0] if self.tokens else ""
 
-    async def insufficient(self, status: int, challenge: str) -> None:
+    async def report_insufficient(self, status: int, challenge: str) -> None:
         self.insufficient_for.append((status, challenge))
 
 

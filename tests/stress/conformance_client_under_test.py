@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.errors import SignInNeededError
-from covalt_git.connections.oauth_login import Person, sign_in
+from covalt_git.connections.oauth_login import LoginCallbacks, sign_in
 from covalt_git.connections.pool import Connections
 from covalt_git.connections.thread_bridge import EventHandlers
 from covalt_git.connections.token_store import ClientChoice
@@ -65,8 +65,8 @@ def main() -> int:
         tools = {tool["name"]: tool for tool in given}
         for called, args in calls(os.environ.get("MCP_CONFORMANCE_SCENARIO", ""), context, tools):
             asked = ServerCall(called, locked_tool(tools[called]).digest, args, 20.0)
-            hears = EventHandlers(ask=answer)
-            signed_in(partial(connections.call, server, asked, hears=hears))
+            handlers = EventHandlers(ask=answer)
+            signed_in(partial(connections.call, server, asked, handlers=handlers))
     except CovaltError as error:
         print(error, file=sys.stderr)
         return 1
@@ -101,7 +101,7 @@ def browse(address: str) -> None:
         page.read()
 
 
-PERSON = Person(visits=lambda _: None, asked=lambda _: None, opens=browse)
+PERSON = LoginCallbacks(on_origin=lambda _: None, on_url=lambda _: None, open_browser=browse)
 
 if __name__ == "__main__":
     sys.exit(main())
