@@ -7,21 +7,26 @@ from pathlib import Path
 import click
 
 from covalt_git.cli.terminal import output
-from covalt_git.toolsets.new_project import create_project
+from covalt_git.toolsets.new_project import REPOSITORY, commit_project, create_project
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(folder: Path, *, as_json: bool) -> None:
-    """Make a project in FOLDER, this one by default, with three sample toolsets."""
+    """Create a project with three sample toolsets in FOLDER, by default the current folder.
+
+    A project outside of a git repository gets one, with a first commit.
+    """
     folder = click.get_current_context().find_root().obj["root"] / folder
     made = create_project(folder)
+    if REPOSITORY in made:
+        commit_project(folder, made)
     if as_json:
         output.as_json({"root": str(folder.absolute()), "made": made})
         return
     if ".gitignore" not in made:
-        output.say("your .gitignore is as it was: add /data/ to it, chats are not checked in")
+        output.say("add /data/ to your .gitignore: chats are not committed")
     output.say(f"made a project in {folder}: {', '.join(made)}")
     go = "" if folder == Path() else f"cd {folder} && "
     output.say(f"next: {go}covalt-git validate && covalt-git tool list")

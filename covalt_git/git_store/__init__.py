@@ -23,6 +23,7 @@ from covalt_git.git_store.objects import (
 from covalt_git.git_store.repacking import Usage
 from covalt_git.git_store.store import (
     GitStore,
+    commit_files,
     create_work_repository,
     is_binary_content,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "TreeEntry",
     "Usage",
     "blob_id",
+    "commit_files",
     "create_work_repository",
     "is_binary_content",
     "is_object_id",

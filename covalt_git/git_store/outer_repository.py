@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _MAX_DEPTH = 200
 _MAX_COMMITS = 10_000
+_TO_COMMIT = "git add -A && git commit"
 _FORBIDDEN_NAMES = {b"", b".", b".."}
 
 
@@ -128,7 +129,7 @@ def folder_versions(folder: Path) -> Iterator[list[tuple[str, bytes, bool]]]:
                     yield list(_files(repository.object_store, tree))
         except (KeyError, ValueError, NotImplementedError):
             raise UnknownRevisionError(
-                "the repository has no whole commit", hint="git add -A && git commit"
+                "the repository has no whole commit", hint=_TO_COMMIT
             ) from None
 
 
@@ -175,7 +176,7 @@ def _around(folder: Path) -> Repo:
         return Repo.discover(str(folder))
     except NotGitRepository:
         raise UnknownRevisionError(
-            f"{str(folder)!r} is in no git repository", hint="git init && git add -A && git commit"
+            f"{str(folder)!r} is in no git repository", hint=f"git init && {_TO_COMMIT}"
         ) from None
 
 
@@ -197,6 +198,8 @@ def _commit(repository: Repo, revision: str) -> Commit:
     """Return the commit of a branch, a tag, an id or its beginning, or ``~`` and ``^`` from there."""
     if not revision or ":" in revision:
         raise ValueError("not the name of a commit")
+    if not repository.get_refs():
+        raise UnknownRevisionError("the repository has no commit yet", hint=_TO_COMMIT)
     if not {"~", "^"} & set(revision):
         return parse_commit(repository, revision)
     return parse_commit(repository, parse_object(repository, revision).id)

@@ -382,3 +382,11 @@ def is_binary_content(content: bytes) -> bool:
 def create_work_repository(path: Path) -> None:
     """Make an empty repository with a working tree at ``path``, on branch main."""
     Repo.init(str(path), default_branch=b"main").close()
+
+
+def commit_files(path: Path, files: Iterable[Path], message: str) -> None:
+    """Commit files of the repository with a working tree at ``path``, as git's user."""
+    with Repo(str(path)) as repository:
+        worktree = repository.get_worktree()
+        worktree.stage([file.relative_to(path) for file in files])
+        worktree.commit(message.encode(), sign=False)

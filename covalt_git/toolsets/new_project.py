@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import create_work_repository
+from covalt_git.git_store import commit_files, create_work_repository
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.published_schemas import NAMES, file_name, modeline, schema_text
 from covalt_git.system import atomic_write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 SAMPLES = ("app-builder", "data-lab", "text-kit")
 
 SCHEMAS = ".covalt/schemas"
 """Where a project keeps the JSON Schemas that the first lines of its YAML files name: checked in, so
 that an editor needs neither covalt-git nor a network."""
+
+REPOSITORY = "a git repository"
+"""What a project in no repository gets."""
 
 CONFIG_TEXT = """\
 # yaml-language-server: $schema=.covalt/schemas/covalt.schema.json
@@ -105,10 +112,16 @@ def create_project(folder: Path) -> list[str]:
         made.append(".gitignore")
     if _repository_above(folder) is None:
         create_work_repository(folder)
-        made.append("a git repository")
+        made.append(REPOSITORY)
     # Last, because this file is what makes it a project: a half made one can be made again.
     (folder / CONFIG).write_text(CONFIG_TEXT, encoding="utf-8")
     return [CONFIG, *made]
+
+
+def commit_project(folder: Path, made: Iterable[str]) -> None:
+    """Commit the files that :func:`create_project` made in a new repository."""
+    files = (file for name in made for file in [folder / name, *(folder / name).rglob("*")])
+    commit_files(folder, [file for file in files if file.is_file()], "Create the project")
 
 
 def write_schemas(folder: Path) -> None:
