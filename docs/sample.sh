@@ -1,7 +1,16 @@
 #!/bin/sh
 # What `make run` does: a sample project, a chat with some work in it, and the server that shows it.
 set -eu
-say() { printf '\n$ covalt-git %s\n' "$*"; }
+# Print words so that a shell reads them as the same words.
+quoted() {
+  for word; do
+    case $word in
+      *[!A-Za-z0-9_./:=-]*) printf " '%s'" "$(printf %s "$word" | sed "s/'/'\\\\''/g")" ;;
+      *) printf ' %s' "$word" ;;
+    esac
+  done
+}
+say() { printf '\n$ covalt-git%s\n' "$(quoted "$@")"; }
 run() { say "$@"; covalt-git "$@"; }
 
 if [ ! -f "$SAMPLE/covalt.yaml" ]; then run init "$SAMPLE"; fi
@@ -12,8 +21,9 @@ if [ ! -d data/chats/weather ]; then
   run chat new --id weather --title "Seattle's weather"
   run chat upload weather toolsets/data-lab/assets/weather.csv
   run call weather data-lab:report --arg path=weather.csv
-  run call weather data-lab:select_rows '{"query": {"path": "weather.csv", "output": "wet.csv",
-    "filters": [{"column": "precipitation", "op": ">", "value": 30}]}}'
+  wet='{"column": "precipitation", "op": ">", "value": 30}'
+  run call weather data-lab:select_rows \
+    "{\"query\": {\"path\": \"weather.csv\", \"output\": \"wet.csv\", \"filters\": [$wet]}}"
   run call weather text-kit:search --arg pattern=snow --arg path=report.md
   run chat branch weather idea
   run chat checkout weather idea
@@ -25,11 +35,12 @@ run chat diff weather main idea
 
 cat <<END
 
-The sample project is in $SAMPLE; its chat "weather" is a git store:
-  cd $SAMPLE && git -C data/chats/weather/store.git log --graph --all --stat
-Beside the pages there is the command line:
-  PATH="$(dirname "$(command -v covalt-git)"):\$PATH"
-  covalt-git call weather data-lab:summarize --arg path=weather.csv --open
+The server starts now. To work with the sample project in another terminal, paste these lines:
+
+cd$(quoted "$PWD")
+export PATH=$(quoted "$(dirname "$(command -v covalt-git)")" | sed 's/^ //'):"\$PATH"
+covalt-git call weather data-lab:summarize --arg path=weather.csv
+git -C data/chats/weather/store.git log --graph --all --stat
 END
 say serve
 exec covalt-git serve
