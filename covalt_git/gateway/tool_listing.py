@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import mcp_types as types
 from mcp import MCPError
 
-from covalt_git.toolsets.icons import data_address
+from covalt_git.toolsets.icons import icon_data_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +69,7 @@ def _icons(tool: Tool, root: Path) -> list[types.Icon] | None:
     """Return the tool's icons: its toolset's own as it is, and those that an MCP server told."""
     if not tool.icons:
         return None
-    own = data_address(root, tool)
+    own = icon_data_url(root, tool)
     if own is not None:
         return [types.Icon(src=own, mime_type=own.removeprefix("data:").partition(";")[0])]
     told = [types.Icon.model_validate(icon) for icon in tool.icons]

@@ -25,7 +25,7 @@ from covalt_git.toolsets.state_store import (
     update_state,
 )
 from covalt_git.toolsets.toolset import Toolset, read_toolset
-from covalt_git.toolsets.update_lock import one_at_a_time
+from covalt_git.toolsets.update_lock import locks_toolsets
 from covalt_git.toolsets.version_store import store_current_version
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def grants(root: Path, toolset_id: str | None = None) -> list[tuple[Toolset, str
     ]
 
 
-@one_at_a_time
+@locks_toolsets
 def grant_network(root: Path, toolset_id: str, hosts: Sequence[str], *, by: str) -> NetworkGrant:
     """Let a toolset, as its files are now, reach these hosts as well; return all that it may reach.
 
@@ -90,7 +90,7 @@ def grant_network(root: Path, toolset_id: str, hosts: Sequence[str], *, by: str)
     return grant
 
 
-@one_at_a_time
+@locks_toolsets
 def grant_secret(
     root: Path, toolset_id: str, name: str, hosts: Sequence[str], *, by: str
 ) -> SecretGrant:
@@ -119,7 +119,7 @@ def grant_secret(
     return grant
 
 
-@one_at_a_time
+@locks_toolsets
 def grant_unsandboxed(root: Path, toolset_id: str, *, by: str) -> UnsandboxedGrant:
     """Let the tools of an imported toolset, as its files are now, run where no sandbox is to be had.
 
@@ -134,7 +134,7 @@ def grant_unsandboxed(root: Path, toolset_id: str, *, by: str) -> UnsandboxedGra
     return grant
 
 
-@one_at_a_time
+@locks_toolsets
 def grant_process(root: Path, toolset_id: str, server_id: str, *, by: str) -> ProcessGrant:
     """Let a toolset start the program of one of its MCP servers, exactly as it is now.
 
@@ -154,7 +154,7 @@ def grant_process(root: Path, toolset_id: str, server_id: str, *, by: str) -> Pr
     return grant
 
 
-@one_at_a_time
+@locks_toolsets
 def grant_server(root: Path, toolset_id: str, server_id: str, *, by: str) -> ServerGrant:
     """Let a toolset use one of its MCP servers at an address, exactly as it is declared now.
 
@@ -174,7 +174,7 @@ def grant_server(root: Path, toolset_id: str, server_id: str, *, by: str) -> Ser
     return grant
 
 
-@one_at_a_time
+@locks_toolsets
 def revoke(root: Path, toolset_id: str, key: str, hosts: Sequence[str] = ()) -> Grant | None:
     """Take back what was granted under ``key``, or only these hosts of it; return what is left.
 
@@ -202,7 +202,7 @@ def revoke(root: Path, toolset_id: str, key: str, hosts: Sequence[str] = ()) -> 
     return left
 
 
-@one_at_a_time
+@locks_toolsets
 def revoke_all(root: Path, toolset_id: str) -> list[str]:
     """Take back all that was granted to a toolset; return the keys it stood under.
 

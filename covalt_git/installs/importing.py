@@ -18,8 +18,8 @@ from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_ids
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.system import atomic_write
 from covalt_git.toolsets.state_store import find_toolset
-from covalt_git.toolsets.update_lock import changing
-from covalt_git.toolsets.version_store import keep
+from covalt_git.toolsets.update_lock import toolsets_lock
+from covalt_git.toolsets.version_store import store_version
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +73,7 @@ def import_toolset(
         InstalledError: when there is one of its id that is the project's own.
         CovaltError: when it cannot be fetched or written, or not be merged with what is here.
     """
-    with incoming(root, source, signature) as found, changing(root):
+    with incoming(root, source, signature) as found, toolsets_lock(root):
         update = None
         if os.path.lexists(root / "toolsets" / found.toolset.id):
             _check_theirs(root, found.toolset.id)
@@ -103,7 +103,7 @@ def _check_free(root: Path, toolset_id: str) -> None:
 
 def _write_files(root: Path, found: Incoming) -> None:
     folder = root / "toolsets"
-    keep(root, found.toolset.id, found.entries)
+    store_version(root, found.toolset.id, found.entries)
     fsync_all(found.toolset.folder)
     # That it is off is said, so that switching it on changes a line, at which no grant stands.
     state = state_of(found, ToolsetState(enabled=False))

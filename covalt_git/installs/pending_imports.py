@@ -20,7 +20,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.installs.signatures import read_signature, signature_path
 from covalt_git.names import new_id
 from covalt_git.text import display
-from covalt_git.toolsets.update_lock import STAGED, changing
+from covalt_git.toolsets.update_lock import STAGED, toolsets_lock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +98,7 @@ def stage_bundle(root: Path, bundle: Bundle) -> UUID:
     bundle_id = UUID(new_id())
     folder = _folder(root, bundle_id)
     source = {key: getattr(bundle, key) for key in ("name", "source_type", "source_ref")}
-    with changing(root):
+    with toolsets_lock(root):
         for oldest in sorted(folder.parent.glob(f"{STAGED}*"))[: 1 - _MOST_STAGED]:
             shutil.rmtree(oldest, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -117,7 +117,7 @@ def staged_bundle(root: Path, bundle_id: UUID) -> Bundle:
     """
     folder = _folder(root, bundle_id)
     try:
-        with changing(root):  # which removes the folders that have expired
+        with toolsets_lock(root):  # which removes the folders that have expired
             source = json.loads((folder / _SOURCE).read_bytes())
             return dataclasses.replace(Bundle.read(folder / _ARCHIVE), **source)
     except FileNotFoundError:

@@ -19,7 +19,7 @@ from covalt_git.names import new_id
 from covalt_git.system import atomic_write
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_git.toolsets.tool_locks import locks_of_toolset
-from covalt_git.toolsets.update_lock import GONE, one_at_a_time
+from covalt_git.toolsets.update_lock import REMOVED, locks_toolsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ class NotInGitError(CovaltError):
     http_status = 409
 
 
-@one_at_a_time
+@locks_toolsets
 def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
     """Remove a toolset with its state and its locks, and return what it was.
 
@@ -52,7 +52,7 @@ def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
         )
     toolsets = root / "toolsets"
     kept = [root / path for path in paths_of(root, toolset_id)[1:]]
-    gone = toolsets / f"{GONE}{new_id()}"
+    gone = toolsets / f"{REMOVED}{new_id()}"
     try:
         atomic_write.rename(toolset.folder, gone)
         # Not before: without its state, somebody else's would be taken for one of our own.

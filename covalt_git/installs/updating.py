@@ -18,8 +18,8 @@ from covalt_git.installs.staging import fsync_all, incoming, staging, write_entr
 from covalt_git.installs.three_way import Step, merge_files, take_theirs
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_git.toolsets.toolset import Toolset, read_toolset
-from covalt_git.toolsets.update_lock import changing, replace
-from covalt_git.toolsets.version_store import find_version, keep
+from covalt_git.toolsets.update_lock import replace, toolsets_lock
+from covalt_git.toolsets.version_store import find_version, store_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +89,7 @@ def update(
         raise NotUpdatedError(
             f"the toolset {toolset_id!r} is the project's own, so that there is nothing newer of it"
         )
-    with incoming(root, source or _source(root, found), signature) as new, changing(root):
+    with incoming(root, source or _source(root, found), signature) as new, toolsets_lock(root):
         if new.toolset.id != toolset_id:
             raise NotUpdatedError(
                 f"{new.name!r} is the toolset {new.toolset.id!r}, not {toolset_id!r}",
@@ -133,8 +133,8 @@ def merge_incoming(
         replaced = None
         if not dry_run and (merged != ours or new.toolset.digest != old.state.digest):
             if force and digest not in {old.state.digest, new.toolset.digest}:
-                replaced = keep(root, old.id, ours)
-            keep(root, old.id, new.entries)
+                replaced = store_version(root, old.id, ours)
+            store_version(root, old.id, new.entries)
             fsync_all(staged)
             replace(root, old.id, staged, state_of(new, old.state))
         return Update(

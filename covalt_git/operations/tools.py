@@ -18,7 +18,7 @@ from covalt_git.models.tool_properties import Annotations, Example, HttpRequest,
 from covalt_git.models.toolset_state import LocalOverride, ToolsetState
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
-from covalt_git.toolsets.icons import data_address
+from covalt_git.toolsets.icons import icon_data_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -275,7 +275,7 @@ def tool_row(context: Context, tool: Tool, row: JsonObject) -> ToolRow:
     return ToolRow(
         **_facts(context, tool, why_not),
         renderer=tool.renderer.type if tool.renderer else None,
-        icon=data_address(context.project.root, tool),
+        icon=icon_data_url(context.project.root, tool),
         broken=not row["sound"],
     )
 

@@ -18,7 +18,7 @@ from covalt_git.names import local_names
 from covalt_git.toolsets.state_store import changeable, find_toolset, update_state
 from covalt_git.toolsets.tool_locks import lock_namespaces
 from covalt_git.toolsets.toolset import read_toolset
-from covalt_git.toolsets.update_lock import one_at_a_time
+from covalt_git.toolsets.update_lock import locks_toolsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -193,7 +193,7 @@ def refresh(root: Path, source: ToolSource, listed: Listed, *, write: bool = Tru
     return _write_lock(root, source, given) if write else _compared(source, given)
 
 
-@one_at_a_time
+@locks_toolsets
 def _write_lock(root: Path, source: ToolSource, given: dict[str, LockedTool]) -> Refreshed:
     changeable(root, source.toolset.id)
     file = lock_file(root, source.namespace)
@@ -235,7 +235,7 @@ def _compared(source: ToolSource, given: dict[str, LockedTool]) -> Refreshed:
     return Refreshed(ToolSource(source.toolset, source.server, source.namespace, lock), drift)
 
 
-@one_at_a_time
+@locks_toolsets
 def accept(
     root: Path, toolset_id: str, namespace: str, shown: Mapping[str, str | None]
 ) -> ToolSource:

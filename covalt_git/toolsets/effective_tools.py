@@ -1,11 +1,11 @@
-"""Merging a toolset's declarations, its sources, its overrides and this project's into its tools.
+"""Effective tools of a toolset: its declarations, Python sources and overrides, merged.
 
-The order is: this project's state, then the toolset's ``tool_overrides``, then what ``tools`` says,
-then what the Python says of itself.  Confirmation is different: anybody may ask for it, and only the
-project may waive it.
+The order of precedence is: the project's state file, the toolset's ``tool_overrides``, its ``tools``,
+the Python source.  Confirmation is different: each of them can require it, and only the project can
+waive it.
 
-A tool of an MCP server is its entry in the lock of the server's namespace.  It is off until this
-project accepted exactly that definition, and what the server says of it never lowers anything.
+A tool of an MCP server is an entry in the lock of the server's namespace.  It is disabled until the
+project accepts exactly that definition.  A server's own statements never relax a check.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ ANY_ARGUMENTS = {"type": "object"}
 
 
 def is_on(state: ToolsetState) -> bool:
-    """Tell whether a toolset is on: as the project decided, else if it is the project's own."""
+    """Return whether a toolset is enabled.  By default, only imported toolsets are disabled."""
     return not state.imported if state.enabled is None else state.enabled
 
 
 def enabled_by_toolset(
     manifest: ToolsetManifest, declared: ToolDeclaration | None, override: ToolOverride
 ) -> bool:
-    """Tell whether a tool is on as far as its toolset says, whose own override is given.
+    """Return whether a toolset enables one of its tools.
 
-    It declares no tool of a server.
+    ``override`` is the toolset's own; ``declared`` is None for tools of MCP servers.
     """
-    said = (override.enabled, declared.enabled if declared else None, manifest.defaults.enabled)
-    return next(one for one in said if one is not None)
+    values = (override.enabled, declared.enabled if declared else None, manifest.defaults.enabled)
+    return next(one for one in values if one is not None)
 
 
 def effective_tools(
@@ -64,7 +64,7 @@ def effective_tools(
     sources: Mapping[str, ToolSource],
     digest: str,
 ) -> tuple[Tool, ...]:
-    """Return the toolset's tools as they are in force; ``sources`` has those whose Python was read."""
+    """Return the effective tools that a toolset declares; ``sources`` are by the tools' ids."""
     overrides = {
         override_key(manifest.id, override.tool_id): override
         for override in manifest.tool_overrides
@@ -81,10 +81,10 @@ def effective_tools(
 
 
 class ServerLock(NamedTuple):
-    """The lock of a server, and the names of its tools that cannot be in force.
+    """The lock of a server, and the names of its tools that cannot be enabled.
 
-    Of those in ``untrue`` the digest is not that of the definition; the arguments of those in ``unusable``
-    could not be checked.
+    The digests of tools in ``untrue`` do not match their definitions.  The input schemas of tools in
+    ``unusable`` are invalid.
     """
 
     lock: ToolLock
@@ -92,7 +92,7 @@ class ServerLock(NamedTuple):
     unusable: frozenset[str] = frozenset()
 
     def held_back(self, name: str, state: ToolsetState) -> HeldBack | None:
-        """Tell why a tool is not in force, whatever anybody says."""
+        """Return why a tool is disabled regardless of all settings, or None if it is not."""
         accepted = state.accepted.get(f"{self.lock.namespace}:{name}")
         if accepted is None:
             return "new"
@@ -107,9 +107,9 @@ def effective_server_tools(
     locks: Mapping[str, ServerLock],
     hashes: Mapping[str, str],
 ) -> tuple[Tool, ...]:
-    """Return the tools of the toolset's MCP servers, also those that are held back.
+    """Return the tools of the toolset's MCP servers, including those that are held back.
 
-    ``locks`` are by the servers' ids; ``hashes`` are the toolset's files, and their SHA-256 in hex.
+    ``locks`` are by server id; ``hashes`` are the hexadecimal SHA-256 digests of the toolset's files.
     """
     return tuple(
         tool
@@ -123,26 +123,26 @@ def _server_tools(
     manifest: ToolsetManifest,
     state: ToolsetState,
     server: McpServer,
-    given: ServerLock,
+    server_lock: ServerLock,
     hashes: Mapping[str, str],
 ) -> Iterator[Tool]:
     overrides = {
         overridden_tool(manifest.id, one.tool_id, state): one for one in manifest.tool_overrides
     }
-    lock = given.lock
+    lock = server_lock.lock
     own = {tool.id for tool in manifest.tools} if lock.namespace == manifest.id else set()
     facts = process_facts(server, hashes) if server.command is not None else server_facts(server)
     for name, locked in sorted(lock.tools.items()):
-        if name in own:  # which is an error of the lock
+        if name in own:  # check_lock reports this error
             continue
         tool_id = str(ToolId(lock.namespace, name))
         override = overrides.get(tool_id, ToolOverride(tool_id=tool_id))
         local = state.overrides.get(tool_id, LocalOverride())
         digest = canonical_json.digest({"server": facts["digest"], "definition": locked.digest})
         tool = _server_tool(manifest, server, tool_id, locked, override, local)
-        back = given.held_back(name, state)
-        on = tool.enabled and is_on(state) and back is None
-        yield tool.model_copy(update={"enabled": on, "held_back": back, "toolset_digest": digest})
+        reason = server_lock.held_back(name, state)
+        on = tool.enabled and is_on(state) and reason is None
+        yield tool.model_copy(update={"enabled": on, "held_back": reason, "toolset_digest": digest})
 
 
 def _server_tool(
@@ -153,7 +153,7 @@ def _server_tool(
     override: ToolOverride,
     local: LocalOverride,
 ) -> Tool:
-    """Return a tool as all who have a say want it, were its definition accepted."""
+    """Return a tool as it is after all overrides, if its definition were accepted."""
     titles = (local.name_override, override.name_override, locked.title, _annotated_title(locked))
     descriptions = (local.description_override, override.description_override, locked.description)
     enabled = local.enabled
@@ -181,7 +181,7 @@ def _server_tool(
 
 
 def _annotated_title(locked: LockedTool) -> str:
-    """Return the title that stands among the annotations, where MCP had it before 2025-06-18."""
+    """Return the title in the annotations, which is where it was before MCP 2025-06-18."""
     annotations = locked.more.get("annotations")
     title = annotations.get("title") if isinstance(annotations, dict) else None
     return title if isinstance(title, str) else ""
@@ -196,15 +196,15 @@ def _tool(
     local: LocalOverride,
     digest: str,
 ) -> Tool:
-    said_name = source.name if source else None
-    said_description = source.description if source else None
+    source_name = source.name if source else None
+    source_description = source.description if source else None
     inferred = source.input_schema if source else ANY_ARGUMENTS
     if declared.http is not None:
         inferred = inferred_schema(declared.http)
     descriptions = (
         local.description_override,
         override.description_override,
-        declared.description or said_description or "",
+        declared.description or source_description or "",
     )
     by_toolset = declared.requires_confirmation
     if by_toolset is None:
@@ -218,7 +218,7 @@ def _tool(
         name=local.name_override
         or override.name_override
         or declared.name
-        or said_name
+        or source_name
         or declared.id.replace("_", " ").replace("-", " ").title(),
         description=next(one for one in descriptions if one is not None),
         kind="python" if declared.entrypoint else "http",
@@ -242,7 +242,7 @@ def _tool(
 
 
 def _icons(path: str | None) -> tuple[JsonObject, ...]:
-    """Return a tool's icon as MCP has icons, of a name that no picture has none."""
+    """Return a tool's icon in MCP's form; empty if the file type is not supported."""
     if path is None:
         return ()
     media = ICON_TYPES.get(PurePosixPath(path).suffix.lower())
@@ -257,19 +257,19 @@ def _output_schema(declared: ToolDeclaration, source: ToolSource | None) -> Json
 
 
 def _confirmation(
-    by_toolset: bool,  # noqa: FBT001 - one of four who may ask
+    by_toolset: bool,  # noqa: FBT001 - one of four sources
     source: ToolSource | None,
     override: ToolOverride,
     local: LocalOverride,
 ) -> tuple[ConfirmationSource, ...]:
     if local.requires_confirmation is not None:
         return ("project",) if local.requires_confirmation else ()
-    asks: dict[ConfirmationSource, bool] = {
+    required: dict[ConfirmationSource, bool] = {
         "toolset": by_toolset,
         "decorator": source is not None and source.requires_confirmation,
         "override": override.requires_confirmation is True,
     }
-    return tuple(who for who, asked in asks.items() if asked)
+    return tuple(source_name for source_name, requires in required.items() if requires)
 
 
 def _renderer(

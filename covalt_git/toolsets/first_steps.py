@@ -1,4 +1,4 @@
-"""Commands for a new toolset: what its author runs next."""
+"""Commands that the author of a new toolset runs next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def first_steps(toolset: Toolset, chat_id: str | None) -> list[str]:
-    """Return commands for a shell in the project; the call is in ``chat_id``, or in a new chat."""
+    """Return shell commands.  The example call uses ``chat_id``, or a new chat if it is None."""
     steps = [f"covalt-git validate toolsets/{toolset.id}"]
     tool = next(iter(toolset.tools), None)
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()

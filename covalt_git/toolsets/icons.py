@@ -1,7 +1,7 @@
 """Icons of tools: image files of the toolset that ``icon`` names, sent as ``data:`` URLs.
 
-Every list of tools has their icons, and goes to hosts that we do not know; so an icon is small and of
-the type that its name says.  SVG is not allowed: it may hold JavaScript (MCP specification, "Icons").
+Tool lists contain the icons and go to unknown hosts.  Therefore icons are small, and their content
+must match their file name.  SVG is not allowed, as it can contain JavaScript (MCP specification, "Icons").
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 MAX_ICON_BYTES = 16 << 10
 
-_KINDS = ", ".join(sorted(ICON_TYPES))
+_SUFFIXES = ", ".join(sorted(ICON_TYPES))
 
 
 def check_icons(
     manifest: Reading[ToolsetManifest], files: BundleFiles, contents: Contents
 ) -> Iterator[Problem]:
-    """Find what is wrong with the icons that a toolset and its tools name."""
+    """Find problems of the icons that a toolset and its tools name."""
     if manifest.value is None:
         return
-    for loc, path in _named(manifest.value):
+    for loc, path in _icon_paths(manifest.value):
         missing = [*check_named_file(manifest, loc, path, files)]
         yield from missing
         if missing:
@@ -46,28 +46,29 @@ def check_icons(
         try:
             content = contents.read(path)
         except OSError:
-            continue  # it went away since the files were listed
-        why = why_no_icon(path, content)
-        if why is not None:
-            message = f"{path!r} cannot be an icon: {why[0]}"
-            yield manifest.problem(codes.BAD_ICON, loc, message, hint=why[1])
+            continue  # removed since the files were listed
+        reason = icon_problem(path, content)
+        if reason is not None:
+            message = f"{path!r} cannot be an icon: {reason[0]}"
+            yield manifest.problem(codes.BAD_ICON, loc, message, hint=reason[1])
 
 
-def why_no_icon(path: str, content: bytes) -> tuple[str, str] | None:
-    """Return why a file is no icon and what to do about it, or None where it is one."""
+def icon_problem(path: str, content: bytes) -> tuple[str, str] | None:
+    """Return why a file cannot be an icon and how to fix it, or None if it can."""
     media = ICON_TYPES.get(PurePosixPath(path).suffix.lower())
     if media is None:
-        return "its name says no kind of picture", f"use one of {_KINDS}"
+        return "the file type is not supported", f"use one of {_SUFFIXES}"
     if len(content) > MAX_ICON_BYTES:
         most = f"{MAX_ICON_BYTES:,} bytes"
-        return f"it is {len(content):,} bytes, more than {most}", "a picture of 64 x 64 is enough"
+        return f"it has {len(content):,} bytes, more than {most}", "an image of 64 x 64 is enough"
     if media_type(content) == media:
         return None
-    return f"it is no {media.removeprefix('image/').upper()}", "name it after what it is"
+    name = media.removeprefix("image/").upper()
+    return f"its content is not {name}", "rename it to match its content"
 
 
-def data_address(root: Path, tool: Tool) -> str | None:
-    """Return the tool's own icon as a ``data:`` address, or None where it has none that is one."""
+def icon_data_url(root: Path, tool: Tool) -> str | None:
+    """Return the icon of a tool as a ``data:`` URL, or None if the toolset has no valid icon for it."""
     for icon in tool.icons:
         source = str(icon.get("src", ""))
         if source.startswith(ICON_OF_TOOLSET):
@@ -83,13 +84,13 @@ def _read(folder: Path, path: str, _: str) -> str | None:
         content = (folder / path).read_bytes()
     except (OSError, ValueError):
         return None
-    if why_no_icon(path, content) is not None:
+    if icon_problem(path, content) is not None:
         return None
     media = ICON_TYPES[PurePosixPath(path).suffix.lower()]
     return f"data:{media};base64,{base64.b64encode(content).decode()}"
 
 
-def _named(manifest: ToolsetManifest) -> Iterator[tuple[Loc, str]]:
+def _icon_paths(manifest: ToolsetManifest) -> Iterator[tuple[Loc, str]]:
     if manifest.icon is not None:
         yield ("icon",), manifest.icon
     for position, tool in enumerate(manifest.tools):

@@ -1,4 +1,4 @@
-"""Making a project: the few files of one, written for people to read and change."""
+"""Creation of a project: its configuration, sample toolsets, JSON Schemas and ``.gitignore``."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 SAMPLES = ("app-builder", "data-lab", "text-kit")
 
 SCHEMAS = ".covalt/schemas"
-"""Where a project keeps the JSON Schemas that the first lines of its YAML files name: checked in, so
-that an editor needs neither covalt-git nor a network."""
+"""The folder of the JSON Schemas that the first line of each YAML file names.  They are checked in,
+so that an editor needs neither covalt-git nor a network."""
 
 REPOSITORY = "a git repository"
-"""What a project in no repository gets."""
+"""The name of the new repository in the result of :func:`create_project`."""
 
 CONFIG_TEXT = """\
 # yaml-language-server: $schema=.covalt/schemas/covalt.schema.json
 # The settings of this covalt-git project; this file marks its root.
-# Everything but `version` may be left out.  Check it with: covalt-git validate
+# Only `version` is required.  To check this file: covalt-git validate
 version: 1
 
-# Who may call which tools.  Without roles, the person at this machine may do everything.
-# A pattern is a tool's path: * stands for one part, ** for any number of parts; deny wins.
+# Who may call which tools.  Without roles, the user of this machine may do everything.
+# A pattern matches the path of a tool: * is one part, ** any number of parts; deny wins.
 #
 # default_role: developer
 # roles:
@@ -43,23 +43,22 @@ version: 1
 #   owner:
 #     admin: true
 
-# Which calls wait for a person.  Tools may ask for it themselves; the first rule that applies to a
-# call decides, and only a rule here (or in toolsets/state/) can say that nobody has to be asked.
-# A text is compared as it is written and as a normal path: a/../.env/ is .env.
+# Which calls require approval.  The first rule that matches a call decides.  Without a rule, the
+# toolset decides; only a rule here (or in toolsets/state/) can waive an approval that it requires.
+# Texts are compared both as they are and as normalized paths: a/../.env/ is .env.
 approvals:
   - pattern: "**"
     when: {args: {path: "*.env"}}
     require: true
 
 workspace:
-  # Names that are never stored in a chat's history; a trailing / means folders only.
+  # File names that commits leave out; a name that ends with / matches folders only.
   ignore: [__pycache__/, node_modules/, .venv/]
   max_file_mb: 100
-  # full: on the disk before a command says it is done.  fast: the system writes when it likes.
+  # full: fsync before a command ends.  fast: no fsync, so a power failure can lose commits.
   durability: full
 
-# The most that a call may take; a tool may say less, and never more.  Where neither says, it has
-# 60 s and 16 MiB of output.
+# Upper limits of a call; a tool can set lower ones.  The defaults are 60 s and 16 MiB of output.
 limits:
   # timeout_s: 300
   # memory_mb: 2048
@@ -67,28 +66,28 @@ limits:
 """
 
 GITIGNORE_TEXT = """\
-# chats and the index: a chat's history is the git store data/chats/<id>/store.git
+# chats and the index; the history of a chat is the git repository data/chats/<id>/store.git
 /data/
-# toolsets on their way in or out, for moments
+# temporary folders of imports and removals
 /toolsets/.*
 __pycache__/
 """
 
 
 class ProjectExistsError(CovaltError):
-    """There is a project already."""
+    """The folder is already a project."""
 
     code = "project_exists"
     http_status = 409
 
 
 def create_project(folder: Path) -> list[str]:
-    """Make a project in ``folder`` with the sample toolsets; return what was made, in words.
+    """Create a project in ``folder`` with the sample toolsets; return the names of what was created.
 
-    Files that are there already are kept.  A folder that lies in a git repository stays part of it.
+    Existing files are not changed.  ``git init`` runs only if the folder is not in a git repository.
 
     Raises:
-        ProjectExistsError: when it is one already.
+        ProjectExistsError: when the folder is already a project.
     """
     if (folder / CONFIG).exists():
         raise ProjectExistsError(
@@ -98,34 +97,34 @@ def create_project(folder: Path) -> list[str]:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise CovaltError(f"{str(folder)!r} is not a folder", hint="choose another name") from None
-    made = []
+    created = []
     for sample in SAMPLES:
         target = folder / "toolsets" / sample
         if not target.exists():
-            _copy_whole(sample_toolset(sample), target)
-            made.append(f"toolsets/{sample}")
+            _copy_atomically(sample_toolset(sample), target)
+            created.append(f"toolsets/{sample}")
     write_schemas(folder)
-    made.append(SCHEMAS)
+    created.append(SCHEMAS)
     ignore = folder / ".gitignore"
     if not ignore.exists():
         ignore.write_text(GITIGNORE_TEXT, encoding="utf-8")
-        made.append(".gitignore")
+        created.append(".gitignore")
     if _repository_above(folder) is None:
         create_work_repository(folder)
-        made.append(REPOSITORY)
-    # Last, because this file is what makes it a project: a half made one can be made again.
+        created.append(REPOSITORY)
+    # The file that marks a project is written last, so that an interrupted command can be repeated.
     (folder / CONFIG).write_text(CONFIG_TEXT, encoding="utf-8")
-    return [CONFIG, *made]
+    return [CONFIG, *created]
 
 
-def commit_project(folder: Path, made: Iterable[str]) -> None:
-    """Commit the files that :func:`create_project` made in a new repository."""
-    files = (file for name in made for file in [folder / name, *(folder / name).rglob("*")])
+def commit_project(folder: Path, created: Iterable[str]) -> None:
+    """Commit the files that :func:`create_project` created in a new repository."""
+    files = (file for name in created for file in [folder / name, *(folder / name).rglob("*")])
     commit_files(folder, [file for file in files if file.is_file()], "Create the project")
 
 
 def write_schemas(folder: Path) -> None:
-    """Write the JSON Schemas of this version into a project, over those of another one."""
+    """Write the JSON Schemas of this version into a project; replace those of another version."""
     for name in NAMES:
         file = folder / SCHEMAS / file_name(name)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -133,23 +132,23 @@ def write_schemas(folder: Path) -> None:
 
 
 def toolset_modeline() -> str:
-    """Return the first line of a ``toolset.yaml``: the schema that an editor follows, relative to it."""
+    """Return the first line of a ``toolset.yaml``, which names its JSON Schema for editors."""
     return modeline(f"../../{SCHEMAS}/{file_name('toolset')}")
 
 
 def sample_toolset(name: str) -> Path:
-    """Return the folder of a toolset that comes with covalt-git."""
+    """Return the folder of a sample toolset of covalt-git."""
     package = Path(__file__).parents[1]
     installed = package / "sample_toolsets" / name
     return installed if installed.is_dir() else package.parent / "toolsets" / name
 
 
-def _copy_whole(source: Path, target: Path) -> None:
-    """Copy a toolset so that it is there whole or not at all, even after a kill."""
+def _copy_atomically(source: Path, target: Path) -> None:
+    """Copy a toolset; a killed process leaves no incomplete ``target``."""
     unfinished = target.with_name(f".{target.name}.new")
     shutil.rmtree(unfinished, ignore_errors=True)
-    # The bytes only: an installed package may be read-only, what it gives to people is not.
-    shutil.copytree(source, unfinished, ignore=_leftovers, copy_function=shutil.copyfile)
+    # copyfile leaves out the mode: files of an installed package may be read-only.
+    shutil.copytree(source, unfinished, ignore=_bytecode, copy_function=shutil.copyfile)
     manifest = unfinished / MANIFEST
     text = manifest.read_text(encoding="utf-8")
     manifest.write_text(f"{toolset_modeline()}\n{text}", encoding="utf-8", newline="\n")
@@ -158,7 +157,7 @@ def _copy_whole(source: Path, target: Path) -> None:
     atomic_write.rename(unfinished, target)
 
 
-def _leftovers(_folder: str, names: list[str]) -> set[str]:
+def _bytecode(_folder: str, names: list[str]) -> set[str]:
     return {name for name in names if name == "__pycache__" or name.endswith(".pyc")}
 
 

@@ -1,7 +1,6 @@
-"""Making a toolset: a folder of a few files from a template, for people to read and change.
+"""Creation of a toolset from a template.
 
-A template is a toolset itself, of the id ``my-toolset`` and the name ``My Toolset``; a new toolset is
-that with its own id and name in their place.
+A template is a toolset with the id ``my-toolset`` and the name ``My Toolset``, which are replaced.
 """
 
 from __future__ import annotations
@@ -42,29 +41,29 @@ _MOST_NAME = 200
 
 
 class ToolsetExistsError(CovaltError):
-    """There is a toolset of that id already, or something else in its place."""
+    """A toolset, namespace or file with that id already exists."""
 
     code = "toolset_exists"
     http_status = 409
 
 
 def create_toolset(root: Path, toolset_id: str, *, template: Template, name: str = "") -> list[str]:
-    """Make ``toolsets/<id>`` of the project at ``root``, whole or not at all; return its files.
+    """Create ``toolsets/<id>`` of the project at ``root`` atomically; return the paths of its files.
 
-    Without a ``name`` it is called after its id.
+    The default of ``name`` is made of the id.
 
     Raises:
-        BadNameError: when the id is none, or the name; with the nearest legal id that is free.
-        ToolsetExistsError: when it is taken, with the nearest that is free.
+        BadNameError: when the id or the name is invalid; its hint has a valid, available id.
+        ToolsetExistsError: when the id already exists; its hint has an available one.
     """
-    taken = _existing_ids(root)
-    _check_free(toolset_id, taken)
+    existing = _existing_ids(root)
+    _check_available(toolset_id, existing)
     if len(name) > _MOST_NAME:
         raise BadNameError(f"a name of {len(name)} characters is too long", hint="200 at most")
     toolsets = root / "toolsets"
     toolsets.mkdir(exist_ok=True)
     unfinished = toolsets / f".{toolset_id}.{new_id()}.new"
-    made = []
+    created = []
     try:
         for source in _files_of(template):
             path = source.relative_to(_FOLDER / template)
@@ -73,16 +72,16 @@ def create_toolset(root: Path, toolset_id: str, *, template: Template, name: str
                 text = f"{toolset_modeline()}\n{text}"
             (unfinished / path).parent.mkdir(parents=True, exist_ok=True)
             (unfinished / path).write_text(_filled(text, toolset_id, name), encoding="utf-8")
-            made.append(f"toolsets/{toolset_id}/{path.as_posix()}")
+            created.append(f"toolsets/{toolset_id}/{path.as_posix()}")
         try:
             atomic_write.rename(unfinished, toolsets / toolset_id)
-        except OSError:  # somebody was faster: a folder with something in it is never replaced
-            raise _exists_error(toolset_id, taken) from None
+        except OSError:  # another process created it: rename(2) does not replace a non-empty folder
+            raise _exists_error(toolset_id, existing) from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     if not (root / SCHEMAS).is_dir():
         write_schemas(root)
-    return made
+    return created
 
 
 def _files_of(template: Template) -> Iterable[Path]:
@@ -95,52 +94,54 @@ def _filled(text: str, toolset_id: str, name: str) -> str:
     return text.replace(_ID, toolset_id).replace(_NAME, yaml_text.dump({"name": name}))
 
 
-def _check_free(toolset_id: str, taken: dict[str, str]) -> None:
+def _check_available(toolset_id: str, existing: dict[str, str]) -> None:
     if toolset_id in RESERVED_TOOLSET_IDS:
         built_in = toolset_id == BUILTIN_NAMESPACE
-        why = "the built-in tools have that name" if built_in else "the machine writes that folder"
+        why = "the built-in tools have that name" if built_in else "covalt-git writes that folder"
         raise BadNameError(
             f"{toolset_id!r} cannot be a toolset id: {why}",
-            hint=f"try {_free_id(f'my-{toolset_id}', taken)!r}",
+            hint=f"try {_available_id(f'my-{toolset_id}', existing)!r}",
         )
     near = suggest_id(toolset_id)
     if near and near != toolset_id and not is_id(toolset_id):
         rule = f"ids are lower-case words joined by - or _, at most {MAX_ID} characters"
-        hint = f"try {_free_id(near, taken)!r}; {rule}"
+        hint = f"try {_available_id(near, existing)!r}; {rule}"
         raise BadNameError(f"{toolset_id!r} cannot be a toolset id", hint=hint)
     check_id(toolset_id, "toolset")
-    if id_key(toolset_id) in taken:
-        raise _exists_error(toolset_id, taken)
+    if id_key(toolset_id) in existing:
+        raise _exists_error(toolset_id, existing)
 
 
-def _exists_error(toolset_id: str, taken: dict[str, str]) -> ToolsetExistsError:
-    what = taken.get(id_key(toolset_id), "somebody made it just now")
-    hint = f"try {_free_id(toolset_id, taken)!r}"
-    return ToolsetExistsError(f"the id {toolset_id!r} is taken: {what}", hint=hint)
+def _exists_error(toolset_id: str, existing: dict[str, str]) -> ToolsetExistsError:
+    what = existing.get(id_key(toolset_id), "another process has just created it")
+    hint = f"try {_available_id(toolset_id, existing)!r}"
+    return ToolsetExistsError(f"the id {toolset_id!r} already exists: {what}", hint=hint)
 
 
 def _existing_ids(root: Path) -> dict[str, str]:
-    """Return what has an id, by the key that ids are compared by.
+    """Return why each id is not available, by the id's comparison key.
 
-    A state file stays when its toolset is removed by hand: what it grants is not for another one.
+    This includes ids of which only a state file is left: its grants were not for a new toolset.
     """
     toolsets = root / "toolsets"
-    taken = {
+    existing = {
         id_key(name): f"toolset {owner!r} declares it as a namespace"
         for name, owner in declared_namespaces(root).items()
     }
     for file in sorted((toolsets / STATE_FOLDER).glob("*.yaml")):
-        taken[id_key(file.stem)] = f"there is toolsets/{STATE_FOLDER}/{file.name}"
+        existing[id_key(file.stem)] = f"there is toolsets/{STATE_FOLDER}/{file.name}"
     for entry in sorted(toolsets.iterdir()) if toolsets.is_dir() else ():
-        taken[id_key(entry.name)] = f"there is toolsets/{entry.name}"
-    return taken
+        existing[id_key(entry.name)] = f"there is toolsets/{entry.name}"
+    return existing
 
 
-def _free_id(wanted: str, taken: dict[str, str]) -> str:
-    """Return the id that is wanted, else with the first number behind it that makes it free."""
+def _available_id(wanted: str, existing: dict[str, str]) -> str:
+    """Return ``wanted``, or if that exists, ``wanted-N`` with the lowest N from 2 that is available."""
     short = wanted[: MAX_ID - 8].rstrip("-_")
     numbered = (f"{short}-{number}" for number in count(2))
     reserved = RESERVED_TOOLSET_IDS
     return next(
-        one for one in chain([wanted], numbered) if id_key(one) not in taken and one not in reserved
+        one
+        for one in chain([wanted], numbered)
+        if id_key(one) not in existing and one not in reserved
     )

@@ -1,6 +1,6 @@
-"""What this project changes about single tools: its overrides, which win over the toolset's own.
+"""Overrides of tools by the project, which take precedence over those of the toolset.
 
-They stand in ``toolsets/state/<id>.yaml``, no more of them than differs: what is cleared leaves no line.
+They are stored in ``toolsets/state/<id>.yaml``.  Cleared overrides are removed from the file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from covalt_git.names import BadNameError, ToolId
 from covalt_git.toolsets.effective_tools import enabled_by_toolset
 from covalt_git.toolsets.state_store import changeable, state_file
 from covalt_git.toolsets.toolset import Toolset, read_toolset
-from covalt_git.toolsets.update_lock import one_at_a_time
+from covalt_git.toolsets.update_lock import locks_toolsets
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
 
 FIELDS = tuple(LocalOverride.model_fields)
-"""What may be overridden of a tool."""
+"""The fields of a tool that can be overridden."""
 
 
 class BadOverrideError(CovaltError):
-    """A value that a toolset's own override could not have either; nothing was written."""
+    """An override is invalid; the state file was not changed."""
 
     code = "bad_override"
 
 
 class Overrides(NamedTuple):
-    """What is overridden of a tool, by the names of :data:`FIELDS`: by its toolset, and by this project.
+    """The overrides of a tool by its toolset and by the project, by the names of :data:`FIELDS`.
 
-    What ``project`` says wins.  ``warnings`` are about what was just written.
+    ``project`` takes precedence.  ``warnings`` are problems of new overrides.
     """
 
     tool_id: str
@@ -52,7 +52,7 @@ class Overrides(NamedTuple):
 
 
 def overrides(root: Path, tool_id: str) -> Overrides:
-    """Return what is overridden of a tool, and by whom.
+    """Return the overrides of a tool.
 
     Raises:
         UnknownNameError: naming the nearest tool.
@@ -61,19 +61,19 @@ def overrides(root: Path, tool_id: str) -> Overrides:
     return Overrides(tool_id, _own_override(toolset, name), _local(toolset, name))
 
 
-@one_at_a_time
+@locks_toolsets
 def override_tool(
     root: Path, tool_id: str, changes: Mapping[str, Any], clear: Collection[str] = ()
 ) -> Overrides:
-    """Override fields of a tool, and take back what this project said of those in ``clear``.
+    """Override fields of a tool, and remove the project's overrides of the fields in ``clear``.
 
-    Another renderer comes without the configuration of the one before, and goes with its own.  A tool
-    that its toolset has on already needs no word to be on.  Only the toolset's state file is written.
+    A change of ``renderer`` also removes ``renderer_config``.  ``enabled: true`` is not stored if the
+    toolset enables the tool.  Only the toolset's state file is written.
 
     Raises:
         UnknownNameError: naming the nearest tool.
-        BadOverrideError: with all that is wrong with what is to be said.
-        CovaltError: when the state file or the manifest cannot be read; nothing is written.
+        BadOverrideError: with the problems of the new overrides.
+        CovaltError: when the state file or the manifest is invalid; nothing is written.
     """
     toolset, name = _find(root, tool_id)
     if changes and toolset.manifest is None:
@@ -84,11 +84,11 @@ def override_tool(
     if "renderer" in (*clear, *changes):
         after.pop("renderer_config", None)
     after |= changes
-    if after.get("enabled") is True and _on_by_itself(toolset, name):
+    if after.get("enabled") is True and _enabled_by_toolset(toolset, name):
         del after["enabled"]
     if after == before:
         return Overrides(tool_id, _own_override(toolset, name), before)
-    reading = _read_as_if(root, toolset, name, after)
+    reading = _state_with(root, toolset, name, after)
     warnings = _refuse_new_errors(root, toolset, reading)
     assert reading.value is not None
     write_state(state_file(root, toolset.id), reading.value)
@@ -96,7 +96,7 @@ def override_tool(
 
 
 def _find(root: Path, tool_id: str) -> tuple[Toolset, str]:
-    """Return the toolset of a tool and what its state calls the tool; one that is gone may have overrides left."""
+    """Return the toolset of a tool, and the tool's name in the state file; also of a removed tool."""
     ids = toolset_ids(root / "toolsets")
     try:
         parsed = ToolId.parse(tool_id)
@@ -107,7 +107,7 @@ def _find(root: Path, tool_id: str) -> tuple[Toolset, str]:
     known = {override_key(one.id, name): (one, name) for one in toolsets for name in _names(one)}
     if tool_id not in known:
         error = UnknownNameError("tool", tool_id, known, list_with="covalt-git tool list")
-        # A tool's bare name is what people forget the toolset of.
+        # Users often leave out the id of the toolset.
         bare = [one for one in known if one.partition(":")[2] == tool_id]
         if bare:
             error.hint = f"did you mean {bare[0]!r}? list them with `covalt-git tool list`"
@@ -117,12 +117,12 @@ def _find(root: Path, tool_id: str) -> tuple[Toolset, str]:
 
 def _names(toolset: Toolset) -> set[str]:
     declared = toolset.manifest.tools if toolset.manifest else ()
-    given = {tool.tool_id for tool in toolset.tools if tool.kind == "mcp"}
-    return {tool.id for tool in declared} | given | toolset.state.overrides.keys()
+    of_servers = {tool.tool_id for tool in toolset.tools if tool.kind == "mcp"}
+    return {tool.id for tool in declared} | of_servers | toolset.state.overrides.keys()
 
 
 def _own_override(toolset: Toolset, name: str) -> JsonObject:
-    """Return what the toolset's own override of a tool says."""
+    """Return the toolset's own override of a tool."""
     for one in toolset.manifest.tool_overrides if toolset.manifest else ():
         named = overridden_tool(toolset.id, one.tool_id, toolset.state)
         if named == override_key(toolset.id, name):
@@ -131,11 +131,11 @@ def _own_override(toolset: Toolset, name: str) -> JsonObject:
 
 
 def _local(toolset: Toolset, name: str) -> JsonObject:
-    said = toolset.state.overrides.get(name, LocalOverride())
-    return said.model_dump(mode="json", exclude_none=True)
+    override = toolset.state.overrides.get(name, LocalOverride())
+    return override.model_dump(mode="json", exclude_none=True)
 
 
-def _on_by_itself(toolset: Toolset, name: str) -> bool:
+def _enabled_by_toolset(toolset: Toolset, name: str) -> bool:
     if toolset.manifest is None:
         return False
     own = ToolOverride(tool_id=name, **_own_override(toolset, name))
@@ -145,13 +145,13 @@ def _on_by_itself(toolset: Toolset, name: str) -> bool:
     return enabled_by_toolset(toolset.manifest, declared, own)
 
 
-def _read_as_if(
+def _state_with(
     root: Path, toolset: Toolset, name: str, override: JsonObject
 ) -> Reading[ToolsetState]:
-    """Return the state as it would be read with that override of a tool."""
+    """Return the state file as it will be with that override of a tool, read back from its YAML."""
     facts = toolset.state.model_dump(mode="json", exclude_defaults=True)
-    said = facts.get("overrides", {}) | {name: override}
-    facts["overrides"] = {one: what for one, what in said.items() if what}
+    changed = facts.get("overrides", {}) | {name: override}
+    facts["overrides"] = {tool: fields for tool, fields in changed.items() if fields}
     shown = state_file(root, toolset.id).relative_to(root).as_posix()
     try:
         document = yaml_text.load(yaml_text.dump(facts).encode(), shown)
@@ -163,15 +163,15 @@ def _read_as_if(
 def _refuse_new_errors(
     root: Path, toolset: Toolset, reading: Reading[ToolsetState]
 ) -> tuple[Problem, ...]:
-    """Return what would be a warning of a state; what is wrong with it already stays as it is."""
+    """Return the new warnings of a state, and raise its new errors; existing problems are ignored."""
     known = {(one.code, one.message) for one in toolset.problems}
     then = read_toolset(root, toolset.id, state=reading)
     found = [
-        replace(one, line=0, col=0)  # there are no such lines yet
+        replace(one, line=0, col=0)  # the file does not have these lines yet
         for one in then.problems
         if one.path == reading.path and (one.code, one.message) not in known
     ]
     broken = [one for one in found if one.severity == "error"]
     if broken:
-        raise BadOverrideError("nothing is overridden: that would be an error", problems=broken)
+        raise BadOverrideError("the override is invalid; nothing was changed", problems=broken)
     return tuple(found)

@@ -1,4 +1,4 @@
-"""The project as a whole: where it is, what ``covalt.yaml`` says, and its toolsets together."""
+"""All checked-in files of a project: ``covalt.yaml``, its toolsets, and conflicts between them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 
 class CheckedToolset(NamedTuple):
-    """What the project as a whole has to know of one of its toolsets.
+    """The parts of a toolset that checks across toolsets need.
 
-    ``tool_ids`` are as of :class:`Toolset`; ``namespaces`` those that it declares beside its own:
-    where, and what each is called here; ``locks`` the files of its servers' locks.
+    ``tool_ids`` are those of :class:`Toolset`.  ``namespaces`` are those of its servers and sources:
+    the place in the manifest, the id there, and the name in this project.  ``locks`` are the paths of
+    its servers' lock files.
     """
 
     id: str
@@ -47,7 +48,7 @@ class CheckedToolset(NamedTuple):
 
     @classmethod
     def of(cls, toolset: Toolset) -> Self:
-        """Return what is to be known of a toolset that was read."""
+        """Return the summary of a toolset."""
         return cls(
             toolset.id,
             toolset.sound,
@@ -68,7 +69,7 @@ _PARTS = attrgetter(*(one.name for one in fields(Problem)))
 
 
 class ProjectReading(NamedTuple):
-    """Everything that is checked in, read once."""
+    """The checked-in files of a project, read once."""
 
     root: Path
     config: ProjectConfig | None
@@ -76,28 +77,30 @@ class ProjectReading(NamedTuple):
     problems: tuple[Problem, ...]
 
 
-def read_project(root: Path, told: Callable[[int, int], None] = ignore_progress) -> ProjectReading:
-    """Read and check everything that is checked in, on every core.  Never raises for what files hold.
+def read_project(
+    root: Path, report: Callable[[int, int], None] = ignore_progress
+) -> ProjectReading:
+    """Read and check all checked-in files, on every core.  The content of a file never raises an error.
 
-    ``told`` hears how many toolsets have been read, and how many there are.
+    ``report`` is called with the number of toolsets read so far, and the number of all toolsets.
     """
     names = toolset_ids(root / "toolsets")
     toolsets: list[CheckedToolset] = []
     for facts, problems in each(lambda name: _checked(root, name), names):
         found = tuple(Problem(*problem) for problem in problems)
         toolsets.append(CheckedToolset(*(*facts, found)))
-        told(len(toolsets), len(names))
+        report(len(toolsets), len(names))
     return read_around(root, tuple(toolsets))
 
 
 def _checked(root: Path, name: str) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
-    """Return what is to be known of a toolset in plain values, which processes hand to each other."""
+    """Return the summary of a toolset in plain values, which are fast to send between processes."""
     *facts, problems = CheckedToolset.of(read_toolset(root, name))
     return tuple(facts), [_PARTS(problem) for problem in problems]
 
 
 def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectReading:
-    """Read and check all but the toolsets themselves, which were read before."""
+    """Read and check everything except the toolsets themselves, which the caller has read."""
     config = config_reading(root)
     problems = [
         *_config_problems(config),
@@ -111,7 +114,7 @@ def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectRead
 
 
 def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:
-    """Return what is wrong with ``covalt.yaml`` in its form and in its text."""
+    """Return the problems of ``covalt.yaml``, in its structure and in its text."""
     if config.document is None:
         return list(config.problems)
     found, values = check_text(config.document.text, config.path)
@@ -119,25 +122,25 @@ def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:
 
 
 def _namespace_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
-    """Find namespaces that two toolsets own; a toolset may share its name with its own servers."""
+    """Find namespaces of two toolsets.  A server may have the name of its own toolset."""
     own: Loc = ("id",)
-    # Tools are called by their toolset's id, so that an alias can only be of the others.
+    # An alias renames a server or source only: the tools of a toolset always have its id.
     claims = [(toolset, own, toolset.id, toolset.id) for toolset in toolsets]
     claims += [(toolset, *declared) for toolset in toolsets for declared in toolset.namespaces]
     owners: dict[str, tuple[str, Loc]] = {}
     problems = []
     for toolset, loc, name, named in claims:
         if named == BUILTIN_NAMESPACE:
-            continue  # which is told where it is written
+            continue  # the checks of the toolset report it
         owner, at = owners.setdefault(id_key(named), (toolset.id, loc))
-        # By an alias, else the manifest's ids clash.
+        # An alias created the conflict.  Equal ids in a manifest are reported as such.
         twice = named != name and at not in {own, loc}
         if owner != toolset.id or twice:
             hint = "rename one of them"
             if loc != own:
                 alias = f"aliases: {{{name}: {toolset.id}-{name}}}"
                 hint = f"rename it, or write in toolsets/{STATE_FOLDER}/{toolset.id}.yaml: {alias}"
-            message = f"the namespace {named!r} belongs to the toolset {owner!r} already"
+            message = f"the toolset {owner!r} already has the namespace {named!r}"
             file = root / "toolsets" / toolset.id / MANIFEST
             manifest = read_yaml(file, shown_path(file, root), ToolsetManifest)
             problems.append(manifest.problem(codes.NAMESPACE_TAKEN, loc, message, hint=hint))
@@ -145,7 +148,7 @@ def _namespace_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> lis
 
 
 def declared_namespaces(root: Path) -> dict[str, str]:
-    """Return the namespaces of servers and sources, as they are called here, and their toolsets."""
+    """Return the namespaces of all servers and sources, after aliases, with their toolsets."""
     found = {}
     for name in toolset_ids(root / "toolsets"):
         toolset = read_toolset(root, name)
@@ -164,7 +167,7 @@ def _declared_namespaces(manifest: ToolsetManifest | None) -> Iterator[tuple[Loc
 
 
 def _lock_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
-    """Check the lock files that no toolset has: their form, and that somebody declares what they are of."""
+    """Check the lock files that no toolset has read: their structure, and that a toolset declares them."""
     owned = {
         id_key(named): toolset.id for toolset in toolsets for _, _, named in toolset.namespaces
     }
@@ -173,7 +176,7 @@ def _lock_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pro
     folder = root / "toolsets" / LOCK_FOLDER
     for file in sorted(folder.glob("*.yaml")):
         if file.name == MANIFEST and "toolset" not in owned:
-            continue  # a toolset in the wrong place, which is told as such
+            continue  # a toolset in the wrong place, which _stray_problems reports
         lock = read_lock(file, shown_path(file, root))
         if lock.path in checked:
             continue
@@ -195,7 +198,7 @@ def _lock_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pro
 
 
 def _stray_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
-    """Find toolsets that nothing reads, because of the name of their folder."""
+    """Find toolsets that are ignored because of the name of their folder."""
     folder = root / "toolsets"
     shown = shown_path(folder, root)
     strays = []
@@ -204,15 +207,15 @@ def _stray_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pr
         if (folder / name / "tools").is_dir() or (
             (folder / name / MANIFEST).is_file() and not own_state
         ):
-            message = f"the machine writes the folder {name!r}, so it cannot be a toolset"
+            message = f"a toolset cannot be named {name!r}: covalt-git writes that folder"
             if name == BUILTIN_NAMESPACE:
-                message = f"the built-in tools are called {name!r}, so it cannot be a toolset"
+                message = f"a toolset cannot be named {name!r}, as the built-in tools are"
             hint = f"rename it: mv {shown}/{name} {shown}/my-{name}"
             strays.append(Problem(f"{shown}/{name}", 0, 0, codes.BAD_ID, message, hint))
     for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
         if readable(entry.name) != entry.name:
             place = f"{shown}/{readable(entry.name)}"
-            message = "its name is not UTF-8, so nothing reads it"
+            message = "the file name is not UTF-8; covalt-git ignores the file"
             strays.append(Problem(place, 0, 0, codes.FORBIDDEN_FILE, message, "rename it"))
     return strays
 

@@ -1,4 +1,4 @@
-"""State files of toolsets: what a project decides about each, read and written."""
+"""Lookup of toolsets and servers, and updates of the state files in ``toolsets/state``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.manifests.state_files import read_state, write_state
 from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_ids
 from covalt_git.toolsets.toolset import Toolset, read_toolset
-from covalt_git.toolsets.update_lock import one_at_a_time
+from covalt_git.toolsets.update_lock import locks_toolsets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ def find_server(toolset: Toolset, server_id: str) -> McpServer:
 
 
 def changeable(root: Path, toolset_id: str) -> Toolset:
-    """Return a toolset whose state file is valid: a write would lose the rest of a broken one.
+    """Return a toolset if its state file is valid: writing an invalid one would lose data.
 
     Raises:
         UnknownNameError: naming the nearest toolset.
@@ -56,8 +56,8 @@ def changeable(root: Path, toolset_id: str) -> Toolset:
     broken = read_state(file, shown)
     if broken.value is None:
         raise CovaltError(
-            f"{shown} has errors, and is left as it is",
-            hint=f"mend it, or bring it back: git checkout HEAD -- {shown}",
+            f"{shown} has errors and was not changed",
+            hint=f"fix the errors, or restore the file: git checkout HEAD -- {shown}",
             problems=broken.problems,
         )
     return toolset
@@ -68,21 +68,21 @@ def state_file(root: Path, toolset_id: str) -> Path:
     return root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
 
 
-@one_at_a_time
+@locks_toolsets
 def set_enabled(root: Path, toolset_id: str, *, enabled: bool) -> bool:
-    """Switch a toolset on or off; return whether that changed anything.
+    """Enable or disable a toolset; return whether that changed anything.
 
     Only ``toolsets/state/<id>.yaml`` is written.
 
     Raises:
-        CovaltError: when the state file cannot be read; it is left as it is.
+        CovaltError: when the state file is invalid; it is not changed.
     """
     toolset = changeable(root, toolset_id)
     if toolset.enabled == enabled:
         return False
-    # A toolset of our own is on without a word, so that switching it on again leaves no file.
-    said = None if enabled and not toolset.state.imported else enabled
-    update_state(root, toolset, {"enabled": said})
+    # Enabled is the default of the project's own toolsets, and is not written.
+    value = None if enabled and not toolset.state.imported else enabled
+    update_state(root, toolset, {"enabled": value})
     return True
 
 

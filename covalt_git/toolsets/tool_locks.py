@@ -1,7 +1,7 @@
-"""The lock files of a toolset's MCP servers: which one is whose, and what must hold of it.
+"""Lock files of a toolset's MCP servers: which server has which lock, and the checks of a lock.
 
-What a server says is nobody's mistake here: it can make a warning, but no error, and takes nothing
-from the toolset's own tools.  Errors are of what only a hand can have written.
+The author of a toolset cannot fix the definitions of a server.  So problems in them are warnings and
+do not affect the toolset's own tools.  Errors are problems that only a manual edit can cause.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import ToolsetManifest
     from covalt_git.models.toolset_state import ToolsetState
 
-_MAX_TOLD = 20
-"""How many hidden characters are told of one tool."""
+_MAX_REPORTED = 20
+"""The most hidden characters that are reported for one tool."""
 
 
 def lock_namespaces(
     root: Path, toolset_id: str, manifest: ToolsetManifest, state: ToolsetState
 ) -> dict[str, str]:
-    """Return the namespaces that a toolset's MCP servers may have here, by the servers' ids.
+    """Return the namespaces of a toolset's MCP servers in this project, by server id.
 
-    One that is another toolset's, or the built-in tools', gives nothing.
+    Servers with the namespace of another toolset or of the built-in tools are left out.
     """
     found: dict[str, str] = {}
     for server in manifest.mcp_servers:
@@ -54,7 +54,7 @@ def lock_namespaces(
 def _is_of_another(root: Path, toolset_id: str, namespace: str) -> bool:
     if namespace == toolset_id:
         return False
-    if namespace in RESERVED_TOOLSET_IDS:  # two of which are folders, and no toolsets
+    if namespace in RESERVED_TOOLSET_IDS:  # two of these are folders of covalt-git, not toolsets
         return namespace not in {"state", LOCK_FOLDER}
     return (root / "toolsets" / namespace).is_dir()
 
@@ -62,7 +62,7 @@ def _is_of_another(root: Path, toolset_id: str, namespace: str) -> bool:
 def read_server_locks(
     root: Path, toolset_id: str, manifest: ToolsetManifest, state: ToolsetState
 ) -> dict[str, Reading[ToolLock]]:
-    """Return the locks that a toolset's MCP servers have, by the servers' ids."""
+    """Return the locks of a toolset's MCP servers, by server id."""
     found = {}
     for server, namespace in lock_namespaces(root, toolset_id, manifest, state).items():
         file = lock_file(root, namespace)
@@ -75,7 +75,7 @@ def read_server_locks(
 
 
 def locks_of_toolset(root: Path, toolset_id: str) -> list[Reading[ToolLock]]:
-    """Return the locks that name a toolset, or are named like it, whether it declares their servers or not."""
+    """Return the locks with a toolset's id in the file or as the file name, also of removed servers."""
     files = sorted((root / "toolsets" / LOCK_FOLDER).glob("*.yaml"))
     locks = [read_lock(file, shown_path(file, root)) for file in files]
     return [
@@ -87,22 +87,22 @@ def locks_of_toolset(root: Path, toolset_id: str) -> list[Reading[ToolLock]]:
 
 
 def usable_locks(locks: dict[str, Reading[ToolLock]]) -> dict[str, ServerLock]:
-    """Return those locks that can be read, and are of the namespace that their file is named after."""
+    """Return the locks that are valid and contain the namespace of their file name."""
     found = {}
     for server, lock in locks.items():
-        if lock.value is None or lock.value.kind != "mcp" or not _is_named_so(lock):
+        if lock.value is None or lock.value.kind != "mcp" or not _has_its_namespace(lock):
             continue
         faults = _faults_of(lock)
         found[server] = ServerLock(lock.value, faults.untrue, faults.unusable)
     return found
 
 
-def _is_named_so(lock: Reading[ToolLock]) -> bool:
+def _has_its_namespace(lock: Reading[ToolLock]) -> bool:
     return lock.value is not None and lock.path.endswith(f"/{lock.value.namespace}.yaml")
 
 
 def check_lock(lock: Reading[ToolLock], manifest: ToolsetManifest | None) -> list[Problem]:
-    """Return what is wrong with a lock, which a toolset with that manifest has."""
+    """Return the problems of a lock of a toolset with that manifest."""
     problems = [*_faults_of(lock).problems]
     if lock.value is not None:
         for name in lock.value.tools:
@@ -111,7 +111,7 @@ def check_lock(lock: Reading[ToolLock], manifest: ToolsetManifest | None) -> lis
 
 
 class _Faults(NamedTuple):
-    """What is wrong with a lock, whoever has it; the tools' names as of :class:`ServerLock`."""
+    """The problems of a lock file by itself; ``untrue`` and ``unusable`` as in :class:`ServerLock`."""
 
     problems: tuple[Problem, ...]
     untrue: frozenset[str] = frozenset()
@@ -126,7 +126,7 @@ def _faults_of(lock: Reading[ToolLock]) -> _Faults:
 
 @lru_cache(maxsize=32)
 def _faults(text: str, path: str) -> _Faults:
-    """Look at each tool of a lock once, and not again for each call of one."""
+    """Check the tools of a lock; cached, so that a call does not check them again."""
     lock = parsed_lock(text.encode(), path)
     found, secret = check_text(text, path)
     problems = [*lock.problems]
@@ -145,9 +145,9 @@ def _faults(text: str, path: str) -> _Faults:
 
 
 def _name_problems(lock: Reading[ToolLock], value: ToolLock) -> Iterator[Problem]:
-    if not _is_named_so(lock):
+    if not _has_its_namespace(lock):
         name = lock.path.rpartition("/")[2].removesuffix(".yaml")
-        message = f"{value.namespace!r} is not the name of the file"
+        message = f"the namespace {value.namespace!r} must equal the file name"
         hint = f"write namespace: {name}, or rename the file"
         yield lock.problem(codes.BAD_ID, ("namespace",), message, hint=hint)
 
@@ -155,21 +155,21 @@ def _name_problems(lock: Reading[ToolLock], value: ToolLock) -> Iterator[Problem
 def _tool_problems(lock: Reading[ToolLock], loc: Loc, tool: LockedTool) -> Iterator[Problem]:
     refresh = "covalt-git source refresh"
     if not tool.is_true:
-        message = "the digest is not that of the definition that stands here"
+        message = "the digest does not match the definition of the tool"
         yield lock.problem(codes.FALSE_DIGEST, (*loc, "digest"), message, hint=refresh)
     for place, message in islice(json_schema.schema_problems(tool.input_schema), 1):
         yield lock.problem(
             codes.BAD_SCHEMA,
             (*loc, "input_schema", *place),
-            f"{message}, so that the tool stays off",
-            hint="tell whoever writes the server",
+            f"{message}; the tool stays disabled",
+            hint="report it to the author of the server",
             severity="warning",
         )
-    told = 0
+    reported = 0
     for place, text in texts(tool.definition):
         for one in islice(hidden_characters(text), 1):
-            told += 1
-            if told <= _MAX_TOLD:
+            reported += 1
+            if reported <= _MAX_REPORTED:
                 yield lock.problem(
                     codes.HIDDEN_CHARACTER,
                     loc,
@@ -183,7 +183,7 @@ def _tool_problems(lock: Reading[ToolLock], loc: Loc, tool: LockedTool) -> Itera
 def _twice(
     lock: Reading[ToolLock], value: ToolLock, name: str, manifest: ToolsetManifest | None
 ) -> Iterator[Problem]:
-    """Find a tool of a server that shares its toolset's name, and is called like one of its tools."""
+    """Find a tool of a server that has the id of a tool of the toolset itself."""
     if manifest is None or value.namespace != manifest.id:
         return
     if name in {tool.id for tool in manifest.tools}:
@@ -191,7 +191,7 @@ def _twice(
         yield lock.problem(
             codes.DUPLICATE_ID,
             ("tools", name),
-            f"the toolset {manifest.id!r} has a tool {name!r} of its own, which is the one in force",
+            f"the toolset {manifest.id!r} declares a tool {name!r} itself, which is used instead",
             hint=f"write in toolsets/state/{manifest.id}.yaml: {alias}",
             key=True,
         )

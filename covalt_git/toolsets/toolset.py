@@ -1,7 +1,7 @@
-"""A toolset as its directory says: manifest, state, files and tools, and all that is wrong with it.
+"""A toolset read from its folder: manifest, state, files, tools and problems.
 
-Reading runs nothing of it.  A toolset with an error keeps what could be read, so that its problems
-can be shown in place, and is not sound: none of its tools may be called.
+Reading runs no code of the toolset.  A toolset with errors has all parts that could be read, so that
+its problems can be shown in place.  It is not sound, so that none of its tools can be called.
 """
 
 from __future__ import annotations
@@ -57,14 +57,13 @@ class Toolset:
 
     Attributes:
         id: the name of its folder.
-        folder: where it is.
-        manifest: None where it cannot be read.
-        state: what the project decided; off where that cannot be read.
+        manifest: None if it is invalid.
+        state: its state file; disabled if the file is invalid.
         files: its files and their digests.
-        sources: what its Python tools say of themselves, by their ids in the manifest.
-        locks: what its MCP servers were seen to give, by their ids.
-        server_tools: the tools of these servers, also those that are held back.
-        problems: all that is wrong with it.
+        sources: the definitions of its tools in Python, by their ids in the manifest.
+        locks: the locks of its MCP servers, by server id.
+        server_tools: the tools of its MCP servers, including those that are held back.
+        problems: all problems of the files above.
     """
 
     id: str
@@ -79,22 +78,22 @@ class Toolset:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing about it is an error; a lock that is wrong costs its own tools alone."""
+        """Whether it has no errors.  Errors of a lock only affect the tools of that lock."""
         return all(problem.severity != "error" for problem in self.own_problems)
 
     @property
     def own_problems(self) -> tuple[Problem, ...]:
-        """What is wrong with its own files and its state."""
+        """The problems of its own files and its state file."""
         return tuple(one for one in self.problems if not one.path.startswith(_LOCKS))
 
     @property
     def enabled(self) -> bool:
-        """Whether it is on, as the project decided."""
+        """Whether the project enables it."""
         return is_on(self.state)
 
     @property
     def related_files(self) -> tuple[str, ...]:
-        """What else below ``toolsets/`` says which tools its servers have: locks, and who has a name."""
+        """The paths below ``toolsets/`` that also affect its tools: locks, and folders of their names."""
         found: list[str] = []
         for server in self.manifest.mcp_servers if self.manifest else ():
             namespace = namespace_of(server.id, self.state)
@@ -108,22 +107,21 @@ class Toolset:
 
     @property
     def tool_ids(self) -> list[str] | None:
-        """The ids of the tools that it declares, and of those that its servers gave.
+        """The ids of its tools and of its servers' tools, or None if its manifest is invalid.
 
-        Its prompts and resources come last: a role's patterns hold for them as for tools.  None where
-        its manifest cannot be read.
+        Its prompts and resources come last: the patterns of roles apply to them as to tools.
         """
         if self.manifest is None:
             return None
         own = [f"{self.id}:{tool.id}" for tool in self.manifest.tools]
-        given = [tool.tool_id for tool in self.server_tools]
+        of_servers = [tool.tool_id for tool in self.server_tools]
         prompts = [f"{self.id}:{prompt.id}" for prompt in self.manifest.prompts]
         resources = [f"{self.id}:{resource.id}" for resource in self.manifest.resources]
-        return [*own, *given, *prompts, *resources]
+        return [*own, *of_servers, *prompts, *resources]
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools as they are in force, its own before its servers'; made when they are asked for."""
+        """The effective tools: its own, then those of its servers."""
         if self.manifest is None or self.manifest.id != self.id:
             return ()
         own = effective_tools(self.manifest, self.state, self.sources, self.digest)
@@ -131,7 +129,7 @@ class Toolset:
 
     @property
     def tool_count(self) -> int:
-        """How many tools it has; none need be made for that."""
+        """The number of its tools, without merging their overrides."""
         if self.manifest is None or self.manifest.id != self.id:
             return 0
         return len(self.manifest.tools) + len(self.server_tools)
@@ -144,9 +142,9 @@ class Toolset:
 def read_toolset(
     root: Path, toolset_id: str, *, state: Reading[ToolsetState] | None = None
 ) -> Toolset:
-    """Read the toolset of that name below ``root``.  Never raises for what its files hold.
+    """Read a toolset of the project at ``root``.  The content of a file never raises an error.
 
-    With ``state`` it is read as if that were what the project had decided about it.
+    ``state`` replaces the state file of the project.
     """
     folder = root / "toolsets" / toolset_id
     shown = shown_path(folder, root)
@@ -161,7 +159,7 @@ def read_toolset(
         *state.problems,
         *_name_problems(toolset_id, shown),
     ]
-    in_force = state.value or ToolsetState(enabled=False)
+    effective_state = state.value or ToolsetState(enabled=False)
     sources: Sources = {}
     locks: dict[str, Reading[ToolLock]] = {}
     server_tools: tuple[Tool, ...] = ()
@@ -170,9 +168,10 @@ def read_toolset(
         problems += found
         problems += check_manifest(manifest, toolset_id, files, sources)
         if manifest.value.id == toolset_id:
-            locks = read_server_locks(root, toolset_id, manifest.value, in_force)
-            given = usable_locks(locks)
-            server_tools = effective_server_tools(manifest.value, in_force, given, files.hashes)
+            locks = read_server_locks(root, toolset_id, manifest.value, effective_state)
+            server_tools = effective_server_tools(
+                manifest.value, effective_state, usable_locks(locks), files.hashes
+            )
             for lock in locks.values():
                 problems += check_lock(lock, manifest.value)
         problems += check_aliases(state)
@@ -192,7 +191,7 @@ def read_toolset(
         id=toolset_id,
         folder=folder,
         manifest=manifest.value,
-        state=in_force,
+        state=effective_state,
         files=files,
         sources=sources,
         locks=locks,
@@ -202,9 +201,9 @@ def read_toolset(
 
 
 def _read_manifest(folder: Path, shown: str, contents: Contents) -> Reading[ToolsetManifest]:
-    kept = contents.kept(MANIFEST)
-    if kept is not None:
-        return read_text(kept, f"{shown}/{MANIFEST}", ToolsetManifest)
+    content = contents.kept(MANIFEST)
+    if content is not None:
+        return read_text(content, f"{shown}/{MANIFEST}", ToolsetManifest)
     file = folder / MANIFEST
     if folder.is_symlink():
         return Reading(f"{shown}/{MANIFEST}", None, None)
@@ -228,7 +227,7 @@ def _name_problems(toolset_id: str, shown: str) -> list[Problem]:
 
 
 def _check_state_text(state: Reading[ToolsetState]) -> tuple[list[Problem], set[str]]:
-    """Return what is wrong with the text of a state file, and the credentials that stand in it."""
+    """Return the problems of the text of a state file, and the credentials in it."""
     if state.document is None:
         return [], set()
     found, values = check_text(state.document.text, state.path)

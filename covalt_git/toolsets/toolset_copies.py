@@ -1,13 +1,12 @@
-"""Copies of toolsets to run from: ``data/cache/toolsets/<digest>/`` holds exactly the files of a digest.
+"""Read-only copies of toolsets: ``data/cache/toolsets/<digest>/`` holds exactly the files of a digest.
 
-A toolset is checked, granted and recorded by its digest, and its folder may change at any moment.  So
-nothing runs from that folder: the sandbox mounts the copy, and MCP programs start from it.  A copy is
-written once, read-only, and compared with the digest when a process first uses it.  Python's bytecode,
-which no digest covers, is not in it.
+A toolset is checked, granted and recorded by its digest, but its folder can change at any time.
+Therefore tools and MCP servers run from the copy, never from the folder.  A process compares a copy
+with its digest before it first uses it.  A copy contains no bytecode, which the digest does not cover.
 
-``<digest>.lock`` beside a copy names the toolset.  A process that uses the copy holds a shared
-lock (``flock(2)``) on that file; a copy is removed when it is not in use and its toolset has another digest
-by now, or is gone.  Copies are written and removed under a lock on the folder that holds them.
+``<digest>.lock`` contains the id of the toolset.  A process that uses the copy holds a shared lock
+(``flock(2)``) on that file.  An unused copy is removed when its toolset is removed or has another
+digest.  Copies are written and removed under a lock on the cache folder.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 1 << 20
 _NO_LINK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""How files of a toolset are opened: a link or a pipe that took the place of one is an error."""
+"""Flags for opening files of a toolset: a link is an error, and a pipe does not block."""
 
 _Listing = dict[str, Facts]
-"""The facts of everything below a folder, by its path."""
+"""The stat results of everything below a folder, by path."""
 
 _VERIFIED: dict[Path, _Listing] = {}
-"""The copies that this process has compared with their digests, as they were then."""
+"""The copies that this process has compared with their digests, as they were at that time."""
 
 
 class ToolsetChangedError(CovaltError):
@@ -74,13 +73,13 @@ class HeldCopy:
 
 @dataclass(frozen=True, slots=True)
 class ToolsetCopy:
-    """Where the files of a toolset with one digest are run from.
+    """The copy of a toolset for one digest.
 
     Attributes:
         cache: the folder of all copies of a project.
-        digest: of ``files``; ``sha256:<hex>``.
+        digest: ``sha256:<hex>``, the digest of ``files``.
         source: the toolset's own folder.
-        files: what the copy holds, and nothing else.
+        files: all files of the copy.
     """
 
     cache: Path
@@ -103,25 +102,25 @@ class ToolsetCopy:
 
     @property
     def bytecode(self) -> Path:
-        """Where programs outside of the sandbox keep bytecode, of this copy and of what they import."""
+        """The folder where unsandboxed programs store the bytecode of this copy and of their imports."""
         return self.cache.with_name("bytecode")
 
     def make(self) -> None:
-        """Write the copy, unless this process has seen it already.
+        """Write the copy, unless this process has already verified it.
 
         Raises:
-            ToolsetChangedError: when the source is no longer what the digest is of.
-            CopyError: when it cannot be written.
+            ToolsetChangedError: when the source does not have this digest any more.
+            CopyError: when the copy cannot be written.
         """
         if self.folder not in _VERIFIED or not self.folder.exists():
             self.hold().close()
 
     def hold(self) -> HeldCopy:
-        """Return the copy, written where it is missing or damaged.
+        """Return the copy; write it first if it is missing or damaged.
 
         Raises:
-            ToolsetChangedError: when the source is no longer what the digest is of.
-            CopyError: when it cannot be written.
+            ToolsetChangedError: when the source does not have this digest any more.
+            CopyError: when the copy cannot be written.
         """
         try:
             self.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -148,7 +147,8 @@ class ToolsetCopy:
         """Return the bytes of one of the files.
 
         Raises:
-            FileNotFoundError: when the toolset does not have it; and what :meth:`hold` raises.
+            FileNotFoundError: when the toolset does not have the file.
+            CovaltError: as :meth:`hold`.
         """
         if not any(file.path == path for file in self.files):
             raise FileNotFoundError(path)
@@ -190,7 +190,7 @@ class ToolsetCopy:
             remove_tree(made)
 
     def _copy(self, file: BundleFile, target: Path) -> None:
-        """Copy one file, as far as it is what was hashed."""
+        """Copy one file; raise an error if its content does not have the recorded hash."""
         hashed, left = hashlib.sha256(), file.size
         with target.open("xb") as copy:
             for chunk in _chunks(self.source / file.path):
@@ -201,8 +201,8 @@ class ToolsetCopy:
                 copy.write(chunk)
         if left or hashed.hexdigest() != file.sha256:
             raise ToolsetChangedError(
-                f"toolsets/{self.toolset_id}/{file.path} changed while the call was prepared, so"
-                " nothing ran",
+                f"toolsets/{self.toolset_id}/{file.path} changed while the call was prepared;"
+                " the tool did not run",
                 hint="call it again",
             )
 
@@ -212,14 +212,14 @@ def _open(path: Path) -> BufferedReader:
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a file; nothing, or nothing more, where it cannot be read."""
+    """Yield the bytes of a file; stop where it cannot be read."""
     with contextlib.suppress(OSError), _open(path) as content:
         while chunk := content.read(_CHUNK_BYTES):
             yield chunk
 
 
 def _list(folder: Path) -> _Listing:
-    """Return what is below a folder; nothing where it does not exist."""
+    """Return the stat results of everything below a folder; empty if the folder does not exist."""
     found: _Listing = {}
     waiting = [""]
     while waiting:
@@ -238,10 +238,7 @@ def _list(folder: Path) -> _Listing:
 
 
 def _remove_unused(cache: Path, toolsets: Path, changed: str) -> None:
-    """Remove copies that are not in use, of ``changed`` and of toolsets that are gone.
-
-    And what was left by a process that was killed while it wrote one.
-    """
+    """Remove unused copies of ``changed`` and of removed toolsets, and unfinished copies."""
     for path in cache.iterdir():
         if path.name.startswith("."):
             remove_tree(path)

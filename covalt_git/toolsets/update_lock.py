@@ -1,8 +1,9 @@
-"""One change of the toolsets at a time, and whatever was cut short brought to its end before it.
+"""Lock on the toolsets of a project, and atomic replacement of a toolset with its state file.
 
-The lock is on the folder ``toolsets`` itself, so that it leaves no file and goes with its process.
-Putting a new folder in the place of one and writing its state are two steps; what makes them one is
-a note of both beside the toolsets, written before and removed after them.
+The lock is on the folder ``toolsets`` itself: it needs no file, and ends with its process.  To replace
+a toolset, its folder is exchanged and its state file is written.  A journal file next to the
+toolsets records both steps before the first one.  If the process dies, the next one that takes the lock
+completes them.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-Given = ParamSpec("Given")
+Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
-GONE = ".gone-"
-"""How the names of folders begin that are being removed."""
+REMOVED = ".gone-"
+"""Prefix of the names of toolset folders that are being removed."""
 
 STAGED = ".incoming-"
-"""How the names of folders begin that hold what may become a toolset, in ``toolsets`` and ``data``."""
+"""Prefix of the names of staging folders of imports, in ``toolsets`` and ``data``."""
 
-_AN_HOUR = 3600
-"""Putting a toolset together takes less, and a bundle that waits longer for its review has expired."""
+_STAGED_S = 3600
+"""The age at which a staging folder is removed: imports take less, and pending reviews expire."""
 
-_NOTE = ".update-"
+_JOURNAL = ".update-"
 _EXCHANGE, _SWAP = 2, 2
 """``RENAME_EXCHANGE`` of ``renameat2(2)``, Linux, and ``RENAME_SWAP`` of ``renamex_np(2)``, macOS."""
 
@@ -51,7 +52,7 @@ _HERE = -100  # AT_FDCWD
 
 
 class _Note(StrictModel):
-    """A new folder that takes the place of a toolset, and the state that comes with it."""
+    """Journal entry of a replacement: the digest and path of the new folder, and its state."""
 
     digest: str
     folder: str
@@ -59,8 +60,8 @@ class _Note(StrictModel):
 
 
 @contextmanager
-def changing(root: Path) -> Iterator[None]:
-    """Let nobody else change the project's toolsets during the block."""
+def toolsets_lock(root: Path) -> Iterator[None]:
+    """Hold the exclusive lock on the project's toolsets during the block."""
     toolsets = root / "toolsets"
     toolsets.mkdir(exist_ok=True)
     with file_lock.held(toolsets):
@@ -69,98 +70,100 @@ def changing(root: Path) -> Iterator[None]:
         yield
 
 
-def one_at_a_time(
-    change: Callable[Concatenate[Path, Given], Result],
-) -> Callable[Concatenate[Path, Given], Result]:
-    """Let nobody else change a project's toolsets while the function runs; it takes the root first."""
+def locks_toolsets(
+    change: Callable[Concatenate[Path, Params], Result],
+) -> Callable[Concatenate[Path, Params], Result]:
+    """Hold the exclusive lock on a project's toolsets while the function runs; it takes the root first."""
 
     @functools.wraps(change)
-    def alone(root: Path, /, *args: Given.args, **named: Given.kwargs) -> Result:
-        with changing(root):
+    def with_lock(root: Path, /, *args: Params.args, **named: Params.kwargs) -> Result:
+        with toolsets_lock(root):
             return change(root, *args, **named)
 
-    return alone
+    return with_lock
 
 
 def replace(root: Path, toolset_id: str, new: Path, state: ToolsetState) -> None:
-    """Put the folder ``new`` in the place of a toolset, with its state; the old one is then ``new``.
+    """Exchange the folders of a toolset and ``new``, and write the toolset's state.
 
     Raises:
-        OSError: when that cannot be done; all is as it was, or as it should be.
+        OSError: when a file cannot be written; both folders are then unchanged, or the change completed.
     """
-    folder, note = root / "toolsets" / toolset_id, root / "toolsets" / f"{_NOTE}{toolset_id}.json"
+    folder = root / "toolsets" / toolset_id
+    journal = root / "toolsets" / f"{_JOURNAL}{toolset_id}.json"
     digest = read_bundle_files(new, "").digest
-    told = _Note(digest=digest, folder=new.relative_to(root).as_posix(), state=state)
-    atomic_write.replace(note, told.model_dump_json(exclude_defaults=True))
+    note = _Note(digest=digest, folder=new.relative_to(root).as_posix(), state=state)
+    atomic_write.replace(journal, note.model_dump_json(exclude_defaults=True))
     _exchange(new, folder)
     atomic_write.fsync(folder.parent)
     _finish(root)
 
 
 def _finish(root: Path) -> None:
-    """Bring what was cut short to its end: the new folder has its state, or the old one is back."""
+    """Complete interrupted replacements: write the state of each folder that was exchanged."""
     toolsets = root / "toolsets"
-    for note in toolsets.glob(f"{_NOTE}*.json"):
-        toolset_id = note.name.removeprefix(_NOTE).removesuffix(".json")
-        folder, told = toolsets / toolset_id, _read_note(note)
-        new = None if told is None else _staged(root, toolset_id, told.folder)
-        if told is None or new is None:
-            with contextlib.suppress(OSError):  # a folder of that name is nothing to us
-                note.unlink()
+    for journal in toolsets.glob(f"{_JOURNAL}*.json"):
+        toolset_id = journal.name.removeprefix(_JOURNAL).removesuffix(".json")
+        folder, note = toolsets / toolset_id, _read_note(journal)
+        new = None if note is None else _staged_folder(root, toolset_id, note.folder)
+        if note is None or new is None:
+            with contextlib.suppress(OSError):  # it may be a folder, which we did not create
+                journal.unlink()
             continue
-        if not folder.exists() and new.is_dir():  # where folders cannot be exchanged at once
+        if not folder.exists() and new.is_dir():  # died between the renames of _exchange
             atomic_write.rename(new, folder)
-        if folder.is_dir() and read_bundle_files(folder, "").digest == told.digest:
-            write_state(toolsets / STATE_FOLDER / f"{toolset_id}.yaml", told.state)
-        note.unlink()
+        if folder.is_dir() and read_bundle_files(folder, "").digest == note.digest:
+            write_state(toolsets / STATE_FOLDER / f"{toolset_id}.yaml", note.state)
+        journal.unlink()
 
 
-def _read_note(note: Path) -> _Note | None:
-    """Return what a note says; one that we did not write, which a pull may bring, says nothing."""
-    if note.is_symlink() or not note.is_file():
+def _read_note(journal: Path) -> _Note | None:
+    """Return the entry of a journal file, or None if we did not write it (a ``git pull`` may add one)."""
+    if journal.is_symlink() or not journal.is_file():
         return None
     try:
-        return _Note.model_validate_json(note.read_bytes())
+        return _Note.model_validate_json(journal.read_bytes())
     except ValidationError:
         return None
 
 
-def _staged(root: Path, toolset_id: str, said: str) -> Path | None:
-    """Return the folder that was put together for a toolset, which lies nowhere but in a staging folder."""
+def _staged_folder(root: Path, toolset_id: str, path: str) -> Path | None:
+    """Return the staged folder of a toolset, or None if ``path`` is not in a staging folder."""
     staging = rf"toolsets/{re.escape(STAGED)}[0-9a-z-]+/toolsets/{re.escape(toolset_id)}"
     if toolset_id in RESERVED_TOOLSET_IDS or not (
-        is_id(toolset_id) and re.fullmatch(staging, said)
+        is_id(toolset_id) and re.fullmatch(staging, path)
     ):
         return None
-    folder = root / said
+    folder = root / path
     links = (one.is_symlink() for one in (folder, *folder.parents[:2]))
     return None if any(links) else folder
 
 
 def _clear(toolsets: Path, data: Path) -> None:
-    """Remove what killed processes left and staged bundles that expired; the caller holds the lock."""
-    for half in (*toolsets.glob(f".{_NOTE}*.tmp"), *toolsets.glob(f"{STATE_FOLDER}/.*.tmp")):
+    """Remove files of killed processes and expired staging folders; the caller holds the lock."""
+    temporary = (*toolsets.glob(f".{_JOURNAL}*.tmp"), *toolsets.glob(f"{STATE_FOLDER}/.*.tmp"))
+    for file in temporary:
         with contextlib.suppress(OSError):
-            half.unlink()
+            file.unlink()
     staged = (*toolsets.glob(f"{STAGED}*"), *data.glob(f"{STAGED}*"))
-    for left in (*toolsets.glob(f"{GONE}*"), *staged):
-        if left.is_symlink():
-            left.unlink()
-        elif left.name.startswith(GONE) or left.stat().st_mtime < time.time() - _AN_HOUR:
-            shutil.rmtree(left, ignore_errors=True)
+    for folder in (*toolsets.glob(f"{REMOVED}*"), *staged):
+        if folder.is_symlink():
+            folder.unlink()
+        elif folder.name.startswith(REMOVED) or folder.stat().st_mtime < time.time() - _STAGED_S:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Give two folders each other's names at once, or where that is not possible, nearly so."""
+    """Exchange the names of two folders: atomically, or by three renames where that is not supported."""
     with contextlib.suppress(OSError, AttributeError):
-        _exchange_at_once(os.fsencode(one), os.fsencode(other))
+        _exchange_atomically(os.fsencode(one), os.fsencode(other))
         return
     aside = one.with_name(f"{one.name}.old")
     for old, new in ((other, aside), (one, other), (aside, one)):
         atomic_write.rename(old, new)
 
 
-def _exchange_at_once(one: bytes, other: bytes) -> None:
+def _exchange_atomically(one: bytes, other: bytes) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if sys.platform == "darwin":
         failed = libc.renamex_np(one, other, _SWAP)

@@ -1,8 +1,7 @@
-"""The versions of toolsets that something was decided about: what was imported, and what was granted.
+"""Store of toolset versions that were imported or granted: ``data/toolsets/<id>/<digest>.zip``.
 
-What a digest stands for is found in Git, where the project is checked in, or in ``data/toolsets``, where
-it was put when it was decided: the next update needs what was imported even if it was never committed.
-Each is kept as the bundle of it.
+An update compares with the imported version, which may never have been committed.  A version that is
+not in the store is searched in the Git history of the project.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 _MOST = 50
-"""So many versions of a toolset are kept, those that were used last."""
+"""The store has at most this many versions of a toolset: the last used ones."""
 
 
-def keep(root: Path, toolset_id: str, entries: Sequence[Entry]) -> Path:
-    """Keep a version, and return the bundle that it is now."""
+def store_version(root: Path, toolset_id: str, entries: Sequence[Entry]) -> Path:
+    """Store a version of a toolset, and return the path of its bundle."""
     folder = root / "data" / "toolsets" / toolset_id
     path = folder / f"{digest_of_entries(entries).removeprefix('sha256:')}.zip"
     if path.exists():
@@ -49,19 +48,19 @@ def keep(root: Path, toolset_id: str, entries: Sequence[Entry]) -> Path:
 
 
 def store_current_version(root: Path, toolset: Toolset) -> None:
-    """Keep a toolset of the project as it is now, unless it could be no bundle."""
+    """Store the current files of a toolset, unless a bundle cannot contain them."""
     with contextlib.suppress(BadBundleError):
-        keep(root, toolset.id, read_folder(toolset.folder))
+        store_version(root, toolset.id, read_folder(toolset.folder))
 
 
 def find_version(root: Path, toolset_id: str, digest: str) -> list[Entry] | None:
-    """Return the files of the version with that digest, or None where there are none any more."""
-    kept = root / "data" / "toolsets" / toolset_id / f"{digest.removeprefix('sha256:')}.zip"
-    if kept.exists():
+    """Return the files of the version with that digest, or None if it is not stored any more."""
+    bundle = root / "data" / "toolsets" / toolset_id / f"{digest.removeprefix('sha256:')}.zip"
+    if bundle.exists():
         with contextlib.suppress(BadBundleError):  # damaged: Git may have it, too
-            entries = unpack(read_archive(kept), kept.name)
+            entries = unpack(read_archive(bundle), bundle.name)
             if digest_of_entries(entries) == digest:
-                os.utime(kept)
+                os.utime(bundle)
                 return entries
     with contextlib.suppress(UnknownRevisionError):
         for files in folder_versions(root / "toolsets" / toolset_id):

@@ -220,7 +220,7 @@ def test_a_killed_update_leaves_the_old_or_the_new_version(
         def cannot(*_: object) -> None:
             raise OSError(22, "Invalid argument")
 
-        monkeypatch.setattr(update_lock, "_exchange_at_once", cannot)
+        monkeypatch.setattr(update_lock, "_exchange_atomically", cannot)
     newer = bundle(root.parent, "2", TOOL.replace(b"Run.", b"Theirs."))
     write(root, "mine.md", b"mine")
     saved = shutil.copytree(root, root.parent / "saved")

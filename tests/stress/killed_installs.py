@@ -161,17 +161,17 @@ def _look(root: Path) -> _Look:
 @contextmanager
 def _exchanging(*, at_once: bool) -> Iterator[None]:
     """Have folders change places at once, or as on file systems that cannot do that."""
-    before = update_lock._exchange_at_once
+    before = update_lock._exchange_atomically
 
     def cannot(one: bytes, other: bytes) -> None:  # noqa: ARG001 - as it is called
         raise OSError(22, "Invalid argument")
 
     if not at_once:
-        update_lock._exchange_at_once = cannot
+        update_lock._exchange_atomically = cannot
     try:
         yield
     finally:
-        update_lock._exchange_at_once = before
+        update_lock._exchange_atomically = before
 
 
 def _make_project(root: Path, folder: Path, *, there: bool) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.project import Project
-from covalt_git.toolsets.icons import MAX_ICON_BYTES, data_address, why_no_icon
+from covalt_git.toolsets.icons import MAX_ICON_BYTES, icon_data_url, icon_problem
 from tests.mcp_client import add_toolset, make_project
 
 PNG = base64.b64decode(
@@ -29,7 +29,7 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
     ],
 )
 def test_images_are_icons(path: str, content: bytes) -> None:
-    assert why_no_icon(path, content) is None
+    assert icon_problem(path, content) is None
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_images_are_icons(path: str, content: bytes) -> None:
     ],
 )
 def test_a_file_of_another_kind_or_size_is_not_an_icon(path: str, content: bytes) -> None:
-    assert why_no_icon(path, content) is not None
+    assert icon_problem(path, content) is not None
 
 
 MANIFEST = """\
@@ -70,7 +70,7 @@ def test_a_tool_has_its_own_icon_or_its_toolsets(tmp_path: Path) -> None:
     project = Project.open(root)
 
     def address(tool_id: str) -> str | None:
-        return data_address(root, project.catalog.find(tool_id).tool)
+        return icon_data_url(root, project.catalog.find(tool_id).tool)
 
     encoded = base64.b64encode(WEBP).decode()
     assert address("drawn:own") == f"data:image/webp;base64,{encoded}"
@@ -79,4 +79,4 @@ def test_a_tool_has_its_own_icon_or_its_toolsets(tmp_path: Path) -> None:
     # A file that changed since it was validated is not sent.
     tool = project.catalog.find("drawn:own").tool
     (assets / "own.webp").write_bytes(SVG)
-    assert data_address(root, tool.model_copy(update={"toolset_digest": "another"})) is None
+    assert icon_data_url(root, tool.model_copy(update={"toolset_digest": "another"})) is None

@@ -1,4 +1,4 @@
-"""The tools of my-toolset: notes, one a line of a Markdown list."""
+"""The tools of my-toolset: notes in a Markdown list, one a line."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ NOTES = "notes.md"
 # The schema comes from the type hints and the docstring: `covalt-git tool show my-toolset:add_note`.
 @tool(name="Add Note")
 def add_note(text: str) -> dict[str, str | int]:
-    """Write a note below the ones that are there.
+    """Append a note to the list.
 
     Args:
         text: The note, one line.
     """
-    # The context knows the chat: its workspace, its secrets, and who wants to hear of progress.
+    # get_context() has the chat's workspace, the secrets, and progress reports.
     file = get_context().path(NOTES)
     before = file.read_text(encoding="utf-8") if file.exists() else ""
     file.write_text(f"{before}- {' '.join(text.split())}\n", encoding="utf-8")
@@ -24,10 +24,10 @@ def add_note(text: str) -> dict[str, str | int]:
 
 @tool(name="Find Notes")
 def find_notes(word: str) -> list[str]:
-    """Return the notes that hold a word, whatever its case.
+    """Return the notes that contain a word, ignoring case.
 
     Args:
-        word: What to look for.
+        word: The word to search for.
     """
     file = get_context().path(NOTES)
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
