@@ -37,7 +37,7 @@ class Problem:
         """Return ``path:line:col: CODE message`` and, on a line of its own, the hint."""
         place = f"{self.path}:{self.line}:{self.col}" if self.line else self.path
         warning = "warning: " if self.severity == "warning" else ""
-        hint = f"\n  hint: {self.hint}" if self.hint else ""
+        hint = f"\n{hint_text(self.hint)}" if self.hint else ""
         return f"{place}: {self.code} {warning}{self.message}{hint}"
 
     def as_json(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class CovaltError(Exception):
     Attributes:
         code: the stable name of this kind of error, as the API's ``error`` field.
         message: one line, lower case, no full stop.
-        hint: what to do next, something that can be typed.
+        hint: what to do next, something that can be typed; several commands are one a line.
         problems: every place that is wrong, when the error is about files.
     """
 
@@ -78,7 +78,7 @@ class CovaltError(Exception):
         lines = [str(problem) for problem in self.problems]
         lines.append(self.message)
         if self.hint:
-            lines.append(f"  hint: {self.hint}")
+            lines.append(hint_text(self.hint))
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
@@ -118,6 +118,11 @@ class UnknownNameError(CovaltError):
         hint = f"did you mean {nearest!r}? " if nearest else ""
         super().__init__(f"no {kind} {name!r}", hint=f"{hint}list them with `{list_with}`")
         self.code = f"unknown_{kind.replace(' ', '_')}"
+
+
+def hint_text(hint: str) -> str:
+    """Return a hint as it is printed below a message; it may be several commands, one a line."""
+    return "  hint: " + hint.replace("\n", "\n        ")
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:

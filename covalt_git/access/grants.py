@@ -1,7 +1,8 @@
 """What was granted to a toolset: hosts its tools may reach, secrets they may send there, MCP servers.
 
 A grant of hosts or secrets holds for exactly the files it was given for: the digest in it is the
-toolset's.  One of an MCP server holds for exactly that server (:mod:`covalt_git.models.server_definition`).
+toolset's.  An HTTP tool runs none of these files, so it keeps the grant while its own request and the
+schema of its arguments stay the same.  A grant of an MCP server holds for exactly that server (:mod:`covalt_git.models.server_definition`).
 Nothing of a toolset leaves this machine without one, also of the project's own.
 """
 
@@ -13,12 +14,19 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import HostRule, Origin, Reach
 from covalt_git.models.server_definition import command_line, process_facts, server_facts
-from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
+from covalt_git.models.toolset_state import (
+    NetworkGrant,
+    ProcessGrant,
+    SecretGrant,
+    ServerGrant,
+    UnsandboxedGrant,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import Grant, ToolsetState
 
@@ -44,25 +52,26 @@ class Granted:
     stale: frozenset[str] = frozenset()
     servers: tuple[ProcessGrant | ServerGrant, ...] = ()
 
-    def check_origin(self, origin: Origin) -> None:
-        """Make sure that requests may go to that origin.
+    def check_request(self, origin: Origin, secrets: Iterable[str]) -> None:
+        """Make sure that requests may go to that origin, with these secrets.
 
         Raises:
-            GrantNeededError: with the command that grants it.
+            GrantNeededError: with everything that lacks a grant, and a command for each, one a line.
         """
+        rule = rule_of(origin)
+        lacking = []
         if not self.reach.covers(origin):
-            raise self._needed("network", f"may not reach {origin}", f"network {rule_of(origin)}")
-
-    def check_secret(self, name: str, origin: Origin) -> None:
-        """Make sure that the secret may be sent to that origin.
-
-        Raises:
-            GrantNeededError: with the command that grants it.
-        """
-        reach = self.secrets.get(name)
-        if reach is None or not reach.covers(origin):
-            what = f"may not send the secret {name!r} to {origin.shown_host}"
-            raise self._needed("secret", what, f"secret {name} {rule_of(origin)}")
+            lacking.append(self._needed("network", f"may not reach {origin}", f"network {rule}"))
+        for name in secrets:
+            if not self.secrets.get(name, Reach()).covers(origin):
+                what = f"may not send the secret {name!r} to {origin.shown_host}"
+                lacking.append(self._needed("secret", what, f"secret {name} {rule}"))
+        if lacking:
+            subject = f"the toolset {self.toolset_id!r} "
+            rest = [one.message.removeprefix(subject) for one in lacking]
+            raise GrantNeededError(
+                subject + ", and ".join(rest), hint="\n".join(one.hint for one in lacking)
+            )
 
     def check_process(self, server: McpServer, files: Mapping[str, str]) -> None:
         """Make sure that the program of an MCP server may be started, as it is now.
@@ -104,8 +113,8 @@ class Granted:
         )
 
 
-def granted(toolset_id: str, state: ToolsetState, digest: str) -> Granted:
-    """Return what was granted to the toolset whose files have that digest.
+def granted(toolset_id: str, state: ToolsetState, digest: str, tool: Tool | None = None) -> Granted:
+    """Return what was granted to the toolset whose files have that digest, or to one ``tool`` of it.
 
     Raises:
         BadHostError: when a grant holds a host that is none.
@@ -119,7 +128,7 @@ def granted(toolset_id: str, state: ToolsetState, digest: str) -> Granted:
             servers.append(grant)
         if not isinstance(grant, NetworkGrant | SecretGrant):
             continue
-        if grant.digest != digest:
+        if grant.digest != digest and (tool is None or not _keeps(tool, grant)):
             stale.add(grant.kind)
         elif isinstance(grant, NetworkGrant):
             network += _rules(grant.hosts)
@@ -130,15 +139,35 @@ def granted(toolset_id: str, state: ToolsetState, digest: str) -> Granted:
 
 
 def holds(
-    grant: Grant, digest: str, servers: Iterable[McpServer], hashes: Mapping[str, str]
+    grant: Grant,
+    digest: str,
+    servers: Iterable[McpServer],
+    hashes: Mapping[str, str],
+    tools: Collection[Tool],
 ) -> bool:
-    """Tell whether a grant is for what a toolset is: its digest, its servers and its files' hashes."""
+    """Tell whether all that a grant was given for may use it.
+
+    The rest is what the toolset is now: its digest, its servers, its files' hashes and its tools.
+    """
     if isinstance(grant, ProcessGrant):
         programs = (one for one in servers if one.command is not None)
         return any(is_of(grant, process_facts(one, hashes)) for one in programs)
     if isinstance(grant, ServerGrant):
         return any(is_of(grant, server_facts(one)) for one in servers if one.url is not None)
-    return grant.digest == digest
+    if grant.digest == digest or isinstance(grant, UnsandboxedGrant):
+        return grant.digest == digest
+    own = [tool for tool in tools if tool.kind != "mcp"]
+    uses_files = any(server.command is not None for server in servers)
+    return bool(own) and not uses_files and len(keeping(grant, own)) == len(own)
+
+
+def keeping(grant: NetworkGrant | SecretGrant, tools: Iterable[Tool]) -> tuple[str, ...]:
+    """Return the names of the HTTP tools that keep a grant, whatever else of the toolset has changed."""
+    return tuple(tool.id.name for tool in tools if _keeps(tool, grant))
+
+
+def _keeps(tool: Tool, grant: NetworkGrant | SecretGrant) -> bool:
+    return tool.http is not None and grant.requests.get(tool.id.name) == tool.request_digest
 
 
 def ports(grant: Grant) -> dict[str, tuple[int, ...]]:

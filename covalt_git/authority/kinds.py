@@ -129,10 +129,17 @@ def _package(old: Fact, new: Fact) -> list[Judged]:
 
 
 def _grant(old: Fact, new: Fact) -> list[Judged]:
-    """Compare two grants that hold: what else than the digest can change makes it another grant."""
+    """Compare two grants that hold: what else than the digest can change makes it another grant.
+
+    ``only`` are the HTTP tools that keep a grant after other files of the toolset have changed.
+    """
     if old.value == new.value:
         return []
     words = KINDS[new.kind].words(new)
+    if "only" not in old.value and new.value == old.value | {"only": new.value.get("only")}:
+        return [Judged("narrowing", f"{words}: only its HTTP tools {shown(new.value['only'])}")]
+    if "only" not in new.value and old.value == new.value | {"only": old.value.get("only")}:
+        return [Judged("widening", f"{words} (was only its HTTP tools {shown(old.value['only'])})")]
     before = {name: value for name, value in old.value.items() if name != "digest"}
     now = {name: value for name, value in new.value.items() if name != "digest"}
     if before != now:

@@ -108,7 +108,10 @@ def overview(state: State, visible: Collection[str] | None = None) -> tuple[Tool
                 stale_grants=tuple(
                     key
                     for key, grant in sorted(toolset.state.grants.items())
-                    if whole and not holds(grant, toolset.digest, servers, toolset.files.hashes)
+                    if whole
+                    and not holds(
+                        grant, toolset.digest, servers, toolset.files.hashes, toolset.tools
+                    )
                 ),
                 tools=tools,
                 more=_more(about),

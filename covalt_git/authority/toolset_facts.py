@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from covalt_git.access.grants import holds
+from covalt_git.access.grants import holds, keeping
 from covalt_git.authority.facts import Fact, Loc, Place
 from covalt_git.authority.kinds import package_of
 from covalt_git.authority.tool_facts import ToolPlaces, confirmation_fact, tool_facts
@@ -112,13 +112,22 @@ def _grant_facts(read: ReadToolset) -> Iterator[Fact]:
     toolset = read.toolset
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
     for key, grant in sorted(toolset.state.grants.items()):
-        good = holds(grant, toolset.digest, servers, toolset.files.hashes)
+        good = holds(grant, toolset.digest, servers, toolset.files.hashes, toolset.tools)
+        kept = () if good else _keeping(grant, toolset)
         for fact in _granted(read, key, grant):
             if good:
                 yield fact
+            elif kept and fact.kind != "secret_use":
+                yield replace(fact, value=fact.value | {"only": kept})
             else:
                 what = f"{fact.kind} {fact.item}"
                 yield Fact(fact.subject, "stale", what, None, fact.place, implied=True)
+
+
+def _keeping(grant: Grant, toolset: Toolset) -> tuple[str, ...]:
+    if not isinstance(grant, NetworkGrant | SecretGrant):
+        return ()
+    return keeping(grant, toolset.tools)
 
 
 def _granted(read: ReadToolset, key: str, grant: Grant) -> Iterator[Fact]:

@@ -39,7 +39,7 @@ def run(
     from covalt_git.http_tools import exchange, files  # noqa: PLC0415
 
     tool, manifest = found.tool, found.toolset.manifest
-    may = granted(tool.toolset_id, found.toolset.state, found.toolset.digest)
+    may = granted(tool.toolset_id, found.toolset.state, found.toolset.digest, tool)
     return exchange.run(
         exchange.HttpJob(
             tool=tool,

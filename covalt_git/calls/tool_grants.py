@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import GrantNeededError, granted
@@ -59,25 +58,10 @@ def check_http_grants(tool: Tool, state: ToolsetState) -> None:
     template = UrlTemplate.parse(tool.http.url)
     if template.base is not None:
         return
-    may = granted(tool.toolset_id, state, tool.toolset_digest)
+    may = granted(tool.toolset_id, state, tool.toolset_digest, tool)
     origin, _ = origin_of(template.begins)
     names = {one.name: None for one in secrets_of(tool.http) if one.default is None}
-    checks = [
-        partial(may.check_origin, origin),
-        *(partial(may.check_secret, name, origin) for name in names),
-    ]
-    lacking: list[GrantNeededError] = []
-    for check in checks:
-        try:
-            check()
-        except GrantNeededError as error:
-            lacking.append(error)
-    if lacking:
-        subject = f"the toolset {tool.toolset_id!r} "
-        rest = [one.message.removeprefix(subject) for one in lacking]
-        raise GrantNeededError(
-            subject + ", and ".join(rest), hint=" && ".join(one.hint for one in lacking)
-        )
+    may.check_request(origin, names)
 
 
 def server_of(toolset: Toolset, server_id: str | None) -> McpServer:
@@ -105,7 +89,7 @@ def check_server_has_grant(tool: Tool, state: ToolsetState) -> None:
     if tool.server not in servers:
         raise GrantNeededError(
             f"the toolset {tool.toolset_id!r} may not use its MCP server {tool.server!r}",
-            hint=f"covalt-git toolset show {tool.toolset_id}",
+            hint=f"covalt-git grant add {tool.toolset_id} --requested",
         )
 
 

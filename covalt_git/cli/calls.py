@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from covalt_git.cli.context import ask, context, read_argument_file, wrong_call
+from covalt_git.cli.context import ask, can_ask, context, read_argument_file, wrong_call
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.terminal.progress import following
+from covalt_git.errors import hint_text
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import approvals, calls
 from covalt_git.text import display
@@ -90,7 +90,7 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
         for line in answer.error_detail.traceback.splitlines():
             output.say(f"  {line}", err=True, dim=True)
         if answer.error_detail.hint:
-            output.say(f"  hint: {answer.error_detail.hint}", err=True)
+            output.say(hint_text(answer.error_detail.hint), err=True)
     assert answer.post_manifest_id is not None
     if plan is not None:
         if answer.output:
@@ -105,7 +105,7 @@ def _ask_user(answer: CallAnswer, *, yes: bool, as_json: bool) -> Literal["yes",
     """Return what the person at this terminal says to the call, if there is one."""
     if yes:
         return "yes"
-    if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if as_json or not can_ask():
         return "nothing"
     arguments = canonical_json.dumps(answer.args).decode()
     output.say(display.in_line(f"{answer.tool_id} with {arguments}"), bold=True)

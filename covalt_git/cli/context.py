@@ -78,6 +78,11 @@ def waiting(holder: str) -> None:
     output.say(f"waiting for the chat: {holder} is writing", err=True, dim=True)
 
 
+def can_ask() -> bool:
+    """Return whether a user at a terminal can answer a question."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def _report(step: str) -> None:
     output.say(step, err=True, dim=True)
 

@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, json_option
-from covalt_git.cli.terminal import output
+from covalt_git.cli.context import ask, can_ask, json_option
+from covalt_git.cli.terminal import output, result_text
 from covalt_git.grants.grants import secret_key, server_key
 from covalt_git.hosts import HostRule
+from covalt_git.installs.local_changes import VersionGoneError
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
-from covalt_git.operations import grants
+from covalt_git.operations import bundles, grants, toolsets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from covalt_git.models.toolset_state import Grant
+    from covalt_git.operations.registry import Operation
+    from covalt_git.operations.toolsets import ToolsetDetail
 
 toolset_argument = click.argument("toolset_id", metavar="TOOLSET")
 some_hosts_argument = click.argument("hosts", metavar="[HOST...]", nargs=-1)
@@ -29,21 +32,23 @@ _TITLES = ("TOOLSET", "GRANT", "WHAT", "HOLDS", "SINCE", "BY")
 
 @click.group()
 def command() -> None:
-    """Let a toolset reach hosts, send secrets and use MCP servers; list and revoke grants."""
+    """Grant toolsets hosts, secrets and MCP servers; list and revoke grants."""
 
 
 class _ToolsetFirst(click.Group):
-    """Takes the toolset before the kind of grant, as people say it."""
+    """A group whose commands come after the toolset: ``add TOOLSET network HOST``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the kind first and the toolset behind it."""
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
+        """Put the command first and the toolset after it."""
+        if args and args[0] in self.commands:
+            args = ["--", *args]
+        elif args and not args[0].startswith("-"):
             kinds = ", ".join(self.commands)
             if len(args) == 1:
-                raise click.UsageError(f"say what, after {args[0]}: {kinds}", ctx)
+                raise click.UsageError(f"name what to grant after {args[0]}: {kinds}", ctx)
             if args[1] not in self.commands:
                 raise click.UsageError(f"no kind of grant {args[1]!r}; there are {kinds}", ctx)
-            args = [args[1], args[0], *args[2:]]
+            args = ["--", args[1], args[0], *args[2:]]
         return super().parse_args(ctx, args)
 
 
@@ -51,7 +56,10 @@ class _ToolsetFirst(click.Group):
 @click.argument("toolset_id", metavar="[TOOLSET]", required=False)
 @json_option
 def list_grants(toolset_id: str | None, *, as_json: bool) -> None:
-    """List the grants of all toolsets or of TOOLSET, and whether each still holds."""
+    """List grants, and whether each still holds.
+
+    Without TOOLSET, those of all toolsets.
+    """
     found = ask(grants.list_grants, toolset_id=toolset_id)
     if as_json:
         output.as_json(found)
@@ -69,10 +77,54 @@ def list_grants(toolset_id: str | None, *, as_json: bool) -> None:
 @command.group(
     "add",
     cls=_ToolsetFirst,
-    subcommand_metavar="TOOLSET network|secret|process|server|unsandboxed ...",
+    subcommand_metavar="TOOLSET COMMAND ...",
 )
 def add() -> None:
-    """Grant something to TOOLSET as it is now; a change of what was granted ends the grant."""
+    """Grant something to TOOLSET as it is now.
+
+    A grant ends when what was granted changes: the files of the toolset, the entry of an HTTP tool in
+    toolset.yaml, or the MCP server.
+
+    Examples: covalt-git grant add weather --requested, covalt-git grant add weather network
+    api.example.com
+    """
+
+
+@add.command("--requested")
+@toolset_argument
+@json_option
+def requested(toolset_id: str, *, as_json: bool) -> None:
+    """Grant everything that TOOLSET requests and lacks.
+
+    It prints the hosts, secrets and MCP servers first, and asks at a terminal before it grants them.
+    """
+    toolset = ask(toolsets.get_toolset, toolset_id=toolset_id)
+    if not as_json:
+        for one in toolset.lacking:
+            output.say(one.why)
+    _grant_all(grants.add_requested_grants, toolset, asks=bool(toolset.lacking), as_json=as_json)
+    if not toolset.lacking and not as_json:
+        output.say(f"{toolset_id} has every grant that it requests")
+
+
+@add.command("--again")
+@toolset_argument
+@json_option
+def again(toolset_id: str, *, as_json: bool) -> None:
+    """Renew the grants of TOOLSET that a change has ended.
+
+    It prints what has changed since each was granted, and asks at a terminal before it renews them.
+    """
+    toolset = ask(toolsets.get_toolset, toolset_id=toolset_id)
+    if not as_json:
+        _print_changes(toolset)
+    renewed = _grant_all(grants.renew_grants, toolset, asks=bool(toolset.ended), as_json=as_json)
+    if as_json:
+        return
+    for key in toolset.ended.keys() - renewed if renewed else ():
+        output.say(f"{key} cannot be renewed: {toolset_id} declares it no longer", fg="yellow")
+    if not toolset.ended:
+        output.say(f"every grant of {toolset_id} holds")
 
 
 @add.command("network")
@@ -80,9 +132,12 @@ def add() -> None:
 @hosts_argument
 @json_option
 def network(toolset_id: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
-    """Let TOOLSET reach each HOST: api.example.com, *.example.com or localhost:8080.
+    """Let TOOLSET reach hosts.
 
-    Without a port that is 443, and 80 as well for http:// and for what is local by its name.
+    A HOST is api.example.com, *.example.com or localhost:8080.  The default port is 443, and for
+    http:// and local names also 80.
+
+    Example: covalt-git grant add weather network api.example.com
     """
     _add(toolset_id, "network", hosts=hosts, as_json=as_json)
 
@@ -93,9 +148,12 @@ def network(toolset_id: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
 @some_hosts_argument
 @json_option
 def secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
-    """Let the Python of TOOLSET use the secret NAME, and its HTTP tools send it to each HOST.
+    """Let TOOLSET use a secret.
 
-    A HOST is needed only where an HTTP tool sends the secret to one.
+    Its Python receives the secret NAME.  Its HTTP tools may send it to each HOST; name at least one if
+    an HTTP tool sends the secret.
+
+    Example: covalt-git grant add weather secret WEATHER_KEY api.example.com
     """
     _add(toolset_id, "secret", name=name, hosts=hosts, as_json=as_json)
 
@@ -105,9 +163,12 @@ def secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json: bool)
 @server_argument
 @json_option
 def process(toolset_id: str, server_id: str, *, as_json: bool) -> None:
-    """Let TOOLSET start the program of its MCP server SERVER, exactly as it is written now.
+    """Let TOOLSET start the program of an MCP server.
 
-    A change of its command, its folder, its variables or a file of it ends that.
+    SERVER is the server's id in toolset.yaml.  The grant ends when its command, folder, variables or
+    files change.
+
+    Example: covalt-git grant add files process disk
     """
     _add(toolset_id, "process", name=server_id, as_json=as_json)
 
@@ -117,9 +178,11 @@ def process(toolset_id: str, server_id: str, *, as_json: bool) -> None:
 @server_argument
 @json_option
 def server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
-    """Let TOOLSET use its MCP server SERVER at an address, exactly as it is written now.
+    """Let TOOLSET use an MCP server at a URL.
 
-    A change of its address, its transport or its headers ends that.
+    SERVER is the server's id in toolset.yaml.  The grant ends when its URL, transport or headers change.
+
+    Example: covalt-git grant add tickets server remote
     """
     _add(toolset_id, "server", name=server_id, as_json=as_json)
 
@@ -128,9 +191,10 @@ def server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
 @toolset_argument
 @json_option
 def unsandboxed(toolset_id: str, *, as_json: bool) -> None:
-    """Let the tools of TOOLSET, which was imported, run on machines that have no sandbox for it.
+    """Let the imported TOOLSET run without a sandbox.
 
-    There it can do what you can: read your files, and send them anywhere.
+    On a machine without a strong enough sandbox it can then do what you can do: read your files and send
+    them anywhere.
     """
     _add(toolset_id, "unsandboxed", as_json=as_json)
 
@@ -138,10 +202,10 @@ def unsandboxed(toolset_id: str, *, as_json: bool) -> None:
 @command.group(
     "revoke",
     cls=_ToolsetFirst,
-    subcommand_metavar="TOOLSET network|secret|process|server|unsandboxed|all ...",
+    subcommand_metavar="TOOLSET COMMAND ...",
 )
 def revoke_group() -> None:
-    """Revoke grants of TOOLSET, or a part of one."""
+    """Revoke grants of TOOLSET, or hosts of one."""
 
 
 @revoke_group.command("network")
@@ -149,7 +213,7 @@ def revoke_group() -> None:
 @some_hosts_argument
 @json_option
 def revoke_network(toolset_id: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
-    """Revoke the grant of each HOST, or of all hosts."""
+    """Revoke hosts: each HOST, or all without one."""
     _revoke(toolset_id, "network", hosts, "reach", as_json=as_json)
 
 
@@ -159,7 +223,7 @@ def revoke_network(toolset_id: str, hosts: tuple[str, ...], *, as_json: bool) ->
 @some_hosts_argument
 @json_option
 def revoke_secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
-    """Revoke the grant to send the secret NAME to each HOST, or to all hosts."""
+    """Revoke a secret: for each HOST, or completely without one."""
     _revoke(toolset_id, secret_key(name), hosts, f"send {name} to", as_json=as_json)
 
 
@@ -168,7 +232,7 @@ def revoke_secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json
 @server_argument
 @json_option
 def revoke_process(toolset_id: str, server_id: str, *, as_json: bool) -> None:
-    """Revoke the grant to start the program of the MCP server SERVER."""
+    """Revoke starting the program of an MCP server."""
     _revoke(toolset_id, server_key("process", server_id), (), "", as_json=as_json)
 
 
@@ -177,7 +241,7 @@ def revoke_process(toolset_id: str, server_id: str, *, as_json: bool) -> None:
 @server_argument
 @json_option
 def revoke_server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
-    """Revoke the grant to use the MCP server SERVER at a URL."""
+    """Revoke using an MCP server at a URL."""
     _revoke(toolset_id, server_key("server", server_id), (), "", as_json=as_json)
 
 
@@ -185,7 +249,7 @@ def revoke_server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
 @toolset_argument
 @json_option
 def revoke_unsandboxed(toolset_id: str, *, as_json: bool) -> None:
-    """Revoke the grant to run without a sandbox."""
+    """Revoke running without a sandbox."""
     _revoke(toolset_id, "unsandboxed", (), "", as_json=as_json)
 
 
@@ -193,14 +257,49 @@ def revoke_unsandboxed(toolset_id: str, *, as_json: bool) -> None:
 @toolset_argument
 @json_option
 def revoke_everything(toolset_id: str, *, as_json: bool) -> None:
-    """Revoke all grants of TOOLSET."""
+    """Revoke all grants."""
     done = ask(grants.revoke_grant, toolset_id=toolset_id, all=True)
     if as_json:
         output.as_json(done)
     elif done.revoked:
         output.say(f"revoked from {toolset_id}: {', '.join(done.revoked)}")
     else:
-        output.say(f"{toolset_id} had nothing")
+        output.say(f"{toolset_id} has no grants")
+
+
+def _print_changes(toolset: ToolsetDetail) -> None:
+    """Print why each ended grant of a toolset ended, and the changes of its files once."""
+    shown = set[str]()
+    for key, changed in toolset.ended.items():
+        output.say(f"{key}: {'; '.join(changed)}", fg="yellow")
+        grant = toolset.grants[key]
+        if isinstance(grant, ProcessGrant | ServerGrant) or grant.digest in shown:
+            continue
+        shown.add(grant.digest)
+        try:
+            for one in ask(bundles.diff_toolset, toolset_id=toolset.id, grant=key).files:
+                result_text.patch(one.patch)
+        except VersionGoneError as error:
+            output.say(error.message, err=True)
+
+
+def _grant_all(
+    operation: Operation[grants.GrantAll, grants.GrantList],
+    toolset: ToolsetDetail,
+    *,
+    asks: bool,
+    as_json: bool,
+) -> set[str]:
+    """Grant what was shown of a toolset as it was then, and return the keys of the grants."""
+    if asks and not as_json and can_ask() and not click.confirm("grant this?"):
+        return set()
+    done = ask(operation, toolset_id=toolset.id, digest=toolset.digest)
+    if as_json:
+        output.as_json(done)
+    else:
+        for one in done.grants:
+            _print_grant(one)
+    return {one.key for one in done.grants}
 
 
 def _revoke(toolset_id: str, key: str, hosts: tuple[str, ...], may: str, *, as_json: bool) -> None:
@@ -224,10 +323,16 @@ def _add(
     done = ask(grants.add_grant, toolset_id=toolset_id, kind=kind, name=name, hosts=hosts)
     if as_json:
         output.as_json(done)
-        return
-    may, lines = _in_words(done)
+    else:
+        _print_grant(done)
+
+
+def _print_grant(row: grants.GrantRow) -> None:
+    may, lines = _in_words(row)
     ends = "any of this changes:" if lines else "a file of it changes"
-    output.say(f"{toolset_id} may {may}, until {ends}")
+    if isinstance(row.grant, NetworkGrant | SecretGrant) and row.grant.requests:
+        ends += " (HTTP tools: until their entries in toolset.yaml change)"
+    output.say(f"{row.toolset_id} may {may}, until {ends}")
     for line in lines:
         output.say(f"  {line}")
 

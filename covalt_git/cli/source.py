@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, json_option, wrong_call
+from covalt_git.cli.context import ask, can_ask, json_option, wrong_call
 from covalt_git.cli.terminal import output
 from covalt_git.operations import sources
 from covalt_git.sources.definition_diff import definition_lines
@@ -133,7 +132,7 @@ def _failed(one: sources.RefreshOutcome, *, check: bool, as_json: bool) -> bool:
     counted = f"{one.source}: {output.plural(source.tools, 'tool')}"
     if not shown:
         output.say(f"{counted}, {'as its lock says' if check else 'all accepted'}")
-    elif not check and _is_terminal() and click.confirm("accept this?"):
+    elif not check and can_ask() and click.confirm("accept this?"):
         digests = {tool.name: tool.digest for tool in shown}
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
         ask(sources.accept_tools, **ids, tools=digests)
@@ -163,7 +162,3 @@ def _line(source: sources.SourceRow) -> tuple[str, ...]:
     shown = [str(one) if one else "-" for one in (source.tools, source.accepted, *counts)]
     off = "" if source.enabled else " (off)"
     return (source.shown_id + off, *shown, "yes" if source.asked else "never")
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()

@@ -9,6 +9,7 @@ import click
 from covalt_git.cli.context import ask, context, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
+from covalt_git.errors import hint_text
 from covalt_git.operations import examples
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _show(one: ExampleRun, wide: int) -> None:
         expected = "nothing" if difference.then is None else difference.then
         output.say(f"  {difference.path}: expected {expected}, was {now}")
     if one.hint:
-        output.say(f"  hint: {one.hint}")
+        output.say(hint_text(one.hint))
 
 
 def _sum_up(counts: dict[str, int], untested: tuple[str, ...]) -> None:

@@ -159,4 +159,6 @@ def _declared(found: toolsets.ToolsetDetail) -> dict[str, list[str]]:
 def _state(row: toolsets.ToolsetRow) -> str:
     if not row.sound:
         return "broken"
-    return "on" if row.enabled else "off"
+    if not row.enabled:
+        return "off"
+    return "needs a grant" if row.lacks_grants else "on"

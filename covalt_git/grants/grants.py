@@ -84,7 +84,11 @@ def grant_network(root: Path, toolset_id: str, hosts: Sequence[str], *, by: str)
     old = toolset.state.grants.get("network")
     kept = old.hosts if isinstance(old, NetworkGrant) and old.digest == toolset.digest else ()
     grant = NetworkGrant(
-        kind="network", hosts=_with(kept, hosts), digest=toolset.digest, **_now(by)
+        kind="network",
+        hosts=_with(kept, hosts),
+        digest=toolset.digest,
+        requests=_requests(toolset),
+        **_now(by),
     )
     _write_grant(root, toolset, "network", grant)
     return grant
@@ -113,7 +117,12 @@ def grant_secret(
     old = toolset.state.grants.get(key)
     kept = old.hosts if isinstance(old, SecretGrant) and old.digest == toolset.digest else ()
     grant = SecretGrant(
-        kind="secret", name=name, hosts=_with(kept, hosts), digest=toolset.digest, **_now(by)
+        kind="secret",
+        name=name,
+        hosts=(towards := _with(kept, hosts)),
+        digest=toolset.digest,
+        requests=_requests(toolset) if towards else {},
+        **_now(by),
     )
     _write_grant(root, toolset, key, grant)
     return grant
@@ -239,6 +248,10 @@ def _with(kept: tuple[str, ...], hosts: Sequence[str]) -> tuple[str, ...]:
     for host in hosts:
         HostRule.parse(host)
     return tuple(sorted({*kept, *hosts}))
+
+
+def _requests(toolset: Toolset) -> dict[str, str]:
+    return {tool.id.name: tool.request_digest for tool in toolset.tools if tool.http is not None}
 
 
 def _now(by: str) -> _GivenBy:

@@ -9,26 +9,40 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from covalt_git.access.grants import Granted, granted, rule_of
-from covalt_git.hosts import BadHostError, Origin, origin_of
+from covalt_git.access.grants import granted, rule_of
+from covalt_git.hosts import BadHostError, Origin, Reach, origin_of
 from covalt_git.models.http_placement import secrets_of
+from covalt_git.models.server_definition import references_of
 from covalt_git.templating.url_templates import BadTemplateError, UrlTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from covalt_git.models.tool import Tool
     from covalt_git.models.tool_properties import HttpRequest
-    from covalt_git.models.toolset_manifest import ToolsetManifest
     from covalt_git.toolsets.toolset import Toolset
 
 
 class RequestedGrant(NamedTuple):
-    """A host to reach, or a secret to send: ``host`` as a grant names it, None if it is unknown."""
+    """A host to reach, or a secret to send: ``host`` as a grant names it, None if it is unknown.
+
+    A secret is not ``needed`` where the request has a default for it, or where only MCP servers use it:
+    their grants cover it.
+    """
 
     kind: Literal["network", "secret"]
     name: str | None
     host: str | None
     granted: bool
+    needed: bool = True
+
+    @property
+    def what(self) -> str:
+        """What it permits, in words."""
+        if self.kind == "network":
+            return f"reach {self.host}"
+        use = f"use the secret {self.name!r}"
+        return f"send the secret {self.name!r} to {self.host}" if self.host else use
 
 
 def requested(toolset: Toolset) -> list[RequestedGrant]:
@@ -38,8 +52,20 @@ def requested(toolset: Toolset) -> list[RequestedGrant]:
     """
     if toolset.manifest is None:
         return []
+    found = {one for tool in toolset.tools for one in _of_tool(toolset, tool)}
     may = granted(toolset.id, toolset.state, toolset.digest)
-    found = {*_hosts(toolset.manifest, may), *_secrets(toolset.manifest, may)}
+    sent = {one.name for one in found}
+    has_python = any(tool.kind == "python" for tool in toolset.tools)
+    of_servers = {
+        one.name for server in toolset.manifest.mcp_servers for one in references_of(server)
+    }
+    found |= {
+        RequestedGrant(
+            "secret", name, None, name in may.secrets, needed=has_python and name not in of_servers
+        )
+        for name in toolset.manifest.secrets
+        if name not in sent
+    }
     return sorted(found, key=lambda one: (one.kind, one.name or "", one.host or ""))
 
 
@@ -70,25 +96,15 @@ def receivers(toolset: Toolset, name: str) -> dict[str, str]:
     return found
 
 
-def _hosts(manifest: ToolsetManifest, may: Granted) -> Iterator[RequestedGrant]:
-    for tool in manifest.tools:
-        if tool.http is not None and (origin := _origin(tool.http)):
-            yield RequestedGrant("network", None, rule_of(origin), may.reach.covers(origin))
-
-
-def _secrets(manifest: ToolsetManifest, may: Granted) -> Iterator[RequestedGrant]:
-    sent = set()
-    for tool in manifest.tools:
-        if tool.http is None or (origin := _origin(tool.http)) is None:
-            continue
-        for reference in secrets_of(tool.http):
-            reach = may.secrets.get(reference.name)
-            sent.add(reference.name)
-            covered = reach is not None and reach.covers(origin)
-            yield RequestedGrant("secret", reference.name, rule_of(origin), covered)
-    for name in manifest.secrets:
-        if name not in sent:
-            yield RequestedGrant("secret", name, None, name in may.secrets)
+def _of_tool(toolset: Toolset, tool: Tool) -> Iterator[RequestedGrant]:
+    if tool.http is None or (origin := _origin(tool.http)) is None:
+        return
+    may = granted(toolset.id, toolset.state, toolset.digest, tool)
+    host = rule_of(origin)
+    yield RequestedGrant("network", None, host, may.reach.covers(origin))
+    for one in secrets_of(tool.http):
+        covered = may.secrets.get(one.name, Reach()).covers(origin)
+        yield RequestedGrant("secret", one.name, host, covered, needed=one.default is None)
 
 
 def _origin(http: HttpRequest) -> Origin | None:

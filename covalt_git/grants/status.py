@@ -1,34 +1,55 @@
-"""Whether what was granted still holds, what has changed where it does not, and which servers lack it."""
+"""Whether grants still hold, what has changed where they do not, and which grants a toolset lacks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from covalt_git.access.grants import GrantNeededError, granted, is_of
+from covalt_git.access.grants import GrantNeededError, granted, holds, is_of, keeping
+from covalt_git.grants.requested import requested
 from covalt_git.models.server_definition import command_line, process_facts, server_facts
-from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
+from covalt_git.models.toolset_state import (
+    NetworkGrant,
+    ProcessGrant,
+    SecretGrant,
+    ServerGrant,
+    UnsandboxedGrant,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import Grant
     from covalt_git.toolsets.toolset import Toolset
 
 
 class MissingGrant(NamedTuple):
-    """An MCP server that may not be used: which, why, and the command that grants it."""
+    """A grant that a toolset lacks: its kind, the secret or the MCP server, the host, and why."""
 
-    server: str
+    toolset_id: str
+    kind: Literal["network", "secret", "process", "server"]
+    name: str | None
+    host: str | None
     why: str
-    command: str
+
+    @property
+    def server(self) -> str:
+        """The MCP server; empty for a host or a secret."""
+        return self.name or "" if self.kind in {"process", "server"} else ""
+
+    @property
+    def command(self) -> str:
+        """The command that grants it."""
+        words = ("covalt-git grant add", self.toolset_id, self.kind, self.name, self.host)
+        return " ".join(filter(None, words))
 
 
 def changes(toolset: Toolset, grant: Grant) -> tuple[str, ...]:
     """Return in words what is otherwise than when something was granted; nothing where it holds."""
-    if not isinstance(grant, ProcessGrant | ServerGrant):
-        return () if grant.digest == toolset.digest else ("a file has changed",)
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
+    if not isinstance(grant, ProcessGrant | ServerGrant):
+        return _of_toolset(grant, toolset, servers)
     server = next((one for one in servers if one.id == grant.server), None)
     if server is None:
         return (f"there is no MCP server {grant.server!r} any more",)
@@ -47,18 +68,41 @@ def changes(toolset: Toolset, grant: Grant) -> tuple[str, ...]:
 
 
 def missing_grants(toolset: Toolset) -> list[MissingGrant]:
-    """Return the MCP servers of a toolset that its grants do not cover, in their order."""
+    """Return what a toolset requests and its grants do not cover: hosts, secrets, then MCP servers."""
     may = granted(toolset.id, toolset.state, toolset.digest)
-    found = []
+    found = [
+        MissingGrant(
+            toolset.id,
+            one.kind,
+            one.name,
+            one.host,
+            f"the toolset {toolset.id!r} may not {one.what}",
+        )
+        for one in requested(toolset)
+        if one.needed and not one.granted
+    ]
     for server in toolset.manifest.mcp_servers if toolset.manifest else ():
         try:
-            if server.command is not None:
-                may.check_process(server, toolset.files.hashes)
-            else:
+            if server.command is None:
                 may.check_server(server)
+            else:
+                may.check_process(server, toolset.files.hashes)
         except GrantNeededError as error:
-            found.append(MissingGrant(server.id, error.message, error.hint))
+            kind: Literal["process", "server"] = "process" if server.command else "server"
+            found.append(MissingGrant(toolset.id, kind, server.id, None, error.message))
     return found
+
+
+def _of_toolset(
+    grant: NetworkGrant | SecretGrant | UnsandboxedGrant,
+    toolset: Toolset,
+    servers: Collection[McpServer],
+) -> tuple[str, ...]:
+    if holds(grant, toolset.digest, servers, toolset.files.hashes, toolset.tools):
+        return ()
+    kept = () if isinstance(grant, UnsandboxedGrant) else keeping(grant, toolset.tools)
+    tools = f"; only HTTP tools may use it: {', '.join(kept)}" if kept else ""
+    return (f"a file has changed{tools}",)
 
 
 def _of_process(grant: ProcessGrant, facts: JsonObject) -> Iterator[str]:

@@ -122,9 +122,7 @@ class _Exchange:
         parts = self._http, job.args, lookup.look_up, lookup.in_header, job.files.read
         request = RequestBuilder(*parts).build()
         origin, _ = origin_of(request.url)
-        job.granted.check_origin(origin)
-        for name in sorted(self._lookup.used):
-            job.granted.check_secret(name, origin)
+        job.granted.check_request(origin, sorted(self._lookup.used))
         answer = self._answered(request, origin)
         # Masked before it is shortened, which could cut a secret in two.
         masked = answer._replace(content=self._lookup.mask.content(answer.content))

@@ -107,7 +107,8 @@ CREATE TABLE toolset_readings (
     problems   TEXT NOT NULL CHECK (json_valid(problems)),
     tool_ids   TEXT NOT NULL CHECK (json_valid(tool_ids)),  -- of those it declares now; null: who knows
     paths      BLOB NOT NULL,                     -- what it was read from, NUL between them
-    enabled    INTEGER NOT NULL CHECK (enabled IN (0, 1))  -- as its state file says now
+    enabled    INTEGER NOT NULL CHECK (enabled IN (0, 1)),  -- as its state file says now
+    lacks_grants INTEGER NOT NULL CHECK (lacks_grants IN (0, 1))  -- of what it requests; 0: not sound
 ) STRICT, WITHOUT ROWID;
 
 -- Chats: data/chats/<id>/store.git.

@@ -52,7 +52,7 @@ class ToolQueries(SyncedIndex):
         return self.read(
             f"""
             SELECT r.toolset_id AS id, t.name, t.version, t.description,
-                   r.enabled, t.installed_at, t.source_type, t.source_ref,
+                   r.enabled, r.lacks_grants, t.installed_at, t.source_type, t.source_ref,
                    t.manifest_version, t.digest, r.sound, r.problems,
                    (SELECT count(*) FROM tools WHERE toolset_id = r.toolset_id) AS tools
             FROM toolset_readings AS r LEFT JOIN toolsets AS t ON t.id = r.toolset_id

@@ -9,6 +9,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.grants.status import missing_grants
 from covalt_git.index.database import Row, as_text, put, put_new, transaction
 from covalt_git.index.search_text import searched_text
 from covalt_git.index.toolset_signatures import ToolsetSignature, is_unchanged, read_with_signature
@@ -101,6 +102,7 @@ def _reading_row(toolset: Toolset, seen: ToolsetSignature) -> Row:
         "signature": seen.signature,
         "sound": toolset.sound,
         "enabled": toolset.enabled,
+        "lacks_grants": toolset.sound and bool(missing_grants(toolset)),
         "problems": as_text([asdict(problem) for problem in toolset.problems]),
         "tool_ids": as_text(toolset.tool_ids),
         "paths": seen.paths,

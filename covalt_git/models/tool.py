@@ -100,6 +100,12 @@ class Tool(StrictModel):
         return bool(self.confirmation)
 
     @property
+    def request_digest(self) -> str:
+        """Digest of what calls of an HTTP tool send: its request, and the schema of its arguments."""
+        http = self.http.model_dump(mode="json", by_alias=True) if self.http else None
+        return canonical_json.digest({"http": http, "input_schema": self.input_schema})
+
+    @property
     def definition_digest(self) -> str:
         """Digest of the definition and of the code behind it: what an approval is bound to."""
         return canonical_json.digest(self.model_dump(mode="json", by_alias=True))

@@ -22,6 +22,7 @@ from covalt_git.models.base import (
     StrictModel,
     Text,
     Time,
+    ToolName,
     WholeToolId,
 )
 from covalt_git.models.renderers import RendererType
@@ -70,14 +71,22 @@ class _Grant(StrictModel):
     granted_by: str = Field(description="Who granted it.")
 
 
-class NetworkGrant(_Grant):
+class _GrantForTools(_Grant):
+    requests: dict[ToolName, Digest] = Field(
+        default_factory=dict,
+        description="HTTP tools that keep it while their own requests stay the same, with the digest"
+        " of each.",
+    )
+
+
+class NetworkGrant(_GrantForTools):
     """The toolset's tools may reach these hosts."""
 
     kind: Literal["network"] = Field(description="What is granted: hosts.")
     hosts: tuple[GrantedHost, ...] = Field(description="Hosts that may be reached.")
 
 
-class SecretGrant(_Grant):
+class SecretGrant(_GrantForTools):
     """The toolset may use a secret, towards these hosts."""
 
     kind: Literal["secret"] = Field(description="What is granted: a secret.")

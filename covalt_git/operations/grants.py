@@ -9,13 +9,15 @@ from pydantic import Field
 from covalt_git.access.grants import ports
 from covalt_git.errors import Problem, StaleError
 from covalt_git.grants import grants as decisions
-from covalt_git.grants.status import changes
-from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
+from covalt_git.grants.status import changes, missing_grants
+from covalt_git.models.toolset_state import Grant, ProcessGrant, SecretGrant, ServerGrant
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, invalid, operation
 from covalt_git.toolsets.state_store import find_toolset
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from covalt_git.project import Project
     from covalt_git.toolsets.toolset import Toolset
 
@@ -43,6 +45,15 @@ class AddGrant(Request):
         max_length=_MOST_HOSTS,
         description="Hosts to reach, or that HTTP tools send the secret to: api.example.com, *.example.com.",
     )
+    digest: str | None = Field(
+        None, max_length=100, description="The toolset's digest that the user has seen."
+    )
+
+
+class GrantAll(Request):
+    """To which toolset, and its digest when the user saw what it requests or what has changed."""
+
+    toolset_id: str = Field(max_length=200)
     digest: str | None = Field(
         None, max_length=100, description="The toolset's digest that the user has seen."
     )
@@ -78,7 +89,7 @@ class GrantRow(Result):
 
 
 class GrantList(Result):
-    """What was granted, sorted by toolset and key."""
+    """Grants, sorted by toolset and key."""
 
     grants: tuple[GrantRow, ...]
 
@@ -111,6 +122,41 @@ def add_grant(context: Context, request: AddGrant) -> GrantRow:
     key, grant = _granted(project, request)
     context.index().sync_toolsets()
     return _row(find_toolset(project.root, request.toolset_id), key, grant)
+
+
+@operation(changes=True, errors=(404, 409), admin="grant anything")
+def add_requested_grants(context: Context, request: GrantAll) -> GrantList:
+    """Grant everything that a toolset requests and lacks: hosts, secrets and MCP servers.
+
+    If the toolset's files are not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
+    """
+    toolset = _check_seen(context.project, request)
+    return _grant_all(
+        context,
+        toolset.id,
+        [
+            AddGrant(
+                toolset_id=toolset.id,
+                kind=one.kind,
+                name=one.name,
+                hosts=(one.host,) if one.host else (),
+            )
+            for one in missing_grants(toolset)
+        ],
+    )
+
+
+@operation(changes=True, errors=(404, 409), admin="grant anything")
+def renew_grants(context: Context, request: GrantAll) -> GrantList:
+    """Grant a toolset as it is now what it was granted before and lost by a change.
+
+    Grants of servers and secrets that the toolset no longer declares stay as they are.  If its files are
+    not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
+    """
+    toolset = _check_seen(context.project, request)
+    ended = [one for one in toolset.state.grants.values() if changes(toolset, one)]
+    again = [_same(toolset, one) for one in ended if _is_declared(toolset, one)]
+    return _grant_all(context, toolset.id, again)
 
 
 @operation(changes=True, errors=(404,), admin="take back what was granted")
@@ -152,11 +198,41 @@ def _texts(toolset: Toolset, grant: Grant) -> dict[str, str]:
     return dict(sorted((server.env if grant.kind == "process" else server.headers).items()))
 
 
-def _check_seen(project: Project, request: AddGrant) -> None:
-    if request.digest in {None, find_toolset(project.root, request.toolset_id).digest}:
-        return
+def _check_seen(project: Project, request: AddGrant | GrantAll) -> Toolset:
+    toolset = find_toolset(project.root, request.toolset_id)
+    if request.digest in {None, toolset.digest}:
+        return toolset
     raise StaleError(
         f"a file of {request.toolset_id!r} has changed since you looked", hint="look at it again"
+    )
+
+
+def _grant_all(context: Context, toolset_id: str, wanted: Iterable[AddGrant]) -> GrantList:
+    added = dict(_granted(context.project, one) for one in wanted)
+    context.index().sync_toolsets()
+    toolset = find_toolset(context.project.root, toolset_id)
+    return GrantList(
+        grants=tuple(_row(toolset, key, grant) for key, grant in sorted(added.items()))
+    )
+
+
+def _is_declared(toolset: Toolset, grant: Grant) -> bool:
+    """Tell whether a toolset still declares the secret or the MCP server of a grant."""
+    manifest = toolset.manifest
+    if isinstance(grant, SecretGrant):
+        return bool(manifest and grant.name in manifest.secrets)
+    if not isinstance(grant, ProcessGrant | ServerGrant):
+        return True
+    servers = {one.id: one for one in manifest.mcp_servers} if manifest else {}
+    server = servers.get(grant.server)
+    return server is not None and (grant.kind == "process") == (server.command is not None)
+
+
+def _same(toolset: Toolset, grant: Grant) -> AddGrant:
+    """Return the request that grants the same to a toolset as it is now."""
+    name = getattr(grant, "server", None) or getattr(grant, "name", None)
+    return AddGrant(
+        toolset_id=toolset.id, kind=grant.kind, name=name, hosts=getattr(grant, "hosts", ())
     )
 
 

@@ -14,8 +14,8 @@ from covalt_git.json_values import JsonObject
 from covalt_git.manifests.toolset_files import FileKind
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
 from covalt_git.operations.context import Context
+from covalt_git.operations.grant_results import GrantLacking
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
-from covalt_git.operations.server_results import UngrantedServer
 from covalt_git.operations.tools import ToolRow, tool_row, visible_toolsets
 from covalt_git.toolsets import new_toolset
 from covalt_git.toolsets.first_steps import first_steps
@@ -70,6 +70,7 @@ class ToolsetFacts(Result):
     sound: bool = Field(
         description="Whether it has no error; else none of its tools can be called."
     )
+    lacks_grants: bool = Field(description="Whether something that it requests is not granted.")
     imported: bool = Field(description="Whether it was imported.")
     source_type: Literal["zip", "local", "url"] | None
     source_ref: str | None
@@ -137,8 +138,8 @@ class ToolsetDetail(ToolsetFacts):
     ended: dict[str, tuple[str, ...]] = Field(
         description="The grants that do not hold any more, by their keys: what has changed since."
     )
-    lacking: tuple[UngrantedServer, ...] = Field(
-        description="MCP servers that are not granted, each with the command that grants it."
+    lacking: tuple[GrantLacking, ...] = Field(
+        description="What it requests and is not granted, each with the command that grants it."
     )
     manifest: JsonObject | None = Field(
         description="The toolset.yaml without defaults; null where it cannot be read."
@@ -211,7 +212,7 @@ def get_toolset(context: Context, request: GetToolset) -> ToolsetDetail:
         asks=grants_asked(toolset) if everything else (),
         grants=_grants(context, toolset) if everything else {},
         ended=_ended_grants(context, toolset) if everything else {},
-        lacking=_ungranted_servers(toolset) if everything else (),
+        lacking=_lacking(toolset) if everything else (),
         manifest=_manifest(toolset) if everything else None,
         state=toolset.state.model_dump(mode="json", exclude_defaults=True) if everything else {},
         problems=toolset.problems if everything else (),
@@ -244,6 +245,7 @@ def _shared_fields(row: JsonObject, *, everything: bool) -> JsonObject:
     """Return the fields that lists and details share, from the toolset's row in the index."""
     names = ("sound", "enabled", "source_type", "source_ref", "installed_at", "digest")
     return {name: row.get(name) for name in names} | {
+        "lacks_grants": everything and bool(row.get("lacks_grants")),
         "errors": row.get("errors", 0) if everything else 0,
         "warnings": row.get("warnings", 0) if everything else 0,
         "id": row["id"],
@@ -254,8 +256,8 @@ def _shared_fields(row: JsonObject, *, everything: bool) -> JsonObject:
     }
 
 
-def _ungranted_servers(toolset: Toolset) -> tuple[UngrantedServer, ...]:
-    return tuple(map(UngrantedServer.of, missing_grants(toolset)))
+def _lacking(toolset: Toolset) -> tuple[GrantLacking, ...]:
+    return tuple(map(GrantLacking.of, missing_grants(toolset)))
 
 
 def _manifest(toolset: Toolset) -> JsonObject | None:

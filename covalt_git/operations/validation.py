@@ -13,8 +13,8 @@ from covalt_git.errors import CovaltError, Problem
 from covalt_git.git_store.outer_repository import write_staged
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.operations.context import Context
+from covalt_git.operations.grant_results import GrantLacking
 from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
-from covalt_git.operations.server_results import UngrantedServer
 from covalt_git.problems.baseline import ProblemKey, baseline_text, compare, read_baseline, updated
 from covalt_git.system import atomic_write
 from covalt_git.text import line_diff
@@ -69,7 +69,7 @@ class Validation(Result):
     problems: tuple[Problem, ...]
     toolsets: int
     tools: int
-    lacking: tuple[UngrantedServer, ...] = Field(description="Of toolsets that are enabled.")
+    lacking: tuple[GrantLacking, ...] = Field(description="Of toolsets that are enabled.")
     in_baseline: int = Field(description="Problems that the baseline hides.")
     stale: tuple[KnownProblem, ...] = Field(description="Lines of the baseline without a problem.")
     fixable: int = Field(description="Problems that fix_files would fix.")
@@ -125,7 +125,7 @@ def _validation(context: Context, root: Path, request: Validate, wanted: Wanted)
         problems=tuple(compared.new),
         toolsets=len(reading.toolsets),
         tools=sum(toolset.tool_count for toolset in reading.toolsets),
-        lacking=_ungranted(reading),
+        lacking=_lacking(reading),
         in_baseline=compared.hidden,
         stale=compared.stale,
         fixable=_fixable(root, compared.new),
@@ -186,15 +186,15 @@ def _problems(reading: ProjectReading, wanted: Wanted) -> list[Problem]:
     return [problem for problem in reading.problems if wanted(problem.path)]
 
 
-def _ungranted(reading: ProjectReading) -> tuple[UngrantedServer, ...]:
-    """Return the MCP servers without a grant, which is no mistake in a file."""
-    used = [one for one in reading.toolsets if one.sound and one.enabled and one.has_servers]
+def _lacking(reading: ProjectReading) -> tuple[GrantLacking, ...]:
+    """Return the grants that toolsets lack, which is no mistake in a file."""
+    used = [one for one in reading.toolsets if one.sound and one.enabled and one.requests_grants]
     if not used:
         return ()
-    from covalt_git.grants.status import missing_grants  # noqa: PLC0415 - few projects have servers
+    from covalt_git.grants.status import missing_grants  # noqa: PLC0415 - few toolsets need a grant
 
     return tuple(
-        UngrantedServer.of(one)
+        GrantLacking.of(one)
         for toolset in used
         for one in missing_grants(read_toolset(reading.root, toolset.id))
     )

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 class CheckedToolset(NamedTuple):
     """The parts of a toolset that checks across toolsets need.
 
-    ``tool_ids`` are those of :class:`Toolset`.  ``namespaces`` are those of its servers and sources:
-    the place in the manifest, the id there, and the name in this project.  ``locks`` are the paths of
-    its servers' lock files.
+    ``tool_ids`` are those of :class:`Toolset`.  ``requests_grants`` tells whether it may lack a grant.
+    ``namespaces`` are those of its servers and sources: the place in the manifest, the id there, and
+    the name in this project.  ``locks`` are the paths of its servers' lock files.
     """
 
     id: str
@@ -41,7 +41,7 @@ class CheckedToolset(NamedTuple):
     enabled: bool
     tool_count: int
     tool_ids: list[str] | None
-    has_servers: bool
+    requests_grants: bool
     namespaces: tuple[tuple[Loc, str, str], ...]
     locks: tuple[str, ...]
     problems: tuple[Problem, ...]
@@ -55,7 +55,7 @@ class CheckedToolset(NamedTuple):
             toolset.enabled,
             toolset.tool_count,
             toolset.tool_ids,
-            bool(toolset.manifest and toolset.manifest.mcp_servers),
+            _requests_grants(toolset.manifest),
             tuple(
                 (loc, name, namespace_of(name, toolset.state))
                 for loc, name in _declared_namespaces(toolset.manifest)
@@ -63,6 +63,13 @@ class CheckedToolset(NamedTuple):
             tuple(lock.path for lock in toolset.locks.values()),
             toolset.problems,
         )
+
+
+def _requests_grants(manifest: ToolsetManifest | None) -> bool:
+    if manifest is None:
+        return False
+    sends = any(tool.http is not None for tool in manifest.tools)
+    return sends or bool(manifest.secrets or manifest.mcp_servers)
 
 
 _PARTS = attrgetter(*(one.name for one in fields(Problem)))

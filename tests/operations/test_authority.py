@@ -215,3 +215,26 @@ def test_the_github_action_writes_a_summary(
     assert done.returncode == code, done.stderr
     assert summary in (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert ("::warning" in done.stdout) is (not changed)
+
+
+def test_a_grant_that_only_http_tools_keep_is_narrower(root: Path, operate: Operations) -> None:
+    manifest = (
+        'id: mixed\nname: Mixed\nversion: "1"\ntools:\n'
+        '  - {id: send, http: {url: "https://api.example.com/"}}\n'
+        '  - {id: act, entrypoint: "act:act"}\n'
+    )
+    code = '"""Acts."""\n\n\ndef act() -> str:\n    """Act."""\n    return "x"\n'
+    put(root, {"toolsets/mixed/toolset.yaml": manifest, "toolsets/mixed/act.py": code})
+    operate.as_role("owner")(
+        "add_grant", toolset_id="mixed", kind="network", hosts=["api.example.com"]
+    )
+    commit(root, "granted")
+    put(root, {"toolsets/mixed/act.py": code.replace("x", "y")})
+    commit(root, "edited")
+
+    def about_the_host(revisions: str) -> list[str]:
+        found = compared(operate, revisions)["changes"]
+        return [one["verdict"] for one in found if one["kind"] == "network"]
+
+    assert about_the_host("granted..edited") == ["narrowing"]
+    assert about_the_host("edited..granted") == ["widening"]

@@ -345,4 +345,4 @@ def test_a_command_loads_the_operations_of_its_noun_only(
     operations = {name.removeprefix(prefix) for name in loaded if name.startswith(prefix)}
 
     assert not {"flask", "mcp", "covalt_server"} & set(loaded)
-    assert operations - {"registry", "context", "results", "server_results"} == modules
+    assert operations - {"registry", "context", "results", "grant_results"} == modules

@@ -79,13 +79,42 @@ def test_an_http_tool_needs_its_host_and_its_secret(root: Path, operate: Operati
         check()
     add(operate, "secret", "MAPS_KEY", "example.com")
     check()
-    rewrite(root, "name: Demo", "name: Other")
-    with pytest.raises(GrantNeededError, match="has changed since"):
-        check()
-    rewrite(root, "name: Other", "name: Demo")
     operate("revoke_grant", toolset_id="demo", key="network")
     with pytest.raises(GrantNeededError, match=r"https://example\.com"):
         check()
+
+
+def test_an_http_tool_keeps_its_grant_until_its_own_request_changes(
+    root: Path, operate: Operations
+) -> None:
+    def may_reach(tool_id: str | None) -> bool:
+        toolset = read_toolset(root, "demo")
+        tool = toolset.tool(tool_id) if tool_id else None
+        may = granted("demo", toolset.state, toolset.digest, tool)
+        return may.reach.covers(origin_of("https://example.com/")[0])
+
+    add(operate, "network", None, "example.com")
+    rewrite(root, "x = 1", "x = 2", "server/main.py")
+    assert may_reach("demo:web")
+    assert not may_reach(None)
+    assert not grants(operate)["network"]["holds"]
+    rewrite(root, "X-Key:", "X-Other:")
+    assert not may_reach("demo:web")
+
+
+def test_ended_grants_are_renewed_for_the_files_that_were_seen(
+    root: Path, operate: Operations
+) -> None:
+    add(operate, "network", None, "example.com")
+    add(operate, "server", "far")
+    rewrite(root, "example.com/mcp", "example.org/mcp")
+    seen = operate("get_toolset", toolset_id="demo")["digest"]
+    rewrite(root, 'version: "1"', 'version: "2"')
+
+    assert operate.error("renew_grants", toolset_id="demo", digest=seen).code == "moved"
+    done = operate("renew_grants", toolset_id="demo")["grants"]
+    assert [one["key"] for one in done] == ["network", "server-far"]
+    assert all(row["holds"] for row in grants(operate).values())
 
 
 def test_hosts_are_added_to_a_grant_that_holds(root: Path, operate: Operations) -> None:
@@ -215,11 +244,16 @@ def test_missing_grants_are_listed_with_their_commands(operate: Operations) -> N
         return [one["command"] for one in found[0]]
 
     assert lacking() == [
+        "covalt-git grant add demo network example.com",
+        "covalt-git grant add demo secret MAPS_KEY example.com",
         "covalt-git grant add demo process maps",
         "covalt-git grant add demo server far",
     ]
     add(operate, "server", "far")
-    assert lacking() == ["covalt-git grant add demo process maps"]
+    assert len(lacking()) == 3
+    assert len(operate("add_requested_grants", toolset_id="demo")["grants"]) == 3
+    assert lacking() == []
+    assert not operate("list_toolsets")["toolsets"][0]["lacks_grants"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.cli.context import ask
 from covalt_git.cli.terminal import output
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, hint_text
 from covalt_git.git_store import is_binary_content
 from covalt_git.models.calls import RenderPlan
 from covalt_git.text import display
@@ -27,7 +27,7 @@ def call(chat_id: str, manifest_id: str, record: CallRecord) -> None:
         for line in record.error.traceback.splitlines():
             output.say(f"  {line}", dim=True)
         if record.error.hint:
-            output.say(f"  hint: {record.error.hint}")
+            output.say(hint_text(record.error.hint))
     else:
         output.say(f"result: {_inline(record.result)}", prose=True)
     if record.output:

@@ -92,8 +92,21 @@ def grant(toolset_id: str) -> Response:
         )
     except CovaltError as error:
         return make_response(_toolset(toolset_id, error), error.http_status)
-    message = "Granted, until a file of it changes."
-    return layout.back("toolsets.toolset", message, toolset_id=toolset_id, _anchor="grants")
+    return _granted(toolset_id, "Granted, until a file of it changes.")
+
+
+@pages.post("/toolsets/<toolset_id>/grants/requested")
+def grant_requested(toolset_id: str) -> Response:
+    """Grant everything that a toolset requests and lacks, as it was shown."""
+    ask(grants.add_requested_grants, toolset_id=toolset_id, digest=request.form.get("digest"))
+    return _granted(toolset_id, "Granted everything that it requests.")
+
+
+@pages.post("/toolsets/<toolset_id>/grants/again")
+def grant_again(toolset_id: str) -> Response:
+    """Renew the grants of a toolset that a change has ended."""
+    ask(grants.renew_grants, toolset_id=toolset_id, digest=request.form.get("digest"))
+    return _granted(toolset_id, "Granted again.")
 
 
 @pages.post("/toolsets/<toolset_id>/grants/revoke")
@@ -135,6 +148,10 @@ def accept(toolset_id: str) -> Response:
     except CovaltError as error:
         return make_response(_toolset(toolset_id, error), error.http_status)
     return _back_to_source(toolset_id, "Accepted, as it was shown.")
+
+
+def _granted(toolset_id: str, message: str) -> Response:
+    return layout.back("toolsets.toolset", message, toolset_id=toolset_id, _anchor="grants")
 
 
 def _back_to_source(toolset_id: str, message: str) -> Response:
