@@ -35,7 +35,7 @@ _MAX_NAME = MAX_TOOL_PATH - MAX_ID - 1
 """Characters of a tool's name within its namespace."""
 
 _HASH_DIGITS = 8
-"""How much of a hash tells an upstream name that is not legal here from others."""
+"""Hex digits of the hash that makes a changed upstream name unique."""
 
 _ID = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 _NEW_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -52,7 +52,7 @@ class BadNameError(CovaltError):
 
 
 def is_id(text: str) -> bool:
-    """Tell whether ``text`` can name a toolset, a chat or a namespace."""
+    """Return whether ``text`` is a legal id of a toolset, a chat or a namespace."""
     return len(text) <= MAX_ID and _ID.fullmatch(text) is not None
 
 
@@ -73,7 +73,7 @@ def check_id(text: str, kind: str) -> str:
 
 
 def suggest_id(text: str) -> str:
-    """Return the id nearest to ``text``, or an empty string where nothing of it is left."""
+    """Return the legal id most similar to ``text``; an empty string if no character can be used."""
     words = re.findall(r"[a-z0-9]+", text.lower())
     near = "-".join(words).lstrip("0123456789-")[:MAX_ID].rstrip("-")
     return near if is_id(near) else ""
@@ -118,15 +118,15 @@ def new_id() -> str:
 
 
 def is_new_id(text: str) -> bool:
-    """Tell whether ``text`` is a UUIDv7 in the one spelling of :func:`new_id`."""
+    """Return whether ``text`` is a UUIDv7 as :func:`new_id` writes it."""
     return _NEW_ID.fullmatch(text) is not None
 
 
 def check_new_id(text: str, kind: str) -> str:
-    """Return ``text``, an id that somebody else made, in the one spelling of :func:`new_id`.
+    """Return ``text``, an id from a caller, if it is a UUIDv7 as :func:`new_id` writes it.
 
     Raises:
-        BadNameError: for anything but a UUIDv7 as it makes them.
+        BadNameError: if it is not.
     """
     if is_new_id(text):
         return text
@@ -174,15 +174,15 @@ def _parsed(text: str) -> ToolId:
 
 
 def is_tool_name(text: str) -> bool:
-    """Tell whether ``text`` can name a tool within its namespace, for MCP hosts too."""
+    """Return whether ``text`` is a legal tool name within a namespace, also for MCP hosts."""
     return len(text) <= _MAX_NAME and _TOOL_NAME.fullmatch(text) is not None
 
 
 def local_names(upstream: Iterable[str]) -> dict[str, str]:
-    """Return what the tools of a namespace are called here, by their names at the server.
+    """Return the local name of each tool of an MCP server, by its upstream name.
 
-    A legal name is kept.  Another one becomes what is legal of it and a few digits of its hash, so that
-    it depends on no other tool, and no two are called alike.
+    A legal name stays.  In other names each run of illegal characters becomes ``_``, and digits of the
+    name's hash are appended: the result does not depend on the server's other tools, and is unique.
     """
     names = set(upstream)
     found = {name: name for name in names if is_tool_name(name)}
@@ -201,7 +201,7 @@ def local_names(upstream: Iterable[str]) -> dict[str, str]:
 
 
 def is_pattern(text: str) -> bool:
-    """Tell whether ``text`` is a pattern over tool paths; a lone ``*`` is not (see ``matches``)."""
+    """Return whether ``text`` is a pattern over tool paths; a lone ``*`` is not (see ``matches``)."""
     segments = text.split(".")
     words = all(re.fullmatch(r"[A-Za-z0-9_*-]+", segment) for segment in segments)
     stars = all("**" not in segment or segment == "**" for segment in segments)
@@ -209,13 +209,13 @@ def is_pattern(text: str) -> bool:
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Tell whether ``pattern`` selects the tool path.
+    """Return whether ``pattern`` selects the tool path.
 
-    ``*`` stands for any part of one segment, ``**`` for any number of segments.  A lone ``*`` would
-    read as "everything" to some and as "one segment" to others, so it selects nothing: whoever
-    means everything writes ``**``.  The work is bounded by pattern length x path length.
+    ``*`` matches any part of one segment, ``**`` any number of segments.  A lone ``*`` selects nothing,
+    because readers disagree whether it means everything or one segment; ``**`` means everything.
+    Takes at most pattern length x path length steps.
     """
-    begins, ends = _edges(pattern)  # tells of most paths that they are others
+    begins, ends = _edges(pattern)  # rules out most paths at once
     if pattern == "*" or not (path.startswith(begins) and path.endswith(ends)):
         return False
     if pattern == "**":
@@ -224,7 +224,7 @@ def matches(pattern: str, path: str) -> bool:
 
 
 def matches_segments(pattern: Sequence[str], segments: Sequence[str]) -> bool:
-    """Tell whether a pattern selects a path, both in their segments; see :func:`matches`."""
+    """Return whether a pattern selects a path, both split into segments; see :func:`matches`."""
     # reached[i]: the pattern read so far can have consumed the first i segments.
     reached = [True] + [False] * len(segments)
     for part in pattern:
@@ -240,16 +240,16 @@ def matches_segments(pattern: Sequence[str], segments: Sequence[str]) -> bool:
 
 
 def beginning(pattern: str) -> str:
-    """Return the text that every tool path begins with which ``pattern`` selects."""
+    """Return the prefix of all tool paths that ``pattern`` selects."""
     return _edges(pattern)[0]
 
 
 @lru_cache(maxsize=4096)
 def _edges(pattern: str) -> tuple[str, str]:
-    """Return how every path that the pattern selects begins, and how it ends."""
+    """Return the prefix and the suffix of all paths that the pattern selects."""
     begins, stars, _ = pattern.partition("*")
     ends = pattern.rpartition("*")[2] if stars else pattern
-    # What stands beside ** may stand alone: garden.** selects garden as well.
+    # ** also matches no segment: garden.** selects garden as well.
     if pattern.startswith("**", len(begins)):
         begins = begins.removesuffix(".")
     if pattern.endswith("**" + ends):
@@ -258,10 +258,10 @@ def _edges(pattern: str) -> tuple[str, str]:
 
 
 def matches_text(pattern: str, text: str) -> bool:
-    """Tell whether ``pattern``, in which ``*`` stands for any characters, is the whole of ``text``.
+    """Return whether ``pattern`` matches all of ``text``; ``*`` matches any characters.
 
-    Linear in practice and never worse than the product of the lengths: pieces between stars are
-    found one after another, the leftmost place first.
+    Linear in practice and at most the product of the lengths: each piece between stars is searched
+    for from the left, after the piece before it.
     """
     first, *rest = pattern.split("*")
     if not rest:

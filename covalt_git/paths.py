@@ -28,7 +28,7 @@ MAX_PATH_BYTES = 4096
 MAX_DEPTH = 128
 _SHORT_NAME = 8
 _UNTYPED = {*range(0x20), *range(0x7F, 0x100), *b"'\\"}
-"""Bytes of a name that a shell is told by their number."""
+"""Bytes of a name that :func:`typed` escapes as ``\\xNN``."""
 
 _PLAIN = re.compile(
     r"(?!.{256})(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z))[a-z0-9_]+(?:[-.][a-z0-9_]+)*",
@@ -50,7 +50,7 @@ _HFS_IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
 class Verdict(NamedTuple):
-    """What is to be done with a name, and why."""
+    """Result of checking a name, and the reason."""
 
     kind: Literal["good", "unportable", "refused"]
     reason: str = ""
@@ -90,7 +90,7 @@ def normal_path(text: str) -> str:
 
 
 def typed(path: Path) -> str:
-    """Return a path as it is typed at a shell's prompt in the folder where this process stands."""
+    """Return a path relative to the current folder, quoted for a shell."""
     text = os.path.relpath(path)
     if display.is_shown(text):
         return shlex.quote(text)
@@ -98,14 +98,14 @@ def typed(path: Path) -> str:
     return f"$'{''.join(bytes_)}'"
 
 
-@functools.lru_cache(4096)  # a look asks of each name twice, and many folders have the same ones
+@functools.lru_cache(4096)  # a scan checks each name twice, and many folders have the same names
 def is_plain(name: str) -> bool:
-    """Tell whether a name is good everywhere and none of git's own; most are, and this is quick."""
+    """Return whether a name surely works on every system and is not one of git's; a quick first check."""
     return _PLAIN.fullmatch(name) is not None
 
 
 def check_element(name: str) -> Verdict:
-    """Judge one element of a path."""
+    """Check one element of a path."""
     if is_plain(name):
         return GOOD
     try:
@@ -125,7 +125,7 @@ def check_element(name: str) -> Verdict:
 
 @lru_cache(maxsize=1 << 12)
 def is_git_file(name: str, wanted: str) -> bool:
-    """Tell whether some system takes ``name`` for ``wanted``, one of git's own dot files."""
+    """Return whether some file system reads ``name`` as ``wanted``, one of git's dot files."""
     return any(
         plain == wanted or _is_short_name(plain, wanted, _NTFS_HASHES.get(wanted, ""))
         for plain in _readings(name)
@@ -133,7 +133,7 @@ def is_git_file(name: str, wanted: str) -> bool:
 
 
 def _is_short_name(plain: str, wanted: str, ntfs_hash: str) -> bool:
-    """Tell whether NTFS could make ``plain`` of eight characters up as the short name."""
+    """Return whether NTFS could generate ``plain`` as the 8.3 short name of ``wanted``."""
     stem, tilde, number = plain.partition("~")
     if not tilde or len(plain) != _SHORT_NAME or not re.fullmatch(r"[1-9][0-9]*", number):
         return False

@@ -1,9 +1,9 @@
-"""A project followed while people edit it: what changed, what is wrong now, and when to look again.
+"""Watch of a project's checked-in files, for ``covalt-git dev``.
 
-:class:`WatchedProject` keeps a reading of all that is checked in and reads again only the toolsets
-whose files changed.  :class:`Changes` tells when that is worth while: after the kernel's events, once
-they have been quiet for a moment; or at intervals, where events do not come.  An event is a reason to
-look and no more, so that nothing is lost with a queue that was full: every look compares all files.
+:class:`WatchedProject` holds the last scan of the project and reads only toolsets whose files changed.
+:class:`Changes` waits for the next scan: until the kernel's file events have paused for a moment, or for
+an interval where the file system reports no events.  Events only trigger a scan.  Each scan compares all
+files, so that an overflow of the event queue loses no change.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ if TYPE_CHECKING:
     from covalt_git.errors import Problem
 
 QUIET_S = 0.1
-"""How long nothing has to happen before a look: a save is several events, a checkout thousands."""
+"""Pause in the events before a scan: saving a file causes several events, a checkout thousands."""
 
 STORM_S = 1.0
-"""How long a look is put off at most while things go on happening."""
+"""Longest delay of a scan while events continue."""
 
 POLL_S = 0.5
-"""How long lies between two looks where events do not come; more where a look takes long."""
+"""Shortest interval between scans where the file system reports no events."""
 
 _REST = 10
-"""Looking takes at most one part in so many of the time."""
+"""Without events, the interval is at least this many times as long as a scan takes."""
 
 _IGNORED = {"__pycache__", ".git"}
 
 
 class ProjectScan(NamedTuple):
-    """What a look at the project found.
+    """Result of a scan.
 
     Attributes:
-        version: names this state of the files, for whoever shows it.
+        version: id of this state of the files.
         reading: everything that is checked in.
-        changed: the toolsets that came, went or are others now, sorted.
-        mended: those of them that had errors before and have none now.
+        changed: ids of the toolsets that were added, removed or changed, sorted.
+        fixed: those of them that had errors before and have none now.
     """
 
     version: str
     reading: ProjectReading
     changed: tuple[str, ...] = ()
-    mended: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
 
     @property
     def broken(self) -> dict[str, Problem]:
-        """The first error of each toolset that has some, by its id."""
+        """The first error of each toolset that has errors, by its id."""
         found = {}
         for toolset in self.reading.toolsets:
             errors = [one for one in toolset.problems if one.severity == "error"]
@@ -68,36 +68,36 @@ class ProjectScan(NamedTuple):
 
 
 class WatchedProject:
-    """The project at ``root`` as its files were at the last look; for use by many threads."""
+    """The project at ``root`` as of the last scan; thread-safe."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._seen: dict[str, ToolsetSignature] = {}
         self._toolsets: dict[str, CheckedToolset] = {}
-        self._looking = threading.Lock()
+        self._scanning = threading.Lock()
         self._last = ProjectScan("", ProjectReading(root, None, (), ()))
-        self.look()
+        self.scan()
 
     @property
     def last(self) -> ProjectScan:
-        """What the last look found."""
+        """The last scan."""
         return self._last
 
-    def look(self) -> ProjectScan | None:
+    def scan(self) -> ProjectScan | None:
         """Scan the files; return the scan if anything changed since the last one."""
-        with self._looking:
+        with self._scanning:
             changed = self._read_changed()
             before, first = self._last, not self._last.version
             reading = read_around(self.root, tuple(self._toolsets.values()))
             if not (first or changed or _differ(before.reading, reading)):
                 return None
             was, now = before.broken, ProjectScan("", reading).broken
-            mended = tuple(sorted(name for name in was if name not in now and name in changed))
-            self._last = ProjectScan(new_id(), reading, tuple(sorted(changed)), mended)
+            fixed = tuple(sorted(name for name in was if name not in now and name in changed))
+            self._last = ProjectScan(new_id(), reading, tuple(sorted(changed)), fixed)
             return self._last
 
     def _read_changed(self) -> set[str]:
-        """Read the toolsets whose files are others; return their ids, and those that are gone."""
+        """Read the toolsets whose files changed; return their ids and those of deleted toolsets."""
         folder = self.root / "toolsets"
         ids = toolset_ids(folder)
         gone = self._toolsets.keys() - set(ids)
@@ -122,14 +122,14 @@ class WatchedProject:
 
 
 def _differ(before: ProjectReading, now: ProjectReading) -> bool:
-    """Tell whether what stands beside the toolsets is another: covalt.yaml, and what all are together."""
+    """Return whether covalt.yaml changed, or the problems that no single toolset has."""
     return (before.config, before.problems) != (now.config, now.problems)
 
 
 class Changes:
-    """Waits for a reason to look at a project; :meth:`close` it from any thread to end the waiting.
+    """Source of the times to scan a project; any thread may :meth:`close` it, which ends the wait.
 
-    ``why_polling`` says why it looks at intervals instead of waiting for events, if it does.
+    ``why_polling`` is the reason if it waits for intervals instead of file events.
     """
 
     def __init__(self, root: Path, *, poll: bool = False) -> None:
@@ -148,7 +148,7 @@ class Changes:
                 self.why_polling = str(error)
 
     def wait(self) -> bool:
-        """Wait until a look is worth while; False once it was closed."""
+        """Wait until the project should be scanned; return False once it is closed."""
         with self._held:
             if self._closed:
                 return False
@@ -179,12 +179,12 @@ class Changes:
                 self._events, self.why_polling = None, str(error)
         return not self._is_closed(0)
 
-    def looked(self, took_s: float) -> None:
-        """Take note of how long a look took, so that polling leaves the machine to others."""
+    def scanned(self, took_s: float) -> None:
+        """Set the polling interval by the duration of a scan, so that polling uses little of the CPU."""
         self._interval_s = max(POLL_S, took_s * _REST)
 
     def close(self) -> None:
-        """End the waiting, and give back what it took of the system: whoever waits does, else this."""
+        """End the wait and free the descriptors; the waiting thread frees them if there is one."""
         with self._held:
             if self._closed:
                 return
@@ -204,14 +204,16 @@ class Changes:
         return bool(select.select([self._ended], [], [], timeout_s)[0])
 
     def _take_events(self, events: FolderEvents, began: float) -> bool:
-        """Take the events that came; False when it is quiet, or has not been for too long."""
+        """Read the pending events; return False after a pause, or when the longest delay is over."""
         self._stale |= events.read()
         left_s = began + STORM_S - time.monotonic()
         return left_s > 0 and events.wait(min(QUIET_S, left_s), self._ended)
 
     def _watch(self, root: Path) -> None:
         if not reports_all_changes(root.stat().st_dev):
-            raise CannotWatchError("others may write to this file system, and no event tells of it")
+            raise CannotWatchError(
+                "other machines may write to this file system, and it does not report that"
+            )
         events = FolderEvents()
         try:
             self._watch_folders(events)
@@ -221,13 +223,13 @@ class Changes:
         self._events = events
 
     def _watch_folders(self, events: FolderEvents) -> None:
-        """Watch every folder there is; those that are watched already stay so."""
+        """Watch every folder of the toolsets; folders that are watched already stay watched."""
         self._stale = False
         _watch_one(events, self._root)
         waiting = [self._root / "toolsets"]
         while waiting:
             folder = waiting.pop()
-            # Before it is listed, so that what comes into it later is told.
+            # Before it is listed, so that the kernel reports what is added after the listing.
             if _watch_one(events, folder):
                 with contextlib.suppress(OSError), os.scandir(folder) as entries:
                     waiting += [
@@ -240,7 +242,7 @@ class Changes:
 def _watch_one(events: FolderEvents, folder: Path) -> bool:
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:  # gone, or not for us: its parent tells when that changes
+    except OSError:  # deleted, or not readable: the watch of its parent reports when that changes
         return False
     try:
         events.watch(handle)

@@ -49,22 +49,22 @@ def test_scan_reports_what_changed_since_the_last(root: Path) -> None:
     followed = WatchedProject(root)
     first = followed.last
 
-    assert followed.look() is None
+    assert followed.scan() is None
     write(root, "two", BROKEN)
-    broken = followed.look()
-    assert followed.look() is None
+    broken = followed.scan()
+    assert followed.scan() is None
     write(root, "two", SOUND)
     shutil.rmtree(root / "toolsets/one")
-    mended = followed.look()
+    fixed = followed.scan()
 
     assert first.broken == {}
     assert broken is not None
-    assert (broken.changed, broken.mended) == (("two",), ())
+    assert (broken.changed, broken.fixed) == (("two",), ())
     assert broken.broken["two"].path == "toolsets/two/toolset.yaml"
-    assert mended is not None
-    assert (mended.changed, mended.mended, mended.broken) == (("one", "two"), ("two",), {})
-    assert len({first.version, broken.version, mended.version}) == 3
-    assert followed.last is mended
+    assert fixed is not None
+    assert (fixed.changed, fixed.fixed, fixed.broken) == (("one", "two"), ("two",), {})
+    assert len({first.version, broken.version, fixed.version}) == 3
+    assert followed.last is fixed
 
 
 STEPS = st.lists(
@@ -89,7 +89,7 @@ def test_watched_project_equals_a_project_read_again(
             shutil.rmtree(root / "toolsets" / toolset_id, ignore_errors=True)
         else:
             write(root, toolset_id, text)
-        followed.look()
+        followed.scan()
 
         assert followed.last.reading == read_project(root)
 
@@ -142,7 +142,7 @@ def test_polling_needs_no_events(root: Path) -> None:
     write(root, "one", BROKEN)
 
     assert polling.wait() is True
-    look = followed.look()
+    look = followed.scan()
     polling.close()
 
     assert look is not None

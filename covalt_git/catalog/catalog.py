@@ -1,6 +1,6 @@
-"""The catalog of one principal: the tools in force, as far as they exist for whoever asks.
+"""Catalog of the effective tools that a principal may see.
 
-A tool that a role may not call is treated as one that does not exist, down to the words of the error.
+A tool that the principal's role may not call is treated as one that does not exist, with the same error.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ class BrokenToolsetError(CovaltError):
 
 
 class DisabledToolError(CovaltError):
-    """A tool is switched off."""
+    """A tool is disabled."""
 
     code = "tool_disabled"
     http_status = 403
 
 
 class Found(NamedTuple):
-    """A tool and the toolset it belongs to, both read from the files."""
+    """A tool and its toolset, both read from the files."""
 
     tool: Tool
     toolset: Toolset
 
 
 def _toolset_of(root: Path, tool_id: ToolId) -> Toolset | None:
-    """Return the toolset that a tool belongs to, by its namespace: a toolset's, or that of a server's lock.
+    """Return the toolset with the tool's namespace: its own id, or an MCP server that it locks.
 
     It need not have such a tool.
     """
@@ -82,7 +82,7 @@ def _server_is_off(found: Found) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def named_tool(tool_id: str) -> Tool:
-    """Return a tool of which no more than its id is known, to ask the door about."""
+    """Return a tool of which only the id is known, for the access check."""
     namespace = tool_id.partition(":")[0]
     return Tool(tool_id=tool_id, toolset_id=namespace, name=tool_id, input_schema={})
 
@@ -95,15 +95,15 @@ class Catalog(NamedTuple):
     principal: Principal
 
     def visible(self, tools: Iterable[Tool]) -> list[Tool]:
-        """Return those of the tools that exist for the principal."""
+        """Return the tools that the principal may see."""
         return [tool for tool in tools if self._decide("see", tool).allowed]
 
     def search(
         self, index: ToolQueries, text: str, *, limit: int, toolset_id: str = ""
     ) -> list[Tool]:
-        """Return the tools most like a query, of those that exist for the principal, the best first.
+        """Return at most ``limit`` visible tools that match a query, best first; the index is not synced.
 
-        At most ``limit``, and only a toolset's where one is named.  The index is asked as it is.
+        With a ``toolset_id``, only that toolset's.
         """
         own = {tool.tool_id for tool in index.tools(toolset_id)} if toolset_id else None
 
@@ -114,32 +114,32 @@ class Catalog(NamedTuple):
         return self.visible(tool for tool in found if tool is not None)
 
     def prompts(self, index: ToolQueries) -> list[Given[Prompt]]:
-        """Return the prompts of toolsets that exist for the principal, by their ids."""
+        """Return the prompts that the principal may see, by their ids."""
         return [given for given in index.prompts() if self.sees(given.id)]
 
     def resources(self, index: ToolQueries) -> list[Given[Resource]]:
-        """Return the resources of toolsets that exist for the principal, by their ids."""
+        """Return the resources that the principal may see, by their ids."""
         return [given for given in index.resources() if self.sees(given.id)]
 
     def sees(self, tool_id: str) -> bool:
-        """Tell whether a tool of that id exists for the principal, or would, were it not gone."""
+        """Return whether the principal may see a tool of that id, which may have been deleted."""
         try:
             return self._decide("see", named_tool(tool_id)).allowed
-        except BadNameError:  # of a record that somebody altered
+        except BadNameError:  # the id is from a record that was edited by hand
             return sees_everything(self.config, self.principal)
 
     def sees_one_of(self, toolset_id: str, tool_ids: Sequence[str] | None) -> bool:
-        """Tell whether a toolset exists for the principal: whether some tool of it would.
+        """Return whether a toolset is visible: whether the principal may see one of its tools.
 
-        ``tool_ids`` are those that it declares now; None where nobody knows which those are, because
-        its manifest cannot be read (see :meth:`ToolQueries.toolset_tools`).
+        ``tool_ids`` are the tools that it declares; None if its manifest cannot be read (see
+        :meth:`ToolQueries.toolset_tools`).
         """
         if not is_id(toolset_id):  # a folder that no pattern of a role could name
             return sees_everything(self.config, self.principal)
         return any(self.sees(tool_id) for tool_id in tool_ids or (f"{toolset_id}:tool",))
 
     def sees_all_of(self, toolset_id: str, tool_ids: Sequence[str] | None) -> bool:
-        """Tell whether no tool of a toolset is hidden, so that its files and errors may be shown."""
+        """Return whether all tools of a toolset are visible, so that its files and errors may be shown."""
         if sees_everything(self.config, self.principal):
             return True
         if tool_ids is None or not is_id(toolset_id):
@@ -150,7 +150,7 @@ class Catalog(NamedTuple):
         """Return a toolset from the files.
 
         Raises:
-            UnknownNameError: naming the nearest that exists for the principal.
+            UnknownNameError: with the most similar name among the visible toolsets.
         """
         if toolset_id in toolset_ids(self.root / "toolsets"):
             toolset = toolset_cache.toolset(self.root, toolset_id)
@@ -163,9 +163,8 @@ class Catalog(NamedTuple):
         """Return the tool that ``text`` names, from the files.
 
         Raises:
-            UnknownNameError: naming the nearest tool that the principal may see.
-            BrokenToolsetError: when the toolset has errors; with all of them, where they can name
-                no tool that is hidden from the principal.
+            UnknownNameError: with the most similar id among the visible tools.
+            BrokenToolsetError: if the toolset has errors; lists them if all its tools are visible.
         """
         try:
             tool_id = ToolId.parse(text)
@@ -175,7 +174,7 @@ class Catalog(NamedTuple):
         if toolset is None:
             raise self._unknown(text)
         tool = toolset.tool(str(tool_id))
-        # Of a broken toolset not even the errors are there for whoever could not see the tool.
+        # If the tool would not be visible, its toolset's errors are not shown either.
         seen = self._decide("see", tool or named_tool(str(tool_id))).allowed
         if not seen or (tool is None and toolset.sound):
             raise self._unknown(text)
@@ -188,14 +187,15 @@ class Catalog(NamedTuple):
         return Found(tool, toolset)
 
     def holds(self, found: Found) -> bool:
-        """Tell whether no file of a toolset has changed since a tool of it was found."""
+        """Return whether the files of a toolset are unchanged since its tool was found."""
         return toolset_cache.toolset(self.root, found.toolset.id) is found.toolset
 
     def find_callable(self, text: str) -> Found:
-        """Return the tool that ``text`` names if the principal may call it now.
+        """Return the tool that ``text`` names if the principal may call it.
 
         Raises:
-            DisabledToolError: when it, or its toolset, is off; and what :meth:`find` raises.
+            DisabledToolError: if the tool or its toolset is disabled.
+            CovaltError: as :meth:`find`.
         """
         found = self.find(text)
         if not self.may_call(found.tool).allowed:
@@ -203,7 +203,7 @@ class Catalog(NamedTuple):
         return found
 
     def may_call(self, tool: Tool) -> Decision:
-        """Decide whether the principal may call the tool, which may be switched off."""
+        """Decide whether the principal may call the tool, which may be disabled."""
         return self._decide("call", tool)
 
     def may_approve(self, tool: Tool) -> Decision:
@@ -214,13 +214,13 @@ class Catalog(NamedTuple):
         return decide(self.config, self.principal, action, tool)
 
     def _visible_errors(self, toolset: Toolset) -> list[Problem]:
-        """Return the toolset's errors, or none where one may name a tool that is hidden."""
+        """Return the toolset's errors; none if one of them may name a hidden tool."""
         if not self.sees_all_of(toolset.id, toolset.tool_ids):
             return []
         return [one for one in toolset.problems if one.severity == "error"]
 
     def _tool_ids(self) -> dict[str, list[str] | None]:
-        """Return all that may be named as the nearest: from the index, which spares reading it all."""
+        """Return the tool ids of each toolset from the index, for suggestions in error messages."""
         try:
             with ToolQueries.of_project(self.root, self.config.workspace) as index:
                 index.sync_toolsets()
@@ -232,22 +232,22 @@ class Catalog(NamedTuple):
         every = [tool_id for ids in self._tool_ids().values() for tool_id in ids or ()]
         known = [tool_id for tool_id in every if self.sees(tool_id)]
         list_with = "covalt-git tool list"
-        # One half of the id is mostly right, and then there are few to compare it with.
+        # Usually one half of the id is right, which leaves few ids to compare.
         namespace, _, name = text.partition(":")
         likely = [
             one for one in known if one.startswith(f"{namespace}:") or one.endswith(f":{name}")
         ]
         error = UnknownNameError("tool", text, likely or known, list_with=list_with)
-        # A tool's bare name is what people forget the toolset of.
+        # Users often write a tool's name without its toolset.
         same = [one for one in known if one.partition(":")[2] == text]
         if same:
             error.hint = f"did you mean {same[0]!r}? list them with `{list_with}`"
         elif sees_everything(self.config, self.principal):
-            error.hint = self._never_asked(namespace) or error.hint
+            error.hint = self._refresh_hint(namespace) or error.hint
         return error
 
-    def _never_asked(self, namespace: str) -> str:
-        """Return what asks the server of a namespace for its tools, where nobody did that."""
+    def _refresh_hint(self, namespace: str) -> str:
+        """Return the command that lists the tools of an MCP server that has no lock yet."""
         if toolset_cache.owner_of(self.root, namespace) is not None:
             return ""
         try:

@@ -1,6 +1,6 @@
-"""What prompts say and resources hold, once it is known what they are filled in with.
+"""Messages of prompts and contents of resources, with the caller's arguments filled in.
 
-Nothing runs for it: texts of the manifest, and files that the toolset had when it was read.
+They come from the manifest and from files that the toolset had when it was read; no code runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BYTES = "application/octet-stream"
 
 
 class Content(NamedTuple):
-    """What is read: text, or bytes where it is none."""
+    """Content of a resource: ``text``, or ``blob`` if it is not UTF-8."""
 
     mime_type: str
     text: str | None
@@ -37,7 +37,7 @@ class Content(NamedTuple):
 
 
 class PromptText(NamedTuple):
-    """One message of a prompt, filled in; ``uri`` is the address that it is embedded under."""
+    """One message of a prompt, filled in; ``uri`` is the URI of an embedded resource."""
 
     message: PromptMessage
     content: Content
@@ -45,7 +45,7 @@ class PromptText(NamedTuple):
 
 
 def filled(text: str, args: Args) -> str | None:
-    """Return a text with what its expressions stand for, or None where that was not given."""
+    """Return a text with its expressions replaced by arguments; None if an argument is missing."""
     parts = [
         piece if isinstance(piece, str) else args.get(".".join(piece.path)) for piece in split(text)
     ]
@@ -56,7 +56,7 @@ def filled(text: str, args: Args) -> str | None:
 def prompt_messages(
     root: Path, index: Index, given: Given[Prompt], args: Args
 ) -> Iterator[PromptText]:
-    """Yield the messages of a prompt, without those that name an argument which was not given."""
+    """Yield the messages of a prompt, without those that need a missing argument."""
     for message in given.what.messages:
         uri = None if message.resource is None else filled(message.resource, args)
         content = _content(root, index, given, message, args)
@@ -65,7 +65,7 @@ def prompt_messages(
 
 
 def read_resource(root: Path, index: Index, given: Given[Resource], args: Args) -> Content | None:
-    """Return what a resource holds, or None where its address names no file of the toolset."""
+    """Return the content of a resource; None if its path is not a file of the toolset."""
     return _content(root, index, given, given.what, args)
 
 
@@ -76,12 +76,12 @@ def _content(
         text = filled(of.text, args)
         return None if text is None else Content(of.mime_type or _PLAIN, text)
     path = filled((of.file or "").removeprefix("./"), args)
-    # What is no row is no file of the toolset, however its path is written.
+    # Comparing with the index's paths keeps every spelling of a path outside the toolset out.
     if path is None or path not in {row["path"] for row in index.toolset_files(given.toolset_id)}:
         return None
     try:
         blob = (root / "toolsets" / given.toolset_id / path).read_bytes()
-    except OSError:  # gone since
+    except OSError:  # deleted since the toolset was read
         return None
     guessed = of.mime_type or mimetypes.guess_type(path)[0]
     try:

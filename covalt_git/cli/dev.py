@@ -77,11 +77,11 @@ def _following(followed: WatchedProject, teller: _Teller, *, poll: bool) -> Iter
                 output.say(f"{why}: looking every moment instead, as with --poll", err=True)
             began = time.monotonic()
             try:
-                look = followed.look()
+                look = followed.scan()
             except OSError as error:  # such as too many open files: it may pass
                 output.say(f"cannot look at the files: {error.strerror}", err=True, fg="red")
                 look = None
-            changes.looked(time.monotonic() - began)
+            changes.scanned(time.monotonic() - began)
             if look is not None:
                 teller.changed(look)
             waiting = changes.wait()
@@ -129,7 +129,7 @@ class _Teller:
         if self._as_json:
             told = {
                 "changed": look.changed,
-                "mended": look.mended,
+                "mended": look.fixed,
                 "broken": sorted(broken),
                 "problems": [one.as_json() for one in reading.problems],
                 "toolsets": len(reading.toolsets),
@@ -142,7 +142,7 @@ class _Teller:
             if name in broken:
                 kept = "its last good version is shown, and its tools cannot be called until it is fixed"
                 output.say(f"{name} has errors: {kept}", fg="red")
-            elif name in look.mended:
+            elif name in look.fixed:
                 output.say(f"{name} is sound again", fg="green")
         counted = (
             f"{output.plural(len(reading.toolsets), 'toolset')}, {output.plural(tools, 'tool')}"

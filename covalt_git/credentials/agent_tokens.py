@@ -1,14 +1,13 @@
-"""The tokens that agents come in by: ``data/tokens/<name>.json``, one file a token, nobody else's to read.
+"""Access tokens of agents: ``data/tokens/<name>.json``, one file for each token, with mode 600.
 
-A file holds the SHA-256 of the token and what it opens, not the token: that is told once, to whoever makes
-it.  As a token is 256 random bits, its digest says nothing about it.
+A file has the SHA-256 of the token and what the token may open, but not the token.  The token is returned
+once, to its creator.  It is 256 random bits, so that the digest reveals nothing about it.
 
-They lie in ``data/`` because the chats do that they open: a token lives and dies with them, goes where the
-project goes, and is no other project's that comes to lie at the same path.  What is there is what is let in, so
-that a file that is gone, or one that cannot be read, lets nobody in.  git keeps no mode 600: a file that came
-with a repository counts for nothing.
+The files are in ``data/`` beside the chats that they open, so that they are moved and deleted with them.  Only
+existing, readable files give access.  Git does not store mode 600, so that a file that was checked out from a
+repository gives no access.
 
-A file appears whole and under a name that is free (``link(2)``), is never changed and goes at once, so that
+A file is created complete, under an available name (``link(2)``), never changed, and deleted in one step.  So
 processes need no lock.
 """
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 PREFIX = "cvg_"
-"""How every token begins, by which it is known for one wherever it turns up."""
+"""Prefix of every token, so that scanners recognize tokens wherever they appear."""
 
 _LETTERS = string.ascii_letters + string.digits
 _LENGTH = 43  # of 62 letters: 256 bits
@@ -48,18 +47,18 @@ _TEXT = re.compile(rf"{PREFIX}[A-Za-z0-9]{{{_LENGTH}}}")
 
 
 class AgentTokenError(CovaltError):
-    """A token that cannot be made, or whose file cannot be used."""
+    """A token that cannot be created, or whose file cannot be used."""
 
     code = "agent_token"
 
 
 class AgentToken(StrictModel):
-    """What a token opens, as its file says it.
+    """File of a token.
 
     Attributes:
-        chat: the one chat that it opens; without it, those that were made by it.
-        chat_created_at: when that was made, so that no later chat of its id is meant.
-        digest: of the token itself.
+        chat: the only chat that it opens; None for the chats that were created with it.
+        chat_created_at: timestamp of that chat, so that the token does not open a later chat with its id.
+        digest: SHA-256 of the token.
     """
 
     v: One = 1
@@ -74,17 +73,17 @@ class AgentToken(StrictModel):
 
     @property
     def agent(self) -> str:
-        """Who asks by it: what records say, and whose chats are."""
+        """The principal's id, in records and as the owner of chats."""
         return f"agent:{self.name}"
 
     @property
     def is_expired(self) -> bool:
-        """Whether its time is over."""
+        """Whether it has expired."""
         return self.expires_at is not None and self.expires_at <= timestamps.now()
 
 
 class AgentTokens:
-    """Those of the project at ``root``; one thread at a time."""
+    """Token store of the project at ``root``; not thread-safe."""
 
     def __init__(self, root: Path) -> None:
         self._folder = root / "data" / "tokens"
@@ -98,13 +97,17 @@ class AgentTokens:
         chat: tuple[str, str] | None = None,
         lasts: timedelta | None = None,
     ) -> tuple[AgentToken, str]:
-        """Make a token that ``lasts`` so long, or for ever; return what it opens and the token itself.
+        """Create a token; return its file's content and the token itself.
 
-        ``chat`` is the id of the one chat that it opens, and when that was made.
+        Args:
+            name: an id.
+            role: the role of ``covalt.yaml`` that the token has.
+            chat: id and timestamp of the only chat that it opens, if it is for one.
+            lasts: time until it expires; without it, it does not expire.
 
         Raises:
-            BadNameError: when the name is not an id.
-            AgentTokenError: when there is a token of that name, or its file cannot be written.
+            BadNameError: if the name is not an id.
+            AgentTokenError: if a token of that name exists, or its file cannot be written.
         """
         check_id(name, "token")
         text = PREFIX + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
@@ -123,19 +126,19 @@ class AgentTokens:
         return token, text
 
     def all(self) -> list[AgentToken]:
-        """Return all of them by name, the expired ones too.
+        """Return all tokens by name, including expired ones.
 
         Raises:
-            AgentTokenError: when a file cannot be used.
+            AgentTokenError: if a file cannot be used.
         """
         return [_read(Path(file.path)) for file in self._files()]
 
     def revoke(self, named: str) -> AgentToken:
-        """Take back the token of a name or an id, and return it.  It opens nothing from now on.
+        """Revoke the token with a name or an id, at once, and return it.
 
         Raises:
-            UnknownNameError: naming the nearest one.
-            AgentTokenError: when a file cannot be used, or not be removed.
+            UnknownNameError: with the most similar name.
+            AgentTokenError: if a file cannot be used or deleted.
         """
         known = self.all()
         token = next((one for one in known if named in {one.name, one.id}), None)
@@ -149,18 +152,18 @@ class AgentTokens:
             raise _failed(self._file(token.name), error) from None
         return token
 
-    def in_force(self) -> list[AgentToken]:
-        """Return those that let in now: neither expired nor with a file that cannot be used."""
+    def valid(self) -> list[AgentToken]:
+        """Return the tokens that give access: not expired, and with a usable file."""
         paths = [file.path for file in self._files()]
         found = [self._cache.get(path, [path], partial(_usable, path)) for path in paths]
         return [one for one in found if one is not None and not one.is_expired]
 
     def find(self, text: str) -> AgentToken | None:
-        """Return the token in force that ``text`` is, in a time that says nothing about the others."""
+        """Return the valid token with that text, in a time that does not depend on the other tokens."""
         if not _TEXT.fullmatch(text):
             return None
         digest = _digest(text)
-        same = [one for one in self.in_force() if hmac.compare_digest(one.digest, digest)]
+        same = [one for one in self.valid() if hmac.compare_digest(one.digest, digest)]
         return same[0] if same else None
 
     def _write(self, token: AgentToken) -> None:
@@ -169,8 +172,8 @@ class AgentTokens:
             atomic_write.create_private(self._file(token.name), said)
         except FileExistsError:
             raise AgentTokenError(
-                f"there is a token {token.name!r}",
-                hint=f"name another, or take that one back: covalt-git token revoke {token.name}",
+                f"the token {token.name!r} already exists",
+                hint=f"use another name, or revoke it: covalt-git token revoke {token.name}",
             ) from None
         except OSError as error:
             raise _failed(self._file(token.name), error) from None
@@ -179,7 +182,7 @@ class AgentTokens:
         return self._folder / f"{name}.json"
 
     def _files(self) -> list[os.DirEntry[str]]:
-        """Return the files by name; at every request, so that ``Path`` would take too long."""
+        """Return the files by name.  Runs at every request, for which ``Path`` is too slow."""
         try:
             with os.scandir(self._folder) as found:
                 files = [file for file in found if file.name.endswith(".json")]
@@ -189,10 +192,10 @@ class AgentTokens:
 
 
 def _read(file: Path) -> AgentToken:
-    """Return what a file says.
+    """Return the content of a token's file.
 
     Raises:
-        AgentTokenError: when others may read it, or it is none of ours.
+        AgentTokenError: if other users may read it, or it is not a token's file.
     """
     said = read_private(file, AgentTokenError)
     try:
@@ -200,7 +203,7 @@ def _read(file: Path) -> AgentToken:
     except (ValidationError, canonical_json.NotJsonError):
         token = None
     if token is None or token.name != file.stem or not is_id(token.name):
-        raise AgentTokenError(f"{str(file)!r} is no token", hint=f"rm {file}")
+        raise AgentTokenError(f"{str(file)!r} is not a token's file", hint=f"rm {file}")
     return token
 
 

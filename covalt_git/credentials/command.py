@@ -1,9 +1,8 @@
-"""The command that prints a project's secrets, as ``secret_command`` of ``covalt.yaml`` names it.
+"""Command that prints a project's secrets: ``secret_command`` of ``covalt.yaml``.
 
-It is checked in, so that somebody else may have written it: it runs once a person has allowed exactly
-its arguments, for exactly this project, on this machine, and never before.  What is allowed lies in
-the person's own folder, a file each, as direnv does it.  What the command runs must not lie in the
-project, where the next pull could change it.
+Another author may have written the checked-in command.  So it runs only after the user has allowed exactly
+its arguments, for this project, on this machine.  Each permission is a file in the user's own folder, as
+with direnv.  The program must be outside the project, where a pull cannot change it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from covalt_git.system.private_files import read_private, user_folder
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SECONDS = 30.0  # somebody may have to touch a key
+_SECONDS = 30.0  # the user may have to touch a security key
 _MAX_VALUE = 64 << 10
 _MAX_SAID = 4 << 10
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -35,10 +34,9 @@ _FOLDER = "allowed-commands"
 
 
 class SecretCommandError(CovaltError):
-    """The command does not print a value.
+    """The command did not print a value.
 
-    ``said`` is what it wrote on its error stream: for the person at the terminal alone, because it
-    may hold the value.
+    ``said`` is its stderr.  It may contain the value, so that it is only for the user at the terminal.
     """
 
     code = "secret_command"
@@ -49,14 +47,14 @@ class SecretCommandError(CovaltError):
 
 
 class CommandNotAllowedError(SecretCommandError):
-    """Nobody allowed the command on this machine, or another one than it is now."""
+    """The user has not allowed the command on this machine, or it has changed since."""
 
     code = "secret_command_not_allowed"
     http_status = 403
 
 
 class SecretCommand(NamedTuple):
-    """The command of the project in ``root``; ``seconds`` is how long it may take."""
+    """The command of the project in ``root``; ``seconds`` is its time limit."""
 
     root: Path
     argv: tuple[str, ...]
@@ -64,51 +62,51 @@ class SecretCommand(NamedTuple):
 
     @classmethod
     def of(cls, root: Path, argv: Sequence[str]) -> SecretCommand | None:
-        """Return the command of a project, or None where it has none."""
+        """Return the command of a project; None if it has none."""
         return cls(root.resolve(), tuple(argv)) if argv else None
 
     def __str__(self) -> str:
-        """Return the command as it would be typed."""
+        """Return the command quoted for a shell."""
         return shlex.join(self.argv)
 
     @property
     def is_allowed(self) -> bool:
-        """Whether the person at this machine allowed exactly this command for this project.
+        """Whether the user has allowed exactly this command for this project.
 
         Raises:
-            SecretCommandError: when others may read or write what says so.
+            SecretCommandError: if other users may read or write the file of the permission.
         """
         return read_private(self._consent, SecretCommandError) == self._text
 
     def allow(self) -> None:
-        """Note that it may run for this project, as it is now.
+        """Allow the command, as it is now, for this project.
 
         Raises:
-            SecretCommandError: when what it runs is not there, or lies in the project.
+            SecretCommandError: if its program does not exist or is in the project.
         """
         self._program()
         atomic_write.replace(self._consent, self._text, private=True)
 
     def forbid(self) -> bool:
-        """Take that back; return whether it was allowed."""
+        """Withdraw the permission; return whether there was one."""
         was_there = self._consent.exists()
         self._consent.unlink(missing_ok=True)
         return was_there
 
     def ask(self, name: str) -> str | None:
-        """Return the value of a name, without the line's end, or None where nothing is printed.
+        """Return the value that the command prints for a name, without the newline; None if it is empty.
 
         Raises:
-            CommandNotAllowedError: when nobody allowed the command as it is.
-            SecretCommandError: when it fails, or prints what is no value.
+            CommandNotAllowedError: if the user has not allowed the command as it is now.
+            SecretCommandError: if it fails or its output is not text.
         """
         if not _NAME.fullmatch(name):
-            raise SecretCommandError(f"{name!r} is no name of a secret")
+            raise SecretCommandError(f"{name!r} is not a valid name of a secret")
         if not self.is_allowed:
             raise CommandNotAllowedError(
-                f"{name!r} would come from the secret_command of covalt.yaml, {str(self)!r},"
-                " which nobody allowed on this machine as it is",
-                hint="look at it, and if it is yours: covalt-git secret allow",
+                f"{name!r} comes from the secret_command of covalt.yaml, {str(self)!r},"
+                " which is not allowed on this machine",
+                hint="check the command; if you trust it: covalt-git secret allow",
             )
         argv = [self._program(), *(part.replace("{name}", name) for part in self.argv[1:])]
         code, output, said = self._run(argv, name)
@@ -117,7 +115,7 @@ class SecretCommand(NamedTuple):
             raise self._failed(f"ended with {ended}", name, _without(output, said))
         value = _value(output)
         if value is None:
-            raise self._failed("printed what is no text", name)
+            raise self._failed("printed output that is not UTF-8 text", name)
         return value or None
 
     @property
@@ -131,32 +129,32 @@ class SecretCommand(NamedTuple):
         return user_folder() / _FOLDER / f"{digest.partition(':')[2]}.json"
 
     def _program(self) -> str:
-        """Return the file that runs, after a look at where it and its arguments lie."""
+        """Return the path of the program; checks that it and its arguments are outside the project."""
         name = self.argv[0]
         found = shutil.which(name) if "/" not in name or Path(name).is_absolute() else None
         if found is None or not Path(found).is_absolute():
             raise SecretCommandError(
                 f"the secret_command of covalt.yaml cannot run: there is no program {name!r}",
-                hint="name one that is on PATH, or its whole path",
+                hint="use a program on PATH, or its absolute path",
             )
         for part in (found, str(Path(found).resolve()), *self.argv[1:]):
             if Path(part).is_absolute() and Path(os.path.normpath(part)).is_relative_to(self.root):
                 raise SecretCommandError(
-                    f"the secret_command of covalt.yaml would run {part!r}, which is in the project:"
+                    f"the secret_command of covalt.yaml uses {part!r}, which is in the project:"
                     " a pull could change it",
-                    hint="keep it outside, and name its whole path",
+                    hint="move it out of the project, and use its absolute path",
                 )
         return found
 
     def _run(self, argv: Sequence[str], name: str) -> tuple[int, bytes, bytes]:
-        """Return exit code, output and error stream; of the last no more than is ever shown."""
+        """Return exit code, stdout, and the part of stderr that may be shown."""
         try:
             process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                cwd="/",  # where no argument is a file of the project by accident
+                cwd="/",  # so that no argument happens to be a file of the project
             )
         except OSError as error:
             raise self._failed(f"cannot run: {(error.strerror or '').lower()}", name) from None
@@ -188,14 +186,14 @@ class SecretCommand(NamedTuple):
 
     def _failed(self, why: str, name: str, said: str = "") -> SecretCommandError:
         return SecretCommandError(
-            f"the secret_command of covalt.yaml, asked for {name!r}, {why}",
+            f"the secret_command of covalt.yaml for {name!r} {why}",
             hint=f"covalt-git secret check {name}",
             said=said,
         )
 
 
 def _value(output: bytes) -> str | None:
-    """Return what was printed as a value, or None where it is none."""
+    """Return the output as a value; None if it is not text."""
     try:
         text = output.decode()
     except UnicodeDecodeError:
@@ -204,7 +202,7 @@ def _value(output: bytes) -> str | None:
 
 
 def _without(output: bytes | bytearray, said: bytes | bytearray) -> str:
-    """Return what was said on the error stream, without the words that were printed as the value."""
+    """Return the stderr without the words of the printed value."""
     text = said[:_MAX_SAID].decode("utf-8", "replace").strip()
     for word in sorted(output.decode("utf-8", "replace").split(), key=len, reverse=True):
         text = text.replace(word, "***")

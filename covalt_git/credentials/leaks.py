@@ -1,8 +1,8 @@
-"""Credentials that stand in a text: tokens of known shapes, and values that look random behind a telling key.
+"""Detection of credentials in texts: tokens of known formats, and random values after keys like ``api_key``.
 
-The shapes are those that their makers document and that gitleaks' rules collect.  A shape is certain;
-a value behind ``api_key:`` is a guess, and told as one.  Placeholders are neither: ``<YOUR_API_KEY>``,
-``sk-xxxx``, ``${NAME}``.  No more than the first characters of what is found is ever shown.
+The formats are those that providers document and that the rules of gitleaks collect.  A token of a known
+format is certain; a value after ``api_key:`` is reported as a guess.  Placeholders are ignored:
+``<YOUR_API_KEY>``, ``sk-xxxx``, ``${NAME}``.  Only the first characters of a credential are ever shown.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 SHOWN = 4
-"""How many of its first characters a credential is shown with."""
+"""Number of a credential's first characters that are shown."""
 
 MAX_FOUND = 500
-"""How many tokens, and how many guesses, are looked for in one text."""
+"""Most tokens, and most guesses, that are reported for one text."""
 
 _INK = re.compile(r"[^\r\n]")
 _RECOGNIZED = 8
-"""A text that goes on like a credential for so many characters is taken for a part of it."""
+"""A text that begins with this many characters of a credential is masked as a part of it."""
 
 
 class Credential(NamedTuple):
-    """What stands at the character ``place`` of a text; ``certain`` where its shape alone tells."""
+    """A credential at the character ``place`` of a text; ``certain`` if it has a known format."""
 
     place: int
     kind: str
@@ -38,7 +38,7 @@ class Credential(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """As much of it as anybody is shown."""
+        """The part of it that may be shown."""
         return f"{self.value[:SHOWN]}..."
 
 
@@ -91,9 +91,9 @@ _SHAPES = (
     _shape("AGE-SECRET-KEY-1", "an age key", r"AGE-SECRET-KEY-1[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}"),
     _shape("eyJ", "a JSON web token", r"eyJ[A-Za-z0-9_-]{15,}\.eyJ[A-Za-z0-9_-]{15,}\.[A-Za-z0-9_-]{20,}"),
 )  # fmt: skip
-"""How each begins, what it is, and its whole shape.
+"""The prefixes, the name and the pattern of each format.
 
-A text without the beginnings is not searched, so that most shapes are never even compiled.
+A pattern is compiled only when a text contains one of its prefixes.
 """
 
 _SHORTEST = 20
@@ -109,7 +109,7 @@ _KEY_BEGINS = re.compile(r"[\w.-]{0,40}\Z")
 _KEY_OF_A_LOCK = re.compile(
     r"(?:api|access|private|secret|auth|account|signing)[_-]?\Z", re.IGNORECASE
 )
-"""What stands before ``key`` where it is no key of a mapping, a table or a piano."""
+"""Words before ``key`` that make it a credential, not the key of a mapping or of a table."""
 
 _VALUE = re.compile(
     r"""(?: ["'`\]]{1,2}\s{0,3}, | ["'`\]]{0,2}\s{0,3}(?::=|=>|:|=) ) \s{0,3}
@@ -130,10 +130,10 @@ _PLACEHOLDER = re.compile(
 )
 _PLAIN_PASSWORDS = re.compile(r"pass(?:w(?:or)?d)?|secret|token|user(?:name)?|admin|root|postgres")
 _RANDOM_BITS = 3.5
-"""Bits of entropy a character, above which a value is no word: gitleaks' own bound."""
+"""Entropy in bits per character above which a value is not a word; the bound of gitleaks."""
 
 _KNOWN_BITS = 2.5
-"""The same for what has a known shape: only what somebody typed as a placeholder has less."""
+"""The same for tokens of known formats: only placeholders that people typed have less."""
 
 _WORDS = re.compile(r"[A-Za-z]*[0-9]{0,4}|[0-9]+|v?[0-9]+[a-z]?", re.IGNORECASE)
 _LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
@@ -141,7 +141,7 @@ _SWITCH = re.compile(r"(?<=[A-Za-z])[0-9]|(?<=[0-9])[A-Za-z]")
 
 
 def credentials(text: str) -> list[Credential]:
-    """Return the credentials of a text, each once and in their order; of very many only the first."""
+    """Return the credentials of a text in order, each once; at most about ``2 * MAX_FOUND``."""
     found = list(islice(_of_known_shape(text), MAX_FOUND))
     for guess in islice(chain(_assigned(text), _in_addresses(text)), MAX_FOUND):
         start, end = guess.place, guess.place + len(guess.value)
@@ -151,9 +151,9 @@ def credentials(text: str) -> list[Credential]:
 
 
 def masked(text: str, values: Iterable[str] | None = None) -> str:
-    """Return ``text`` with its credentials cut to their first characters, also where they are cut off.
+    """Return ``text`` with its credentials shortened to their first characters, also truncated ones.
 
-    ``values`` are those to look for, of a text that shows a part of another one; else its own.
+    ``values`` are the credentials to mask if ``text`` is a part of another text; otherwise its own.
     """
     for value in sorted(
         {one.value for one in credentials(text)} if values is None else set(values),
@@ -171,7 +171,7 @@ def masked(text: str, values: Iterable[str] | None = None) -> str:
 
 
 def blotted(text: str) -> str:
-    """Return ``text`` with its credentials blotted out but for their first characters, in place."""
+    """Return ``text`` with ``*`` in place of the credentials after their first characters; same length."""
     for value in sorted({one.value for one in credentials(text)}, key=len, reverse=True):
         blot = value[:SHOWN] + _INK.sub("*", value[SHOWN:])
         text = text.replace(value, blot)
@@ -179,7 +179,7 @@ def blotted(text: str) -> str:
 
 
 def _of_known_shape(text: str) -> Iterator[Credential]:
-    # No shape holds a space, and all of them are long: most of a text need not be searched.
+    # Every format is long and has no space, so that short words need not be searched.
     long = "\n".join([word for word in text.split() if len(word) >= _SHORTEST])
     for begins, kind, pattern in _SHAPES if _BEGINNINGS.search(long) else ():
         if any(begin in text for begin in begins):
@@ -214,12 +214,12 @@ def _in_addresses(text: str) -> Iterator[Credential]:
         value = found["value"]
         plain = _PLAIN_PASSWORDS.fullmatch(value.lower()) or value == found["user"]
         if not plain and not _PLACEHOLDER.search(value):
-            kind = "an address with a password in it"
+            kind = "a URL with a password in it"
             yield Credential(found.start("value"), kind, value, certain=False)
 
 
 def _places(text: str, word: str) -> Iterator[int]:
-    """Yield where a word stands; far quicker than a pattern over all of them."""
+    """Yield the positions of a word; much faster than one pattern of all words."""
     at = text.find(word)
     while at >= 0:
         yield at
@@ -227,7 +227,7 @@ def _places(text: str, word: str) -> Iterator[int]:
 
 
 def _is_random(value: str) -> bool:
-    """Tell what a machine made from words, versions and paths that people wrote."""
+    """Return whether a value looks generated, and not like words, versions or paths."""
     if _PLACEHOLDER.search(value) or _bits(value) < _RANDOM_BITS:
         return False
     parts = [part for part in re.split(r"[_.~/+=-]", value) if part]
@@ -237,6 +237,6 @@ def _is_random(value: str) -> bool:
 
 
 def _bits(value: str) -> float:
-    """Return the Shannon entropy of a text in bits a character."""
+    """Return the Shannon entropy of a text in bits per character."""
     length = len(value)
     return -sum(n / length * math.log2(n / length) for n in Counter(value).values())

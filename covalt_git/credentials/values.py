@@ -1,8 +1,8 @@
-"""The values of secrets: where they come from, and how they are kept out of everything that is shown.
+"""Values of secrets: their sources, and masking of values in everything that is shown, stored or logged.
 
 A value comes from ``$XDG_CONFIG_HOME/covalt-git/secrets.env`` (mode 600, lines ``NAME=value``), else
-from the environment, else from whom a project asks, which may be slow and bother a person.  It is read
-when it is needed and never stored.  Whether a toolset may have it is for :mod:`covalt_git.access` to say.
+from the environment, else from the project's ``secret_command``, which may be slow or interrupt the user.
+It is read when it is needed and never stored.  :mod:`covalt_git.access` decides whether a toolset may use it.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
 MASK = "***"
 SHORTEST = 4
-"""Shorter values are not masked: that would tear words apart everywhere, and they guard nothing."""
+"""Shorter values are not masked: they occur in ordinary words, and protect nothing."""
 
 _LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>.*?)\s*")
 _SAYS_SO = re.compile(
     r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT)(?:_|$)",
     re.IGNORECASE,
 )
-"""How the names of variables look that hold what nobody else may have."""
+"""Names of environment variables that hold secrets."""
 
 _QUOTES = ("'", '"')
 
 
 class SecretsFileError(CovaltError):
-    """The file of secrets cannot be used: others may read it, or a line of it is none."""
+    """The secrets file cannot be used: other users may read it, or a line is malformed."""
 
     code = "secrets_file"
 
 
 @dataclass(frozen=True, slots=True)
 class SecretStore:
-    """Where values are looked up: the variables of an environment, and a file if it is there."""
+    """Lookup of values: environment variables, the secrets file, and ``ask`` for others."""
 
     environment: Mapping[str, str] = field(repr=False)
     file: Path | None = None
@@ -55,15 +55,15 @@ class SecretStore:
 
     @classmethod
     def of_this_machine(cls, ask: Callable[[str], str | None] | None = None) -> SecretStore:
-        """Return the store of whoever runs this process; ``ask`` knows what neither place has."""
+        """Return the store of the user who runs this process."""
         return cls(os.environ, user_folder() / "secrets.env", ask)
 
     def value(self, name: str, place: Place = "any") -> str | None:
-        """Return the value of that name, or None where nobody set it.
+        """Return the value of a name; None if it is not set.
 
         Raises:
-            SecretsFileError: when the file has to be asked and cannot be used.
-            CovaltError: what ``ask`` raises.
+            SecretsFileError: if the file has to be read and cannot be used.
+            CovaltError: as ``ask``.
         """
         if place != "env" and self.file is not None:
             found = _read(self.file).get(name)
@@ -74,29 +74,29 @@ class SecretStore:
         return self.ask(name)
 
     def source(self, name: str) -> Literal["file", "environment"] | None:
-        """Return where the value of that name stands, or None where it could only be asked for.
+        """Return where the value of a name is set; None if only ``ask`` may have it.
 
         Raises:
-            SecretsFileError: when the file cannot be used.
+            SecretsFileError: if the file cannot be used.
         """
         if self.file is not None and name in _read(self.file):
             return "file"
         return "environment" if name in self.environment else None
 
     def known(self) -> dict[str, str]:
-        """Return what is surely secret here: all of the file, and variables whose names say so.
+        """Return the secrets that masks hide: all of the file, and variables with names of secrets.
 
-        Nobody is asked: that would bother a person for names that nothing here may need.
+        ``ask`` is not called: it may interrupt the user for names that are not needed.
 
         Raises:
-            SecretsFileError: when the file cannot be used.
+            SecretsFileError: if the file cannot be used.
         """
-        told = {name: value for name, value in self.environment.items() if _SAYS_SO.search(name)}
-        return told | ({} if self.file is None else _read(self.file))
+        found = {name: value for name, value in self.environment.items() if _SAYS_SO.search(name)}
+        return found | ({} if self.file is None else _read(self.file))
 
 
 class Mask:
-    """Hides values in whatever is shown, stored or logged, also encoded as they travel."""
+    """Replaces values in what is shown, stored or logged, including their common encodings."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         forms = {form for value in set(values) if len(value) >= SHORTEST for form in _forms(value)}
@@ -106,24 +106,24 @@ class Mask:
         return f"Mask({len(self._forms)} forms)"
 
     def place(self, content: bytes) -> int | None:
-        """Return where the first of the values begins in ``content``, or None."""
+        """Return the offset of the first value in ``content``; None if there is none."""
         found = (content.find(form.encode("utf-8", "surrogatepass")) for form in self._forms)
         return min((place for place in found if place >= 0), default=None)
 
     def text(self, text: str) -> str:
-        """Return ``text`` without the values."""
+        """Return ``text`` with the values masked."""
         for form in self._forms:
             text = text.replace(form, MASK)
         return text
 
     def content(self, content: bytes) -> bytes:
-        """Return bytes without the values, as UTF-8 writes them."""
+        """Return bytes with the values masked, as encoded in UTF-8."""
         for form in self._forms:
             content = content.replace(form.encode(), MASK.encode())
         return content
 
     def value(self, value: Any) -> Any:
-        """Return a JSON value without the values, in keys as well; two that become one keep the last."""
+        """Return a JSON value with the values masked, also in keys; of equal masked keys the last stays."""
         if not self._forms:
             return value
         if isinstance(value, str):
@@ -138,7 +138,7 @@ class Mask:
 
 
 def _forms(value: str) -> Iterable[str]:
-    """Yield the ways in which a value may come back: as it is, escaped, encoded, turned round."""
+    """Yield the forms in which a value may appear: unchanged, escaped, encoded, reversed."""
     raw = value.encode("utf-8", "surrogatepass")
     yield value
     yield value[::-1]
@@ -152,7 +152,7 @@ def _forms(value: str) -> Iterable[str]:
     yield raw.hex()
     yield raw.hex().upper()
     for padding in range(3):
-        # Of an encoding that begins elsewhere in a text, only the inner part is the value's alone.
+        # Within a longer encoded text, only the inner characters depend on the value alone.
         encoded = base64.b64encode(b"\0" * padding + raw).decode().rstrip("=")
         inner = encoded[(0, 2, 3)[padding] :]
         if (padding + len(raw)) % 3:

@@ -129,7 +129,7 @@ class OfferChanges:
         while self._changes.wait():
             began = time.monotonic()
             before, now = self.offer, self._now()
-            self._changes.looked(time.monotonic() - began)
+            self._changes.scanned(time.monotonic() - began)
             if now != before:
                 self.offer = now
                 return before, now

@@ -133,7 +133,7 @@ class Agents:
         """End the MCP servers of tokens that were revoked or have expired, with their open streams."""
         while True:
             await asyncio.sleep(LOOK_S)
-            known = {"", *(one.id for one in self._tokens.in_force())}
+            known = {"", *(one.id for one in self._tokens.valid())}
             await self._end(self._servers.keys() - known)
 
     async def _end(self, keys: Collection[str]) -> None:

@@ -1,21 +1,20 @@
-"""Expressions in a renderer's configuration and in HTTP requests: how they are written, what they mean.
+"""Expressions in a renderer's configuration and in HTTP requests: their syntax and values.
 
-The specification's section 5.2, made exact.  In every text of a configuration (never in a key)::
+Section 5.2 of the specification, made exact.  They occur in the texts of a configuration, not in keys::
 
     $args  $args.path     the arguments, or one of them; $return is the result likewise
     $return.items.0.name  keys and list indexes, joined by dots
-    $chat_id              the chat
+    $chat_id              the chat's id
     $workspace/out.txt    "workspace:out.txt": a place, never a path on this machine;
                           $toolset likewise
-    ${args.my-key}        the same in braces, for keys with hyphens, or with text right behind
+    ${args.my-key}        the same in braces, for keys with hyphens, or directly before other text
     $$                    a dollar
 
-A text that is one expression and nothing else becomes the value itself, whatever its type, and its
-keys may hold hyphens.  Within a longer text a string stands as it is and everything else as JSON;
-there an expression without braces takes every ``.word`` that follows, found or not, so that what a
-text means never depends on the data.  ``$chat_id``, ``$workspace`` and ``$toolset`` have no parts
-and take none.  Every other dollar stays: prices, shell variables.  What an expression stood for is
-never searched for expressions.
+A text that is exactly one expression becomes its value, of any type, and its keys may contain hyphens.
+Within a longer text, strings are inserted unchanged and other values as JSON.  There an expression
+without braces includes every ``.word`` after it, so that the meaning of a text never depends on the
+data.  ``$chat_id``, ``$workspace`` and ``$toolset`` have no parts.  All other dollars stay, as in prices
+and shell variables.  Values are never searched for expressions.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 PLACES = ("workspace", "toolset")
 MAX_DEPTH = 64
-"""How deep mappings and lists of a configuration may lie inside each other."""
+"""Deepest nesting of mappings and lists in a configuration."""
 
 _EXPRESSION = re.compile(
     r"""
@@ -47,7 +46,7 @@ _TOO_DEEP = f"more than {MAX_DEPTH} mappings and lists inside each other"
 
 
 class Values(NamedTuple):
-    """What expressions stand for: the arguments of a call, what it returned, and its chat."""
+    """Values of expressions: the arguments of a call, its result and its chat."""
 
     args: dict[str, Any]
     returned: Any
@@ -55,7 +54,7 @@ class Values(NamedTuple):
 
 
 class Expression(NamedTuple):
-    """One expression: its root, the keys behind it, and the text it was written as."""
+    """One expression: its root, the keys after it, and its source text."""
 
     root: str
     path: tuple[str, ...]
@@ -66,25 +65,25 @@ Piece: TypeAlias = str | Expression
 
 
 class _UnresolvedError(Exception):
-    """An expression that stands for nothing here."""
+    """An expression without a value."""
 
 
 def interpolate(value: Any, values: Values) -> tuple[Any, tuple[str, ...]]:
-    """Return ``value`` with its expressions resolved, and a message for each that is not.
+    """Return ``value`` with its expressions replaced, and a message for each unresolved one.
 
-    An unresolved expression stays as it was written.
+    The text of an unresolved expression stays.
     """
     unresolved: list[str] = []
     return _interpolated(value, values, unresolved, 0), tuple(unresolved)
 
 
 def expressions(value: Any) -> Iterator[Expression]:
-    """Yield every expression of a configuration, in the order in which they stand."""
+    """Yield every expression of a configuration, in document order."""
     yield from _expressions(value, 0)
 
 
 def split(text: str) -> tuple[Piece, ...]:
-    """Return the expressions of ``text`` and the plain texts between them, ``$$`` being a ``$``."""
+    """Return the expressions of ``text`` and the plain texts between them, with ``$$`` as ``$``."""
     whole = _WHOLE.fullmatch(text)
     if whole is not None:
         return (_parse(whole[1], text),)

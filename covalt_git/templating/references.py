@@ -1,8 +1,8 @@
-"""References to values that live outside the project: ``${NAME}``, as manifests write them.
+"""References in manifests to secrets and environment variables.
 
-``${NAME}`` and ``${secret:NAME}`` stand for a secret or a variable of the environment, ``${env:NAME}``
-for a variable only; ``:-`` gives what it is where neither has it: ``${NAME:-default}``.  ``$$`` is a
-dollar and begins nothing.  What a reference stands for is never searched for references.
+``${NAME}`` and ``${secret:NAME}`` name a secret or an environment variable, ``${env:NAME}`` an environment
+variable only.  ``${NAME:-default}`` has a default.  ``$$`` is a literal dollar.  Values are never searched
+for references.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Place = Literal["any", "env", "secret"]
 _EXPRESSION_ROOTS = "args|return|chat_id|workspace|toolset"
 _REFERENCE = re.compile(
     r"\$\$|\$\{(?:(?P<place>env|secret):)?"
-    rf"(?!(?:{_EXPRESSION_ROOTS})[.}}])"  # which are no names of secrets, but expressions
+    rf"(?!(?:{_EXPRESSION_ROOTS})[.}}])"  # these are expressions, not names of secrets
     r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}"
 )
 _OPENING = re.compile(rf"\$\$|\$\{{(?!(?:{_EXPRESSION_ROOTS})[.}}])[^}}]*\}}?")
 
 
 class Reference(NamedTuple):
-    """One reference: the name, where its value may come from, and the text it was written as."""
+    """One reference: the name, where its value may come from, and its source text."""
 
     name: str
     place: Place
@@ -34,7 +34,7 @@ class Reference(NamedTuple):
 
 
 def split(text: str) -> tuple[str | Reference, ...]:
-    """Return the references of ``text`` and the texts between them, in which ``$$`` is left."""
+    """Return the references of ``text`` and the texts between them, in which ``$$`` stays."""
     found: list[str | Reference] = []
     position = 0
     for match in _REFERENCE.finditer(text):
@@ -53,7 +53,7 @@ def split(text: str) -> tuple[str | Reference, ...]:
 
 
 def references(value: object) -> Iterator[tuple[tuple[str | int, ...], Reference]]:
-    """Yield every reference in the texts of a value, each with its place in it."""
+    """Yield every reference in the texts of a value, each with its keys and list indexes."""
     for loc, text in texts(value):
         for piece in split(text):
             if isinstance(piece, Reference):
@@ -61,13 +61,13 @@ def references(value: object) -> Iterator[tuple[tuple[str | int, ...], Reference
 
 
 def malformed(text: str) -> list[str]:
-    """Return what begins as a reference and is none: ``${API-KEY}``, ``${``."""
+    """Return the malformed references of a text, such as ``${API-KEY}`` and ``${``."""
     whole = {match.start() for match in _REFERENCE.finditer(text)}
     return [match[0] for match in _OPENING.finditer(text) if match.start() not in whole]
 
 
 def texts(value: object) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield the texts of a value, each with its place in it."""
+    """Yield the texts of a value, each with its keys and list indexes."""
     waiting: list[tuple[tuple[str | int, ...], object]] = [((), value)]
     while waiting:
         loc, one = waiting.pop()

@@ -1,7 +1,7 @@
-"""Addresses of resources with variables in them: ``docs://{chapter}/{+path}`` (RFC 6570, levels 1 and 2).
+"""URI templates of resources: ``docs://{chapter}/{+path}`` (RFC 6570, levels 1 and 2).
 
-``{name}`` stands for one part of an address, with no ``/`` in it, ``{+name}`` for any number of them.
-Where an address can be read in two ways, the first variable has the longest value.
+``{name}`` matches one segment, ``{+name}`` any number of segments.  If a URI matches in two ways, the first
+variable gets the longest value.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from covalt_git.errors import CovaltError
 
 _VARIABLE = re.compile(r"\{(?P<rest>\+?)(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
 _MOST_LETTERS = 8192
-"""Of an address; a longer one is none of ours."""
+"""Longest URI that is compared with a template."""
 
 
 class BadUriTemplateError(CovaltError):
-    """A template that has no one meaning."""
+    """An invalid or ambiguous template."""
 
     code = "bad_uri_template"
 
 
 @dataclass(frozen=True, slots=True)
 class UriTemplate:
-    """A template, read: the names of its variables, and what its addresses look like."""
+    """A parsed template: the names of its variables, and the pattern of its URIs."""
 
     variables: tuple[str, ...]
-    _addresses: re.Pattern[str]
+    _pattern: re.Pattern[str]
 
     @classmethod
     def parse(cls, text: str) -> UriTemplate:
-        """Read a template.
+        """Parse a template.
 
         Raises:
-            BadUriTemplateError: with what it would have to be.
+            BadUriTemplateError: with what to write instead.
         """
         names: list[str] = []
         pattern = ""
@@ -44,11 +44,11 @@ class UriTemplate:
             plain = text[position : match.start()]
             if names and not plain:
                 raise BadUriTemplateError(
-                    f"nothing stands between {names[-1]!r} and {match['name']!r}",
+                    f"there is no text between {names[-1]!r} and {match['name']!r}",
                     hint="put a / between them",
                 )
             if match["name"] in names:
-                raise BadUriTemplateError(f"{match['name']!r} stands in it twice")
+                raise BadUriTemplateError(f"{match['name']!r} occurs twice")
             names.append(match["name"])
             pattern += _literal(plain) + (r"(.+)" if match["rest"] else r"([^/?#]+)")
             position = match.end()
@@ -60,9 +60,9 @@ class UriTemplate:
             )
         return cls(tuple(names), re.compile(pattern))
 
-    def match(self, address: str) -> dict[str, str] | None:
-        """Return what the variables are in an address, decoded; None where it is none of this template."""
-        found = None if len(address) > _MOST_LETTERS else self._addresses.fullmatch(address)
+    def match(self, uri: str) -> dict[str, str] | None:
+        """Return the decoded values of the variables in a URI; None if it does not match."""
+        found = None if len(uri) > _MOST_LETTERS else self._pattern.fullmatch(uri)
         if found is None:
             return None
         try:
@@ -75,7 +75,7 @@ class UriTemplate:
 def _literal(text: str) -> str:
     if "{" in text or "}" in text:
         raise BadUriTemplateError(
-            f"{text!r} has a brace that belongs to no variable",
+            f"{text!r} has a brace outside a variable",
             hint="write {name} or {+name}, of letters, digits and _",
         )
     return re.escape(text)

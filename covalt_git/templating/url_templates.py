@@ -1,12 +1,11 @@
-"""Addresses with arguments in them: ``https://api.example.com/v1/forecast/{city}?days={days}``.
+"""URL templates with arguments: ``https://api.example.com/v1/forecast/{city}?days={days}``.
 
-A template settles the origin and the path up to its first argument; no value ever leads out of
-that.  Each value is encoded, ``/`` included, so that it stays one segment; ``{+path}`` keeps the
-``/`` of a value and encodes each of its segments.  A segment that some server could take for ``.``
-or ``..`` is refused however it is spelt, and so is an empty one.
+A template fixes the origin and the path before its first argument; no value can leave them.  Each value
+is one encoded segment, including its ``/``; ``{+path}`` keeps the ``/`` of a value and encodes each
+segment.  Empty segments are refused, and segments that a server could decode to ``.`` or ``..``.
 
-References (``${NAME}``) may stand where the whole beginning does, ``${BASE_URL}/v1``, and in the
-query; never in the path, which servers log.
+References (``${NAME}``) are allowed as the base, ``${BASE_URL}/v1``, and in the query, but not in the
+path, because servers log paths.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ _DOTS = frozenset({".", ".."})
 
 
 class BadTemplateError(CovaltError):
-    """A template that could not be held to one origin, or that is no address at all."""
+    """A template that is not a URL, or that does not fix the origin."""
 
     code = "bad_url_template"
 
 
 class BadValueError(CovaltError):
-    """A value that has no place in the address; ``name`` is its argument."""
+    """An argument's value that the URL cannot contain; ``name`` is the argument."""
 
     code = "bad_url_value"
 
@@ -49,7 +48,7 @@ class BadValueError(CovaltError):
 
 
 class Argument(NamedTuple):
-    """One argument of a template; the ``/`` of its value stay where it is ``whole``."""
+    """One argument of a template; if it is ``whole``, the ``/`` of its value stay."""
 
     name: str
     whole: bool
@@ -60,7 +59,7 @@ Piece = str | Reference | Argument
 
 
 class UrlTemplate(NamedTuple):
-    """A template, read: the beginning that no value changes, the path behind it, and the query."""
+    """A parsed template: the fixed beginning, the path after it, and the query."""
 
     base: Reference | None
     begins: str
@@ -69,10 +68,10 @@ class UrlTemplate(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> UrlTemplate:
-        """Read a template.
+        """Parse a template.
 
         Raises:
-            BadTemplateError: with what it would have to be.
+            BadTemplateError: with what to write instead.
         """
         pieces = list(_pieces(text))
         base = pieces.pop(0) if pieces and isinstance(pieces[0], Reference) else None
@@ -82,7 +81,7 @@ class UrlTemplate(NamedTuple):
         for piece in before:
             if isinstance(piece, Reference):
                 raise BadTemplateError(
-                    f"{piece.text} may not stand in the path, which servers log",
+                    f"{piece.text} is not allowed in the path, because servers log paths",
                     hint="send it as a header: headers: {Authorization: Bearer ${NAME}}",
                 )
             path.append(piece)
@@ -93,13 +92,13 @@ class UrlTemplate(NamedTuple):
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """The arguments, in the order in which they stand."""
+        """The arguments, in order."""
         pieces = [*self.path, *(piece for pair in self.query for piece in pair)]
         return tuple(piece for piece in pieces if isinstance(piece, Argument))
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The names of those without which there is no address."""
+        """The names of the required arguments."""
         return tuple(piece.name for piece in self.path if isinstance(piece, Argument))
 
     @property
@@ -109,11 +108,11 @@ class UrlTemplate(NamedTuple):
         return tuple(piece for piece in pieces if isinstance(piece, Reference))
 
     def expand(self, values: Mapping[str, Any], look_up: Callable[[Reference], str | None]) -> str:
-        """Return the address with values in it, all ASCII; a pair of the query without value is left out.
+        """Return the URL with values, in ASCII; query pairs without a value are omitted.
 
         Raises:
-            BadValueError: when a value has no place in it.
-            BadTemplateError: when what the base stands for is no address.
+            BadValueError: if a path cannot contain a value.
+            BadTemplateError: if the base's value is not a URL.
         """
         prefix = self._prefix(look_up)
         path = "".join(self._path(values))
@@ -123,15 +122,15 @@ class UrlTemplate(NamedTuple):
         return url
 
     def folder(self, look_up: Callable[[Reference], str | None]) -> str:
-        """Return the folder that every address of this template lies in, with a ``/`` at its end.
+        """Return the folder that contains every URL of this template, with a trailing ``/``.
 
         Raises:
-            BadTemplateError: when what the base stands for is no address.
+            BadTemplateError: if the base's value is not a URL.
         """
         return self._prefix(look_up).rpartition("/")[0] + "/"
 
     def _prefix(self, look_up: Callable[[Reference], str | None]) -> str:
-        """Return the beginning as it is sent; it ends within the path."""
+        """Return the fixed beginning of the URL, which ends within the path."""
         if self.base is None:
             origin, rest = origin_of(self.begins)
             return f"{origin}{encode_literal(rest) or '/'}"
@@ -139,20 +138,20 @@ class UrlTemplate(NamedTuple):
         try:
             origin, rest = origin_of(base)
         except BadHostError:
-            raise BadTemplateError(f"{self.base.text} stands for no address") from None
+            raise BadTemplateError(f"the value of {self.base.text} is not a URL") from None
         if "?" in rest or "#" in rest or any(_is_up(one) for one in rest.split("/")):
-            raise BadTemplateError(f"{self.base.text} stands for more than a host and a path")
+            raise BadTemplateError(f"the value of {self.base.text} has more than a host and a path")
         return f"{origin}{encode_literal(rest).rstrip('/')}{encode_literal(self.begins) or '/'}"
 
     @property
     def _written_path(self) -> str:
-        """The path as the manifest writes it; a base is told by its name."""
+        """The path as the manifest writes it, with the name of the base."""
         begins = origin_of(self.begins)[1] if self.base is None else self.base.text + self.begins
         pieces = (piece if isinstance(piece, str) else piece.text for piece in self.path)
         return begins + "".join(pieces)
 
     def _check_segment(self, name: str, segment: str) -> None:
-        """Refuse what an argument made of a segment when it is empty, or leads up for some server."""
+        """Refuse a segment that is empty with its argument's value, or that a server may decode to ``..``."""
         if not name:
             return
         if not segment:
@@ -162,7 +161,7 @@ class UrlTemplate(NamedTuple):
             raise BadValueError(name, f"{why}: no part of it may be '.' or '..', encoded or not")
 
     def _path(self, values: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the path behind the beginning; each segment is checked as it would be decoded."""
+        """Yield the path after the beginning; each segment is checked as servers would decode it."""
         before = unquote(self.begins.rpartition("/")[2])
         named = ""
         for piece in self.path:
@@ -188,7 +187,7 @@ class UrlTemplate(NamedTuple):
 
 
 def is_within_folder(url: str, folder: str) -> bool:
-    """Tell whether an address lies in a folder of an origin, for whatever server reads it."""
+    """Return whether a URL is inside a folder of an origin, however a server decodes it."""
     origin, rest = origin_of(url)
     within, begins = origin_of(folder)
     path = rest.partition("?")[0] or "/"
@@ -197,17 +196,17 @@ def is_within_folder(url: str, folder: str) -> bool:
 
 
 def encode_literal(text: str) -> str:
-    """Return what a manifest writes into an address as it is sent: what is encoded stays so."""
+    """Return text of a manifest encoded for a URL; existing percent escapes stay."""
     return quote(_BARE_PERCENT.sub("%25", text), safe=_LITERAL)
 
 
 def encoded_list(items: Iterable[str]) -> str:
-    """Return items with commas between them, each encoded by itself (RFC 6570, section 3.2.1)."""
+    """Return the encoded items, joined by commas (RFC 6570, section 3.2.1)."""
     return ",".join(quote(item, safe="") for item in items)
 
 
 def as_text(value: Any) -> str:
-    """Return one value as addresses, headers and forms hold it: a text as it is, the rest as JSON."""
+    """Return a value as URLs, headers and forms contain it: texts unchanged, other values as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, float) and value.is_integer():
@@ -241,13 +240,13 @@ def _checked_plain(text: str) -> str:
     found = _STRAY.search(text)
     if found is not None:
         raise BadTemplateError(
-            f"{found[0]!r} begins or ends no argument"
+            f"{found[0]!r} is not part of an argument"
             if found[0] in "{}"
-            else f"{found[0]!r} does not stand in an address",
+            else f"{found[0]!r} is not allowed in a URL",
             hint=f"write {{name}} for an argument, or {quote(found[0], safe='')}",
         )
     if "#" in text:
-        raise BadTemplateError("what follows # is never sent", hint="leave it out, or write %23")
+        raise BadTemplateError("the part after # is never sent", hint="remove it, or write %23")
     return text
 
 
@@ -277,11 +276,11 @@ def _pairs(query: Sequence[Piece]) -> Iterator[tuple[Piece, ...]]:
 
 
 def _check_beginning(text: str, base: Reference | None, begins: str, *, settled: bool) -> None:
-    """Make sure that the host stands before the first argument, and that nothing leads up."""
+    """Check that the host comes before the first argument, and that the path has no ``..``."""
     if base is not None:
         if (begins and not begins.startswith("/")) or (not begins and not settled):
             raise BadTemplateError(
-                f"{base.text} stands for the host and has to be followed by /",
+                f"{base.text} includes the host and must be followed by /",
                 hint=f"write {base.text}/...",
             )
     else:
@@ -300,32 +299,34 @@ def _check_beginning(text: str, base: Reference | None, begins: str, *, settled:
             )
     segments = begins.partition("://" if base is None else "/")[2].split("/")
     if any(_is_up(one) for one in (segments if settled else segments[:-1])):
-        raise BadTemplateError(f"{text!r} leads up", hint="leave . and .. out of the path")
+        raise BadTemplateError(
+            f"the path of {text!r} has a . or .. segment", hint="remove . and .. from the path"
+        )
 
 
 def _segments(argument: Argument, value: Any) -> list[list[str]]:
-    """Return what stands for an argument: one segment, or for a ``whole`` one as many as it has.
+    """Return the segments of an argument's value: one, or several if the argument is ``whole``.
 
-    A segment is a list of items, of which all but a list have one.
+    A segment is a list of items: those of a list, or the one value.
     """
     if value is None:
-        raise BadValueError(argument.name, "is needed for the address")
+        raise BadValueError(argument.name, "is required for the URL")
     if isinstance(value, dict):
-        raise BadValueError(argument.name, "is an object, which has no place in a path")
+        raise BadValueError(argument.name, "is an object, which a path cannot contain")
     items = [as_text(item) for item in value] if isinstance(value, list) else [as_text(value)]
     if any(_CONTROL.search(item) for item in items):
         raise BadValueError(
-            argument.name, "holds a control character, which has no place in a path"
+            argument.name, "contains a control character, which a path cannot contain"
         )
     return [[segment] for segment in "/".join(items).split("/")] if argument.whole else [items]
 
 
 def _is_up(segment: str) -> bool:
-    """Tell whether some server could read ``.`` or ``..`` here, decoding it as often as it likes."""
+    """Return whether a server could read ``.`` or ``..`` here, after any number of decodings."""
     decoded = unquote(segment)
     while decoded != segment:
         segment, decoded = decoded, unquote(decoded)
-    # Some take a backslash for a slash, and cut off what follows a semicolon.
+    # Some servers read a backslash as a slash, and drop the text after a semicolon.
     parts = re.split(r"[/\\]", segment)
     return any(part.partition(";")[0].strip() in _DOTS for part in parts)
 
@@ -349,6 +350,6 @@ def _pair(
 
 
 def _check_held(url: str, prefix: str) -> None:
-    """Make sure once more, of the whole address, that it lies where the template says."""
+    """Check that the complete URL is still inside the fixed beginning."""
     if not url.startswith(prefix) or not is_within_folder(url, prefix) or not url.isascii():
-        raise BadTemplateError("the address would not lie where the template says")
+        raise BadTemplateError("the URL would be outside the template's fixed beginning")

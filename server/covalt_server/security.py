@@ -1,9 +1,9 @@
-"""Who may speak to the server: every request is checked here first, and every answer leaves here.
+"""Checks of every request to the server, and security headers of every answer.
 
-The server listens on this machine, where any web page that is open in a browser may try to reach
-it.  So a request must name a host of ours (against DNS rebinding), must not come from a page of
-another origin (the sandboxed pages of tools are such: their origin is ``null``), and must carry the
-token that the start of the server printed: in a cookie, or as ``Authorization: Bearer``.
+Any web page that is open in a browser on this machine can send requests to the server.  So a request must
+name one of the server's own hosts (against DNS rebinding), must not come from a page of another origin
+(which includes the sandboxed pages of tools, with the origin ``null``), and must have the token that the
+server printed when it started: in a cookie, or as ``Authorization: Bearer``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from werkzeug.datastructures import Headers
     from werkzeug.wrappers import Response
 
-    Given: TypeAlias = Headers | Mapping[str, str]
+    RequestHeaders: TypeAlias = Headers | Mapping[str, str]
     Agent = TypeVar("Agent")
 
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -42,49 +42,49 @@ HEADERS = {
 
 
 class WrongHostError(CovaltError):
-    """The request names a host that is not ours: a page of elsewhere had our address for its own."""
+    """The request names another host: the sign of DNS rebinding."""
 
     code = "wrong_host"
     http_status = 421
 
 
 class WrongOriginError(CovaltError):
-    """The request was made by a page that is not ours."""
+    """The request was made by a page of another origin."""
 
     code = "wrong_origin"
     http_status = 403
 
 
 class NoTokenError(CovaltError):
-    """The request carries no token, or a wrong one."""
+    """The request has no token, or a wrong one."""
 
     code = "no_token"
     http_status = 401
 
 
 class Guard(NamedTuple):
-    """The checks of one server, which listens on ``port`` and knows one ``token``."""
+    """The checks of one server, with its ``port`` and ``token``."""
 
     token: str
     port: int
     hosts: tuple[str, ...] = ()
 
     def install(self, app: Flask) -> None:
-        """Have every request of an app checked and every answer of it sealed."""
+        """Check every request of an app, and add the headers to every answer."""
         app.before_request(self.check)
         app.after_request(sealed)
 
     @property
     def cookie(self) -> str:
-        """The cookie's name: cookies ignore ports, and two projects may be open at once."""
+        """The cookie's name, with the port: cookies ignore ports, and two servers may run at once."""
         return f"covalt_git_{self.port}"
 
     def check(self) -> Response | None:
-        """Refuse what is not ours to answer; turn the printed address into a cookie.
+        """Check the current request; exchange the token of the printed URL for a cookie.
 
         Raises:
-            WrongHostError: for a foreign host.
-            WrongOriginError: for a request of a foreign page.
+            WrongHostError: for another host.
+            WrongOriginError: for a request of another origin.
             NoTokenError: without the token.
         """
         g.nonce = secrets.token_urlsafe(16)
@@ -94,70 +94,73 @@ class Guard(NamedTuple):
             return self._signed_in()
         if not self.is_token(self._carried()):
             raise NoTokenError(
-                "this needs the token of the server",
-                hint="open the address that covalt-git serve printed, with its ?token=...",
+                "the request needs the server's token",
+                hint="open the URL that covalt-git serve printed, with its ?token=...",
             )
         return None
 
     def check_sender(self) -> None:
-        """Refuse what is not ours to answer, whoever asks.
+        """Check host and origin of the current request, but not its token.
 
         Raises:
-            WrongHostError: for a foreign host.
-            WrongOriginError: for a request of a foreign page.
+            WrongHostError: for another host.
+            WrongOriginError: for a request of another origin.
         """
         self.check_from(request.headers)
 
-    def check_client(self, headers: Given, known: Callable[[str], Agent | None]) -> Agent | None:
-        """Return whom ``known`` knows by the token in the headers of a request; None by the server's own.
+    def check_client(
+        self, headers: RequestHeaders, known: Callable[[str], Agent | None]
+    ) -> Agent | None:
+        """Return the agent that ``known`` finds for the token in the headers; None for the server's token.
 
         Raises:
-            WrongHostError: for a foreign host.
-            WrongOriginError: for a request of a foreign page.
-            NoTokenError: without a token that opens anything.
+            WrongHostError: for another host.
+            WrongOriginError: for a request of another origin.
+            NoTokenError: without a valid token.
         """
         self.check_from(headers)
-        given = _bearer(headers)
-        if self.is_token(given):
+        token = _bearer(headers)
+        if self.is_token(token):
             return None
-        agent = known(given)
+        agent = known(token)
         if agent is None:
             raise NoTokenError(
-                "this needs the token of an agent that is in force",
-                hint="send Authorization: Bearer with what covalt-git token new --role ROLE printed",
+                "the request needs a valid access token of an agent",
+                hint="create one with covalt-git token new --role ROLE, and send it as"
+                " Authorization: Bearer",
             )
         return agent
 
-    def check_from(self, headers: Given) -> None:
-        """Refuse what is not ours to answer by its headers, with or without a token.
+    def check_from(self, headers: RequestHeaders) -> None:
+        """Check host and origin in the headers of a request.
 
         Raises:
-            WrongHostError: for a foreign host.
-            WrongOriginError: for a request of a foreign page.
+            WrongHostError: for another host.
+            WrongOriginError: for a request of another origin.
         """
         self._check_host(headers)
         self._check_origin(headers)
 
-    def is_token(self, given: str) -> bool:
-        """Tell whether ``given`` is the server's token, in a time that says nothing about it."""
-        return hmac.compare_digest(given.encode(), self.token.encode())
+    def is_token(self, text: str) -> bool:
+        """Return whether ``text`` is the server's token, in a time that does not depend on it."""
+        return hmac.compare_digest(text.encode(), self.token.encode())
 
-    def _check_host(self, headers: Given) -> None:
+    def _check_host(self, headers: RequestHeaders) -> None:
         if headers.get("Host", "").lower() not in self._own_hosts():
             raise WrongHostError(
-                "the server does not answer to that host",
-                hint=f"open http://127.0.0.1:{self.port}/, or name the host under "
+                "the server does not answer requests to this host",
+                hint=f"open http://127.0.0.1:{self.port}/, or add the host to "
                 "server.allowed_hosts in covalt.yaml",
             )
 
-    def _check_origin(self, headers: Given) -> None:
+    def _check_origin(self, headers: RequestHeaders) -> None:
         origin = headers.get("Origin")
         own = {f"{scheme}://{host}" for scheme in ("http", "https") for host in self._own_hosts()}
         site = headers.get("Sec-Fetch-Site", "").lower()
         if (origin is not None and origin.lower() not in own) or site not in _OWN_SITE:
             raise WrongOriginError(
                 "the request comes from a page of another origin",
-                hint="type the address, or follow a link on the server's own pages",
+                hint="type the URL, or follow a link on the server's own pages",
             )
 
     def _own_hosts(self) -> set[str]:
@@ -170,7 +173,7 @@ class Guard(NamedTuple):
 
     def _signed_in(self) -> Response:
         rest = [(name, value) for name, value in request.args.items(multi=True) if name != "token"]
-        # Leading slashes would make the path another host's.
+        # After several leading slashes a browser would read a host.
         path = "/" + quote(request.path.lstrip("/\\"), safe="/:")
         answer = redirect(f"{path}?{urlencode(rest)}" if rest else path, 303)
         answer.set_cookie(self.cookie, self.token, httponly=True, samesite="Strict", path="/")
@@ -178,8 +181,8 @@ class Guard(NamedTuple):
         return answer
 
 
-def _bearer(headers: Given) -> str:
-    """Return the token of an Authorization header, or nothing."""
+def _bearer(headers: RequestHeaders) -> str:
+    """Return the token of an Authorization header, or an empty string."""
     scheme, _, bearer = headers.get("Authorization", "").partition(" ")
     return bearer.strip() if scheme.lower() == "bearer" else ""
 
@@ -206,7 +209,7 @@ def page_policy(nonce: str, frames: Iterable[str] = ()) -> str:
 
 
 def sealed(answer: Response) -> Response:
-    """Give an answer the headers that keep it where it belongs; what a route set itself stays."""
+    """Add the security headers to an answer; headers that the route set stay."""
     for name, value in HEADERS.items():
         answer.headers.setdefault(name, value)
     if "Content-Security-Policy" not in answer.headers:

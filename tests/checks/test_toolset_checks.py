@@ -42,14 +42,17 @@ def found(root: Path, more: str) -> list[tuple[int, int, str]]:
 
 @each_case
 def test_each_case_is_reported_as_expected_with_places_and_in_house_style(
-    case: Path, tmp_path: Path
+    case: Path, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     put_case(case, tmp_path)
 
     found = problems(tmp_path)
 
-    expected = (case / "expected.txt").read_text(encoding="utf-8")
-    assert "".join(f"{problem}\n" for problem in found) == expected
+    shown = "".join(f"{problem}\n" for problem in found)
+    expected = case / "expected.txt"
+    if pytestconfig.getoption("update_golden"):
+        expected.write_text(shown, encoding="utf-8")
+    assert shown == expected.read_text(encoding="utf-8")
     for problem in found:
         if problem.line:
             text = (tmp_path / problem.path).read_text(encoding="utf-8", errors="replace")

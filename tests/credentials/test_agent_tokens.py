@@ -96,7 +96,7 @@ def test_a_name_is_available_again_once_its_token_is_revoked(
     tokens: AgentTokens, tmp_path: Path
 ) -> None:
     _, first = tokens.new("cursor", "reader")
-    with pytest.raises(AgentTokenError, match="there is a token 'cursor'"):
+    with pytest.raises(AgentTokenError, match="the token 'cursor' already exists"):
         tokens.new("cursor", "writer")
     with pytest.raises(BadNameError):
         tokens.new("../cursor", "writer")

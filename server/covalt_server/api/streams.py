@@ -1,4 +1,4 @@
-"""The API's streams: calling a tool and following it, also again after the connection broke."""
+"""Event streams of the API: call a tool and follow it, and resume after a broken connection."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ _ENDS = {
 
 
 class StreamCall(CallTool):
-    """A call to make and to follow."""
+    """Request of a call whose events are streamed."""
 
     on_disconnect: OnDisconnect = Field(
         "cancel",
-        description="What becomes of the call when its stream is closed.",
+        description="What happens to the call when its stream is closed.",
     )
     can_ask: tuple[QuestionKind, ...] = Field(
-        (), description="What the client can be asked while the call runs, in MCP's terms."
+        (), description="Kinds of elicitation that the client answers while the call runs."
     )
 
 
 class ResumeStream(Request):
-    """Which call to follow, and from where."""
+    """A call, and the event to continue after."""
 
     call_id: str = Field(max_length=200)
     chat_id: str | None = Field(
-        None, max_length=200, description="Its chat, where forks have the same call."
+        None, max_length=200, description="Its chat, if forks have the same call."
     )
     after: str | None = Field(
         None, max_length=20, description="The id of the last event that was received."
@@ -72,17 +72,17 @@ class ResumeStream(Request):
 
 
 class AnswerQuestion(Request):
-    """What is answered to a call that asks."""
+    """Answers to an elicitation of a running call."""
 
     call_id: str = Field(max_length=200)
     question_id: str = Field(max_length=200, description="The ``question_id`` of its event.")
     answers: dict[str, JsonObject] = Field(
-        description="By the keys of the questions, as MCP has the results of their methods."
+        description="The answers by the keys of the questions, as results of their MCP methods."
     )
 
 
 class QuestionsLeft(Result):
-    """Which of the questions still wait for an answer."""
+    """The keys of the questions that are still open."""
 
     open: tuple[str, ...]
 
@@ -93,46 +93,47 @@ def stream(context: Context, request: StreamCall) -> Events:
 
     - ``ToolCallQueued`` at once: ``call_id``, ``chat_id``, ``tool_id``, ``at``; and again with
       each ``holder`` of the chat that it waits for; ``position`` is null
-    - ``Installing`` while what the toolset's Python needs is installed: ``message``
+    - ``Installing`` while the toolset's dependencies are installed: ``message``
     - ``ToolCallStarted`` when it begins to run: ``call_id``, ``at``
-    - ``ToolCallProgress`` as the tool tells it: ``done``, ``total`` or null, ``message``
-    - ``ToolCallLog`` for what the tool has to say: ``level``, ``message``
-    - ``Question`` when it asks something, of the kinds that ``can_ask`` names: ``question_id``, and
-      ``questions``, each with its ``method`` and ``params`` as MCP has them; see answer_question.
-      ``QuestionClosed`` once nobody waits for the answers any more: ``question_id``
-    - ``FilesChanged`` once it has been recorded, where it changed any: ``changes``
-    - ``RenderPlan`` then, where there is one: ``render_plan``
+    - ``ToolCallProgress`` when the tool reports progress: ``done``, ``total`` or null, ``message``
+    - ``ToolCallLog`` when the tool logs: ``level``, ``message``
+    - ``Question`` for an elicitation of a kind in ``can_ask``: ``question_id``, and ``questions``,
+      each with its ``method`` and ``params`` as in MCP; see answer_question.  ``QuestionClosed``
+      when answers are no longer accepted: ``question_id``
+    - ``FilesChanged`` after the call is recorded, if it changed files: ``changes``
+    - ``RenderPlan`` after that, if there is one: ``render_plan``
     - at the end, with the id ``end``, one of ``ToolCallCompleted``, ``ToolCallError`` and
-      ``ApprovalRequired``, with ``call``, the answer of call_tool; a ``ToolCallError`` of a call
-      that was refused after all has ``call`` null and, in ``refusal``, what a refused request is
-      answered with
+      ``ApprovalRequired``, with ``call``, the answer of call_tool.  The ``ToolCallError`` of a call
+      that was refused after it started has ``call`` null, and in ``refusal`` the body of the
+      error answer.
 
-    Where it can be refused before it starts, it is, with a plain error answer.  When the stream is
-    closed, the call is cancelled, has ended within a second and is recorded; with ``on_disconnect``
-    ``continue`` it goes on.  A client comes back by resume_stream, to whatever became of it.  The same call streamed again under its ``call_id`` does not run again.
+    A call that is refused before it starts gets an ordinary error answer.  Closing the stream cancels
+    the call, which ends within a second and is recorded; with ``on_disconnect`` ``continue`` it
+    continues.  A client reconnects with resume_stream.  A call that was already made under its
+    ``call_id`` does not run again.
     """
     return _listened(begin_stream(context, request))
 
 
 @operation(changes=True, errors=(404, 409))
 def answer_question(context: Context, request: AnswerQuestion) -> QuestionsLeft:
-    """Answer what a call asks that is followed here: ``{"name": {"action": "accept", "content": {...}}}``.
+    """Answer an elicitation of a running call: ``{"name": {"action": "accept", "content": {...}}}``.
 
-    An answer that does not fit its question is refused with ``invalid_answer``, and may be given again.
+    An answer that does not match its question is refused with ``invalid_answer``; it can be sent again.
     """
     inquiry = followed(context, request.call_id).asking()
     if inquiry is None or inquiry.id != request.question_id:
-        raise NoOpenQuestionError("that is not asked any more")
+        raise NoOpenQuestionError("this question is no longer open")
     for key, one in request.answers.items():
         inquiry.answer(key, one)
     return QuestionsLeft(open=tuple(inquiry.open()))
 
 
 def followed(context: Context, call_id: str) -> CallStream:
-    """Return a call that is followed here.
+    """Return the stream of a call that runs in this server.
 
     Raises:
-        UnknownNameError: where there is none, or its tool does not exist for the role.
+        UnknownNameError: if there is none, or the role may not see its tool.
     """
     made = request_context.streams().get(call_id)
     if made is None or not context.catalog.sees(made.call.tool_id):
@@ -141,10 +142,10 @@ def followed(context: Context, call_id: str) -> CallStream:
 
 
 def begin_stream(context: Context, request: StreamCall) -> CallStream:
-    """Begin a call, or return the one that was begun under its id.
+    """Start a call, or return the stream of the call that was started with its id.
 
     Raises:
-        CovaltError: where it can be refused before it starts.
+        CovaltError: if the call is refused before it starts.
     """
     opened = context.project
     chat = context.chat(request.chat_id)
@@ -170,10 +171,10 @@ def begin_stream(context: Context, request: StreamCall) -> CallStream:
 def approved(
     context: Context, execution_id: str, *, can_ask: tuple[QuestionKind, ...]
 ) -> CallStream:
-    """Approve a call and begin it; :meth:`Approvals.approve` says what it may end in.
+    """Approve a call and start it; see :meth:`Approvals.approve` for its outcomes.
 
     Raises:
-        UnknownNameError: when nothing of that id was ever asked.
+        UnknownNameError: if no approval has that id.
     """
     opened = context.project
     asked = opened.approvals().find(execution_id)
@@ -188,7 +189,7 @@ def approved(
             try:
                 return opened.approvals(waits, follower).approve(execution_id)
             except CovaltError:
-                streams.drop(call.call_id, made)  # whoever follows the call follows it as it was
+                streams.drop(call.call_id, made)  # clients then follow the recorded call
                 raise
 
         _start(opened, approve, made, can_ask)
@@ -197,12 +198,12 @@ def approved(
 
 @operation(errors=(404,))
 def resume_stream(context: Context, request: ResumeStream) -> Events:
-    """Go on following a call behind the event that ``after`` or ``Last-Event-ID`` names.
+    """Stream the events of a call after the one that ``after`` or ``Last-Event-ID`` names.
 
-    The events of a call are kept by the server that runs it, the last 4096 of them and 4 MiB, until some
-    minutes after its end; a gap in their ids tells what is gone.  When they are no longer there,
-    or the call is another process's, its end is told as it was recorded.  Behind the last event there is
-    nothing: that is answered with 204, at which browsers stop asking.
+    The server that runs a call stores its last 4,096 events, at most 4 MiB, until some minutes after
+    its end; a gap in the ids shows that events were dropped.  Without stored events, as for a call of
+    another process, the stream has only the recorded end.  After the last event the answer is 204, at
+    which browsers stop reconnecting.
     """
     after = request.after
     if after is None and has_request_context():
@@ -243,7 +244,7 @@ def _start(
 
 
 def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[QuestionKind]) -> None:
-    """Make the call, in a thread that nobody but its own end stops; tell of it as it goes."""
+    """Make the call in its own thread, and add its events to the stream."""
     call = made.call
     about = {"call_id": call.call_id, "chat_id": call.chat_id, "tool_id": call.tool_id}
     made.add_event("ToolCallQueued", **about, at=commits.now(), holder=None, position=None)
@@ -253,11 +254,11 @@ def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[Ques
 
     try:
         respondent = Respondent(kinds, made.ask)
-        follower = Follower(lambda told: _add_event(made, told), made.cancel, respondent)
+        follower = Follower(lambda event: _add_event(made, event), made.cancel, respondent)
         with opened.chats.open(call.chat_id) as chat:
             try:
                 outcome = make(chat, waits, follower)
-            finally:  # a refusal may have settled an approval, too
+            finally:  # a refused call may have closed an approval
                 with suppress(IndexUnusableError), opened.index() as index:
                     index.sync_chat(chat)
             done = answer_of(chat, outcome)
@@ -276,8 +277,8 @@ def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[Ques
         made.add_last_event(_ENDS[done.status], outcome, call=shown, refusal=None)
 
 
-def _add_event(made: CallStream, told: CallEvent) -> None:
-    match told:
+def _add_event(made: CallStream, reported: CallEvent) -> None:
+    match reported:
         case Started(call_id):
             made.add_event("ToolCallStarted", call_id=call_id, at=commits.now())
         case Installing(message):
@@ -289,7 +290,7 @@ def _add_event(made: CallStream, told: CallEvent) -> None:
 
 
 def _chat_of(context: Context, request: ResumeStream) -> str:
-    """Return the chat that has a call which exists for the role."""
+    """Return the chat of a call that the role may see."""
     if request.chat_id is not None:
         context.index().sync_chat(context.chat(request.chat_id))
     else:
@@ -307,7 +308,7 @@ def _unknown(call_id: str) -> UnknownNameError:
 
 
 def _recorded(opened: Project, chat_id: str, call_id: str) -> Iterator[bytes]:
-    """Yield the last event of a call, once it has ended wherever it runs."""
+    """Yield the last event of a call of any process, when it has ended."""
     while (done := _finished_call(opened, chat_id, call_id)) is None:
         yield b""
         time.sleep(LOOK_S)
@@ -316,7 +317,7 @@ def _recorded(opened: Project, chat_id: str, call_id: str) -> Iterator[bytes]:
 
 
 def _finished_call(opened: Project, chat_id: str, call_id: str) -> CallAnswer | None:
-    """Return all about a call, unless it still runs."""
+    """Return the answer of a call; None while it runs."""
     with opened.chats.open(chat_id) as chat, opened.index() as index:
         index.sync_chat(chat)
         call = index.call(chat_id, call_id)

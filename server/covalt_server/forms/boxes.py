@@ -1,7 +1,7 @@
-"""A box for one text or number: how long it is, what a browser is told of it, what people are.
+"""Input box of one text or number: its size, its HTML attributes and the note beside it.
 
-An attribute is set only where a browser means by it what JSON Schema does: it must not refuse or
-change what the schema allows.  All else is told in words, and checked by the server.
+An attribute is set only if its meaning in browsers equals JSON Schema's: a browser must not refuse or change
+what the schema allows.  Other limits are in the note, and the server checks them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
 
 PLAIN = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"}
-"""What no box is to do with what is typed."""
+"""Attributes of every box, so that browsers do not change the input."""
 
 _LONG_NAMES = frozenset({"content", "text", "code", "body", "markdown", "html", "source"})
 _LONG_TEXT = 200
@@ -31,7 +31,7 @@ _SHORT_NAMES = frozenset(
         *("tag", "time", "timezone", "title", "type", "uri", "url", "version"),
     }
 )
-"""Last words of names whose texts have one line; a box of one line would drop all line ends."""
+"""Last words of names whose texts have one line; single-line boxes drop line breaks."""
 
 _FORMATS = {
     "date": "such as 2026-11-20",
@@ -39,7 +39,7 @@ _FORMATS = {
     "time": "such as 17:24:00Z",
     "duration": "such as P1DT12H",
     "email": "an email address",
-    "uri": "an address, https://...",
+    "uri": "a URL, https://...",
     "uuid": "a UUID",
 }
 _KEYBOARDS = {"email": "email", "idn-email": "email", "uri": "url", "iri": "url"}
@@ -51,11 +51,11 @@ _SAFE_PATTERN = re.compile(
     )+ ) \$""",
     re.VERBOSE,
 )
-"""Patterns that mean the same to both: anchored, of plain characters and classes, no alternatives."""
+"""Patterns with the same meaning in both: anchored, plain characters and classes, no alternatives."""
 
 
 def limits(shape: Shape) -> Iterator[str]:
-    """Yield in words what a value has to be, beyond its kind."""
+    """Yield the limits of a value, beside its type, in words."""
     schema = shape.schema
     if shape.kind in {Kind.NUMBER, Kind.INTEGER}:
         yield from _range(schema, "minimum", "maximum", "")
@@ -89,19 +89,19 @@ def _range(schema: JsonObject, least: str, most: str, unit: str) -> Iterator[str
 
 
 def number_attributes(*, is_integer: bool, required: bool) -> dict[str, str]:
-    """Return the attributes of a box for a number.
+    """Return the attributes of a number's box.
 
-    It is a box for text.  A number box forgets what it cannot read, and a form must not.
+    It is a text box, because a number box drops input that it cannot parse.
     """
     keyboard = {"type": "text", "inputmode": "numeric" if is_integer else "decimal"}
     return keyboard | ({"required": ""} if required else {})
 
 
 def text_attributes(schema: JsonObject, text: str, *, required: bool) -> dict[str, str]:
-    """Return the attributes whose meaning to a browser is that of the schema.
+    """Return the attributes with the same meaning in browsers and in the schema.
 
-    No ``maxlength``: it counts other units and cuts off what is pasted.  No ``type=email``: to JSON
-    Schema a format is a note.  A date is picked only where the box can show what it holds.
+    Not ``maxlength``: it counts UTF-16 units and truncates pasted text.  Not ``type=email``: formats
+    are annotations in JSON Schema.  The date picker is used only for a valid or empty date.
     """
     attributes = {"type": "text"}
     form = text_at(schema, "format")
@@ -128,7 +128,7 @@ def _is_date(text: str) -> bool:
 
 
 def rows(name: str, schema: JsonObject, text: str) -> int:
-    """Return how many lines a text's box starts with; 0 for one that never has more than one."""
+    """Return the number of lines of a text box; 0 for a single-line box."""
     if "\n" in text or name.lower() in _LONG_NAMES:
         return 8
     most = number_at(schema, "maxLength")
@@ -145,13 +145,13 @@ def rows(name: str, schema: JsonObject, text: str) -> int:
 
 
 def suggestions(shape: Shape) -> tuple[str, ...]:
-    """Return the examples of a schema that its box can hold."""
+    """Return the examples of a schema that a single-line box can show."""
     samples = [one for one in list_at(shape.schema, "examples") if shape.holds(one)]
     return tuple(text for text in map(shown_text, samples) if not re.search(r"[\r\n\0]", text))
 
 
 def shown_text(value: Any) -> str:
-    """Return what the box of a text or a number shows."""
+    """Return a text or number as its box shows it."""
     if value is MISSING or value is None:
         return ""
     return value if isinstance(value, str) else as_json(value)

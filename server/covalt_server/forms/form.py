@@ -1,4 +1,4 @@
-"""What was sent with a form: its JSON value, and the form to show again.
+"""Forms of JSON Schemas: the submitted JSON value, and the form to show again.
 
 A page needs two functions, and the macro ``inputs`` of ``templates/_form.html``::
 
@@ -14,17 +14,17 @@ A page needs two functions, and the macro ``inputs`` of ``templates/_form.html``
             return jsonify(form.answer())
         if form.wants == "redraw":
             return render_template("tool.html", form=form)
-        call = ...  # form.value is right for the schema
+        call = ...  # form.value is valid
         return redirect(...)
 
-    <form id="call" class="form" method="post" data-check="{{ the same address }}">
+    <form id="call" class="form" method="post" data-check="{{ the same URL }}">
       {{ inputs(form) }}
       <button class="primary">Run</button>
     </form>
 
 The buttons of the form send ``_add``, ``_remove``, ``_example`` and ``_use``; ``form.js`` sends
-``_check``.  ``_side`` says whether the fields or the text ``_json`` holds the value.  Which kind of
-value a field gives is known from the schema alone; ``form_fields`` says what the names mean.
+``_check``.  ``_side`` is ``json`` if the text ``_json`` has the value, instead of the fields.  Only the
+schema determines the type of a field's value; :mod:`.fields` describes the names.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from covalt_git.models.tool_properties import Example
 
 JSON_BOX = "_json"
-"""The box that holds the whole value as JSON, on the side of the form that has it."""
+"""The text box with the complete value as JSON, on the JSON side of the form."""
 
 _BUTTONS = frozenset({"_add", "_remove", "_example", "_use"})
-"""With one of them nothing is run, even if it is not there any more."""
+"""A form sent with one of these buttons does not call the tool."""
 
 Wants = Literal["run", "redraw", "check"]
 Side = Literal["form", "json"]
@@ -60,10 +60,10 @@ Side = Literal["form", "json"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """A form that was opened or sent.
+    """A new or submitted form.
 
-    ``value`` is the JSON value, and None where what was typed is no value at all.  It is right for
-    the schema if ``wants`` is ``"run"``; a form with problems is to be shown again instead.
+    ``value`` is the JSON value; None if the input cannot be read as one.  It is valid if ``wants`` is
+    ``"run"``; a form with problems has to be shown again.
     """
 
     value: Any
@@ -75,7 +75,7 @@ class Submitted:
     examples: tuple[Choice, ...] = ()
 
     def refused(self, problems: Sequence[Problem]) -> Submitted:
-        """Return the form to show again after the tool itself refused the arguments."""
+        """Return the form to show again after the tool's own validation refused the arguments."""
         if self.side == "json":
             found = tuple(FieldProblem(JSON_BOX, f"{one.path}: {one.message}") for one in problems)
             return replace(self, problems=found, wants="redraw")
@@ -84,7 +84,7 @@ class Submitted:
         return replace(self, problems=found, fields=fields, wants="redraw")
 
     def answer(self) -> JsonObject:
-        """Return the answer to ``form.js``, which asks what is wrong while somebody types."""
+        """Return the answer to ``form.js``, which checks the form while the user types."""
         return {
             "args": self.value,
             "problems": [{"path": one.path, "message": one.message} for one in self.problems],
@@ -94,10 +94,10 @@ class Submitted:
 def opened(
     schema: JsonObject, value: Any = MISSING, *, examples: Sequence[Example] = ()
 ) -> Submitted:
-    """Return the form of a schema, with a value to start from or its own defaults.
+    """Return the form of a schema, filled with ``value`` or the schema's defaults.
 
     Raises:
-        BadSchemaError: when the schema cannot be used, and a value is to be checked by it.
+        BadSchemaError: if there is a value to check and the schema cannot be used.
     """
     fields = draw(schema, value)
     shown = tuple(_example(at, one) for at, one in enumerate(examples))
@@ -111,10 +111,10 @@ def opened(
 def submitted(
     schema: JsonObject, form: MultiDict[str, str], *, examples: Sequence[Example] = ()
 ) -> Submitted:
-    """Return what a form of :func:`opened` says, and what is wanted of whoever received it.
+    """Return the value of a submitted form, and what the handler should do.
 
     Raises:
-        BadSchemaError: when the schema cannot be used.
+        BadSchemaError: if the schema cannot be used.
     """
     shown = tuple(_example(at, one) for at, one in enumerate(examples))
     if "_example" in form:
@@ -130,7 +130,7 @@ def submitted(
 
 
 def _of_json(schema: JsonObject, form: MultiDict[str, str]) -> Submitted:
-    """Return what the text of the JSON side says."""
+    """Read the JSON side."""
     text = lines(form.get(JSON_BOX, ""))
     value = None
     problems: tuple[FieldProblem, ...]
@@ -158,7 +158,7 @@ def _of_json(schema: JsonObject, form: MultiDict[str, str]) -> Submitted:
 
 
 def _of_fields(schema: JsonObject, form: MultiDict[str, str]) -> Submitted:
-    """Return what the fields say, after the list item was added or removed that was asked for."""
+    """Read the fields, after adding or removing a list item if that button was pressed."""
     reading = Reading(form)
     draft = reading.value(shape_of_arguments(schema), ROOT, ROOT, required=True)
     value = settled(draft)
@@ -168,16 +168,16 @@ def _of_fields(schema: JsonObject, form: MultiDict[str, str]) -> Submitted:
         text = as_json(value, indent=2)
         return Submitted(value=value, fields=fields, side="json", text=text)
     if _BUTTONS & set(form):
-        # Whoever is still filling in a form need not hear of all that is not there yet.
+        # A user who is still filling in the form does not need to see every missing field.
         start = mistyped[0].path if "_use" in form and mistyped else reading.focus
         shown = marked(fields, by_path(mistyped), _start_of(fields, start))
         return Submitted(value=None if mistyped else value, fields=shown, problems=mistyped)
     problems = wrong(schema, value, fields, mistyped)
-    told = by_path(problems)
-    first = next((one.name for one in fields.walk() if one.name in told), "")
+    messages = by_path(problems)
+    first = next((one.name for one in fields.walk() if one.name in messages), "")
     return Submitted(
         value=None if mistyped else value,
-        fields=marked(fields, told, _start_of(fields, first)),
+        fields=marked(fields, messages, _start_of(fields, first)),
         problems=problems,
         wants=_wanted_parts(form, problems),
     )
@@ -190,9 +190,9 @@ def _wanted_parts(form: MultiDict[str, str], problems: Sequence[FieldProblem]) -
 
 
 def _start_of(fields: Field, name: str) -> str:
-    """Return the name of the box where the keyboard goes on: in the field of that name, or it.
+    """Return the name of the box to focus within a field.
 
-    In a list that is the button that adds an item, if it has one.
+    In a list that is the button that adds an item, if there is one.
     """
     one = next((one for one in fields.walk() if one.name == name), None)
     while one is not None and one.kind in COMPOSITE and one.children:

@@ -1,7 +1,7 @@
-"""Reading the fields of a form: what was typed becomes a value of the kind that the schema says.
+"""Parser of submitted form fields: input becomes values of the types in the schema.
 
-The inverse of ``form_fields``, which says what the names mean.  Nothing is trusted that was sent:
-what it does not know is passed over, and what is too deep or too long is not followed.
+The inverse of :mod:`.fields`, which describes the names.  Input is not trusted: unknown names are ignored,
+and so is what is nested too deeply or too long.
 """
 
 from __future__ import annotations
@@ -39,15 +39,14 @@ _MAX_PARTS = 4 * MAX_DEPTH
 
 
 class Reading:
-    """Reads the values of a form by the shapes of its schema.
+    """Reader of a form's values by the shapes of its schema.
 
-    An item may be added or removed while reading, so that the names behind it change: what was
-    typed is kept under the name that a field has then.
+    Adding or removing a list item changes the names of the fields after it; results use the new names.
 
     Attributes:
-        typed: what was typed and is no value, by the name of its box.
-        problems: why it is none.
-        focus: the name of the field where something was added or removed.
+        typed: input that is not a valid value, by the name of its box.
+        problems: why that input is not valid.
+        focus: the name of the field where an item was added or removed.
     """
 
     def __init__(self, form: MultiDict[str, str]) -> None:
@@ -57,16 +56,16 @@ class Reading:
         self._form = form
         self._added = form.get("_add")
         self._removed = form.get("_remove")
-        self._given = {
+        self._sent = {
             "/".join(parts[:length])
             for parts in (name.split("/") for name in form)
             for length in range(1, min(len(parts), _MAX_PARTS))
         }
 
     def value(self, shape: Shape, old: str, new: str, *, required: bool, depth: int = 0) -> Any:
-        """Return the value of the field that was called ``old`` and is called ``new`` from now on.
+        """Return the value of the field ``old``, which is named ``new`` in the result.
 
-        ``MISSING`` where nothing is given.  What is no value is kept as text, and is a problem.
+        ``MISSING`` if there is none.  Invalid input is returned as text and adds a problem.
         """
         text = self._form.get(mark(old, "json"))
         if text is not None:
@@ -106,7 +105,7 @@ class Reading:
             return text
 
     def _number(self, shape: Shape, text: str, new: str) -> Any:
-        """Return a number as exactly as it was typed: an integer stays one."""
+        """Return a number with the precision of the input; integers stay integers."""
         number = _read_number(text.strip())
         is_exact = number is not None and abs(number) <= canonical_json.MAX_EXACT_INTEGER
         if number is not None and (is_exact or isinstance(number, float)):
@@ -115,7 +114,7 @@ class Reading:
         self.typed[new] = text
         shown = shorten(text.strip())
         if _NUMBER.fullmatch(text.strip()):
-            self._add_problem(new, f"{shown} is beyond what JSON numbers hold exactly")
+            self._add_problem(new, f"{shown} is too large for an exact JSON number")
             return text if number is None else number
         kind = "an integer" if shape.kind is Kind.INTEGER else "a number"
         self._add_problem(new, f"must be {kind}, not {as_json(shown)}")
@@ -123,7 +122,7 @@ class Reading:
 
     def _choices(self, shape: Shape, old: str, *, required: bool) -> Any:
         checked = self._form.getlist(old)
-        if not checked and old not in self._given:
+        if not checked and old not in self._sent:
             return MISSING
         if not checked:
             return empty_value(shape, required=required)
@@ -133,7 +132,7 @@ class Reading:
         if self._removed == old:
             self.focus = new
             return empty_value(shape, required=required)
-        if old not in self._given:
+        if old not in self._sent:
             if self._added != old:
                 return empty_value(shape, required=required)
             self.focus = inner_name(new, 0) if shape.kind is Kind.LIST else new
@@ -174,7 +173,7 @@ def read_json(text: str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        NotJsonError: also for what JSON cannot hold, such as half a surrogate pair.
+        NotJsonError: also for values that JSON cannot contain, such as a lone surrogate.
     """
     value = canonical_json.loads(text)
     canonical_json.dumps(value)
@@ -182,7 +181,7 @@ def read_json(text: str) -> Any:
 
 
 def _option(text: str) -> Any:
-    """Return the value that was chosen; what no form of ours sends is a text that the schema refuses."""
+    """Return the chosen value; unknown input becomes a text, which the schema refuses."""
     if not text:
         return MISSING
     try:
@@ -202,12 +201,12 @@ def _read_number(text: str) -> int | float | None:
 
 
 def lines(text: str) -> str:
-    """Return a text with the line ends that it had before a browser sent it."""
+    """Return a text with the line ends from before the browser sent it."""
     return text.replace("\r\n", "\n")
 
 
 def settled(draft: Any) -> Any:
-    """Return a value with null where a list has an item that nobody filled in yet."""
+    """Return a value with null for list items that are not filled in yet."""
     if isinstance(draft, dict):
         return {key: settled(value) for key, value in draft.items()}
     if isinstance(draft, list):
@@ -219,21 +218,24 @@ _BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def with_breaks_of(before: str, typed: str) -> str:
-    """Return what was typed with the line breaks that the text had ``before``.
+    """Return the typed text with the kind of line breaks that the text had ``before``.
 
-    Where it had several kinds, a line that was not touched keeps its own, and a new one gets the
-    kind that most lines have.
+    If there were several kinds, unchanged lines keep theirs, and new lines get the most frequent one.
     """
     lines = _BREAK.split(typed)
     breaks = _BREAK.findall(before)
     usual = Counter(breaks).most_common(1)[0][0] if breaks else "\n"
     if len(set(breaks)) <= 1:
         return usual.join(lines)
-    kept = [usual] * (len(lines) - 1)
+    ends = [usual] * (len(lines) - 1)
     for old, new in lines_that_stay(_BREAK.split(before), lines):
-        if old < len(breaks) and new < len(kept):
-            kept[new] = breaks[old]
-    for at in reversed(range(len(kept) - 1)):
-        if (kept[at], lines[at + 1], kept[at + 1]) == ("\r", "", "\n"):  # which would be one break
-            kept[at] = "\n"
-    return "".join(line + end for line, end in zip(lines, [*kept, ""], strict=True))
+        if old < len(breaks) and new < len(ends):
+            ends[new] = breaks[old]
+    for at in reversed(range(len(ends) - 1)):
+        if (ends[at], lines[at + 1], ends[at + 1]) == (
+            "\r",
+            "",
+            "\n",
+        ):  # they would become one break
+            ends[at] = "\n"
+    return "".join(line + end for line, end in zip(lines, [*ends, ""], strict=True))

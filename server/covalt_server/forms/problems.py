@@ -1,4 +1,4 @@
-"""What is wrong with the value of a form, told at the field where a person can mend it."""
+"""Problems of a form's value, each at the field where the user can fix it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from covalt_server.forms.fields import Field
 
 _REQUIRED = "this is required"
-_REQUIRED_TEXT = f'{_REQUIRED}; if an empty text is meant, write "" on the side JSON'
+_REQUIRED_TEXT = f'{_REQUIRED}; for an empty text, write "" on the JSON side'
 
 
 class FieldProblem(NamedTuple):
-    """What is wrong at one field; the path is the field's name in the form."""
+    """A problem of one field; ``path`` is the field's name in the form."""
 
     path: str
     message: str
@@ -30,7 +30,7 @@ class FieldProblem(NamedTuple):
 def wrong(
     schema: JsonObject, value: Any, fields: Field, mistyped: Sequence[FieldProblem] = ()
 ) -> tuple[FieldProblem, ...]:
-    """Return all that is wrong, each at the field that a person can mend it in."""
+    """Return all problems of a value, each at the field where the user can fix it."""
     by_loc: dict[json_schema.Loc, Field] = {}
     for one in fields.walk():
         by_loc.setdefault(one.loc, one)
@@ -44,7 +44,7 @@ def wrong(
 
 
 def refusals(fields: Field, problems: Iterable[Problem]) -> tuple[FieldProblem, ...]:
-    """Return why the tool itself refused a value, each at the innermost field that shows its place."""
+    """Return the problems of the tool's own validation, each at the innermost field that shows its place."""
     by_place = {json_path(one.loc): one for one in reversed(list(fields.walk()))}
     found = []
     for problem in problems:
@@ -66,7 +66,7 @@ def _placed(
 
 
 def _field_problem(at: Field, message: str) -> FieldProblem:
-    """Return a problem of a field; that a part of it is missing is told at that part."""
+    """Return a problem of a field; a missing part is reported at the part's own field."""
     missing = next((one for one in at.children if message == f"{one.loc[-1]!r} is missing"), None)
     if missing is not None:
         at, message = missing, _REQUIRED
@@ -77,7 +77,7 @@ def _field_problem(at: Field, message: str) -> FieldProblem:
 
 
 def with_place(place: json_schema.Loc, message: str) -> str:
-    """Return a message that names the place within a field that shows more than one value."""
+    """Return a message with the path of the value within its field."""
     return f"{json_path(place)}: {message}" if place else message
 
 
