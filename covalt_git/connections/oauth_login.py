@@ -35,7 +35,7 @@ from covalt_git.credentials.values import Mask
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import BadHostError, Origin, Reach, is_local, is_loopback, origin_of
 from covalt_git.http_client.oauth_requests import CheckedAuth
-from covalt_git.http_client.transport import agent_client, why_unreachable
+from covalt_git.http_client.transport import mcp_http_client, why_unreachable
 from covalt_git.text import display
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class _Login:
             )
             headers = self.definition.headers
             async with (
-                agent_client(self._reach, headers, auth) as http,
+                mcp_http_client(self._reach, headers, auth) as http,
                 _probe(http, self.definition) as status,
             ):
                 if status == _UNAUTHORIZED:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.connections.token_refresh import client_context, reach_of
 from covalt_git.errors import CovaltError
-from covalt_git.http_client.transport import agent_client, why_unreachable
+from covalt_git.http_client.transport import mcp_http_client, why_unreachable
 
 if TYPE_CHECKING:
     from covalt_git.connections.token_store import SignInFile, StoredLogin
@@ -61,7 +61,7 @@ async def _revoke(stored: StoredLogin, endpoint: str, granted: Reach | None) -> 
         plain = {"Accept": "application/json", "Accept-Encoding": "identity"}
         form, headers = client_context(stored).prepare_token_auth(form, plain)
         async with (
-            agent_client(reach_of(stored, endpoint, granted), headers) as http,
+            mcp_http_client(reach_of(stored, endpoint, granted), headers) as http,
             http.stream("POST", endpoint, data=form) as response,
         ):
             if response.status_code != _OK:

@@ -19,7 +19,7 @@ from covalt_git.credentials.values import SecretStore
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import HostRule, Reach, origin_of
 from covalt_git.http_client.oauth_requests import MOST_BYTES
-from covalt_git.http_client.transport import agent_client, why_unreachable
+from covalt_git.http_client.transport import mcp_http_client, why_unreachable
 
 if TYPE_CHECKING:
     from covalt_git.connections.definition import Definition
@@ -127,7 +127,7 @@ class StoredTokens:
         form, headers = context.prepare_token_auth(form, plain)
         reach = reach_of(stored, stored.token_endpoint, self._definition.reach)
         async with (
-            agent_client(reach, headers) as http,
+            mcp_http_client(reach, headers) as http,
             http.stream("POST", stored.token_endpoint, data=form) as response,
         ):
             body = bytearray()

@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from covalt_git.hosts import Reach
 from covalt_git.http_client.oauth_requests import BearerAuth
-from covalt_git.http_client.transport import agent_client
+from covalt_git.http_client.transport import mcp_http_client
 
 if TYPE_CHECKING:
     import asyncio
@@ -83,7 +83,7 @@ async def _http(
     bearer = None if tokens is None else BearerAuth(definition.url, tokens)
 
     def client(headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:  # noqa: ARG001 - as the SDK calls it
-        return agent_client(reach, headers or definition.headers, bearer, on_response)
+        return mcp_http_client(reach, headers or definition.headers, bearer, on_response)
 
     connection: AbstractAsyncContextManager[TransportStreams]
     if definition.transport == "sse":

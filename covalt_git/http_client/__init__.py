@@ -1,24 +1,23 @@
-"""The one HTTP client: every request of ours to somebody else's host goes through here.
+"""HTTP client for all requests to hosts that toolsets and users name.
 
-httpx2 writes requests and reads answers; who is connected to is decided here.  A name is resolved
-once for each connection, each of its addresses is checked, and exactly those are connected to, so
-that no second look-up can lead elsewhere.  Redirects are followed by us and checked like a first
-request.  No cookies are kept, no proxy is taken from the environment, certificates are always
-verified, and every wait ends with the time of the whole exchange.
+httpx2 writes requests and reads responses; this package checks the hosts.  A name is resolved once for each
+connection, each of its addresses is checked, and only these are connected to, so that a second lookup (DNS
+rebinding) cannot change them.  Redirects are checked like the first request.  Cookies and proxies of the
+environment are not used, certificates are always verified, and a deadline limits the whole exchange.
 """
 
-from covalt_git.http_client.client import Answer, HttpClient, Part, Request
-from covalt_git.http_client.deadline import Patience
+from covalt_git.http_client.client import HttpClient, Part, Request, Response
+from covalt_git.http_client.deadline import Deadline
 from covalt_git.http_client.errors import HttpError
 from covalt_git.http_client.transport import Resolve, resolve
 
 __all__ = [
-    "Answer",
+    "Deadline",
     "HttpClient",
     "HttpError",
     "Part",
-    "Patience",
     "Request",
     "Resolve",
+    "Response",
     "resolve",
 ]

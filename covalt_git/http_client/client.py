@@ -1,4 +1,4 @@
-"""One exchange: a request sent, its redirects followed, and an answer read within its limits."""
+"""Exchange: a request, its redirects, and a response within the limits of size and time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from covalt_git.templating.url_templates import is_within_folder
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from covalt_git.http_client.deadline import Patience
+    from covalt_git.http_client.deadline import Deadline
     from covalt_git.http_client.transport import Resolve
 
 _MIB = 1 << 20
@@ -36,17 +36,19 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _KEEPS_METHOD = frozenset({307, 308})
 _SEE_OTHER = 303
 _ENCODINGS = frozenset({"gzip", "x-gzip", "deflate", "identity"})
-_FOR_ANYBODY = frozenset({"accept", "accept-language", "user-agent"})
-"""Headers that another origin is sent as well: whatever else there is may be a credential."""
+_SAFE_HEADERS = frozenset({"accept", "accept-language", "user-agent"})
+"""Headers that are sent to another origin too; all others may be credentials."""
 
-_OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
-_OF_CONTENT = frozenset(
+_OWN_HEADERS = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "accept-encoding"}
+)
+_CONTENT_HEADERS = frozenset(
     {"content-type", "content-encoding", "content-language", "content-location"}
 )
 
 
 class Part(NamedTuple):
-    """One part of a multipart body; with a file name it is a file."""
+    """Part of a multipart body; a file if it has a file name."""
 
     name: str
     content: bytes
@@ -56,9 +58,9 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is sent.  ``url`` is all ASCII, everything in it encoded; ``parts`` go before ``content``.
+    """Request with an ASCII, percent-encoded ``url``; ``parts`` precede ``content`` in the body.
 
-    Redirects at the origin of ``within`` stay in that folder.
+    Redirects to the origin of ``within`` must stay below its path.
     """
 
     method: str
@@ -69,8 +71,8 @@ class Request:
     within: str | None = None
 
 
-class Answer(NamedTuple):
-    """What came back: headers in lower case, several of a name joined; the content decoded."""
+class Response(NamedTuple):
+    """Response: headers in lower case, repeated ones joined by a comma, and the decoded content."""
 
     url: str
     status: int
@@ -81,11 +83,10 @@ class Answer(NamedTuple):
 
 
 class HttpClient(NamedTuple):
-    """Sends requests to where ``reach`` allows.
+    """Client that sends requests to the hosts of ``reach``.
 
-    ``connect_s`` and ``read_s`` bound single waits; the whole exchange has its
-    :class:`~covalt_git.http_client.Patience`.  ``most`` bounds the answer in bytes, as it travels
-    and decoded.
+    ``connect_s`` and ``read_s`` limit a single connect or read; a :class:`~covalt_git.http_client.Deadline`
+    limits the exchange.  ``most`` limits the bytes of a response, both encoded and decoded.
     """
 
     reach: Reach
@@ -96,34 +97,34 @@ class HttpClient(NamedTuple):
     resolve: Resolve = resolve
     trust: ssl.SSLContext | None = None
 
-    def send(self, request: Request, patience: Patience) -> Answer:
-        """Send a request and return the answer, whatever its status.
+    def send(self, request: Request, deadline: Deadline) -> Response:
+        """Send a request and return the response, whatever its status.
 
-        It runs an event loop of its own in the caller's thread, which must have none.
+        This runs an event loop in the caller's thread, so the thread must not have one.
 
         Raises:
-            HttpError: when there is none, or it breaks a limit.
+            HttpError: if there is no response, or it exceeds a limit.
         """
         trust = self.trust or (system_trust() if request.url.startswith("https:") else None)
         transport = Transport(self.reach, resolve=self.resolve, trust=trust, max_idle=0)
         work = self._send(transport, request)
-        return asyncio.run(patience.wait(work, lambda: transport.network.waits_for))
+        return asyncio.run(deadline.wait(work, lambda: transport.network.waits_for))
 
-    async def _send(self, transport: Transport, request: Request) -> Answer:
+    async def _send(self, transport: Transport, request: Request) -> Response:
         async with transport:
             for followed in range(self.redirects + 1):
-                answer = await self._exchange(transport, request)
-                location = answer.headers.get("location")
-                if answer.status not in _REDIRECTS or not location:
-                    return answer._replace(redirects=followed)
-                request = _redirected(request, answer.status, location)
+                response = await self._exchange(transport, request)
+                location = response.headers.get("location")
+                if response.status not in _REDIRECTS or not location:
+                    return response._replace(redirects=followed)
+                request = _redirected(request, response.status, location)
         raise HttpError(
             "bad_redirect",
             f"{_host(request)} redirects more than {self.redirects} times",
             sent=True,
         )
 
-    async def _exchange(self, transport: Transport, request: Request) -> Answer:
+    async def _exchange(self, transport: Transport, request: Request) -> Response:
         origin = granted_origin(self.reach, request.url)
         outgoing = _outgoing(request, origin)
         timeouts = httpx2.Timeout(self.read_s, connect=self.connect_s, pool=None)
@@ -140,25 +141,25 @@ class HttpClient(NamedTuple):
             raise _bad_answer(error, origin.shown_host) from None
 
     def _failure(self, error: httpx2.TransportError, host: str) -> HttpError:
-        """Return why an exchange failed, as it is reported."""
+        """Return the error of a failed exchange."""
         if isinstance(error, httpx2.RemoteProtocolError):
             return _bad_answer(error, host)
         if isinstance(error, (httpx2.ProtocolError, httpx2.UnsupportedProtocol)):
-            return HttpError("bad_answer", f"this cannot be sent: {_why(error)}")
-        if isinstance(error, httpx2.ConnectError):  # of TLS: the network reports its own
+            return HttpError("bad_answer", f"the request is invalid: {_why(error)}")
+        if isinstance(error, httpx2.ConnectError):  # of TLS; Network raises those of TCP
             return _no_tls(error, host)
         if isinstance(error, httpx2.TimeoutException):
-            what, seconds = "the answer of", self.read_s
+            what, seconds = "the response of", self.read_s
             if isinstance(error, httpx2.ConnectTimeout):
-                what, seconds = "the handshake with", self.connect_s
+                what, seconds = "the TLS handshake with", self.connect_s
             elif isinstance(error, httpx2.WriteTimeout):
                 what = "sending to"
             why = f"{what} {host} took longer than {seconds:g} s"
-            return HttpError("timed_out", why, sent=True, passing=True)
+            return HttpError("timed_out", why, sent=True, is_transient=True)
         why = f"the connection to {host} broke: {why_broken(error)}"
-        return HttpError("connection_failed", why, sent=True, passing=True)
+        return HttpError("connection_failed", why, sent=True, is_transient=True)
 
-    async def _read(self, incoming: httpx2.Response, url: str, origin: Origin) -> Answer:
+    async def _read(self, incoming: httpx2.Response, url: str, origin: Origin) -> Response:
         headers: dict[str, str] = {}
         for raw, content in incoming.headers.raw:
             name, value = raw.decode("latin-1").lower(), content.decode("latin-1")
@@ -168,12 +169,12 @@ class HttpClient(NamedTuple):
         if unknown:
             raise HttpError(
                 "bad_answer",
-                f"{origin.shown_host} encoded its answer as {unknown[0][:40]!r}, which nobody asked for",
+                f"{origin.shown_host} answered with the unsupported encoding {unknown[0][:40]!r}",
                 sent=True,
             )
         too_large = HttpError(
             "output_too_large",
-            f"the answer of {origin.shown_host} is larger than {self.most / _MIB:g} MiB",
+            f"the response of {origin.shown_host} is larger than {self.most / _MIB:g} MiB",
             sent=True,
         )
         incoming.stream = LimitedStream(incoming.stream, self.most, too_large)
@@ -183,11 +184,11 @@ class HttpClient(NamedTuple):
             if len(decoded) > self.most:
                 raise too_large
         reason = incoming.extensions.get("reason_phrase", b"").decode("latin-1")
-        return Answer(url, incoming.status_code, reason, headers, bytes(decoded))
+        return Response(url, incoming.status_code, reason, headers, bytes(decoded))
 
 
 class _Body(httpx2.AsyncByteStream):
-    """What is sent, in pieces: each of them has its own time."""
+    """Request body in pieces, so that the write timeout applies to each piece."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -198,30 +199,34 @@ class _Body(httpx2.AsyncByteStream):
 
 
 def _bad_answer(error: Exception, host: str) -> HttpError:
-    why = f"the answer of {host} is broken: {_why(error)}"
-    return HttpError("bad_answer", why, sent=True, passing=True)
+    why = f"the response of {host} is invalid: {_why(error)}"
+    return HttpError("bad_answer", why, sent=True, is_transient=True)
 
 
 def _no_tls(error: BaseException, host: str) -> HttpError:
-    """Return why a host could not show that it is the one, or why there is no TLS."""
+    """Return the error of a failed TLS handshake; a certificate that is not trusted is permanent."""
     for cause in causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             why = cause.verify_message.lower()
-            return HttpError("tls_failed", f"{host} cannot be trusted: {why}")
-    return HttpError("tls_failed", f"no TLS with {host}: {why_broken(error)}", passing=True)
+            return HttpError("tls_failed", f"the certificate of {host} is not trusted: {why}")
+    return HttpError(
+        "tls_failed",
+        f"the TLS handshake with {host} failed: {why_broken(error)}",
+        is_transient=True,
+    )
 
 
 def _outgoing(request: Request, origin: Origin) -> httpx2.Request:
-    """Return the request as httpx2 writes it, with the headers that are ours to set."""
+    """Return the request for httpx2, with the headers that this client sets."""
     headers = [
         ("Host", origin.shown_host),
         ("User-Agent", f"covalt-git/{covalt_git.__version__}"),
         ("Accept", "*/*"),
         ("Accept-Encoding", "gzip, deflate"),
     ]
-    given = [(name, value) for name, value in request.headers if name.lower() not in _OURS]
-    names = {name.lower() for name, _ in given}
-    headers = [one for one in headers if one[0].lower() not in names] + given
+    custom = [(name, value) for name, value in request.headers if name.lower() not in _OWN_HEADERS]
+    names = {name.lower() for name, _ in custom}
+    headers = [one for one in headers if one[0].lower() not in names] + custom
     files = [(part.name, (part.filename, part.content, part.media_type)) for part in request.parts]
     rest = origin_of(request.url)[1].partition("#")[0]
     target = rest if rest.startswith("/") else f"/{rest}"
@@ -234,26 +239,26 @@ def _outgoing(request: Request, origin: Origin) -> httpx2.Request:
             files=files or None,
         )
     except (httpx2.InvalidURL, ValueError, UnicodeError) as error:
-        raise HttpError("bad_answer", f"this cannot be sent: {_why(error)}") from None
+        raise HttpError("bad_answer", f"the request is invalid: {_why(error)}") from None
     if written.url.raw_path != target.encode():
-        raise HttpError("refused_destination", "its path can be read in two ways")
+        raise HttpError("refused_destination", "the path of its URL is ambiguous")
     written.stream = _Body(written.read())
     return written
 
 
 def _redirected(request: Request, status: int, location: str) -> Request:
-    """Return the request that a redirect asks for (RFC 9110, section 15.4).
+    """Return the request of a redirect (RFC 9110, section 15.4).
 
-    Another origin gets no credential: of the headers only those that say nothing about us.
+    Another origin receives no credentials: only the headers of ``_SAFE_HEADERS``.
     """
     before, _ = origin_of(request.url)
-    # httpx2 writes what servers send raw, as spaces and letters, the way a URL has to be.
+    # httpx2 percent-encodes the spaces and letters that some servers send raw.
     try:
         url = str(httpx2.URL(urljoin(request.url, location.strip()))).partition("#")[0]
         after, _ = origin_of(url)
     except (httpx2.InvalidURL, ValueError, BadHostError):
         raise HttpError(
-            "bad_redirect", f"{before.shown_host} redirects to what is no address", sent=True
+            "bad_redirect", f"{before.shown_host} redirects to an invalid URL", sent=True
         ) from None
     headers = request.headers
     method, content, parts = request.method, request.content, request.parts
@@ -261,15 +266,15 @@ def _redirected(request: Request, status: int, location: str) -> Request:
         method == "POST" or (status == _SEE_OTHER and method != "HEAD")
     ):
         method, content, parts = "GET", b"", ()
-        headers = tuple(one for one in headers if one[0].lower() not in _OF_CONTENT)
+        headers = tuple(one for one in headers if one[0].lower() not in _CONTENT_HEADERS)
     if after != before:
         if content or parts:
             raise HttpError(
                 "bad_redirect",
-                f"{before.shown_host} redirects what was sent to {after.shown_host}",
+                f"{before.shown_host} redirects the request's body to {after.shown_host}",
                 sent=True,
             )
-        headers = tuple(one for one in headers if one[0].lower() in _FOR_ANYBODY)
+        headers = tuple(one for one in headers if one[0].lower() in _SAFE_HEADERS)
     if before.scheme == "https" and after.scheme == "http":
         raise HttpError("bad_redirect", f"{before.shown_host} redirects to plain http", sent=True)
     if request.within is not None and not _stays(url, request.within):
@@ -277,20 +282,20 @@ def _redirected(request: Request, status: int, location: str) -> Request:
         _, folder = origin_of(request.within)
         raise HttpError(
             "bad_redirect",
-            f"{after.shown_host} redirects to {path.partition('?')[0][:100]}, which is not in {folder}",
-            hint="let the tool's url begin where its answers lead to",
+            f"{after.shown_host} redirects to {path.partition('?')[0][:100]}, which is not below {folder}",
+            hint="use the redirect's path in the tool's url",
             sent=True,
         )
     return replace(request, method=method, url=url, headers=headers, content=content, parts=parts)
 
 
 def _stays(url: str, within: str) -> bool:
-    """Tell whether a redirect keeps to a folder; of another origin the folder says nothing."""
+    """Return whether a redirect stays below a path; other origins are not limited."""
     return origin_of(url)[0] != origin_of(within)[0] or is_within_folder(url, within)
 
 
 def _why(error: Exception) -> str:
-    """Return what a library says about an error, without the bytes that it shows behind a colon."""
+    """Return the message of a library's error, without the received bytes after its colon."""
     return str(error).partition(":")[0][:200].lower() or type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""How long somebody waits: until a moment, or until nobody wants the answer any more."""
+"""Deadline of an exchange, which can also be cancelled."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-SLICE_S = 0.1
-"""How long a wait goes on before it asks again whether it is still wanted."""
+POLL_S = 0.1
+"""Seconds between two checks whether an exchange was cancelled."""
 
 
 def _never() -> bool:
@@ -23,28 +23,28 @@ def _never() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """The time that a whole exchange may take, in seconds, and a way to end it earlier."""
+class Deadline:
+    """Time limit of a whole exchange in seconds, from its creation; ``cancelled`` ends it earlier."""
 
     seconds: float
     cancelled: Callable[[], bool] = _never
     sleep: Callable[[float], None] = time.sleep
-    _until: float = field(init=False)
+    _end: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin to wait."""
-        object.__setattr__(self, "_until", time.monotonic() + self.seconds)
+        """Start the time."""
+        object.__setattr__(self, "_end", time.monotonic() + self.seconds)
 
     @property
     def left(self) -> float:
-        """The seconds that are left; never below nothing."""
-        return max(0.0, self._until - time.monotonic())
+        """The seconds that are left, at least 0."""
+        return max(0.0, self._end - time.monotonic())
 
-    def check(self, waited_for: str) -> float:
+    def check(self, step: str) -> float:
         """Return the seconds that are left.
 
         Raises:
-            HttpError: when none are, or nobody waits any more.
+            HttpError: if none are left, or the exchange was cancelled.
         """
         if self.cancelled():
             raise HttpError("cancelled", "a person stopped it", sent=True)
@@ -52,33 +52,33 @@ class Patience:
         if not left:
             raise HttpError(
                 "timed_out",
-                f"{waited_for} took longer than the {self.seconds:g} s of the whole request",
+                f"{step} exceeded the time limit of {self.seconds:g} s",
                 sent=True,
             )
         return left
 
-    def pause(self, seconds: float, waited_for: str) -> None:
-        """Wait that long, in slices.
+    def pause(self, seconds: float, step: str) -> None:
+        """Sleep for ``seconds``, unless :meth:`check` fails meanwhile.
 
         Raises:
-            HttpError: as soon as :meth:`check` does.
+            HttpError: as :meth:`check`.
         """
         while seconds > 0:
-            slice_s = min(seconds, SLICE_S, self.check(waited_for))
-            self.sleep(slice_s)
-            seconds -= slice_s
+            step_s = min(seconds, POLL_S, self.check(step))
+            self.sleep(step_s)
+            seconds -= step_s
 
     async def wait(self, work: Coroutine[Any, Any, Result], waits_for: Callable[[], str]) -> Result:
-        """Return what ``work`` returns; ``waits_for`` says what it waits for at the moment.
+        """Return the result of ``work``; ``waits_for`` returns its current step, for errors.
 
         Raises:
-            HttpError: as soon as :meth:`check` does; the work is cancelled then.
+            HttpError: as :meth:`check`; the work is then cancelled.
         """
         task = asyncio.create_task(work)
         try:
             while not task.done():
                 left = self.check(waits_for())
-                await asyncio.wait([task], timeout=min(left, SLICE_S))
+                await asyncio.wait([task], timeout=min(left, POLL_S))
         finally:
             task.cancel()
         return task.result()

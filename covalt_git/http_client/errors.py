@@ -1,4 +1,4 @@
-"""Why a request got no answer, in words that name the host and never a value that was sent."""
+"""Error of a request without a usable response; messages name the host, never values of the request."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ Reason = Literal[
 
 
 class HttpError(CovaltError):
-    """A request that got no answer which could be used.
+    """A request without a usable response.
 
-    ``sent`` tells whether any of it may have reached the other side, ``passing`` whether another
-    try could end better.
+    ``sent``: the server may have received a part of it.  ``is_transient``: a retry may succeed.
     """
 
     http_status = 502
@@ -34,9 +33,9 @@ class HttpError(CovaltError):
         *,
         hint: str = "",
         sent: bool = False,
-        passing: bool = False,
+        is_transient: bool = False,
     ) -> None:
         super().__init__(message, hint=hint)
         self.code = code
         self.sent = sent
-        self.passing = passing
+        self.is_transient = is_transient

@@ -1,7 +1,7 @@
-"""Proving to a server who asks: by a token that is there, or by what it takes to have one.
+"""HTTP authentication for MCP: bearer tokens, and the checked requests of an OAuth login.
 
-What a sign-in fetches beside the request that it is for comes from hosts nobody has vetted: each request
-is looked at before it leaves, none waits for ever, and an answer is small or it is none.
+A login sends requests to hosts that are not granted.  So each request is checked before it is sent, and has
+a time limit and a size limit for its response.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
 MOST_BYTES = 256 << 10
-"""How large a document about signing in may be; real ones have a few KiB."""
+"""Limit of a response during a login; usual metadata has a few KiB."""
 
 _WAIT_S = 20.0
 _UNAUTHORIZED, _FORBIDDEN, _SERVER_ERROR = 401, 403, 500
 
 
 class Tokens(Protocol):
-    """Where a bearer token comes from."""
+    """Source of the bearer token of a server."""
 
     async def current(self) -> str:
-        """Return the token, or nothing where there is none."""
+        """Return the token, or "" without one."""
 
     async def refresh(self, refused: str) -> str:
-        """Return one in place of a token that was refused, or nothing."""
+        """Refresh a token that was refused; return the new one, or ""."""
 
     async def report_insufficient(self, status: int, challenge: str) -> None:
-        """Take note that no token is enough: the status, 401 or 403, and what the server said."""
+        """Record that the server requires another token: the status 401 or 403, and its challenge."""
 
 
 class BearerAuth(httpx2.Auth):
-    """Sends a token to one origin and nowhere else, and once more where it was refused and renewed."""
+    """Bearer authentication for a single origin; refreshes a refused token and retries once."""
 
     def __init__(self, url: str, tokens: Tokens) -> None:
         self._origin, _ = origin_of(url)
@@ -48,7 +48,7 @@ class BearerAuth(httpx2.Auth):
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Yield the request with its token, as httpx2 wants it."""
+        """Yield the request with its token, in httpx2's protocol."""
         if not self._is_ours(request):
             yield request
             return
@@ -57,7 +57,9 @@ class BearerAuth(httpx2.Auth):
         if response.status_code == _UNAUTHORIZED and token:
             token = await self._tokens.refresh(token)
             if token:
-                response.headers.pop("content-encoding", None)  # it is only skipped
+                response.headers.pop(
+                    "content-encoding", None
+                )  # the body is discarded, so it need not be decoded
                 _small(response)
                 response = yield _with(request, token)
         challenge = response.headers.get("www-authenticate", "")
@@ -79,10 +81,10 @@ def _with(request: httpx2.Request, token: str) -> httpx2.Request:
 
 
 class CheckedAuth(httpx2.Auth):
-    """Has another one sign in, while each request of it and each document that comes back are checked.
+    """Authentication by ``auth``, with a check of each of its requests and each received document.
 
-    ``challenge`` is what the server said before when a token did not allow enough.  A server that lets
-    everybody ask this much is taken to have answered 401: somebody wants to sign in.
+    ``challenge`` is the server's challenge from an earlier 403.  If the server answers the first request
+    without authentication, the login starts as after a 401, because the user requested it.
     """
 
     def __init__(
@@ -101,18 +103,18 @@ class CheckedAuth(httpx2.Auth):
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Yield the requests that signing in takes, as httpx2 wants it.
+        """Yield the requests of the login, in httpx2's protocol.
 
         Raises:
-            CovaltError: as the checks do, and for an answer that is too large or packed.
+            CovaltError: as the checks do, and for a response that is too large or compressed.
         """
         flow = self._auth.async_auth_flow(request)
         timeouts = httpx2.Timeout(_WAIT_S).as_dict()
         try:
-            outgoing, asked = await anext(flow), False
+            outgoing, is_sent = await anext(flow), False
             while True:
-                if outgoing is request and not asked:
-                    asked = True
+                if outgoing is request and not is_sent:
+                    is_sent = True
                     if self._challenge is None:
                         response = await _challenged(request, (yield request))
                     else:
@@ -137,7 +139,7 @@ class CheckedAuth(httpx2.Auth):
         try:
             document = json.loads(response.content)
         except (ValueError, RecursionError):
-            return  # a page of a site that has one for every path
+            return  # from a site that answers every path
         self._check_document(document)
 
 
@@ -145,10 +147,12 @@ async def _challenged(request: httpx2.Request, response: httpx2.Response) -> htt
     if response.status_code == _UNAUTHORIZED:
         return _small(response)
     if response.status_code >= _SERVER_ERROR:
-        raise HttpError("bad_answer", f"the server answered {response.status_code}", passing=True)
+        raise HttpError(
+            "bad_answer", f"the server answered {response.status_code}", is_transient=True
+        )
     if isinstance(response.stream, httpx2.AsyncByteStream):
         await response.stream.aclose()
-    response.stream = httpx2.ByteStream(b"")  # it is read to its end, which a stream may not have
+    response.stream = httpx2.ByteStream(b"")  # the SDK reads it to its end, and SSE has none
     return _answer(request, _UNAUTHORIZED)
 
 
@@ -158,9 +162,12 @@ def _answer(request: httpx2.Request, status: int, challenge: str = "") -> httpx2
 
 
 def _small(response: httpx2.Response) -> httpx2.Response:
-    """Return a response that can be read only as long as it is small."""
+    """Limit the size of a response, and reject compressed ones."""
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise HttpError("bad_answer", f"{_origin(response)} answered packed, unasked")
+        raise HttpError(
+            "bad_answer",
+            f"{_origin(response)} answered with compressed content, which was not accepted",
+        )
     more = f"{_origin(response)} answered with more than {MOST_BYTES >> 10} KiB"
     too_large = HttpError("output_too_large", more)
     response.stream = LimitedStream(response.stream, MOST_BYTES, too_large)

@@ -1,9 +1,8 @@
-"""HTTP transport that connects to granted hosts only, at addresses that were checked.
+"""HTTP transport that connects only to granted hosts, at checked IP addresses.
 
-A name is resolved once for each connection, every address that it has is checked, and exactly those
-are connected to.  No proxy is taken from the environment.  The transport is asynchronous: an MCP
-client uses it by :func:`agent_client`, and :class:`~covalt_git.http_client.HttpClient` runs it in
-the caller's thread.
+A name is resolved once for each connection, all its addresses are checked, and only these are connected to.
+Proxies of the environment are not used.  MCP clients use the asynchronous transport by
+:func:`mcp_http_client`; :class:`~covalt_git.http_client.HttpClient` runs it in the caller's thread.
 """
 
 from __future__ import annotations
@@ -30,39 +29,39 @@ if TYPE_CHECKING:
     from covalt_git.hosts import Origin
 
 Resolve = Callable[[str, int], Sequence[str]]
-"""Returns the addresses of a host that is asked for with a port, or raises OSError."""
+"""Function that returns the IP addresses of a host and port, or raises OSError."""
 
 _READ_S = 300.0
-"""How long a stream of an MCP server may be silent, in seconds, as the SDK has it."""
+"""Read timeout of an MCP server's stream in seconds; the SDK's default."""
 
 _OTHER_S = 30.0
 
 
-class Reaching(Protocol):
-    """Grants that decide where requests may go, as :class:`covalt_git.hosts.Reach` has them."""
+class HostPolicy(Protocol):
+    """Hosts that requests may go to; implemented by :class:`covalt_git.hosts.Reach`."""
 
     def covers(self, origin: Origin) -> bool:
-        """Return whether requests to an origin are granted, whatever its addresses are."""
+        """Return whether an origin may be requested, before its name is resolved."""
 
     def why_not(self, host: str, address: str) -> str:
-        """Return why a host may not be reached at an address, or an empty text."""
+        """Return why a host may not be reached at an IP address; "" if it may."""
 
 
 def resolve(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a host as this machine knows them; an address is its own.
+    """Return the IP addresses of a host from the system's resolver.
 
     Raises:
-        OSError: when the host has no address.
+        OSError: if the host has no address.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-def granted_origin(reach: Reaching, url: str) -> Origin:
-    """Return the origin of a URL that requests may go to.
+def granted_origin(reach: HostPolicy, url: str) -> Origin:
+    """Return the origin of a URL.
 
     Raises:
-        HttpError: when they may not.
+        HttpError: if the URL is invalid, or its origin is not granted.
     """
     try:
         origin, _ = origin_of(url)
@@ -73,23 +72,23 @@ def granted_origin(reach: Reaching, url: str) -> Origin:
     return origin
 
 
-def agent_client(
-    reach: Reaching,
+def mcp_http_client(
+    reach: HostPolicy,
     headers: Mapping[str, str],
     auth: httpx2.Auth | None = None,
-    answered: Callable[[int], None] = lambda _: None,
+    on_response: Callable[[int], None] = lambda _: None,
 ) -> httpx2.AsyncClient:
-    """Return a client for MCP that sends those headers, and connects to where ``reach`` allows.
+    """Return an HTTP client for the SDK's MCP client, with ``headers`` on each request.
 
-    The SDK follows redirects within an origin itself.  ``answered`` hears the status of every
-    answer, which the SDK does not pass on.
+    The SDK follows redirects within an origin itself.  ``on_response`` is called with the status of each
+    response, which the SDK does not expose.
     """
 
-    async def note(response: httpx2.Response) -> None:
-        answered(response.status_code)
+    async def report(response: httpx2.Response) -> None:
+        on_response(response.status_code)
 
     return httpx2.AsyncClient(
-        event_hooks={"response": [note]},
+        event_hooks={"response": [report]},
         transport=Transport(reach, trust=system_trust()),
         headers=dict(headers),
         auth=auth,
@@ -99,7 +98,7 @@ def agent_client(
 
 
 def why_unreachable(error: BaseException) -> str:
-    """Return why a server was not reached; an empty text for other errors."""
+    """Return why a server cannot be reached; "" for other errors."""
     if isinstance(error, HttpError):
         return error.message
     if isinstance(error, httpx2.HTTPStatusError):
@@ -107,21 +106,20 @@ def why_unreachable(error: BaseException) -> str:
     if isinstance(error, httpx2.TimeoutException):
         return "it did not answer in time"
     if isinstance(error, httpx2.TransportError):
-        said = str(error).partition("\n")[0][:200].lower()
-        return f"the connection failed: {said or type(error).__name__}"
+        why = str(error).partition("\n")[0][:200].lower()
+        return f"the connection failed: {why or type(error).__name__}"
     return ""
 
 
 class Transport(httpx2.AsyncHTTPTransport):
-    """httpx2's own, over a pool that connects to checked addresses only.
+    """Transport of httpx2 with a pool that connects only to checked addresses.
 
-    ``trust`` decides whether a host is who it says; without one each connection loads the system's
-    certificates.
+    ``trust`` verifies certificates; without it, each connection loads the system's certificates.
     """
 
     def __init__(
         self,
-        reach: Reaching,
+        reach: HostPolicy,
         *,
         resolve: Resolve = resolve,
         trust: ssl.SSLContext | None = None,
@@ -135,19 +133,19 @@ class Transport(httpx2.AsyncHTTPTransport):
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request to where it may go.
+        """Send a request to a granted origin.
 
         Raises:
-            HttpError: where it may not.
+            HttpError: if the origin is not granted.
         """
         granted_origin(self._reach, str(request.url))
         return await super().handle_async_request(request)
 
 
 class Network(httpcore2.AsyncNetworkBackend):
-    """Connects to granted hosts only; ``waits_for`` says what for at the moment."""
+    """Network backend that connects only to granted hosts; ``waits_for`` is its current step."""
 
-    def __init__(self, reach: Reaching, resolve: Resolve) -> None:
+    def __init__(self, reach: HostPolicy, resolve: Resolve) -> None:
         self._reach = reach
         self._resolve = resolve
         self._network = httpcore2.AnyIOBackend()
@@ -161,18 +159,18 @@ class Network(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Connect to the first address of a host that answers; all of them are checked before.
+        """Connect to the first address of a host that answers, after a check of all its addresses.
 
         Raises:
-            HttpError: when one of them may not be reached, or none answers.
+            HttpError: if an address is not granted, or none answers.
         """
         self.waits_for = f"looking up {host}"
         try:
-            addresses = await self._looked_up(host, port)
+            addresses = await self._look_up(host, port)
         except (OSError, UnicodeError) as error:
             why = (getattr(error, "strerror", None) or str(error)).lower()
             raise HttpError(
-                "connection_failed", f"{host} has no address: {why}", passing=True
+                "connection_failed", f"{host} has no address: {why}", is_transient=True
             ) from None
         for address in addresses:
             why = self._reach.why_not(host, address)
@@ -190,34 +188,34 @@ class Network(httpcore2.AsyncNetworkBackend):
             except httpcore2.ConnectError as error:
                 why = why_broken(error)
             else:
-                self.waits_for = f"the answer of {host}"
+                self.waits_for = f"the response of {host}"
                 return stream
-        raise HttpError("connection_failed", f"{host} cannot be reached: {why}", passing=True)
+        raise HttpError("connection_failed", f"{host} cannot be reached: {why}", is_transient=True)
 
-    async def _looked_up(self, host: str, port: int) -> Sequence[str]:
-        """Look a host up in a daemon thread of its own: the system's resolver takes no time limit.
+    async def _look_up(self, host: str, port: int) -> Sequence[str]:
+        """Resolve a host in a daemon thread, because the system's resolver has no time limit.
 
-        The loop's executor has few threads, and a process that ends waits for them.
+        The loop's executor has few threads, and a process waits for them at its exit.
         """
         found: concurrent.futures.Future[Sequence[str]] = concurrent.futures.Future()
         found.set_running_or_notify_cancel()
 
-        def look_up() -> None:
+        def resolve_host() -> None:
             try:
                 found.set_result(self._resolve(host, port))
-            except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+            except Exception as error:  # noqa: BLE001 - raised again in the caller
                 found.set_exception(error)
 
-        threading.Thread(target=look_up, daemon=True, name=f"resolve {host}").start()
+        threading.Thread(target=resolve_host, daemon=True, name=f"resolve {host}").start()
         return await asyncio.wrap_future(found)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Sleep, as httpcore2 requires."""
         await asyncio.sleep(seconds)
 
 
 class LimitedStream(httpx2.AsyncByteStream):
-    """An answer as it travels, up to ``most`` bytes; more of them raise ``too_large``."""
+    """Encoded body of a response; more than ``most`` bytes raise ``too_large``."""
 
     def __init__(self, stream: Any, most: int, too_large: HttpError) -> None:
         self._stream = stream
@@ -233,19 +231,19 @@ class LimitedStream(httpx2.AsyncByteStream):
             yield chunk
 
     async def aclose(self) -> None:
-        """Close the answer."""
+        """Close the response."""
         await self._stream.aclose()
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and what it wraps, down to the system's or that of TLS."""
+    """Yield an error and its causes, down to that of the system or TLS."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def why_broken(error: BaseException) -> str:
-    """Return what the system or TLS says about a connection that failed."""
+    """Return the message of the system or TLS for a failed connection."""
     for cause in causes(error):
         if reason := getattr(cause, "reason", None):
             return str(reason).lower().replace("_", " ")
@@ -256,5 +254,5 @@ def why_broken(error: BaseException) -> str:
 
 @lru_cache(maxsize=1)
 def system_trust() -> ssl.SSLContext:
-    """Return what decides whether a host is who it says: the system's certificates."""
+    """Return an SSL context with the system's certificates."""
     return httpcore2.default_ssl_context()

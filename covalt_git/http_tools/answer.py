@@ -20,7 +20,7 @@ from covalt_git.text.display import shorten
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.http_client import Answer
+    from covalt_git.http_client import Response
 
 _TEXT = re.compile(
     r"text/.*|application/(?:(?:.*\+)?(?:xml|yaml)|x-yaml|javascript|ecmascript|graphql|sql|toml"
@@ -51,7 +51,7 @@ class BadResultError(Exception):
     """An answer that cannot be a result; the message gives the reason."""
 
 
-def result_of(answer: Answer, save: Callable[[str, bytes], str]) -> Any:
+def result_of(answer: Response, save: Callable[[str, bytes], str]) -> Any:
     """Return the result of an answer; ``save`` writes a file into the workspace and returns its path.
 
     Raises:
@@ -73,7 +73,7 @@ def result_of(answer: Answer, save: Callable[[str, bytes], str]) -> Any:
     }
 
 
-def error_of(answer: Answer, host: str) -> CallError | None:
+def error_of(answer: Response, host: str) -> CallError | None:
     """Return the error of a status, with the useful part of the body; None for a success."""
     if answer.status in _SUCCESS:
         return None
@@ -83,7 +83,7 @@ def error_of(answer: Answer, host: str) -> CallError | None:
     return CallError(code=f"http_{answer.status}", message=message)
 
 
-def error_message(answer: Answer) -> str:
+def error_message(answer: Response) -> str:
     """Return the message in the body of an error, as one short line of plain text."""
     media_type, charset = _content_type(answer)
     content = answer.content[:_MAX_ERROR_BODY]
@@ -119,7 +119,7 @@ def _plain(text: str) -> str:
     return " ".join("".join(one if one.isprintable() else " " for one in text).split())
 
 
-def _content_type(answer: Answer) -> tuple[str, str]:
+def _content_type(answer: Response) -> tuple[str, str]:
     message = Message()
     message["Content-Type"] = declared = answer.headers.get("content-type", "")
     if not declared.strip():

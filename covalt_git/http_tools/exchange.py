@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Origin, origin_of
-from covalt_git.http_client import Answer, HttpClient, HttpError, Patience, Request, resolve
+from covalt_git.http_client import Deadline, HttpClient, HttpError, Request, Response, resolve
 from covalt_git.http_tools.answer import BadResultError, error_of, result_of
 from covalt_git.http_tools.request import BadRequestError, RequestBuilder
 from covalt_git.http_tools.secret_lookup import Lookup
@@ -100,7 +100,7 @@ class _Exchange:
         self._http = job.tool.http
         self._lookup = Lookup(job.declared, job.secrets)
         self._log: list[str] = []
-        self._patience = Patience(
+        self._deadline = Deadline(
             job.limits.timeout_s or DEFAULT_TIMEOUT_S,
             cancelled=job.cancel.is_set if job.cancel else lambda: False,
             sleep=surroundings.sleep,
@@ -139,7 +139,7 @@ class _Exchange:
 
     def without_answer(self, error: HttpError) -> Outcome:
         """Return the outcome of a request without an answer; exceeded limits have their own errors."""
-        if error.code == "timed_out" and not self._patience.left:
+        if error.code == "timed_out" and not self._deadline.left:
             return Outcome.failed(limit_error("limit_time", self._job.limits))
         if error.code == "output_too_large":
             hint = "ask for less, or raise limits.output_mb"
@@ -155,23 +155,23 @@ class _Exchange:
         log = mask.text("".join(f"{line}\n" for line in self._log))
         return outcome._replace(result=mask.value(outcome.result), error=error, output=log)
 
-    def _answered(self, request: Request, origin: Origin) -> Answer:
+    def _answered(self, request: Request, origin: Origin) -> Response:
         """Send a request with retries, and return the last answer."""
         tried = 1
         while (wait := self._wait_after(result := self._sent(request), tried)) is not None:
             self._log_line(f"trying again in {wait:.1f} s")
-            self._patience.pause(wait, origin.shown_host)
+            self._deadline.pause(wait, origin.shown_host)
             tried += 1
         if isinstance(result, HttpError):
             raise result
         return result
 
-    def _sent(self, request: Request) -> Answer | HttpError:
+    def _sent(self, request: Request) -> Response | HttpError:
         """Send a request once and log how it ended."""
         started = time.monotonic()
-        result: Answer | HttpError
+        result: Response | HttpError
         try:
-            result = self._client.send(request, self._patience)
+            result = self._client.send(request, self._deadline)
             note = f"{result.status}, {len(result.content)} bytes"
             note += f", {result.redirects} redirects" if result.redirects else ""
         except HttpError as error:
@@ -181,19 +181,19 @@ class _Exchange:
         self._log_line(f"{request.method} {url}: {note}, {milliseconds:.0f} ms")
         return result
 
-    def _wait_after(self, result: Answer | HttpError, tried: int) -> float | None:
+    def _wait_after(self, result: Response | HttpError, tried: int) -> float | None:
         """Return the seconds before the next try, or None for no more tries."""
         idempotent = self._job.tool.annotations.idempotent is True
         repeatable = idempotent or self._http.method in _REPEATABLE
         requested = None
         if isinstance(result, HttpError):
-            again = result.passing and (repeatable or not result.sent)
+            again = result.is_transient and (repeatable or not result.sent)
         else:
             again, requested = result.status in _TEMPORARY and repeatable, _retry_after(result)
         # It doubles with each try, and is shortened by chance to spread the retries of many clients.
         back_off = min(_MAX_WAIT_S, 2.0 ** (tried - 2)) * random.uniform(0.5, 1.0)  # noqa: S311
         wait = back_off if requested is None else requested
-        is_last = tried > self._http.retries or not again or wait >= self._patience.left
+        is_last = tried > self._http.retries or not again or wait >= self._deadline.left
         return None if is_last else wait
 
     def _save(self, name: str, content: bytes) -> str:
@@ -205,7 +205,7 @@ class _Exchange:
         if self._job.report is not None:
             self._job.report(Log("info", self._lookup.mask.text(line)))
 
-    def _hint(self, answer: Answer) -> str:
+    def _hint(self, answer: Response) -> str:
         """Return a hint for an answer with an error."""
         if wait := _retry_after(answer):
             return f"it asks to wait {wait:.0f} s"
@@ -220,7 +220,7 @@ class _Exchange:
             raise BadResultError(f"the answer is not what output_schema says: {said}")
 
 
-def _retry_after(answer: Answer) -> float | None:
+def _retry_after(answer: Response) -> float | None:
     """Return the seconds of ``Retry-After`` (RFC 9110, section 10.2.3), which may be a date."""
     text = answer.headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from covalt_git.bundles.archive_reader import MAX_ARCHIVE
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import HostRule, Reach, is_local, origin_of
-from covalt_git.http_client import Answer, HttpClient, Patience, Request
+from covalt_git.http_client import Deadline, HttpClient, Request, Response
 from covalt_git.installs.signatures import MAX_SIGNATURE, SUFFIX
 
 _SECONDS = 300.0
@@ -52,7 +52,7 @@ def fetch_signature(url: str) -> bytes | None:
     return answer.content
 
 
-def _answer(url: str, most: int) -> Answer:
+def _answer(url: str, most: int) -> Response:
     origin, _ = origin_of(url)
     local = is_local(origin.host)
     if origin.scheme == "http" and not local:
@@ -62,9 +62,9 @@ def _answer(url: str, most: int) -> Answer:
         )
     reach = Reach((HostRule.parse(str(origin)),) if local else (), anywhere=True)
     accept = (("accept", "application/zip, application/octet-stream, */*"),)
-    return HttpClient(reach, most=most).send(Request("GET", url, accept), Patience(_SECONDS))
+    return HttpClient(reach, most=most).send(Request("GET", url, accept), Deadline(_SECONDS))
 
 
-def _refused(url: str, answer: Answer) -> NotFetchedError:
+def _refused(url: str, answer: Response) -> NotFetchedError:
     origin, _ = origin_of(url)
     return NotFetchedError(f"{origin} answers {answer.status} {answer.reason}".rstrip())

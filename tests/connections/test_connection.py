@@ -319,9 +319,7 @@ def test_a_server_that_fails_is_restarted_after_growing_pauses(
     messages = [failure(connections, wrong)[1] for _ in range(3)]
 
     assert messages[:2] == [[], []]  # the first pauses are over before the next start
-    waits = re.fullmatch(
-        r"waiting ([0-9.]+) s before demo/first-era is restarted", messages[2][0]
-    )
+    waits = re.fullmatch(r"waiting ([0-9.]+) s before demo/first-era is restarted", messages[2][0])
     assert waits is not None
     assert 0 < float(waits[1]) <= PAUSES_S[1] < PAUSES_S[2]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.http_client import Answer
+from covalt_git.http_client import Response
 from covalt_git.http_tools.answer import BadResultError, error_of, result_of
 from covalt_git.json_values import canonical_json
 from covalt_git.paths import check_path
@@ -26,7 +26,7 @@ def test_every_answer_means_something(
     content: bytes, media_type: str, disposition: str, status: int
 ) -> None:
     headers = {"content-type": media_type, "content-disposition": disposition}
-    answer = Answer("https://a.example/x/y?z", status, "A\x1bB", headers, content)
+    answer = Response("https://a.example/x/y?z", status, "A\x1bB", headers, content)
     saved: list[str] = []
 
     def save(name: str, _: bytes) -> str:
