@@ -70,7 +70,7 @@ class ApprovalRenewedError(CovaltError):
         assert outcome.approval is not None
         super().__init__(
             f"{why} since this was asked, so nothing ran; it is asked again",
-            hint=f"covalt-git approval approve {outcome.approval.execution_id}",
+            hint=f"covalt-git approval show {outcome.approval.execution_id}",
         )
         self.outcome = outcome
         self.execution_id = outcome.approval.execution_id
@@ -103,8 +103,8 @@ class Approvals(NamedTuple):
             raise UnknownNameError("approval", text, waiting, list_with="covalt-git approval list")
         return found[0]
 
-    def approve(self, execution_id: str) -> CallOutcome:
-        """Approve a call and run it, at once and once.
+    def approve(self, execution_id: str, reason: str | None = None) -> CallOutcome:
+        """Approve a call and run it, at once and once; record the ``reason``.
 
         Raises:
             MayNotApproveError: when the principal's role may not.
@@ -116,11 +116,11 @@ class Approvals(NamedTuple):
         asked = self.find(execution_id)
         self._check_may_settle(asked)
         with observed(asked.chat_id, asked.tool_id, asked.call_id) as call:
-            outcome = self._approved(asked)
+            outcome = self._approved(asked, reason)
             call.ended(outcome)
             return outcome
 
-    def _approved(self, asked: Approval) -> CallOutcome:
+    def _approved(self, asked: Approval, reason: str | None) -> CallOutcome:
         caller = replace(self.engine, principal=Principal(asked.by, asked.role))
         with self.chats.open(asked.chat_id) as chat, self.engine.writing(chat) as writer:
             approval, call = _current(chat, asked)
@@ -147,13 +147,13 @@ class Approvals(NamedTuple):
             if why:
                 again = self._request_again(writer, approval, call, head, caller, found)
                 raise ApprovalRenewedError(why, again)
-            decided = _decided(approval, "approved", self.engine.principal)
+            decided = _decided(approval, "approved", self.engine.principal, reason)
             if not writer.put_approval(decided, before=approval):
                 raise AlreadySettledError("somebody else settled it just now")
             return caller.run(writer, call, found, confirmed=True)
 
-    def deny(self, execution_id: str) -> CallOutcome:
-        """Deny a call; it is recorded as an error and never runs.
+    def deny(self, execution_id: str, reason: str | None = None) -> CallOutcome:
+        """Deny a call; it is recorded as an error, with the ``reason``, and never runs.
 
         Raises:
             MayNotApproveError: when the principal's role may not settle it.
@@ -163,7 +163,7 @@ class Approvals(NamedTuple):
         self._check_may_settle(asked)
         with self.chats.open(asked.chat_id) as chat, self.engine.writing(chat) as writer:
             approval, call = _current(chat, asked)
-            decided = _decided(approval, "denied", self.engine.principal)
+            decided = _decided(approval, "denied", self.engine.principal, reason)
             if not writer.put_approval(decided, before=approval):
                 raise AlreadySettledError("somebody else settled it just now")
             record = commits.unfinished(call, "denied", f"{self.engine.principal.id} denied it")
@@ -234,7 +234,7 @@ def _current(chat: ChatStore, asked: Approval) -> tuple[Approval, PendingCall]:
         state = approval.state if approval and approval.state != "pending" else "gone with its call"
         hint = "covalt-git approval list"
         if approval is not None and approval.superseded_by:
-            hint = f"covalt-git approval approve {approval.superseded_by}"
+            hint = f"covalt-git approval show {approval.superseded_by}"
         raise AlreadySettledError(f"this approval is {state}", hint=hint)
     return approval, call
 
@@ -250,7 +250,14 @@ def _check_bound(approval: Approval, call: PendingCall) -> None:
         )
 
 
-def _decided(approval: Approval, state: str, principal: Principal) -> Approval:
+def _decided(
+    approval: Approval, state: str, principal: Principal, reason: str | None = None
+) -> Approval:
     return approval.model_copy(
-        update={"state": state, "decided_by": principal.id, "decided_at": commits.now()}
+        update={
+            "state": state,
+            "decided_by": principal.id,
+            "decided_at": commits.now(),
+            "decision_reason": reason,
+        }
     )

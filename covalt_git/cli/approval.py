@@ -1,4 +1,4 @@
-"""``covalt-git approval``: the calls that wait for a person."""
+"""``covalt-git approval``: calls that need a user's approval."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import click
 from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.cli.calls import leave
 from covalt_git.cli.calls import show as show_call
-from covalt_git.cli.context import ask, context, json_option
+from covalt_git.cli.context import ask, can_ask, context, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following
+from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import approvals
 from covalt_git.text import display
@@ -19,17 +20,30 @@ from covalt_git.text import display
 if TYPE_CHECKING:
     from covalt_git.operations.approvals import ApprovalRow
 
+reason_option = click.option(
+    "--no-terminal",
+    "reason",
+    metavar="REASON",
+    help="Decide without a terminal; REASON is recorded.",
+)
+
+
+class TerminalNeededError(CovaltError):
+    """A program that has no terminal tries to approve or deny a call."""
+
+    code = "terminal_needed"
+
 
 @click.group()
 def command() -> None:
-    """Settle the calls that wait for a person."""
+    """List, approve and deny calls that need approval."""
 
 
 @command.command("list")
-@click.option("--all", "everything", is_flag=True, help="List the settled ones as well.")
+@click.option("--all", "everything", is_flag=True, help="Also those that are decided or expired.")
 @json_option
 def list_approvals(*, everything: bool, as_json: bool) -> None:
-    """List what waits to be approved, oldest first."""
+    """List pending calls, oldest first."""
     found = ask(approvals.list_approvals, state="all" if everything else "pending")
     if as_json:
         output.as_json(found)
@@ -46,7 +60,10 @@ def list_approvals(*, everything: bool, as_json: bool) -> None:
 @click.argument("execution_id")
 @json_option
 def show(execution_id: str, *, as_json: bool) -> None:
-    """Show exactly what would run."""
+    """Show exactly what would run: the tool, its arguments, and what has changed since.
+
+    The end of an id is enough.
+    """
     approval = ask(approvals.get_approval, execution_id=execution_id)
     if as_json:
         output.as_json(approval)
@@ -55,22 +72,36 @@ def show(execution_id: str, *, as_json: bool) -> None:
     arguments = f"arguments: {canonical_json.dumps(approval.args).decode()}"
     why = f"asked by {approval.by} at {approval.created_at}: {', '.join(approval.reasons)}"
     output.say(display.in_line(where), bold=True)
+    if approval.description:
+        output.say(approval.description, prose=True)
+    if approval.code is not None:
+        line = f":{approval.code.line}" if approval.code.line else ""
+        output.say(f"code: toolsets/{approval.code.toolset_id}/{approval.code.path}{line}")
     output.say(display.in_line(arguments))
     output.say(display.in_line(why))
     decided = f" by {approval.decided_by} at {approval.decided_at}" if approval.decided_by else ""
     output.say(f"{approval.state}{decided}, expires {approval.expires_at}")
+    if approval.decision_reason:
+        output.say(display.in_line(f"reason: {approval.decision_reason}"))
 
 
 @command.command("approve")
 @click.argument("execution_id")
+@reason_option
 @json_option
-def approve(execution_id: str, *, as_json: bool) -> None:
-    """Approve a call and run it.  The end of its id is enough."""
+def approve(execution_id: str, *, reason: str | None, as_json: bool) -> None:
+    """Approve a call and run it.
+
+    The end of an id is enough.  A script that has no terminal says why with --no-terminal.
+
+    Example: covalt-git approval approve 9c11d0e2
+    """
+    _check_user(reason)
     followed = following(wanted=None, asks=not as_json)
     context(follower=followed.follower)
     try:
         with followed.running():
-            answer = ask(approvals.approve_call, execution_id=execution_id)
+            answer = ask(approvals.approve_call, execution_id=execution_id, reason=reason)
     except ApprovalRenewedError as error:
         if not as_json:
             output.changes(error.outcome.changes)
@@ -81,11 +112,31 @@ def approve(execution_id: str, *, as_json: bool) -> None:
 
 @command.command("deny")
 @click.argument("execution_id")
+@reason_option
 @json_option
-def deny(execution_id: str, *, as_json: bool) -> None:
-    """Deny a call; it never runs.  The end of its id is enough."""
-    answer = ask(approvals.deny_call, execution_id=execution_id)
+def deny(execution_id: str, *, reason: str | None, as_json: bool) -> None:
+    """Deny a call, which then never runs.
+
+    The end of an id is enough.  A script that has no terminal says why with --no-terminal.
+
+    Example: covalt-git approval deny 9c11d0e2
+    """
+    _check_user(reason)
+    answer = ask(approvals.deny_call, execution_id=execution_id, reason=reason)
     output.as_json(answer) if as_json else show_call(answer, opened=False)
+
+
+def _check_user(reason: str | None) -> None:
+    """Refuse a decision without a terminal or a reason: agents run commands without a terminal.
+
+    Raises:
+        TerminalNeededError: when there is neither.
+    """
+    if reason is None and not can_ask():
+        raise TerminalNeededError(
+            "a call is approved or denied by a user at a terminal",
+            hint="run this at a terminal, or open /approvals of the server; --help has the option for scripts",
+        )
 
 
 _TITLES = ("APPROVAL", "CHAT", "TOOL", "STATE", "ASKED", "ARGUMENTS")

@@ -75,8 +75,10 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
         output.say(f"the call {answer.id} was made before, so nothing ran now", dim=True)
     if answer.status == "pending":
         reasons = display.in_line(", ".join(answer.reasons))
-        output.say(f"{answer.tool_id} waits for a person: {reasons}")
-        output.say(f"  covalt-git approval approve {answer.execution_id}")
+        output.say(f"{answer.tool_id} needs approval: {reasons}")
+        output.say(
+            f"  a user approves or denies it at a terminal or in the browser: {answer.execution_id}"
+        )
         return
     colour = "green" if answer.status == "success" else "red"
     output.say(f"{answer.tool_id} {answer.status}", fg=colour)

@@ -106,16 +106,16 @@ def of_workspace(done: ToolOutcome, chat: ClientChat) -> types.CallToolResult:
 
 
 def waiting(approval: Approval, chat: ClientChat | None) -> types.CallToolResult:
-    """Return that a call waits for a person: who approves it how, and how its result is had then.
+    """Return that a call needs approval, and how a client gets its result then.
 
-    It is an error to the protocol: there is no result yet, and none that an output schema promises.
+    It is an error to the protocol: there is no result yet, and none that an output schema promises.  The
+    command that approves is left out, because a model that has a shell would run it.
     """
     reasons = display.in_line(", ".join(approval.reasons))
-    command = f"covalt-git approval approve {approval.execution_id}"
     told = [
         _text(
-            f"{approval.tool_id} waits for a person: {reasons}\n"
-            f"a person approves it with: {command}\n"
+            f"{approval.tool_id} needs approval: {reasons}\n"
+            f"a user approves or denies it, at a terminal or in the browser\n"
             f'then call resume with {{"execution_id": "{approval.execution_id}"}}'
         ),
         *([] if chat is None else _about(chat)),
@@ -126,7 +126,6 @@ def waiting(approval: Approval, chat: ClientChat | None) -> types.CallToolResult
             "error": "approval_needed",
             "execution_id": approval.execution_id,
             "reasons": list(approval.reasons),
-            "approve_with": command,
             "expires_at": approval.expires_at,
         },
         is_error=True,

@@ -117,6 +117,7 @@ class Approval(StrictModel):
     state: ApprovalState = "pending"
     decided_by: str | None = None
     decided_at: Time | None = None
+    decision_reason: str | None = Field(None, description="Why, as the user said who decided.")
     superseded_by: str | None = None
 
 

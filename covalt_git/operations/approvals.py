@@ -1,4 +1,4 @@
-"""The API's approvals: the calls that wait for a person, and settling them."""
+"""Operations on approvals: list the calls that need one, show, approve and deny them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from covalt_git.catalog.catalog import named_tool
+from covalt_git.checks.toolset_checks import module_path
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject
+from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.calls import Approval, ApprovalState
 from covalt_git.operations.calls import CallAnswer, answer
 from covalt_git.operations.context import Context
@@ -16,7 +18,11 @@ from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.results import Change, DamagedChat
 
 if TYPE_CHECKING:
+    from covalt_git.catalog.catalog import Found
     from covalt_git.models.chats import FileChange
+
+
+_REASON = "Recorded with the decision."
 
 
 class ListApprovals(Request):
@@ -32,19 +38,21 @@ class GetApproval(Request):
 
 
 class ApproveCall(Request):
-    """Which approval."""
+    """Which approval, and why."""
 
     execution_id: str = Field(max_length=200)
+    reason: str | None = Field(None, min_length=1, max_length=1000, description=_REASON)
 
 
 class DenyCall(Request):
-    """Which approval."""
+    """Which approval, and why."""
 
     execution_id: str = Field(max_length=200)
+    reason: str | None = Field(None, min_length=1, max_length=1000, description=_REASON)
 
 
 class ApprovalRow(Result):
-    """A question to a person whether one call may run."""
+    """A request for approval of one call."""
 
     execution_id: str
     call_id: str
@@ -65,12 +73,25 @@ class ApprovalRow(Result):
     may_settle: bool = Field(description="Whether the role may approve and deny it.")
 
 
-class ApprovalDetail(ApprovalRow):
-    """An approval with what is otherwise than when it was asked; while it waits only.
+class ApprovedCode(Result):
+    """The place in a toolset of the code that a call runs: a Python function, or its manifest."""
 
-    Where anything is, approving asks again.
+    toolset_id: str
+    path: str
+    line: int | None
+
+
+class ApprovalDetail(ApprovalRow):
+    """An approval with the tool that it is about; while it is pending, also with what has changed since.
+
+    If anything has changed, approving the call requests another approval.
     """
 
+    description: str = Field(description="The tool's; empty if the tool is gone or hidden.")
+    code: ApprovedCode | None = Field(
+        description="What runs; null if it has changed, or if some of the toolset is hidden."
+    )
+    decision_reason: str | None = Field(description="Why it was approved or denied.")
     message_id: str | None
     args_digest: str
     definition_digest: str
@@ -108,14 +129,19 @@ def list_approvals(context: Context, request: ListApprovals) -> ApprovalList:
 
 @operation(errors=(404,))
 def get_approval(context: Context, request: GetApproval) -> ApprovalDetail:
-    """Tell exactly what would run, and what has changed since it was requested."""
+    """Return exactly what would run, and what has changed since it was requested."""
     approval = context.approvals().find(request.execution_id)
     waits = approval.state == "pending"
+    hidden = not context.catalog.sees(approval.tool_id)
+    found = None if hidden else _found(context, approval.tool_id)
+    same = found is not None and found.tool.definition_digest == approval.definition_digest
     return ApprovalDetail.of(
         approval,
+        description=found.tool.description if found else "",
+        code=_code(context, found) if found and same else None,
         may_settle=_may_settle(context, approval.tool_id),
         changes=_changes_since(context, approval) if waits else (),
-        tool_changed=waits and _tool_changed(context, approval),
+        tool_changed=waits and not hidden and not same,
     )
 
 
@@ -123,13 +149,13 @@ def get_approval(context: Context, request: GetApproval) -> ApprovalDetail:
 def approve_call(context: Context, request: ApproveCall) -> CallAnswer:
     """Approve a call and run it, at once and once.
 
-    Where the files or the tool are not what was asked about, nothing runs: the answer is 409
-    ``asked_again``, whose hint names the approval that waits in its place.
+    If the files or the tool have changed since the request, nothing runs: the answer is 409
+    ``asked_again``, and its hint names the new approval.
     """
     approvals = context.approvals()
     chat = context.chat(approvals.find(request.execution_id).chat_id)
     try:
-        outcome = approvals.approve(request.execution_id)
+        outcome = approvals.approve(request.execution_id, request.reason)
     finally:
         context.update_index(chat)  # a refusal may have settled it, too
     return answer(chat, outcome.call)
@@ -141,7 +167,7 @@ def deny_call(context: Context, request: DenyCall) -> CallAnswer:
     approvals = context.approvals()
     chat = context.chat(approvals.find(request.execution_id).chat_id)
     try:
-        outcome = approvals.deny(request.execution_id)
+        outcome = approvals.deny(request.execution_id, request.reason)
     finally:
         context.update_index(chat)
     return answer(chat, outcome.call)
@@ -162,12 +188,23 @@ def _changes_since(context: Context, approval: Approval) -> list[FileChange]:
         return chat.tree_changes(before, seen.tree)
 
 
-def _tool_changed(context: Context, approval: Approval) -> bool:
-    """Tell whether the tool is another, or gone; one that is hidden is not looked at."""
-    if not context.catalog.sees(approval.tool_id):
-        return False
+def _found(context: Context, tool_id: str) -> Found | None:
+    """Return a tool that the role may see, or None if it is gone or its toolset has errors."""
     try:
-        found = context.catalog.find(approval.tool_id)
+        return context.catalog.find(tool_id)
     except CovaltError:
-        return True
-    return found.tool.definition_digest != approval.definition_digest
+        return None
+
+
+def _code(context: Context, found: Found) -> ApprovedCode | None:
+    tool, toolset = found.tool, found.toolset
+    if not context.catalog.sees_all_of(toolset.id, toolset.tool_ids):
+        return None
+    source = toolset.sources.get(tool.id.name)
+    if source is None or tool.entrypoint is None:
+        return ApprovedCode(toolset_id=toolset.id, path=MANIFEST, line=None)
+    module = tool.entrypoint.partition(":")[0]
+    path = module_path(module, [one.path for one in toolset.files.files])
+    return ApprovedCode(
+        toolset_id=toolset.id, path=path or MANIFEST, line=source.line if path else None
+    )

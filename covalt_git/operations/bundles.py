@@ -135,7 +135,7 @@ class ToolsetVerified(Result):
 @operation(errors=(404, 409, 422))
 def diff_toolset(context: Context, request: DiffToolset) -> ToolsetDifference:
     """Compare a toolset with the version that was imported, or that was granted something."""
-    toolset = _find_visible_toolset(context, request.toolset_id)
+    toolset = find_visible_toolset(context, request.toolset_id)
     found = differences(context.project.root, toolset.id, request.grant)
     return ToolsetDifference(
         toolset_id=toolset.id,
@@ -213,8 +213,13 @@ def verify_toolset(context: Context, request: VerifyToolset) -> ToolsetVerified:
     )
 
 
-def _find_visible_toolset(context: Context, toolset_id: str) -> Toolset:
-    """Return a toolset of which nothing is hidden from the role."""
+def find_visible_toolset(context: Context, toolset_id: str) -> Toolset:
+    """Return a toolset of which nothing is hidden from the role.
+
+    Raises:
+        UnknownNameError: naming the nearest toolset that exists for the role.
+        ForbiddenError: when a tool of it is hidden.
+    """
     catalog = context.catalog
     toolset = catalog.find_toolset(toolset_id)
     if not catalog.sees_all_of(toolset.id, toolset.tool_ids):
@@ -225,7 +230,7 @@ def _find_visible_toolset(context: Context, toolset_id: str) -> Toolset:
 
 
 def _packed(context: Context, request: ExportToolset) -> tuple[Toolset, bytes]:
-    toolset = _find_visible_toolset(context, request.toolset_id)
+    toolset = find_visible_toolset(context, request.toolset_id)
     content = pack_bundle(
         context.project.root,
         toolset,

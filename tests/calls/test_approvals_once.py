@@ -50,7 +50,10 @@ def running(world: World) -> Path:
 def test_several_approvers_run_a_call_once(world: World) -> None:
     waiting = world.ask()
 
-    approvers = [world.start("approval", "approve", waiting, "--json") for _ in range(3)]
+    approvers = [
+        world.start("approval", "approve", waiting, "--no-terminal", "tested", "--json")
+        for _ in range(3)
+    ]
     printed = [approver.communicate()[1] for approver in approvers]
 
     refusals = [json.loads(err[err.index("{") :])["error"] for err in printed if "{" in err]
@@ -62,7 +65,7 @@ def test_several_approvers_run_a_call_once(world: World) -> None:
 
 def test_a_call_killed_while_it_runs_is_interrupted_and_never_runs_again(world: World) -> None:
     waiting = world.ask("wait")
-    approver = world.start("approval", "approve", waiting)
+    approver = world.start("approval", "approve", waiting, "--no-terminal", "tested")
     tool = running(world)
 
     approver.send_signal(signal.SIGKILL)

@@ -25,7 +25,7 @@ def renewed(world: World, execution_id: str) -> tuple[Approval, list[str]]:
         world.approve(execution_id)
     approval = caught.value.outcome.approval
     assert approval is not None
-    assert caught.value.hint == f"covalt-git approval approve {approval.execution_id}"
+    assert caught.value.hint == f"covalt-git approval show {approval.execution_id}"
     return approval, [one.path for one in caught.value.outcome.changes]
 
 
@@ -67,7 +67,7 @@ def test_changed_files_require_a_new_approval(
     for decide in (world.approve, world.deny):
         with pytest.raises(AlreadySettledError) as decided:
             decide(first)
-        assert decided.value.hint == f"covalt-git approval approve {again.execution_id}"
+        assert decided.value.hint == f"covalt-git approval show {again.execution_id}"
     assert world.approve(again.execution_id).call.status == "success"
     assert world.files()["runs.txt"].endswith("hello\n")
 

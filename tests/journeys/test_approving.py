@@ -9,6 +9,8 @@ from tests.journeys.terminal import Terminal
 
 COMMAND = ("call", "c1", "app-builder:run_command", "--arg", "command=echo done >> ran.txt")
 
+FROM_A_SCRIPT = ("--no-terminal", "tested")
+
 
 @pytest.fixture
 def chat(project: Terminal) -> Terminal:
@@ -33,16 +35,17 @@ def test_a_pending_call_runs_once_when_it_is_approved(chat: Terminal) -> None:
 
     (chat.folder / "data/index.db").unlink()
     assert pending(chat) == [waiting["execution_id"]]
-    done = chat.json("approval", "approve", waiting["execution_id"])
+    done = chat.json("approval", "approve", waiting["execution_id"], *FROM_A_SCRIPT)
     assert (done["id"], done["status"], runs(chat)) == (waiting["id"], "success", 1)
 
-    chat.covalt("approval", "approve", waiting["execution_id"], code=1)
+    chat.covalt("approval", "approve", waiting["execution_id"], *FROM_A_SCRIPT, code=1)
     (chat.folder / "data/index.db").unlink()
     assert (pending(chat), runs(chat)) == ([], 1)
 
 
 def test_a_denied_call_does_not_run(chat: Terminal) -> None:
-    chat.covalt("approval", "deny", chat.json(*COMMAND, code=1)["execution_id"])
+    waiting = chat.json(*COMMAND, code=1)
+    chat.covalt("approval", "deny", waiting["execution_id"], *FROM_A_SCRIPT)
 
     assert chat.json("chat", "show", "c1")["record"]["call"]["error"]["code"] == "denied"
     assert runs(chat) == 0
@@ -74,10 +77,10 @@ def test_a_terminal_asks_at_once(chat: Terminal, typed: str, count: int) -> None
 def test_changed_files_need_another_approval(chat: Terminal) -> None:
     waiting = chat.json(*COMMAND, code=1)
     (chat.folder / "data/chats/c1/workspace/new.txt").write_text("new", encoding="utf-8")
-    shown = chat.covalt("approval", "approve", waiting["execution_id"], code=1)
+    shown = chat.covalt("approval", "approve", waiting["execution_id"], *FROM_A_SCRIPT, code=1)
 
     assert "+ new.txt" in shown
     (again,) = pending(chat)
     assert (again != waiting["execution_id"], runs(chat)) == (True, 0)
-    chat.covalt("approval", "approve", again)
+    chat.covalt("approval", "approve", again, *FROM_A_SCRIPT)
     assert runs(chat) == 1

@@ -62,7 +62,8 @@ def faces(root: Path, call: Any) -> list[str]:
         page(root, "/approvals"),
         page(root, f"/approvals/{execution_id}"),
         page(root, f"/chats/c1/calls/{call['id']}"),
-        covalt(root, "approval", "deny", execution_id) and covalt(root, "chat", "show", "c1"),
+        covalt(root, "approval", "deny", execution_id, "--no-terminal", "tested")
+        and covalt(root, "chat", "show", "c1"),
     ]
 
 

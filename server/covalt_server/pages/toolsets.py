@@ -216,7 +216,7 @@ def uninstall(toolset_id: str) -> Response:
 @pages.get("/toolsets/<toolset_id>/files/<path:path>")
 def source(toolset_id: str, path: str) -> str:
     """Show a file of a toolset as it is checked in, its problems above it."""
-    found = request_context.catalog().find_toolset(toolset_id)
+    found = bundles.find_visible_toolset(request_context.context(), toolset_id)
     file = found.files.get(path)
     if file is None:
         known = [one.path for one in found.files.files]
