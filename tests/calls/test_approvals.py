@@ -72,6 +72,7 @@ def test_an_approval_is_bound_to_exactly_one_call(world: World) -> None:
         "state": "pending",
         "decided_by": None,
         "decided_at": None,
+        "decision_reason": None,
         "superseded_by": None,
     }
     assert approval.created_at < approval.expires_at
