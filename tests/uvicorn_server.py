@@ -20,7 +20,7 @@ from covalt_git.models.project_config import ServerConfig
 from covalt_git.serving.body_timeout import TIMEOUT_S, BodyTimeout
 from covalt_git.serving.listen_socket import listen
 from covalt_git.serving.router import router
-from covalt_git.serving.server import faces
+from covalt_git.serving.server import project_app
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import THREADS, WSGIBridge
 from tests.mcp_client import VERSIONS
@@ -112,7 +112,7 @@ def served(
     """Serve a project whose token is :data:`TOKEN`, and yield the port; ``wrap`` changes the app."""
 
     def app(port: int) -> ASGIApp:
-        return wrap(faces(root, token=TOKEN, port=port, role=role, timeout_s=timeout_s))
+        return wrap(project_app(root, token=TOKEN, port=port, role=role, timeout_s=timeout_s))
 
     with running_app(app, grace_s=1, timeout_s=timeout_s) as server:
         yield server.port

@@ -16,7 +16,7 @@ from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.manifests.project_root import find_root
 from covalt_git.project_watch import Changes, WatchedProject
-from covalt_git.serving.server import Serving, serve
+from covalt_git.serving.server import ServedProject, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ def command(port: int | None, host: str | None, *, poll: bool, opened: bool, as_
     followed = WatchedProject(find_root(given["root"]))
     teller = _Teller(followed, as_json=as_json)
 
-    def ready(serving: Serving) -> None:
+    def ready(serving: ServedProject) -> None:
         tell(serving, as_json=as_json)
         teller.first()
         if opened:
@@ -59,7 +59,7 @@ def command(port: int | None, host: str | None, *, poll: bool, opened: bool, as_
             host=host,
             port=port,
             role=given["role"],
-            followed=followed,
+            watch=followed,
         )
     output.say("stopped", err=True)
 

@@ -63,9 +63,9 @@ def command(
     # Only now, as they take half a second.
     from covalt_git.gateway import stdio  # noqa: PLC0415
     from covalt_git.gateway.service import Gateway  # noqa: PLC0415
-    from covalt_git.serving.server_registry import approval_page  # noqa: PLC0415
+    from covalt_git.serving.server_registry import approval_url  # noqa: PLC0415
 
-    pages = partial(approval_page, opened.root)
+    pages = partial(approval_url, opened.root)
     stdio.serve(Gateway(opened.root, under, style, mode, pages=pages, only=only))
 
 

@@ -13,7 +13,7 @@ from covalt_git.cli.context import json_option, project, warn_without_role, wron
 from covalt_git.cli.mcp_hosts import Host
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError
-from covalt_git.serving.server_registry import pages_address
+from covalt_git.serving.server_registry import pages_url
 from covalt_git.text import line_diff
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _args(ctx: click.Context) -> list[str]:
 def _address(ctx: click.Context) -> str:
     """Return the URL that the project is served at, with the options of the server that are given before."""
     given = _before(ctx)
-    url = pages_address(project().root)
+    url = pages_url(project().root)
     if url is None:
         raise CovaltError("no server of this project is running", hint="covalt-git serve")
     query = {}

@@ -12,7 +12,7 @@ import click
 
 from covalt_git.cli.context import json_option
 from covalt_git.cli.terminal import output
-from covalt_git.serving.server import Serving, serve
+from covalt_git.serving.server import ServedProject, serve
 
 port_option = click.option(
     "--port",
@@ -49,7 +49,7 @@ def command(
     """
     given = click.get_current_context().find_root().obj
 
-    def ready(serving: Serving) -> None:
+    def ready(serving: ServedProject) -> None:
         tell(serving, as_json=as_json)
         if opened:
             open_pages(serving)
@@ -65,7 +65,7 @@ def command(
     output.say("stopped", err=True)
 
 
-def tell(serving: Serving, *, as_json: bool) -> None:
+def tell(serving: ServedProject, *, as_json: bool) -> None:
     """Print the address of what is served."""
     listener = serving.listener
     if listener.open_to_others:
@@ -84,7 +84,7 @@ def tell(serving: Serving, *, as_json: bool) -> None:
     click.echo(serving.url)
 
 
-def open_pages(serving: Serving) -> None:
+def open_pages(serving: ServedProject) -> None:
     """Open what is served; in a thread, as a browser of the terminal would keep us until its end."""
     threading.Thread(target=webbrowser.open, args=(serving.url,), daemon=True).start()
 

@@ -1,6 +1,5 @@
-"""The one process that serves a project: Flask's pages on uvicorn, with places for other faces.
+"""Server process of a project: pages and git in Flask, and MCP in ASGI, on one uvicorn.
 
-``server`` puts it together, ``listening`` finds the port, ``uvicorn_server`` starts and stops,
-``places`` tells requests apart by their paths, and ``wsgi_bridge`` runs Flask.  What is said to the
-person who started it is the command line's.
+``server`` assembles the apps, ``listen_socket`` binds the port, ``uvicorn_server`` starts and stops,
+``router`` forwards requests by their paths, and ``wsgi_bridge`` runs Flask.  Nothing here prints.
 """

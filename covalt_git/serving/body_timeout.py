@@ -1,4 +1,4 @@
-"""A time limit for request bodies, so that an unfinished one holds no thread and no memory for long."""
+"""Time limit for request bodies, so that a slow client cannot occupy a thread and memory."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 TIMEOUT_S = 30.0
-"""How long the server waits for a client that sends or reads nothing, in seconds."""
+"""Seconds that the server waits for a client that neither sends nor reads."""
 
 MIN_BYTES_PER_S = 1000
-"""The slowest body that is read to its end: less than the slowest of lines sends."""
+"""Minimum rate of a body; the slowest network connections are faster."""
 
 
 class RequestTimeoutError(CovaltError):
-    """A request whose body did not arrive in time."""
+    """Request whose body did not arrive in time."""
 
     code = "request_timeout"
     http_status = 408
 
 
 class BodyTimeout:
-    """An ASGI app whose clients have to go on sending the bodies of their requests.
+    """ASGI middleware that ends requests whose body stalls.
 
-    A client has ``timeout_s`` seconds for the next part of a body.  The time that it uses up comes
-    back by what it sends, a second for each :data:`MIN_BYTES_PER_S` bytes, so that a byte now and then
-    does not help.  No body is too long or takes too long otherwise, and the app may take its time.
+    A client has ``timeout_s`` seconds for the next part of a body.  Each :data:`MIN_BYTES_PER_S` bytes that
+    it sends add a second, up to ``timeout_s`` again, so that single bytes do not prolong a request.  The size
+    and total time of a body, and the time of ``app``, are not limited.
 
-    After that the client is answered 408 if the app has not begun its answer, and ``app`` is told
-    that the client has gone.
+    On a timeout, ``app`` receives a disconnect, and the client a 408 if the response has not started.
     """
 
     def __init__(self, app: ASGIApp, *, timeout_s: float = TIMEOUT_S) -> None:
@@ -41,7 +40,7 @@ class BodyTimeout:
         self._timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or live through the server's life."""
+        """Handle a request, or the lifespan."""
         if scope["type"] == "http":
             request = _Request(receive, send, self._timeout_s)
             receive, send = request.receive, request.send
@@ -49,7 +48,7 @@ class BodyTimeout:
 
 
 class _Request:
-    """A request's two streams as the app sees them."""
+    """Wrapped ``receive`` and ``send`` of one request."""
 
     def __init__(self, receive: Receive, send: Send, timeout_s: float) -> None:
         self._receive = receive
@@ -89,6 +88,6 @@ class _Request:
             error = RequestTimeoutError(
                 f"the request's body did not arrive within {self._timeout_s:g} s, "
                 f"or at less than {MIN_BYTES_PER_S} bytes a second",
-                hint="send the request again, and its whole body with it",
+                hint="send the request again, with its complete body",
             )
             await send_error(self._send, error, CLOSE)

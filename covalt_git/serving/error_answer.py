@@ -1,4 +1,4 @@
-"""An error as the answer of an ASGI app, in the API's one shape."""
+"""Error response of an ASGI app, in the format of the HTTP API."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _HEADERS = [
 ]
 
 CLOSE = (b"connection", b"close")
-"""The header that ends the connection after the answer."""
+"""Header that closes the connection after the response."""
 
 
 async def send_error(send: Send, error: CovaltError, *headers: tuple[bytes, bytes]) -> None:
-    """Answer a request with an error, and with more headers."""
+    """Send an error response; ``headers`` are added to it."""
     body = json.dumps(error.as_json()).encode()
     headers = (*_HEADERS, (b"content-length", str(len(body)).encode()), *headers)
     await send({"type": "http.response.start", "status": error.http_status, "headers": [*headers]})

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from covalt_git.credentials.agent_tokens import AgentToken
 
 CHECKED = "covalt_git.checked"
-"""Key of an ASGI scope under which :class:`Guarded` stores the result of its check."""
+"""Key of an ASGI scope under which :class:`AuthMiddleware` stores the result of its check."""
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 """Path prefix of the metadata; the path of the resource follows."""
 
-LOOK_S = 1.0
-"""How often revoked and expired tokens are looked for, in seconds."""
+CLEANUP_S = 1.0
+"""Seconds between two searches for revoked and expired tokens."""
 
 _UNAUTHORIZED = 401
 
@@ -59,8 +59,8 @@ class RoleGoneError(CovaltError):
     http_status = 403
 
 
-class Agents:
-    """ASGI app for the MCP clients of a project, behind :class:`Guarded`.
+class McpEndpoint:
+    """ASGI app for the MCP clients of a project, behind :class:`AuthMiddleware`.
 
     Args:
         root: the folder of the project.
@@ -70,15 +70,15 @@ class Agents:
 
     def __init__(self, root: Path, role: str | None, *, pages: Callable[[str], str | None]) -> None:
         self._tokens = AgentTokens(root)
-        self._persons = Gateway(root, role, pages=pages)
+        self._own_gateway = Gateway(root, role, pages=pages)
         self._by_role: dict[str, Gateway] = {}
         self._servers: dict[str, _Server] = {}
 
-    def known(self, text: str) -> AgentToken | None:
+    def find_token(self, text: str) -> AgentToken | None:
         """Return the valid agent token of a text, or None.
 
         Raises:
-            RoleGoneError: when the role of the token is no longer in ``covalt.yaml``.
+            RoleGoneError: if the role of the token is no longer in ``covalt.yaml``.
         """
         token = self._tokens.find(text)
         if token is None:
@@ -86,8 +86,8 @@ class Agents:
         with suppress(BrokenConfigError, NotAProjectError):  # each request reports them
             if token.role not in self._of_role(token.role).project().config.roles:
                 raise RoleGoneError(
-                    f"the role {token.role!r} of this token is not in covalt.yaml any more",
-                    hint="covalt-git token new --role ROLE makes one of another role",
+                    f"the role {token.role!r} of this token is no longer in covalt.yaml",
+                    hint="create a token with another role: covalt-git token new --role ROLE",
                 )
         return token
 
@@ -101,9 +101,9 @@ class Agents:
     async def running(self) -> AsyncIterator[None]:
         """Answer requests until the block ends; the MCP servers end with it."""
         await self._server_of(None)
-        looks = asyncio.create_task(self._end_stale_servers())
+        cleanup = asyncio.create_task(self._end_stale_servers())
         yield
-        looks.cancel()
+        cleanup.cancel()
         await self._end({*self._servers})
 
     async def _server_of(self, token: AgentToken | None) -> _Server:
@@ -112,12 +112,12 @@ class Agents:
         server = self._servers.get(key)
         if server is None or server.task.done():
             server = self._servers[key] = _Server(http_app(self._gateway_of(token)))
-        await server.begun()
+        await server.wait_started()
         return server
 
     def _gateway_of(self, token: AgentToken | None) -> Gateway:
         if token is None:
-            return self._persons
+            return self._own_gateway
         only = None
         if token.chat is not None:
             only = OneChat(token.chat, token.chat_created_at or "")
@@ -125,50 +125,50 @@ class Agents:
 
     def _of_role(self, role: str) -> Gateway:
         if role not in self._by_role:
-            persons = self._persons
-            self._by_role[role] = Gateway(persons.root, role, pages=persons.pages)
+            own = self._own_gateway
+            self._by_role[role] = Gateway(own.root, role, pages=own.pages)
         return self._by_role[role]
 
     async def _end_stale_servers(self) -> None:
         """End the MCP servers of tokens that were revoked or have expired, with their open streams."""
         while True:
-            await asyncio.sleep(LOOK_S)
-            known = {"", *(one.id for one in self._tokens.valid())}
-            await self._end(self._servers.keys() - known)
+            await asyncio.sleep(CLEANUP_S)
+            valid = {"", *(one.id for one in self._tokens.valid())}
+            await self._end(self._servers.keys() - valid)
 
     async def _end(self, keys: Collection[str]) -> None:
         await asyncio.gather(*(self._servers.pop(key).end() for key in keys))
 
 
 class _Server:
-    """MCP server of one token, in a task of its own: its task group must end in the task that began it."""
+    """MCP server of one token, in its own task: a task group must end in the task that started it."""
 
     def __init__(self, app: Starlette) -> None:
         self.app = app
-        self._begun, self._ends = asyncio.Event(), asyncio.Event()
+        self._started, self._stop = asyncio.Event(), asyncio.Event()
         self.task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
         try:
             async with self.app.router.lifespan_context(self.app):
-                self._begun.set()
-                await self._ends.wait()
+                self._started.set()
+                await self._stop.wait()
         finally:
-            self._begun.set()
+            self._started.set()
 
-    async def begun(self) -> None:
+    async def wait_started(self) -> None:
         """Wait until the server has started; raise the error if it could not."""
-        await self._begun.wait()
+        await self._started.wait()
         if self.task.done():
             self.task.result()
 
     async def end(self) -> None:
         """End the running calls and the streams."""
-        self._ends.set()
+        self._stop.set()
         await asyncio.wait([self.task])
 
 
-class Guarded:
+class AuthMiddleware:
     """ASGI app that checks the headers of each request before it calls ``app``.
 
     Args:
@@ -206,7 +206,7 @@ class Guarded:
         if any(name == b"authorization" for name, _ in scope["headers"]):
             realm += ', error="invalid_token"'  # RFC 6750, section 3.1
         if self._metadata is not None:
-            realm += f', resource_metadata="{_address(scope, self._metadata)}"'
+            realm += f', resource_metadata="{_url_of(scope, self._metadata)}"'
         yield b"www-authenticate", realm.encode("latin-1")
 
 
@@ -227,7 +227,7 @@ def _with_whole_body(receive: Receive) -> Receive:
     """
     more_body = True
 
-    async def receiving() -> Message:
+    async def receive_or_raise() -> Message:
         nonlocal more_body
         message = await receive()
         if more_body and message["type"] == "http.disconnect":
@@ -235,25 +235,25 @@ def _with_whole_body(receive: Receive) -> Receive:
         more_body = message.get("more_body", False)
         return message
 
-    return receiving
+    return receive_or_raise
 
 
 def resource_metadata(paths: Collection[str]) -> ASGIApp:
     """Return an app with the metadata of the resources at ``paths``; ``""`` is the whole server."""
 
     async def describe(request: Request) -> Response:
-        about = {
-            "resource": _address(request.scope, request.url.path.removeprefix(WELL_KNOWN)),
+        metadata = {
+            "resource": _url_of(request.scope, request.url.path.removeprefix(WELL_KNOWN)),
             "resource_name": "covalt-git",
             "bearer_methods_supported": ["header"],
         }
-        return JSONResponse(about, headers={"Cache-Control": "no-store"})
+        return JSONResponse(metadata, headers={"Cache-Control": "no-store"})
 
     routes = [Route(f"{WELL_KNOWN}{path}", describe) for path in paths]
     return Router(routes, redirect_slashes=False)
 
 
-def _address(scope: Scope, path: str) -> str:
+def _url_of(scope: Scope, path: str) -> str:
     """Return the URL of a path on the host of a request, which has been checked."""
     host = next(value for name, value in scope["headers"] if name == b"host")
     return f"{scope['scheme']}://{host.decode('latin-1')}{path}"

@@ -1,4 +1,4 @@
-"""Router of the ASGI apps of the process, and its access log."""
+"""Router of the process's ASGI apps, and its access log."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 def router(
-    rest: ASGIApp,
-    places: Mapping[str, ASGIApp],
+    default: ASGIApp,
+    mounts: Mapping[str, ASGIApp],
     lifespan: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
 ) -> ASGIApp:
-    """Return an app that forwards requests to the app of their path, and all others to ``rest``.
+    """Return an app that forwards each request to the app of its path.
 
     Args:
-        rest: the app of all other paths.
-        places: the app of each path and of all paths below it; it receives the whole path.
-        lifespan: a context that is entered when the server starts and left when it ends.
+        default: the app of all other paths.
+        mounts: the apps of some paths and of all paths below; each receives the full path.
+        lifespan: a context that is entered when the server starts, and left when it ends.
     """
 
-    async def routing(scope: Scope, receive: Receive, send: Send) -> None:
-        # Only the server's end cancels, and uvicorn would print a traceback for it.
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
+        # Only a shutdown cancels; uvicorn would print a traceback.
         with suppress(asyncio.CancelledError):
             if scope["type"] == "lifespan":
                 await receive()
@@ -37,25 +37,25 @@ def router(
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             path = f"{scope['path']}/"
-            found = (app for place, app in places.items() if path.startswith(f"{place}/"))
-            await next(found, rest)(scope, receive, send)
+            matches = (app for prefix, app in mounts.items() if path.startswith(f"{prefix}/"))
+            await next(matches, default)(scope, receive, send)
 
-    return routing
+    return route
 
 
-def with_access_log(app: ASGIApp, tell: Callable[[str], None]) -> ASGIApp:
-    """Return ``app`` with an access log: ``tell`` receives the method, path and status of each request.
+def with_access_log(app: ASGIApp, log: Callable[[str], None]) -> ASGIApp:
+    """Return ``app`` with an access log; ``log`` is called with the method, path and status of each request.
 
-    The query is left out, as it may hold the token.
+    The query is omitted, because it may contain the token.
     """
 
-    async def telling(scope: Scope, receive: Receive, send: Send) -> None:
-        async def noting(message: Message) -> None:
+    async def app_with_log(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_and_log(message: Message) -> None:
             if message["type"] == "http.response.start":
                 path = scope["raw_path"].decode("latin-1")
-                tell(f"{scope['method']} {path} {message['status']}")
+                log(f"{scope['method']} {path} {message['status']}")
             await send(message)
 
-        await app(scope, receive, noting if scope["type"] == "http" else send)
+        await app(scope, receive, send_and_log if scope["type"] == "http" else send)
 
-    return telling
+    return app_with_log

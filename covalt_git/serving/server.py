@@ -1,4 +1,4 @@
-"""Serving one project: its pages, its chats for git, and the token that opens them."""
+"""Server of one project: its pages, HTTP API, git repositories and MCP endpoint, and their token."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ from covalt_git.manifests.project_config import read_config
 from covalt_git.project import Project
 from covalt_git.serving.body_timeout import TIMEOUT_S, BodyTimeout
 from covalt_git.serving.listen_socket import OWN_HOSTS, Listener, listen
-from covalt_git.serving.mcp_endpoint import WELL_KNOWN, Agents, Guarded, resource_metadata
+from covalt_git.serving.mcp_endpoint import (
+    WELL_KNOWN,
+    AuthMiddleware,
+    McpEndpoint,
+    resource_metadata,
+)
 from covalt_git.serving.router import router, with_access_log
-from covalt_git.serving.server_registry import announced
+from covalt_git.serving.server_registry import register
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
 from covalt_server.app import create_app, create_git_app
@@ -34,20 +39,20 @@ if TYPE_CHECKING:
     from covalt_git.project_watch import WatchedProject
 
 GIT_THREADS = 8
-"""How many fetches and pushes run at a time, beside the pages."""
+"""Maximum number of concurrent fetches and pushes; pages have their own threads."""
 
-TOKEN_VARIABLE = "COVALT_GIT_TOKEN"  # noqa: S105 - where a token is found, not one
+TOKEN_VARIABLE = "COVALT_GIT_TOKEN"  # noqa: S105 - the name of a variable
 _TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,}")
 
 
 class WeakTokenError(CovaltError):
-    """The token that the environment gives would not do."""
+    """A token in ``COVALT_GIT_TOKEN`` that is too short, has invalid characters, or belongs to an agent."""
 
     code = "weak_token"
 
 
-class Serving(NamedTuple):
-    """A project that is being served: where, and the token that opens it."""
+class ServedProject(NamedTuple):
+    """Project that is being served, its socket and its token."""
 
     root: Path
     listener: Listener
@@ -55,51 +60,50 @@ class Serving(NamedTuple):
 
     @property
     def url(self) -> str:
-        """The address that opens the project in a browser; whoever has it may do everything."""
-        return f"{self.listener.address}/?token={self.token}"
+        """The URL that opens the pages in a browser; its token gives full access."""
+        return f"{self.listener.url}/?token={self.token}"
 
 
 def serve(
     start: Path,
     *,
-    on_ready: Callable[[Serving], None],
+    on_ready: Callable[[ServedProject], None],
     on_request: Callable[[str], None] | None = None,
     host: str | None = None,
     port: int | None = None,
     role: str | None = None,
-    followed: WatchedProject | None = None,
+    watch: WatchedProject | None = None,
 ) -> None:
-    """Serve the project that ``start`` is in until Ctrl-C or SIGTERM, which end the calls that run.
+    """Serve the project that contains ``start`` until Ctrl-C or SIGTERM, which cancel all running calls.
 
-    ``on_ready`` is called once the server accepts requests, ``on_request`` a line for each of them.  The pages
-    of a ``followed`` project tell what is wrong with it, and load again when it changes.
+    ``on_ready`` is called when the server accepts requests, ``on_request`` with a log line for each request.
+    With ``watch``, the pages show the project's problems, and reload when it changes.
 
     Raises:
-        NotAProjectError: when there is no project.
-        BrokenConfigError: when its ``covalt.yaml`` cannot be used.
-        UnknownRoleError: when that does not define ``role``.
-        CannotListenError: when it cannot listen where it should.
-        WeakTokenError: when ``COVALT_GIT_TOKEN`` is too easy to guess, does not fit an address, or is
-            an agent's.
+        NotAProjectError: if there is no project.
+        BrokenConfigError: if its ``covalt.yaml`` cannot be used.
+        UnknownRoleError: if ``covalt.yaml`` does not define ``role``.
+        CannotListenError: if the server cannot listen on the host or port.
+        WeakTokenError: if ``COVALT_GIT_TOKEN`` is not a valid token.
     """
     project = Project.open(start, role=role)
     if role is not None and role not in project.config.roles:
         raise UnknownRoleError(role, project.config.roles)
     token = _token()
     listener = listen(project.config.server, host=host, port=port)
-    with listener.socket, announced(project.root, listener.address):
-        serving = Serving(project.root, listener, token)
-        app = faces(
+    with listener.socket, register(project.root, listener.url):
+        served = ServedProject(project.root, listener, token)
+        app = project_app(
             project.root,
             token=token,
             port=listener.port,
             role=role,
-            followed=followed,
+            watch=watch,
             host=listener.host,
         )
         server = Server(
             app if on_request is None else with_access_log(app, on_request),
-            lambda: on_ready(serving),
+            lambda: on_ready(served),
         )
         project.chats.finish_left()
         try:
@@ -108,57 +112,57 @@ def serve(
             RUNNING.cancel_all()
 
 
-def faces(
+def project_app(
     root: Path,
     *,
     token: str,
     port: int,
     role: str | None = None,
-    followed: WatchedProject | None = None,
+    watch: WatchedProject | None = None,
     host: str = OWN_HOSTS[0],
     timeout_s: float = TIMEOUT_S,
 ) -> ASGIApp:
-    """Return all that answers for the project at ``root`` on ``port``, each in its place.
+    """Return the ASGI app of the project at ``root``: pages, HTTP API, git and MCP.
 
-    ``host`` is as browsers on this machine write it.  A client has ``timeout_s`` seconds for the next
-    part of a request's body.
+    ``host`` is the host in URLs of the server.  A client has ``timeout_s`` seconds for the next part of a
+    request's body.
 
     Raises:
-        BrokenConfigError: when ``covalt.yaml`` cannot be used.
+        BrokenConfigError: if ``covalt.yaml`` cannot be used.
     """
     guard = Guard(token, port, read_config(root).server.allowed_hosts)
-    # Who opens it has been let in by the token before, which is in no address that an agent sees.
+    # Without the token, which agents must not see: the user's browser has it from an earlier visit.
     approvals = f"http://{host}:{port}/approvals"
-    agents = Agents(root, role, pages=lambda execution_id: f"{approvals}/{execution_id}")
+    mcp = McpEndpoint(root, role, pages=lambda execution_id: f"{approvals}/{execution_id}")
 
     def check(headers: Mapping[str, str]) -> AgentToken | None:
-        return guard.check_client(headers, agents.known)
+        return guard.check_client(headers, mcp.find_token)
 
-    clients = Guarded(agents, check, metadata=f"{WELL_KNOWN}{PLACE}")
-    metadata = Guarded(resource_metadata(["", PLACE]), guard.check_from)
-    pages = create_app(root, token=token, port=port, role=role, followed=followed)
+    checked_mcp = AuthMiddleware(mcp, check, metadata=f"{WELL_KNOWN}{PLACE}")
+    metadata = AuthMiddleware(resource_metadata(["", PLACE]), guard.check_from)
+    pages = create_app(root, token=token, port=port, role=role, followed=watch)
     git = create_git_app(root, token=token, port=port, role=role)
-    places: dict[str, ASGIApp] = {
+    mounts: dict[str, ASGIApp] = {
         "/git": WSGIBridge(git, threads=GIT_THREADS),
-        PLACE: clients,
+        PLACE: checked_mcp,
         WELL_KNOWN: metadata,
     }
-    return BodyTimeout(router(WSGIBridge(pages), places, agents.running), timeout_s=timeout_s)
+    return BodyTimeout(router(WSGIBridge(pages), mounts, mcp.running), timeout_s=timeout_s)
 
 
 def _token() -> str:
-    """Return the token that the environment gives, or a new one."""
+    """Return the token of the environment, or a new one."""
     token = os.environ.get(TOKEN_VARIABLE)
     if token is None:
         return secrets.token_urlsafe(32)
     if token.startswith(PREFIX):
         raise WeakTokenError(
-            f"{TOKEN_VARIABLE} has an agent's token, which would open everything",
-            hint=f"an agent's host has it in another variable: unset {TOKEN_VARIABLE}",
+            f"{TOKEN_VARIABLE} is an agent token; as the server's token it would give the agent full access",
+            hint=f"unset {TOKEN_VARIABLE}",
         )
     if not _TOKEN.fullmatch(token):
         raise WeakTokenError(
-            f"{TOKEN_VARIABLE} has to be 16 or more letters, digits or any of -._~",
+            f"{TOKEN_VARIABLE} must have at least 16 characters: letters, digits or -._~",
             hint=f"export {TOKEN_VARIABLE}=$(openssl rand -hex 32)",
         )
     return token

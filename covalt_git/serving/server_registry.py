@@ -1,15 +1,11 @@
-"""Where the pages of a project are while somebody serves them: ``data/serving/<host>:<port>``.
+"""Registry of a project's running servers: files ``data/serving/<host>:<port>`` with their URLs.
 
-A process that speaks MCP on standard input and output has no pages to lead a person to who has to settle
-an approval.  It could start some, but the person would need a secret to come in by, and whatever the
-process says, an agent reads: an address that lets in whoever has it would let the agent approve its own
-calls.  So it leads to the pages that the person has opened already, by ``covalt-git serve`` or ``dev``.
-The address alone opens nothing.  The person's browser has the token, which has never been in a hand of
-the agent's: the server printed it in the person's own terminal.  Where nobody serves the project there is
-no page, and the terminal is the way: ``covalt-git approval approve ID``.
+An MCP server on stdio uses it to link to the page of an approval.  The agent reads that link, so it must not
+contain a token, with which the agent could approve its own calls.  The user's browser has the token already:
+``covalt-git serve`` or ``dev`` printed it in the user's terminal.  If no server runs, there is no link, and
+the user approves by ``covalt-git approval approve ID``.
 
-A file names an address and holds no secret.  It counts for as long as its maker holds its lock
-(``flock(2)``), which ends with the process, however that ends.
+A file is valid while its creator holds its lock (``flock(2)``), which ends with the process.
 """
 
 from __future__ import annotations
@@ -25,17 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_ADDRESS = re.compile(r"http://(?:[a-z0-9.-]+|\[[0-9a-f:]+\]):[0-9]{1,5}", re.IGNORECASE)
+_URL = re.compile(r"http://(?:[a-z0-9.-]+|\[[0-9a-f:]+\]):[0-9]{1,5}", re.IGNORECASE)
 _MOST_BYTES = 512
 
 
 @contextmanager
-def announced(root: Path, address: str) -> Iterator[None]:
-    """Tell for as long as this runs that the pages of the project at ``root`` are at ``address``.
+def register(root: Path, url: str) -> Iterator[None]:
+    """Register the URL of a server of the project at ``root`` until the block ends.
 
-    That nobody could be told is no reason not to serve them.
+    If the file cannot be written, the server runs unregistered.
     """
-    file = _folder(root) / address.removeprefix("http://")
+    file = _folder(root) / url.removeprefix("http://")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -43,28 +39,28 @@ def announced(root: Path, address: str) -> Iterator[None]:
         yield
         return
     try:
-        file_lock.acquire(handle)  # who looks at it holds it for a moment
+        file_lock.acquire(handle)  # a reader may hold it for a moment
         os.ftruncate(handle, 0)
-        os.pwrite(handle, address.encode(), 0)
+        os.pwrite(handle, url.encode(), 0)
         yield
         file.unlink(missing_ok=True)
     finally:
         os.close(handle)
 
 
-def pages_address(root: Path) -> str | None:
-    """Return where the project's pages are, or None where nobody serves them."""
+def pages_url(root: Path) -> str | None:
+    """Return the URL of a running server of the project, or None."""
     try:
         files = sorted(_folder(root).iterdir())
     except OSError:
         return None
-    return next((told for told in map(_read_record, files) if told is not None), None)
+    return next((url for url in map(_read_record, files) if url is not None), None)
 
 
-def approval_page(root: Path, execution_id: str) -> str | None:
-    """Return the address of the page where a person settles an approval, or None where there is none."""
-    address = pages_address(root)
-    return None if address is None else f"{address}/approvals/{execution_id}"
+def approval_url(root: Path, execution_id: str) -> str | None:
+    """Return the URL of the page of an approval, or None if no server runs."""
+    url = pages_url(root)
+    return None if url is None else f"{url}/approvals/{execution_id}"
 
 
 def _folder(root: Path) -> Path:
@@ -72,7 +68,7 @@ def _folder(root: Path) -> Path:
 
 
 def _read_record(file: Path) -> str | None:
-    """Return what a file says whose maker is alive."""
+    """Return the URL of a file, or None if its creator has ended."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -80,7 +76,7 @@ def _read_record(file: Path) -> str | None:
     try:
         if file_lock.acquire(handle, shared=True, wait=False):
             return None
-        said = os.pread(handle, _MOST_BYTES, 0).decode("ascii", "replace")
-        return said if _ADDRESS.fullmatch(said) else None
+        text = os.pread(handle, _MOST_BYTES, 0).decode("ascii", "replace")
+        return text if _URL.fullmatch(text) else None
     finally:
         os.close(handle)

@@ -1,4 +1,4 @@
-"""uvicorn for one process that a person starts: quiet, and ended by Ctrl-C within seconds."""
+"""uvicorn for a server that a user starts in a terminal: quiet, and stopped by Ctrl-C within seconds."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import RequestResponseCycle
 
 GRACE_S = 2
-"""How long the requests that run may still take when the server ends, in seconds."""
+"""Seconds that running requests have at a shutdown."""
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed where its client lets the server wait: ``timeout_s`` seconds.
+    """HTTP connection that is closed if its client neither sends nor reads for ``timeout_s`` seconds.
 
-    uvicorn has such a limit for an idle connection only, and one byte of the next request ends that.
-    This one holds for the head of a request, for what remains of a body after the answer, and for a
-    client that does not read; the body of a request that runs is :mod:`.body_timeout`'s.
+    uvicorn limits only idle connections, and a single byte of the next request ends that limit.  This limit
+    is for the head of a request, for the rest of a body after the response, and for a client that does not
+    read.  :mod:`.body_timeout` limits the body of a running request.
     """
 
     timeout_s = TIMEOUT_S
@@ -39,7 +39,7 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait()
+        self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer is not None:
@@ -48,36 +48,35 @@ class _Connection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._wait()
+        self._start_timer()
 
     def on_response_complete(self) -> None:
-        self._wait()
+        self._start_timer()
         super().on_response_complete()
 
-    def _wait(self) -> None:
+    def _start_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._unsent = self.transport.get_write_buffer_size()
-        self._timer = self.loop.call_later(self.timeout_s, self._look)
+        self._timer = self.loop.call_later(self.timeout_s, self._check_progress)
 
-    def _look(self) -> None:
+    def _check_progress(self) -> None:
         cycle: RequestResponseCycle | None = self.cycle
         runs = cycle is not None and not cycle.response_complete
         if runs and not self.flow.write_paused:
             return
         if self.transport.get_write_buffer_size() < self._unsent:  # the client reads
-            self._wait()
+            self._start_timer()
         else:
             self.transport.abort()
 
 
 class Server(uvicorn.Server):
-    """uvicorn, told when to be quiet and how to end.
+    """uvicorn server with time limits for its clients and for its shutdown.
 
-    ``on_ready`` is called when the first request would be answered.  Ctrl-C and SIGTERM stop it: it
-    stops listening at once, requests that run have ``grace_s`` seconds, and then their clients are
-    hung up on.  A second Ctrl-C hangs up at once.  A client that sends no request, or does not read
-    its answer, is hung up on after ``timeout_s`` seconds.
+    ``on_ready`` is called when the server accepts requests.  Ctrl-C and SIGTERM stop it: it stops listening,
+    waits ``grace_s`` seconds for running requests, and closes all connections.  A second Ctrl-C closes them
+    at once.  A connection is also closed if its client neither sends nor reads for ``timeout_s`` seconds.
     """
 
     def __init__(
@@ -97,51 +96,50 @@ class Server(uvicorn.Server):
                 lifespan="on",
                 log_config=None,
                 log_level="error",
-                access_log=False,  # its lines would hold the token
+                access_log=False,  # its lines would contain the token
                 server_header=False,
-                proxy_headers=False,  # no proxy stands before it, so whoever sends them made them up
-                timeout_graceful_shutdown=GRACE_S
-                + 1,  # for an app that does not mind the hanging up
+                proxy_headers=False,  # without a proxy, only clients send such headers
+                timeout_graceful_shutdown=GRACE_S + 1,  # if an app ignores the disconnect
             )
         )
         self._on_ready = on_ready
         self._grace_s = grace_s
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to answer, and say so."""
+        """Start, and call ``on_ready``."""
         await super().startup(sockets)
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, and end when every request has ended."""
-        too_late = asyncio.get_running_loop().call_later(self._grace_s, self._hang_up)
+        """Stop listening, and wait for all requests."""
+        timer = asyncio.get_running_loop().call_later(self._grace_s, self._close_all)
         await super().shutdown(sockets)
-        too_late.cancel()
+        timer.cancel()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at a signal, and have it done with: uvicorn's own way raises it again afterwards."""
+        """Stop at SIGINT or SIGTERM; unlike uvicorn's handler, do not raise the signal again afterwards."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         loop = asyncio.get_running_loop()
-        caught = (signal.SIGINT, signal.SIGTERM)
-        for one in caught:
-            loop.add_signal_handler(one, self.handle_exit, one, None)
+        signals = (signal.SIGINT, signal.SIGTERM)
+        for number in signals:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
         try:
             yield
         finally:
-            for one in caught:
-                loop.remove_signal_handler(one)
+            for number in signals:
+                loop.remove_signal_handler(number)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop, and at the second Ctrl-C do not wait."""
+        """Stop; at the second Ctrl-C, close all connections."""
         super().handle_exit(sig, frame)
         if self.force_exit:
-            self._hang_up()
+            self._close_all()
 
-    def _hang_up(self) -> None:
-        # First the connections, so that uvicorn does not complain of answers that lack their end.
+    def _close_all(self) -> None:
+        # Connections first, so that uvicorn does not log incomplete responses.
         for connection in list(self.server_state.connections):
             connection.transport.abort()
         for task in list(self.server_state.tasks):

@@ -1,13 +1,12 @@
-"""A WSGI app (PEP 3333) under an ASGI server: how Flask's pages come to stand on uvicorn.
+"""Bridge that runs a WSGI app (PEP 3333), here Flask, on an ASGI server.
 
-The app runs in a thread of its own for each request, and both bodies stream.  Each side waits for
-the other, so neither a large upload nor a slow reader fills the memory.  When the client goes away,
-the app's next read or write raises, and its answer is closed as PEP 3333 promises; an answer that has
-nothing to say finds out by an empty part.  So it is at the server's end, for no wait of a thread
-outlives its request.  One case is seen late: a client that goes away from an answer in progress
-while more than ``BUFFERED`` bytes of its request stand unread.
+Each request runs in a thread, and both bodies are streamed with back pressure, so that neither a large upload
+nor a slow reader fills the memory.  When the client disconnects, or the server stops, the app's next read or
+write raises, and its response is closed, as PEP 3333 requires.  A response without output notices a
+disconnect by yielding an empty part.  A disconnect is noticed late if more than ``BUFFERED`` bytes of the
+request are unread.
 
-Limits on the size of a request are the app's, those on its time are :mod:`.body_timeout`'s.
+The app limits the size of a request, and :mod:`.body_timeout` its time.
 """
 
 from __future__ import annotations
@@ -43,101 +42,100 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 THREADS = 32
-"""How many requests run at a time."""
+"""Maximum number of concurrent requests."""
 
 BUFFERED = 256 * 1024
-"""How much of a request's body is taken from the client before the app asks for it, in bytes."""
+"""Bytes of a request's body that are read before the app requests them."""
 
 _READ_BYTES = 64 * 1024
 _BODILESS = {204, 304}
 
 
 class WSGIBridge:
-    """An ASGI app that runs ``app`` in at most ``threads`` threads; further requests wait."""
+    """ASGI app that runs a WSGI app in at most ``threads`` threads; further requests wait."""
 
     def __init__(self, app: WSGIApplication, *, threads: int = THREADS) -> None:
         self._app = app
         self._threads = _DaemonThreads(threads)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request.
+        """Handle one request.
 
-        What the app raises is raised here, for the server to log and to break off the answer;
-        where the answer had not begun, one that says so is sent before.
+        An exception of the app is raised here, so that the server logs it and closes the connection.  If the
+        response has not started, an error response is sent first.
         """
         exchange = _Exchange(receive, send)
-        answer = _Answer(exchange, head=scope["method"] == "HEAD")
+        response = _Response(exchange, head=scope["method"] == "HEAD")
         try:
-            error = await self._threads.run(lambda: self._run(_environ(scope, exchange), answer))
+            error = await self._threads.run(lambda: self._run(_environ(scope, exchange), response))
         finally:
             exchange.end()
         if error is None or isinstance(error, ClientGoneError):
             return
-        if not answer.begun:
-            await send_error(send, _bug(), CLOSE)
+        if not response.has_started:
+            await send_error(send, _internal_error(), CLOSE)
         raise error
 
-    def _run(self, environ: dict[str, Any], answer: _Answer) -> None:
-        parts = self._app(environ, answer.start)
+    def _run(self, environ: dict[str, Any], response: _Response) -> None:
+        parts = self._app(environ, response.start)
         try:
-            answer.send(parts)
+            response.send(parts)
         finally:
             if close := getattr(parts, "close", None):
                 close()
 
 
 class _DaemonThreads:
-    """At most ``most`` threads, started when they are needed and reused.
+    """Pool of at most ``most`` daemon threads, which start on demand.
 
-    The interpreter does not wait for them when it exits, as it does for those of ``concurrent.futures``.
+    Unlike with the pools of ``concurrent.futures``, the interpreter does not wait for them at its exit.
     """
 
     def __init__(self, most: int) -> None:
-        self._free = asyncio.Semaphore(most)
+        self._slots = asyncio.Semaphore(most)
         self._idle = threading.Semaphore(0)
         self._jobs: SimpleQueue[tuple[Callable[[], None], Callable[[], None]]] = SimpleQueue()
 
     async def run(self, work: Callable[[], None]) -> BaseException | None:
-        """Run ``work`` as soon as a thread is free, and return what it raised.
+        """Run ``work`` in a thread, and return the exception that it raised, or None.
 
-        Cancelling stops the wait, not the work.
+        Cancellation ends the wait, not the work.
         """
         loop = asyncio.get_running_loop()
-        over = asyncio.Event()
+        is_over = asyncio.Event()
         raised: list[BaseException] = []
 
-        def guarded() -> None:
+        def catch() -> None:
             try:
                 work()
-            except BaseException as error:  # noqa: BLE001 - whoever waits decides what it means
+            except BaseException as error:  # noqa: BLE001 - returned to the caller
                 raised.append(error)
 
-        def tell() -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(over.set)
+        def on_done() -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(is_over.set)
 
-        async with self._free:
-            self._jobs.put((guarded, tell))
+        async with self._slots:
+            self._jobs.put((catch, on_done))
             if not self._idle.acquire(blocking=False):
                 threading.Thread(target=self._work, name="worker", daemon=True).start()
-            await over.wait()
+            await is_over.wait()
         return raised[0] if raised else None
 
     def _work(self) -> None:
         while True:
-            job, tell = self._jobs.get()
+            job, on_done = self._jobs.get()
             job()
-            # Idle before anybody knows: whoever waited may have the next job at once.
+            # Idle before the callback, because the caller may submit the next job at once.
             self._idle.release()
-            tell()
-            del job, tell  # what they hold is not to wait for the next ones
+            on_done()
+            del job, on_done  # release their objects before the next wait
 
 
 class _Exchange:
-    """A request's two streams, between the app's thread and the event loop.
+    """``receive`` and ``send`` of a request, for the app's thread.
 
-    The thread waits for one thing at a time: ``read`` and ``write`` are the thread's, all else
-    is the loop's.
+    The thread calls ``read``, ``write`` and ``check``, one at a time; the loop calls all other methods.
     """
 
     def __init__(self, receive: Receive, send: Send) -> None:
@@ -150,42 +148,42 @@ class _Exchange:
         self._room = asyncio.Event()
         self._receiving: asyncio.Task[None] | None = None
         self._lock = threading.Lock()
-        self._waited_for: Future[Any] | None = None
+        self._pending: Future[Any] | None = None
         self._over = False
 
     def read(self) -> bytes:
-        """Wait for more of the request's body; nothing is its end.
+        """Wait for the next part of the request's body; an empty part is its end.
 
         Raises:
-            ClientGoneError: when there will be no more of it.
+            ClientGoneError: if the client disconnected.
         """
         return self._wait(self._next_part())
 
     def write(self, *messages: Message) -> None:
-        """Wait until the server has taken the messages.
+        """Send messages, and wait until the server has accepted them.
 
         Raises:
-            ClientGoneError: when nobody reads them.
+            ClientGoneError: if the client disconnected.
         """
         self._wait(self._send_all(messages))
 
     def check(self) -> None:
-        """Make sure that somebody still waits for the answer.
+        """Check that the client still waits for the response.
 
         Raises:
-            ClientGoneError: when nobody does.
+            ClientGoneError: if the client disconnected.
         """
         with self._lock:
             if self._over:
                 raise ClientGoneError("the client went away")
 
     def end(self) -> None:
-        """Break the wait of the thread, and forbid every further one."""
+        """End the wait of the thread; every further wait raises."""
         with self._lock:
             self._over = True
-            waited_for = self._waited_for
-        if waited_for is not None:
-            waited_for.cancel()
+            pending = self._pending
+        if pending is not None:
+            pending.cancel()
         if self._receiving is not None:
             self._receiving.cancel()
 
@@ -194,10 +192,10 @@ class _Exchange:
             if self._over:
                 step.close()
                 raise ClientGoneError("the client went away")
-            waited_for = asyncio.run_coroutine_threadsafe(step, self._loop)
-            self._waited_for = waited_for
+            pending = asyncio.run_coroutine_threadsafe(step, self._loop)
+            self._pending = pending
         try:
-            return waited_for.result()
+            return pending.result()
         except CancelledError:
             raise ClientGoneError("the client went away") from None
 
@@ -215,23 +213,23 @@ class _Exchange:
         self._start_receiving()
         for message in messages:
             if not message.get("more_body", True) and self._receiving is not None:
-                # An answer's end looks like the client's going to whoever still receives.
+                # A pending receive would report the end of the response as a disconnect.
                 self._receiving.cancel()
             await self._send(message)
 
     def _start_receiving(self) -> None:
-        # Not before the app reads or answers: a client that asks by `Expect: 100-continue` whether
-        # it may send its body is told to go on by the first receiving.
+        # Not before the app reads or responds: the first receive sends "100 Continue" to a client that
+        # waits for it (`Expect: 100-continue`).
         if self._receiving is None:
             self._receiving = asyncio.create_task(self._receive_all())
-            self._receiving.add_done_callback(self._received)
+            self._receiving.add_done_callback(self._on_received)
 
-    def _received(self, task: asyncio.Task[None]) -> None:
+    def _on_received(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
             self.end()
 
     async def _receive_all(self) -> None:
-        """Take in the body as far as there is room, and return when the client has gone."""
+        """Receive the body while the buffer has room; return when the client has disconnected."""
         while (message := await self._receive())["type"] == "http.request":
             self._unread += message.get("body", b"")
             self._complete = not message.get("more_body", False)
@@ -242,7 +240,7 @@ class _Exchange:
 
 
 class _Body(io.RawIOBase):
-    """The request's body as a file."""
+    """Body of the request as a file."""
 
     def __init__(self, exchange: _Exchange) -> None:
         self._exchange = exchange
@@ -255,46 +253,46 @@ class _Body(io.RawIOBase):
         if not self._part:
             self._part = memoryview(self._exchange.read())
         into = memoryview(buffer).cast("B")
-        taken = self._part[: len(into)]
-        into[: len(taken)] = taken
-        self._part = self._part[len(taken) :]
-        return len(taken)
+        chunk = self._part[: len(into)]
+        into[: len(chunk)] = chunk
+        self._part = self._part[len(chunk) :]
+        return len(chunk)
 
 
-class _Answer:
-    """What the app answers; its methods are the server's side of PEP 3333."""
+class _Response:
+    """Response of the app; ``start`` and ``write`` are ``start_response`` and ``write`` of PEP 3333."""
 
     def __init__(self, exchange: _Exchange, *, head: bool) -> None:
         self._exchange = exchange
         self._start: Message | None = None
         self._bodiless = head
-        self.begun = False
+        self.has_started = False
 
     def start(
         self, status: str, headers: list[tuple[str, str]], exc_info: OptExcInfo | None = None, /
     ) -> Callable[[bytes], object]:
-        """Note status and headers, which leave with the first bytes of the body.
+        """Set the status and headers, which are sent with the first part of the body.
 
-        With ``exc_info`` they take the place of earlier ones; once those have left, it is raised.
+        With ``exc_info`` they replace earlier ones; if those have been sent, the exception is raised.
         """
         if exc_info is None and self._start is not None:
             raise RuntimeError("start_response was called twice")
-        if exc_info is not None and exc_info[1] is not None and self.begun:
+        if exc_info is not None and exc_info[1] is not None and self.has_started:
             raise exc_info[1]
         code = HTTPStatus(int(status.partition(" ")[0]))
         encoded = [
             (name.lower().encode(), value.strip(" \t").encode("latin-1")) for name, value in headers
         ]
-        # Checked here, because an error of the server comes too late for an error response.
+        # Checked here: the server's own check fails too late for an error response.
         h11.Response(status_code=code, headers=encoded)
         self._bodiless = self._bodiless or code in _BODILESS
         self._start = {"type": "http.response.start", "status": code, "headers": encoded}
         return self.write
 
     def send(self, parts: Iterable[bytes]) -> None:
-        """Send the whole answer, each part when the app has made it."""
-        ahead = iter(parts)
-        while not self._bodiless and (part := next(ahead, None)) is not None:
+        """Send the response, each part when the app has yielded it."""
+        iterator = iter(parts)
+        while not self._bodiless and (part := next(iterator, None)) is not None:
             if part:
                 self.write(part)
             else:
@@ -309,20 +307,20 @@ class _Answer:
         if self._start is None:
             raise RuntimeError("the app answered without calling start_response")
         body = {"type": "http.response.body", "body": part, "more_body": more}
-        if self.begun:
+        if self.has_started:
             self._exchange.write(body)
         else:
-            self.begun = True
+            self.has_started = True
             self._exchange.write(self._start, body)
 
 
 def _environ(scope: Scope, exchange: _Exchange) -> dict[str, Any]:
-    """Return what PEP 3333 tells the app about a request; texts hold bytes, as it wants them."""
+    """Return the environ of a request; its strings are bytes decoded as Latin-1 (PEP 3333)."""
     host, port = scope.get("server") or ("", None)
     environ: dict[str, Any] = {
         "REQUEST_METHOD": scope["method"],
         "SCRIPT_NAME": "",
-        # From the path as it was sent: ASGI's own has lost the bytes that are not UTF-8.
+        # From the raw path, because ASGI's decoded path loses bytes that are not UTF-8.
         "PATH_INFO": unquote_to_bytes(scope["raw_path"]).decode("latin-1"),
         "QUERY_STRING": scope["query_string"].decode("latin-1"),
         "SERVER_NAME": host,
@@ -332,7 +330,7 @@ def _environ(scope: Scope, exchange: _Exchange) -> dict[str, Any]:
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": scope["scheme"],
         "wsgi.input": io.BufferedReader(_Body(exchange), _READ_BYTES),
-        "wsgi.input_terminated": True,  # it ends where the body does, whatever its length says
+        "wsgi.input_terminated": True,  # it ends with the body, whatever Content-Length is
         "wsgi.errors": sys.stderr,
         "wsgi.multithread": True,
         "wsgi.multiprocess": False,
@@ -341,21 +339,21 @@ def _environ(scope: Scope, exchange: _Exchange) -> dict[str, Any]:
     for raw_name, raw_value in scope["headers"]:
         name = raw_name.decode("latin-1").upper()
         if "_" in name:
-            continue  # it would pass for the header with hyphens in its place
+            continue  # it would be mistaken for the same header with hyphens
         key = name.replace("-", "_")
         key = key if key in {"CONTENT_LENGTH", "CONTENT_TYPE"} else f"HTTP_{key}"
         value = raw_value.decode("latin-1")
         joint = "; " if key == "HTTP_COOKIE" else ","
         environ[key] = f"{environ[key]}{joint}{value}" if key in environ else value
     if environ.pop("HTTP_TRANSFER_ENCODING", None):
-        # The server has undone it, and where both were sent the length was not the body's.
+        # The server has decoded the body; a Content-Length sent with it does not count (RFC 9112, 6.3).
         environ.pop("CONTENT_LENGTH", None)
     return environ
 
 
-def _bug() -> CovaltError:
-    found = CovaltError(
+def _internal_error() -> CovaltError:
+    error = CovaltError(
         "covalt-git made a mistake of its own", hint="the terminal it runs in shows where"
     )
-    found.code, found.http_status = "internal_error", 500
-    return found
+    error.code, error.http_status = "internal_error", 500
+    return error

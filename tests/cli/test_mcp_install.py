@@ -14,7 +14,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
-from covalt_git.serving.server_registry import announced
+from covalt_git.serving.server_registry import register
 from tests.command import REPOSITORY, run
 from tests.mcp_client import make_project
 
@@ -85,7 +85,7 @@ def test_a_host_may_use_the_url_of_the_server_that_runs(
     root: Path, cli: Cli, host: str, kind: dict[str, str], token: str
 ) -> None:
     cli("chat", "new", "--id", "c1")
-    with announced(root, "http://127.0.0.1:8790"):
+    with register(root, "http://127.0.0.1:8790"):
         shown = cli(*OPTIONS, "--chat", "c1", "install", host, "--http", "--print")[1]
 
     assert entry(shown) == {

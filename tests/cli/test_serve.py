@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from covalt_git.serving.server_registry import pages_address
+from covalt_git.serving.server_registry import pages_url
 from tests.api_client import make_project
 from tests.command import Piped
 
@@ -93,7 +93,7 @@ def test_the_printed_url_opens_the_project(server: Served) -> None:
 def test_other_processes_find_the_pages_but_not_the_token(root: Path, server: Served) -> None:
     stored = b"".join(one.read_bytes() for one in (root / "data/serving").iterdir())
 
-    assert pages_address(root) == f"http://127.0.0.1:{server.port}"
+    assert pages_url(root) == f"http://127.0.0.1:{server.port}"
     assert server.get("/approvals")[0] == 401
     assert server.token.encode() not in stored
 
@@ -113,7 +113,7 @@ def test_a_server_stops_quietly(tmp_path: Path, how: signal.Signals) -> None:
     assert "other machines can reach this" in done.stderr
     assert server.token not in done.stderr
     assert len(server.token) == 43
-    assert pages_address(root) is None
+    assert pages_url(root) is None
 
 
 def test_the_token_may_come_from_the_environment_and_the_browser_is_opened(

@@ -23,7 +23,7 @@ from covalt_git.cli import cli
 from covalt_git.connections.definition import Name
 from covalt_git.connections.token_store import SignInFile, StoredLogin
 from covalt_git.runtime.probes import Finding
-from covalt_git.serving.server_registry import announced
+from covalt_git.serving.server_registry import register
 from covalt_git.toolsets.new_project import create_project
 from tests.command import REPOSITORY, Piped, run
 from tests.contract.json_names import json_keys, json_values
@@ -154,7 +154,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     subprocess.run([*git, "commit", "-qm", "all"], cwd=root, check=True)
     login = StoredLogin.model_validate({"project": str(root), **LOGIN})
     SignInFile.of(Name(root, "demo", "far", "c1"), login.url).write(login)
-    with announced(root, "http://127.0.0.1:8787"):
+    with register(root, "http://127.0.0.1:8787"):
         yield root
 
 

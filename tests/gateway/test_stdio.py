@@ -18,7 +18,7 @@ from mcp import Client
 
 from covalt_git.file_edits import edits
 from covalt_git.project import Project
-from covalt_git.serving.server_registry import announced
+from covalt_git.serving.server_registry import register
 from tests.mcp_client import (
     VERSIONS,
     Progress,
@@ -63,7 +63,7 @@ def test_a_host_lists_calls_is_asked_and_cancels(root: Path, version: str) -> No
         assert text(await client.call_tool("demo.read", {"path": "begun.txt"})) == "x"
 
     names = talk(root, tool_names, version=version)
-    with announced(root, PAGES):
+    with register(root, PAGES):
         over_stdio(root, say, version=version, elicitation_callback=answer)
 
     assert steps.reports == [(1, 2, "first"), (2, 2, "last")]

@@ -69,7 +69,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def port(root: Path) -> Iterator[int]:
     """The port of a server that looks for revoked tokens all the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mcp_endpoint, "LOOK_S", 0.02)
+        patch.setattr(mcp_endpoint, "CLEANUP_S", 0.02)
         with served(root) as port:
             yield port
 

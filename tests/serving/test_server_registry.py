@@ -10,33 +10,33 @@ from typing import Any
 
 import pytest
 
-from covalt_git.serving.server_registry import announced, approval_page, pages_address
+from covalt_git.serving.server_registry import approval_url, pages_url, register
 
 URL = "http://127.0.0.1:8787"
 
 
 def test_the_pages_are_found_while_they_are_served(tmp_path: Path) -> None:
-    assert pages_address(tmp_path) is None
-    with announced(tmp_path, URL):
-        assert pages_address(tmp_path) == URL
-        assert approval_page(tmp_path, "01a2") == f"{URL}/approvals/01a2"
+    assert pages_url(tmp_path) is None
+    with register(tmp_path, URL):
+        assert pages_url(tmp_path) == URL
+        assert approval_url(tmp_path, "01a2") == f"{URL}/approvals/01a2"
         (file,) = (tmp_path / "data/serving").iterdir()
         assert file.read_text() == URL  # and no secret
         assert file.stat().st_mode & 0o777 == 0o600
-    assert pages_address(tmp_path) is None
-    assert approval_page(tmp_path, "01a2") is None
+    assert pages_url(tmp_path) is None
+    assert approval_url(tmp_path, "01a2") is None
     assert [*(tmp_path / "data/serving").iterdir()] == []
 
 
 def test_the_remaining_one_of_two_servers_is_found(tmp_path: Path) -> None:
-    with announced(tmp_path, "http://[::1]:8788"):
-        with announced(tmp_path, URL):
-            assert pages_address(tmp_path) == URL
-        assert pages_address(tmp_path) == "http://[::1]:8788"
+    with register(tmp_path, "http://[::1]:8788"):
+        with register(tmp_path, URL):
+            assert pages_url(tmp_path) == URL
+        assert pages_url(tmp_path) == "http://[::1]:8788"
 
 
 def _serve(root: Path, ready: Any) -> None:
-    with announced(root, URL):
+    with register(root, URL):
         ready.set()
         signal.pause()
 
@@ -47,29 +47,29 @@ def test_a_killed_server_is_not_found(tmp_path: Path) -> None:
     server = context.Process(target=_serve, args=(tmp_path, ready))
     server.start()
     assert ready.wait(30)
-    assert pages_address(tmp_path) == URL
+    assert pages_url(tmp_path) == URL
     assert server.pid is not None
     os.kill(server.pid, signal.SIGKILL)
     server.join(30)
 
-    assert pages_address(tmp_path) is None
-    with announced(tmp_path, URL):
-        assert pages_address(tmp_path) == URL
+    assert pages_url(tmp_path) is None
+    with register(tmp_path, URL):
+        assert pages_url(tmp_path) == URL
 
 
 @pytest.mark.parametrize(
     "text", ["", "javascript:alert(1)", "http://a:1/?token=x", "http://a b:1", "file:///etc/passwd"]
 )
 def test_text_that_is_no_url_of_a_server_is_ignored(tmp_path: Path, text: str) -> None:
-    with announced(tmp_path, URL):
+    with register(tmp_path, URL):
         (file,) = (tmp_path / "data/serving").iterdir()
         file.write_text(text)
 
-        assert pages_address(tmp_path) is None
+        assert pages_url(tmp_path) is None
 
 
 def test_a_project_whose_data_cannot_be_written_is_served(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("no folder")
 
-    with announced(tmp_path, URL):
-        assert pages_address(tmp_path) is None
+    with register(tmp_path, URL):
+        assert pages_url(tmp_path) is None

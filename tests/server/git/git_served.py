@@ -18,7 +18,7 @@ from pathlib import Path
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.project import Project
 from covalt_git.serving.listen_socket import listen
-from covalt_git.serving.server import faces
+from covalt_git.serving.server import project_app
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.workspaces.chat import ChatStore
 from tests.api_client import BEARER, TOKEN, Api
@@ -185,7 +185,7 @@ def git_served(root: Path) -> Iterator[GitServed]:
     """Serve a project until the block ends."""
     listener = listen(ServerConfig(), host=None, port=0)
     ready = threading.Event()
-    server = Server(faces(root, token=TOKEN, port=listener.port), ready.set, grace_s=0)
+    server = Server(project_app(root, token=TOKEN, port=listener.port), ready.set, grace_s=0)
     thread = threading.Thread(target=server.run, args=([listener.socket],))
     thread.start()
     try:
