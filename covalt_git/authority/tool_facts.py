@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.authority.approval_rules import rules_for
 from covalt_git.authority.facts import Fact, Loc, Place
-from covalt_git.models.http_placement import FILE_BEGINS, secrets_of
-from covalt_git.models.project_config import limits_in_force
+from covalt_git.models.http_placement import FILE_PREFIX, secrets_of
+from covalt_git.models.project_config import effective_limits
 from covalt_git.models.tool_properties import HttpBody, Limits
 from covalt_git.templating.references import references, split, texts
 
@@ -41,7 +41,7 @@ def tool_facts(tool: Tool, config: ProjectConfig, places: ToolPlaces) -> Iterato
     yield Fact(subject, "writes", "", writes, at(("annotations", "read_only")))
     yield confirmation_fact(tool, config, places.confirmation)
     yield Fact(subject, "schema", "", tool.input_schema, places.schema(()), locate=places.schema)
-    limits = limits_in_force(tool.limits, config.limits)
+    limits = effective_limits(tool.limits, config.limits)
     for name in Limits.model_fields:
         own, in_force = getattr(tool.limits, name), getattr(limits, name)
         yield Fact(
@@ -99,7 +99,7 @@ def _http_facts(subject: str, http: HttpRequest, at: Callable[[Loc], Place]) -> 
     if isinstance(written, HttpBody):
         said = written.model_dump(mode="json", by_alias=True, exclude_none=True)
         yield Fact(subject, "sent", "body", said, at(("http", "body")))
-        files = {text for _, text in texts(said) if text.startswith(FILE_BEGINS)}
+        files = {text for _, text in texts(said) if text.startswith(FILE_PREFIX)}
         for file in sorted(files):
             yield Fact(subject, "reads_file", file, None, at(("http", "body")))
     elif "body" in http.model_fields_set:

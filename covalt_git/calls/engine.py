@@ -38,7 +38,7 @@ from covalt_git.models.calls import (
     ToolsetVersion,
 )
 from covalt_git.models.chats import WorkspaceManifest
-from covalt_git.models.project_config import limits_in_force
+from covalt_git.models.project_config import effective_limits
 from covalt_git.names import check_new_id, new_id
 from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError
@@ -478,7 +478,7 @@ class Engine:
 
 def limits_of(tool: Tool, config: ProjectConfig) -> Limits:
     """Return the limits that a call of a tool is held to."""
-    return limits_in_force(tool.limits, config.limits)
+    return effective_limits(tool.limits, config.limits)
 
 
 def version_of(found: Found) -> ToolsetVersion:

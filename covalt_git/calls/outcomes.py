@@ -79,7 +79,7 @@ def fresh_notes(chat: ChatStore, manifest: WorkspaceManifest) -> WorkspaceNotes:
     for before in chat.log(manifest.parent_id):
         call = before.record.call
         if call is not None and (call.error is None or call.error.code not in _SILENT):
-            return notes.beyond(before.record.workspace)
+            return notes.without(before.record.workspace)
     return notes
 
 

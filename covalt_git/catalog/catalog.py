@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.access import Action, Decision, Principal
     from covalt_git.errors import Problem
     from covalt_git.models.project_config import ProjectConfig
-    from covalt_git.models.prompts import Given, Prompt, Resource
+    from covalt_git.models.prompts import Prompt, Resource, ToolsetItem
     from covalt_git.toolsets.toolset import Toolset
 
 
@@ -113,11 +113,11 @@ class Catalog(NamedTuple):
         found = [index.tool(tool_id) for tool_id in index.search(text, is_wanted, limit)]
         return self.visible(tool for tool in found if tool is not None)
 
-    def prompts(self, index: ToolQueries) -> list[Given[Prompt]]:
+    def prompts(self, index: ToolQueries) -> list[ToolsetItem[Prompt]]:
         """Return the prompts that the principal may see, by their ids."""
         return [given for given in index.prompts() if self.sees(given.id)]
 
-    def resources(self, index: ToolQueries) -> list[Given[Resource]]:
+    def resources(self, index: ToolQueries) -> list[ToolsetItem[Resource]]:
         """Return the resources that the principal may see, by their ids."""
         return [given for given in index.resources() if self.sees(given.id)]
 

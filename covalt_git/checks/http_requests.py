@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.checks.parameters import COMPOSING
 from covalt_git.checks.references import reference_problems
 from covalt_git.errors import Problem, nearest_name
-from covalt_git.models.http_placement import FILE_BEGINS, Placement, placement
+from covalt_git.models.http_placement import FILE_PREFIX, Placement, placement
 from covalt_git.models.tool_properties import HttpBody
 from covalt_git.problems import codes
 from covalt_git.templating.expressions import expressions
@@ -134,13 +134,13 @@ def _check_texts(
     for loc, text in texts(_written(http)):
         inner = text
         if loc[:2] == ("body", "multipart") or loc == ("body", "file"):
-            inner = text.removeprefix(FILE_BEGINS)
+            inner = text.removeprefix(FILE_PREFIX)
         if loc == ("body", "file") and inner == text:
             yield reading.problem(
                 codes.BAD_REQUEST,
                 (*at, *loc),
                 f"{text[:60]!r} does not name a file of the workspace",
-                hint=f"write {FILE_BEGINS}$args.path",
+                hint=f"write {FILE_PREFIX}$args.path",
             )
         for expression in expressions(inner):
             if expression.root != "args":

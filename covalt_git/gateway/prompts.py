@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from covalt_git.catalog.prompt_content import PromptText
-    from covalt_git.models.prompts import Given, Prompt
+    from covalt_git.models.prompts import Prompt, ToolsetItem
     from covalt_git.project import Project
 
 
@@ -47,7 +47,7 @@ class Prompts(NamedTuple):
             for name, given in self._visible_prompts().items()
         }
 
-    def find(self, name: str) -> Given[Prompt]:
+    def find(self, name: str) -> ToolsetItem[Prompt]:
         """Return the prompt of a name.
 
         Raises:
@@ -58,7 +58,7 @@ class Prompts(NamedTuple):
             raise NoSuchPromptError(f"unknown prompt {name!r}")
         return given
 
-    def get(self, given: Given[Prompt], args: Mapping[str, str]) -> types.GetPromptResult:
+    def get(self, given: ToolsetItem[Prompt], args: Mapping[str, str]) -> types.GetPromptResult:
         """Return the messages of a prompt, filled in.
 
         Raises:
@@ -73,14 +73,14 @@ class Prompts(NamedTuple):
             told = [_message(one) for one in prompt_messages(self.project.root, index, given, args)]
         return types.GetPromptResult(description=given.what.description or None, messages=told)
 
-    def _visible_prompts(self) -> dict[str, Given[Prompt]]:
+    def _visible_prompts(self) -> dict[str, ToolsetItem[Prompt]]:
         with self.project.index() as index:
             index.sync_toolsets()
             known = {given.id: given for given in self.project.catalog.prompts(index)}
         return {name: known[one] for name, one in tool_names.names([*known], self.style).items()}
 
 
-def _described(name: str, given: Given[Prompt]) -> types.Prompt:
+def _described(name: str, given: ToolsetItem[Prompt]) -> types.Prompt:
     return types.Prompt(
         name=name,
         title=title(given),

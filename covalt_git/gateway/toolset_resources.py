@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from covalt_git.catalog.prompt_content import Content
-    from covalt_git.models.prompts import Given, Resource, What
+    from covalt_git.models.prompts import Item, Resource, ToolsetItem
     from covalt_git.project import Project
 
 
-def known(project: Project) -> list[Given[Resource]]:
+def known(project: Project) -> list[ToolsetItem[Resource]]:
     """Return the resources that exist for the principal; of one address the first."""
     with project.index() as index:
         index.sync_toolsets()
         found = project.catalog.resources(index)
-    by_address: dict[str, Given[Resource]] = {}
+    by_address: dict[str, ToolsetItem[Resource]] = {}
     for given in found:
         by_address.setdefault(given.what.uri or given.what.uri_template or "", given)
     return [*by_address.values()]
@@ -66,7 +66,7 @@ def read(
     return None
 
 
-def _at(project: Project, uri: str) -> list[tuple[Given[Resource], dict[str, str]]]:
+def _at(project: Project, uri: str) -> list[tuple[ToolsetItem[Resource], dict[str, str]]]:
     """Return the resources whose address it is: the one itself, then those of many addresses."""
     exact = []
     formed = []
@@ -86,12 +86,12 @@ def contents(uri: str, content: Content) -> types.TextResourceContents | types.B
     return types.BlobResourceContents(uri=uri, mime_type=content.mime_type, blob=blob)
 
 
-def title(given: Given[What]) -> str:
+def title(given: ToolsetItem[Item]) -> str:
     """Return what people are shown."""
     return given.what.name or given.what.id.replace("_", " ").replace("-", " ").title()
 
 
-def _described(uri: str, given: Given[Resource]) -> types.Resource:
+def _described(uri: str, given: ToolsetItem[Resource]) -> types.Resource:
     return types.Resource(
         uri=uri,
         name=given.what.id,

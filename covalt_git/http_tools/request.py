@@ -15,7 +15,7 @@ from urllib.parse import quote
 from covalt_git.errors import CovaltError
 from covalt_git.http_client import Part, Request
 from covalt_git.http_tools.secret_lookup import HEADER_VALUE
-from covalt_git.models.http_placement import FILE_BEGINS, placement
+from covalt_git.models.http_placement import FILE_PREFIX, placement
 from covalt_git.models.tool_properties import HttpBody
 from covalt_git.templating import expressions
 from covalt_git.templating.expressions import Expression, Values
@@ -188,15 +188,15 @@ class RequestBuilder:
             self._set(_encoded(_pairs(self._fill(body.form))), _FORM)
         elif body.multipart is not None:
             for name, template in body.multipart.items():
-                if isinstance(template, str) and template.startswith(FILE_BEGINS):
-                    self._attach(name, self._fill(template.removeprefix(FILE_BEGINS)))
+                if isinstance(template, str) and template.startswith(FILE_PREFIX):
+                    self._attach(name, self._fill(template.removeprefix(FILE_PREFIX)))
                 else:
                     self._add_parts(self._fill({name: template}))
         elif body.text is not None:
             value = self._fill(body.text)
             self._set("" if value is _OMITTED else as_text(value), _TEXT)
         elif body.file is not None:
-            for path in _paths("file", self._fill(body.file.removeprefix(FILE_BEGINS))):
+            for path in _paths("file", self._fill(body.file.removeprefix(FILE_PREFIX))):
                 self.content, self.media_type = self.read_file(path), _media_type(path)
         elif (value := self._fill(body.json_value)) is not _OMITTED:
             self._set(_json(value), _JSON)

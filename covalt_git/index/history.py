@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.json_values import canonical_json
-from covalt_git.models.commit_record import made
+from covalt_git.models.commit_record import commit_origin
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
 
     from covalt_git.models.calls import CallStatus
-    from covalt_git.models.commit_record import Made, Source
+    from covalt_git.models.commit_record import CommitOrigin, Source
 
 ALL_BRANCHES = """
 history AS (
@@ -77,9 +77,9 @@ class HistoryRow(NamedTuple):
     branches: tuple[str, ...]
 
     @property
-    def made(self) -> Made:
+    def made(self) -> CommitOrigin:
         """Where it was made."""
-        return made(self.source)
+        return commit_origin(self.source)
 
 
 class HistoryPage(NamedTuple):

@@ -10,7 +10,7 @@ from covalt_git.errors import Problem
 from covalt_git.index import search, toolset_rows
 from covalt_git.index.synced_index import SyncedIndex, row_values
 from covalt_git.json_values import canonical_json
-from covalt_git.models.prompts import Given, Prompt, Resource
+from covalt_git.models.prompts import Prompt, Resource, ToolsetItem
 from covalt_git.models.tool import Tool
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.prompts import What
+    from covalt_git.models.prompts import Item
 
 _MOST_TOOLS = 1 << 14
 """How many tools, and problems of toolsets, a process keeps parsed."""
@@ -98,22 +98,22 @@ class ToolQueries(SyncedIndex):
         """
         return self.trusted(lambda: search.find(self.connection, text, is_wanted, limit))
 
-    def prompts(self) -> list[Given[Prompt]]:
+    def prompts(self) -> list[ToolsetItem[Prompt]]:
         """Return the prompts of the toolsets that are on and sound, by their ids."""
         return self._read_given("toolset_prompts", Prompt)
 
-    def resources(self) -> list[Given[Resource]]:
+    def resources(self) -> list[ToolsetItem[Resource]]:
         """Return the resources of the toolsets that are on and sound, by their ids."""
         return self._read_given("toolset_resources", Resource)
 
-    def _read_given(self, table: str, model: type[What]) -> list[Given[What]]:
+    def _read_given(self, table: str, model: type[Item]) -> list[ToolsetItem[Item]]:
         return self.read(
             f"""
             SELECT g.*, t.digest FROM {table} AS g
             JOIN toolset_readings AS r USING (toolset_id) JOIN toolsets AS t ON t.id = toolset_id
             WHERE r.enabled AND r.sound ORDER BY g.id
             """,  # noqa: S608 - our own words
-            convert=lambda row: Given(
+            convert=lambda row: ToolsetItem(
                 row["id"],
                 row["toolset_id"],
                 row["digest"],

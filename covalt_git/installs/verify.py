@@ -113,5 +113,5 @@ def _locked(root: Path, toolset_id: str) -> dict[str, str]:
     for lock in (one.value for one in locks_of_toolset(root, toolset_id)):
         if lock is not None:
             for name, tool in lock.tools.items():
-                found[f"{lock.namespace}:{name}"] = tool.true_digest
+                found[f"{lock.namespace}:{name}"] = tool.computed_digest
     return found

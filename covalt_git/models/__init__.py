@@ -1,1 +1,1 @@
-"""What things are: frozen pydantic models and the names of their parts, without any I/O."""
+"""Frozen pydantic models and enumerations, without I/O."""

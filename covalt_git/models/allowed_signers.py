@@ -1,7 +1,7 @@
-"""Lines of OpenSSH's allowed-signers format, as ``signers`` of ``covalt.yaml`` holds them.
+"""Parser of OpenSSH's allowed-signers lines, which ``signers`` in ``covalt.yaml`` contains.
 
-``ssh-keygen`` passes over a line that it cannot read, and then nobody in it has signed anything; so
-each is read here first.  Nothing is verified here.
+``ssh-keygen`` ignores invalid lines without an error.  This parser reports them; it verifies no
+signature.
 
 Format: ssh-keygen(1), ALLOWED SIGNERS; the keys in it, RFC 4253, section 6.6.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAMESPACE = "covalt-git"
-"""What our signatures are for: none that was made for git commits or mails is one of them."""
+"""The SSH signature namespace of bundles: signatures of git commits or mails do not count."""
 
 _LINE = re.compile(
     r"""(?:"(?P<quoted>[^"]+)"|(?P<plain>[^\s"]+))[ ]+
@@ -38,16 +38,16 @@ _EXAMPLE = "ann@example.com ssh-ed25519 AAAA..."
 
 
 class BadSignerLineError(ValueError):
-    """A line says nobody's key, or says it so that it is of no use."""
+    """A line is invalid, or its key cannot sign bundles."""
 
-    def __init__(self, why: str, hint: str) -> None:
-        super().__init__(why)
-        self.why, self.hint = why, hint
+    def __init__(self, reason: str, hint: str) -> None:
+        super().__init__(reason)
+        self.reason, self.hint = reason, hint
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedSigner:
-    """One line: who signs with which key, and what is said about it."""
+    """One line: the names of a signer, the key, and the options."""
 
     principals: str
     key: bytes
@@ -55,24 +55,24 @@ class AllowedSigner:
 
     @classmethod
     def parse(cls, line: str) -> AllowedSigner:
-        """Read a line.
+        """Parse a line.
 
         Raises:
-            BadSignerLineError: when it is none, or can sign nothing of ours.
+            BadSignerLineError: when it is invalid, or its key cannot sign bundles.
         """
         line = line.strip()
         if not display.is_shown(line):
             raise BadSignerLineError(
-                "must be one line without control characters", "start each line with `- `"
+                "must be one line, without control characters", "start each line with `- `"
             )
         if _KEY_FIRST.match(line):
             raise BadSignerLineError(
-                "does not say whose key it is", f"write NAME {shorten(line, 24)}"
+                "has no name before the key", f"write NAME {shorten(line, 24)}"
             )
         found = _LINE.fullmatch(line)
         if found is None or line.startswith("#"):
             raise BadSignerLineError(
-                "is no line of OpenSSH's allowed-signers format", f"write {_EXAMPLE}"
+                "is not in OpenSSH's allowed-signers format", f"write {_EXAMPLE}"
             )
         return cls(
             principals=found["quoted"] or found["plain"],
@@ -86,17 +86,17 @@ def _key(kind: str, text: str) -> bytes:
     try:
         key = base64.b64decode(text, validate=True)
     except binascii.Error:
-        raise BadSignerLineError("has a key that is cut off", hint) from None
+        raise BadSignerLineError("has an incomplete key", hint) from None
     parts = wire_strings(key)
     if parts is None:
-        raise BadSignerLineError("has a key that is cut off", hint)
+        raise BadSignerLineError("has an incomplete key", hint)
     if parts[0] != kind.encode() or len(parts) == 1:
-        raise BadSignerLineError(f"has a key that is no {kind} key", hint)
+        raise BadSignerLineError(f"has a key of another type than {kind}", hint)
     return key
 
 
 def wire_strings(blob: bytes) -> list[bytes] | None:
-    """Return the strings that SSH wrote one after another, or None where it wrote something else.
+    """Return the strings of an SSH message, or None if it does not consist of strings.
 
     Format: RFC 4251, section 5.
     """
@@ -119,20 +119,18 @@ def _options(text: str) -> dict[str, str]:
         with_value = found is not None and found["value"] is not None
         if found is None or name in options or with_value != (name in _WITH_VALUE):
             raise BadSignerLineError(
-                f"has options that OpenSSH does not know: {text[at:]!r}",
+                f"has invalid options: {text[at:]!r}",
                 'write cert-authority, valid-after="20260101" or valid-before="20270101"',
             )
         if not with_value and name != "cert-authority":
-            raise BadSignerLineError(
-                f"has an option that OpenSSH does not know: {name!r}", "remove it"
-            )
+            raise BadSignerLineError(f"has an unknown option: {name!r}", "remove it")
         options[name] = found["value"] or ""
         at = found.end()
     _check_times(options)
     namespaces = options.get("namespaces")
     if namespaces is not None and not _lists(namespaces, NAMESPACE):
         raise BadSignerLineError(
-            f"is for signatures of {namespaces!r} only", f'write namespaces="{NAMESPACE}"'
+            f"allows signatures of {namespaces!r} only", f'write namespaces="{NAMESPACE}"'
         )
     return options
 
@@ -147,14 +145,14 @@ def _check_times(options: Mapping[str, str]) -> None:
             times.append(datetime.strptime(digits, _TIMES[len(digits)]))  # noqa: DTZ007 - compared only
         except (KeyError, ValueError):
             raise BadSignerLineError(
-                f"has a {name} that is no time: {options[name]!r}", f'write {name}="20270101"'
+                f"has an invalid {name}: {options[name]!r}", f'write {name}="20270101"'
             ) from None
     if times != sorted(times):
-        raise BadSignerLineError("ends to be valid before it begins", "exchange the two times")
+        raise BadSignerLineError("has valid-before before valid-after", "exchange the two times")
 
 
 def _lists(patterns: str, name: str) -> bool:
-    """Tell whether a list of patterns has a name, as ssh_config(5) says under PATTERNS."""
+    """Return whether a list of patterns matches a name; see ssh_config(5), PATTERNS."""
     hits = [one for one in patterns.split(",") if _pattern(one.removeprefix("!")).fullmatch(name)]
     return bool(hits) and not any(one.startswith("!") for one in hits)
 

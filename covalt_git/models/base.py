@@ -1,4 +1,4 @@
-"""The base of all models, and the small types that they share."""
+"""Base class and shared field types of all models."""
 
 import re
 from typing import Annotated, Literal
@@ -15,7 +15,7 @@ _ENTRYPOINT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _DIGEST = r"^sha256:[0-9a-f]{64}$"
 _TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$"
-ADDRESS = r"^(https?://|\$\{)[^\s]+$"
+HTTP_URL = r"^(https?://|\$\{)[^\s]+$"
 URI = r"^[a-z][a-z0-9+.-]*:[^\s]+$"
 ARGUMENT = r"^[a-zA-Z_][a-zA-Z0-9_]*$"
 MEDIA_TYPE = r"^[a-z]+/[A-Za-z0-9.+-]+(;[^\s]+)?$"
@@ -25,16 +25,16 @@ FORMS = {
     _DIGEST: ("a digest", "sha256:<64 hex digits>"),
     _TIME: ("a time in UTC", '"2026-11-20T17:24:00Z"'),
     FINGERPRINT: ("a fingerprint", "SHA256:<43 characters>, as ssh-keygen -l shows it"),
-    URI: ("an address", "handbook://style"),
+    URI: ("a URI", "handbook://style"),
     ARGUMENT: ("a name of letters, digits and _", "chapter"),
     MEDIA_TYPE: ("a media type", "text/markdown"),
-    ADDRESS: ("an address", "https://example.com/; ${NAME} may stand for one that is set outside"),
+    HTTP_URL: ("a URL", "https://example.com/; a URL can begin with ${NAME}"),
 }
-"""What the patterns of our texts mean to people, and how such a text is written."""
+"""The description and an example of each pattern, for messages."""
 
 
 class StrictModel(BaseModel):
-    """Frozen, and an unknown key is an error: a typo must not pass in silence."""
+    """A frozen model that rejects unknown keys, so that typing errors are reported."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -68,7 +68,7 @@ def _check_tool_name(text: str) -> str:
     )
 
 
-def _check_whole_tool_id(text: str) -> str:
+def _check_full_tool_id(text: str) -> str:
     try:
         if str(ToolId.parse(text)) == text:
             return text
@@ -76,13 +76,13 @@ def _check_whole_tool_id(text: str) -> str:
         pass
     raise PydanticCustomError(
         "bad_id",
-        "{text} is not a tool's id with its namespace",
+        "{text} is not a tool id with a namespace",
         {"text": repr(text), "hint": "write server:tool, such as github:create_issue"},
     )
 
 
 def _check_any_tool_name(text: str) -> str:
-    return _check_whole_tool_id(text) if ":" in text else _check_tool_name(text)
+    return _check_full_tool_id(text) if ":" in text else _check_tool_name(text)
 
 
 def _check_pattern(text: str) -> str:
@@ -94,7 +94,7 @@ def _check_pattern(text: str) -> str:
     elif is_pattern(text.replace(":", ".")):
         hint = f"write {text.replace(':', '.')}"
     raise PydanticCustomError(
-        "bad_pattern", "{text} is not a pattern over tool paths", {"text": repr(text), "hint": hint}
+        "bad_pattern", "{text} is not a pattern of tool paths", {"text": repr(text), "hint": hint}
     )
 
 
@@ -116,7 +116,7 @@ def _check_entrypoint(text: str) -> str:
 
 
 def _only_integer(value: object) -> object:
-    """Keep Python from taking ``true`` and ``1.0`` for 1."""
+    """Return a value that does not equal 1 for ``true`` and ``1.0``, which Python considers equal to 1."""
     return value if type(value) is int else str(value).lower()
 
 
@@ -133,21 +133,21 @@ def _check_workspace_path(text: str) -> str:
 
 Int = StrictInt
 One = Annotated[Literal[1], BeforeValidator(_only_integer)]
-"""The version of a format that has had one."""
+"""The version of a format that has only version 1."""
 Bool = StrictBool
 Number = Annotated[float, Strict()]
 Id = Annotated[str, AfterValidator(_check_id)]
 ToolName = Annotated[str, AfterValidator(_check_tool_name)]
-WholeToolId = Annotated[str, AfterValidator(_check_whole_tool_id)]
+FullToolId = Annotated[str, AfterValidator(_check_full_tool_id)]
 """A tool's id with its namespace: ``github:create_issue``."""
 AnyToolName = Annotated[str, AfterValidator(_check_any_tool_name)]
-"""A tool's name within its toolset, or its whole id where it is a server's."""
+"""A tool's name within its toolset, or the full id of a tool of an MCP server."""
 Pattern = Annotated[str, AfterValidator(_check_pattern)]
 Entrypoint = Annotated[str, AfterValidator(_check_entrypoint)]
 WorkspacePath = Annotated[str, AfterValidator(_check_workspace_path)]
-"""A file by its path below the workspace, which every system can hold."""
+"""A file path relative to the workspace that is valid on every operating system."""
 Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 EnvName = Annotated[str, StringConstraints(pattern=_ENV_NAME)]
 Digest = Annotated[str, StringConstraints(pattern=_DIGEST)]
 Time = Annotated[str, StringConstraints(pattern=_TIME)]
-"""A moment in UTC, RFC 3339: ``2026-11-20T17:24:00.123Z``."""
+"""A timestamp in UTC, RFC 3339: ``2026-11-20T17:24:00.123Z``."""

@@ -1,4 +1,4 @@
-"""A tool call, from the question whether it may run to its record, and the approval it may need."""
+"""Models of tool calls: pending and finished calls, errors, approvals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CallError(StrictModel):
     ``secret_missing``, ``secret_unfit``, ``secrets_file``, ``no_such_file``,
     ``refused_destination``, ``connection_failed``, ``tls_failed``, ``timed_out``,
     ``bad_redirect``, ``bad_answer``, ``bad_host``, ``bad_url_template``; and of tools of MCP
-    servers, beside what they share with those, ``tool_failed``, ``server_failed``,
+    servers some of these and ``tool_failed``, ``server_failed``,
     ``server_ended``, ``server_error``, ``no_server``, ``server_in_workspace``,
     ``sign_in_needed``, ``definition_changed``.
     """
@@ -34,35 +34,35 @@ class CallError(StrictModel):
     code: str
     message: str
     hint: str = ""
-    traceback: str = Field("", description="The tool's own lines of the traceback.")
+    traceback: str = Field("", description="Traceback, with lines of the tool only.")
 
     def __str__(self) -> str:
-        """Return what the specification's ``error`` column holds."""
+        """Return the content of the specification's ``error`` column."""
         return f"{self.code}: {self.message}"
 
 
 class FileReference(StrictModel):
-    """Bytes kept beside the commits, in the tree of ``refs/covalt/records``."""
+    """A reference to bytes in the tree of ``refs/covalt/records``."""
 
     ref: Digest
     size: Int
 
 
 class RenderPlan(StrictModel):
-    """How a call's result is shown: the renderer and its configuration, every expression resolved.
+    """The renderer of a call's result, and its configuration with all expressions resolved.
 
-    Files are named ``workspace:<path>`` or ``toolset:<path>``.  ``artifact`` keeps the bytes of the
-    toolset's page as they were, so that history looks the same after an update.
+    File names are ``workspace:<path>`` or ``toolset:<path>``.  ``artifact`` refers to the toolset's page
+    at the time of the call, so that the result looks the same after an update.
     """
 
     renderer: str
     config: JsonObject = Field(default_factory=dict)
-    error: str | None = Field(None, description="Why the plan cannot be shown as configured.")
+    error: str | None = Field(None, description="Why the result is not shown as configured.")
     artifact: FileReference | None = None
 
 
 class ToolsetVersion(StrictModel):
-    """Which code ran."""
+    """The toolset of a call, at the time of the call."""
 
     id: str
     version: str
@@ -70,7 +70,7 @@ class ToolsetVersion(StrictModel):
 
 
 class PendingCall(StrictModel):
-    """A call that waits or runs: the content of ``refs/covalt/calls/<call_id>``, or of ``running-call``."""
+    """A pending or running call: the content of ``refs/covalt/calls/<call_id>``, or of ``running-call``."""
 
     v: Literal[1] = 1
     id: str
@@ -83,16 +83,16 @@ class PendingCall(StrictModel):
     role: str | None = None
     started_at: Time
     message_id: str | None = None
-    base: str | None = Field(None, description="The branch's manifest when the call was made.")
+    base: str | None = Field(None, description="Last commit of the branch at the time of the call.")
     execution_id: str | None = None
     toolset: ToolsetVersion
 
 
 class Approval(StrictModel):
-    """A question to a person whether one call may run: ``refs/covalt/approvals/<execution_id>``.
+    """An approval of one call, pending or decided: ``refs/covalt/approvals/<execution_id>``.
 
-    It answers for exactly this call: the same principal, chat, branch, tool definition, arguments,
-    base and files that no commit holds.  It is settled once; a settled one never changes again.
+    It is valid for exactly this call: the same principal, chat, branch, tool definition, arguments,
+    base commit and uncommitted files.  It is decided once, and does not change after that.
     """
 
     v: Literal[1] = 1
@@ -105,12 +105,12 @@ class Approval(StrictModel):
     args_digest: Digest
     definition_digest: Digest
     by: str
-    role: str | None = Field(None, description="The role it was asked under; checked again.")
+    role: str | None = Field(None, description="Role of the caller; it is checked again.")
     reasons: tuple[str, ...] = ()
     message_id: str | None = None
     base: str | None = None
     unstored: Digest | None = Field(
-        None, description="Of a listing of the files that no commit holds."
+        None, description="Digest of a list of the files that commits leave out."
     )
     created_at: Time
     expires_at: Time
@@ -122,7 +122,7 @@ class Approval(StrictModel):
 
 
 class ToolCall(StrictModel):
-    """A call as the specification's ``tool_calls`` table shows it, its JSON columns as values."""
+    """A row of the specification's ``tool_calls`` table, with parsed JSON columns."""
 
     id: str
     chat_id: str
@@ -139,7 +139,7 @@ class ToolCall(StrictModel):
     post_manifest_id: str | None = None
 
     def as_json(self) -> JsonObject:
-        """Return the row as ``call --json`` and the API print it."""
+        """Return the row in the format of ``call --json`` and the API."""
         row = self.model_dump(mode="json")
         if self.render_plan is not None:
             row["render_plan"] = self.render_plan.model_dump(mode="json", exclude_none=True)

@@ -1,4 +1,4 @@
-"""A chat's workspace as people see it: its manifests, branches, files and what changed."""
+"""Models of chats: commits (workspace manifests), branches, files and changes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Literal
 from pydantic import Field
 
 from covalt_git.models.base import StrictModel
-from covalt_git.models.commit_record import CommitRecord, Made, Source, made
+from covalt_git.models.commit_record import CommitOrigin, CommitRecord, Source, commit_origin
 
 
 class WorkspaceManifest(StrictModel):
-    """One state of a workspace: a commit of the chat's store, named by its full id."""
+    """A commit of a chat.  "Workspace manifest" is the specification's name of its table and API."""
 
     id: str
     chat_id: str
@@ -21,22 +21,22 @@ class WorkspaceManifest(StrictModel):
     source: Source
     source_ref: str | None = None
     message_id: str | None = None
-    subject: str = Field("", description="The commit's first line, without the source.")
+    subject: str = Field("", description="Subject of the commit, without the source.")
     record: CommitRecord
 
     @property
     def parent_id(self) -> str | None:
-        """The state it was made from."""
+        """The first parent."""
         return self.parents[0] if self.parents else None
 
     @property
-    def made(self) -> Made:
-        """Where it was made."""
-        return made(self.source)
+    def made(self) -> CommitOrigin:
+        """The origin of the commit."""
+        return commit_origin(self.source)
 
     @property
     def title(self) -> str:
-        """What was done, in one line."""
+        """The title of the commit in one line."""
         call = self.record.call
         if call is not None:
             error = f": {call.error}" if call.error else ""
@@ -50,7 +50,7 @@ class WorkspaceManifest(StrictModel):
 
 
 class FileState(StrictModel):
-    """A file of a tree: git's mode and blob id."""
+    """A file of a tree: the mode and the blob id of git."""
 
     mode: int
     oid: str
@@ -65,14 +65,14 @@ class FileChange(StrictModel):
 
     @property
     def kind(self) -> Literal["added", "deleted", "modified"]:
-        """What happened to the path."""
+        """The kind of change."""
         if self.old is None:
             return "added"
         return "deleted" if self.new is None else "modified"
 
 
 class Branch(StrictModel):
-    """A branch of a chat and the manifest it is at; a chat's first has none until work begins."""
+    """A branch of a chat, and its last commit; None until the first commit."""
 
     name: str
     manifest_id: str | None
@@ -80,14 +80,14 @@ class Branch(StrictModel):
 
 
 class Origin(StrictModel):
-    """What a chat was forked from: another chat, at a manifest that both have."""
+    """The chat that a chat was forked from, and the last common commit."""
 
     chat_id: str
     manifest_id: str | None
 
 
 class Chat(StrictModel):
-    """A chat as lists show it."""
+    """A chat, as in lists."""
 
     id: str
     title: str

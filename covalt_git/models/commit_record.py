@@ -1,8 +1,8 @@
-"""What a commit of a chat says about itself: commit format, version 1.
+"""Record of a commit of a chat: commit format, version 1.
 
-A commit message is a subject, one line of canonical JSON (the record) and trailers for people who
-only have git.  The record holds everything that is not in the tree: what was called with which
-result, what was uploaded, which empty folders there were and what could not be stored.
+A commit message consists of a subject, one line of canonical JSON (the record), and trailers for users
+of git alone.  The record contains everything that is not in the tree: the call and its result, the
+uploaded files, empty folders, and files that could not be stored.
 """
 
 from __future__ import annotations
@@ -18,58 +18,58 @@ from covalt_git.models.elicitation import QuestionRecord
 
 Source = Literal["tool_run", "message", "user_upload", "edit", "restore", "merge", "push"]
 
-Made = Literal["here", "elsewhere"]
-"""Where a commit was made: by covalt-git in this chat, or not, so that it came by a push or an import."""
+CommitOrigin = Literal["here", "elsewhere"]
+"""Whether covalt-git created a commit in this chat, or a push or an import added it."""
 
 
-def made(source: Source) -> Made:
-    """Return where a commit of that source was made."""
+def commit_origin(source: Source) -> CommitOrigin:
+    """Return the origin of a commit with that source."""
     return "elsewhere" if source == "push" else "here"
 
 
 MergeSide = Literal["ours", "theirs"]
-"""The branch that a merge is made on, or the one that is merged into it."""
+"""The current branch of a merge, or the branch that is merged into it."""
 
 MergeDecision = Literal["ours", "theirs", "union", "both", "content"]
-"""What becomes of a conflict: a side, the lines of both sides, both as two files, or a new content."""
+"""The resolution of a conflict: one side, the lines of both, both as two files, or new content."""
 
-Noted = TypeVar("Noted", "PathNote", str)
+Note = TypeVar("Note", "PathNote", str)
 
 ConflictKind = Literal["text", "binary", "add_add", "modify_delete", "link", "type", "file_folder"]
 
 
 class PathNote(StrictModel):
-    """A path that is not as it seems, and why."""
+    """A path that is not stored or not portable, and the reason."""
 
     path: str
     reason: str
 
 
 class WorkspaceNotes(StrictModel):
-    """What the tree of a commit cannot say about the workspace."""
+    """Facts about a workspace that the tree of a commit cannot contain."""
 
     empty_folders: tuple[str, ...] = ()
     not_stored: tuple[PathNote, ...] = ()
     unportable: tuple[PathNote, ...] = ()
 
-    def beyond(self, told: WorkspaceNotes) -> WorkspaceNotes:
-        """Return what is noted here and was not in the notes that were ``told``."""
+    def without(self, earlier: WorkspaceNotes) -> WorkspaceNotes:
+        """Return the notes that are not in ``earlier``."""
         return WorkspaceNotes(
-            empty_folders=_without(self.empty_folders, told.empty_folders),
-            not_stored=_without(self.not_stored, told.not_stored),
-            unportable=_without(self.unportable, told.unportable),
+            empty_folders=_without(self.empty_folders, earlier.empty_folders),
+            not_stored=_without(self.not_stored, earlier.not_stored),
+            unportable=_without(self.unportable, earlier.unportable),
         )
 
 
-def _without(notes: tuple[Noted, ...], told: tuple[Noted, ...]) -> tuple[Noted, ...]:
-    return tuple(one for one in notes if one not in told)
+def _without(notes: tuple[Note, ...], earlier: tuple[Note, ...]) -> tuple[Note, ...]:
+    return tuple(note for note in notes if note not in earlier)
 
 
 class CallRecord(StrictModel):
     """A finished call.
 
-    ``args``, ``result``, ``render_plan``, ``output`` and ``error`` may be references (see
-    :mod:`covalt_git.workspaces.records`) in the commit itself; the model holds them whole.
+    In the commit, ``args``, ``result``, ``render_plan``, ``output`` and ``error`` can be references (see
+    :mod:`covalt_git.workspaces.records`).  This model contains their values.
     """
 
     tool_id: str
@@ -78,20 +78,20 @@ class CallRecord(StrictModel):
     render_plan: Any = None
     status: Literal["success", "error"]
     error: CallError | None = None
-    output: str = Field("", description="What the tool printed, capped.")
+    output: str = Field("", description="Printed output of the tool, truncated.")
     started_at: Time
     finished_at: Time
-    sandbox: SandboxLevel | None = Field(None, description="None: no process of it ran.")
+    sandbox: SandboxLevel | None = Field(None, description="None: no process was started.")
     toolset: ToolsetVersion
-    execution_id: str | None = Field(None, description="The approval that let it run.")
+    execution_id: str | None = Field(None, description="Approval of the call.")
     base: str | None = Field(
-        None, description="The manifest that it read, where others came in while it did."
+        None, description="Commit that the call read, if other commits followed while it ran."
     )
-    asked: tuple[QuestionRecord, ...] = Field((), description="What it asked while it ran.")
+    asked: tuple[QuestionRecord, ...] = Field((), description="Requests to the client.")
 
 
 class UploadedFile(StrictModel):
-    """A file that a person added."""
+    """A file that a user uploaded."""
 
     path: str
     renamed_from: str | None = None
@@ -102,37 +102,37 @@ class MessageRecord(StrictModel):
 
     role: str
     text: str | None = None
-    ref: str | None = Field(None, description="The application's own id of the message.")
+    ref: str | None = Field(None, description="The application's id of the message.")
 
 
 class RestoreRecord(StrictModel):
-    """Which manifest was brought back: the files of it, or the conversation with files kept."""
+    """A restore of a commit: its files, or the conversation with the current files."""
 
-    manifest_id: str | None = Field(None, description="None: the state before the first manifest.")
-    paths: tuple[str, ...] = Field((), description="What of it; nothing stands for all.")
+    manifest_id: str | None = Field(None, description="None: before the first commit.")
+    paths: tuple[str, ...] = Field((), description="Restored paths; empty: all.")
     keeps_files: bool = False
     command: Literal["undo", "redo"] | None = Field(
-        None, description="undo and redo: the next one starts from ``manifest_id``."
+        None, description="With undo and redo, the next one starts at ``manifest_id``."
     )
 
 
 class MergeConflict(StrictModel):
-    """A path that both sides of a merge changed, each in its own way, and what was decided.
+    """A path that the two sides of a merge changed differently, and the resolution.
 
-    ``both`` leaves the active branch's version at the path and puts the other's at ``saved_as``;
-    the conflict waits for somebody until nothing stands there any more.  Where a side deleted the
-    path, what it had deleted takes the place of its version.
+    ``both`` keeps the current branch's version at the path, and stores the other one at ``saved_as``.
+    The conflict is unresolved as long as that file exists.  If a side deleted the path, its version is
+    the deleted file.
     """
 
     path: str
     kind: ConflictKind
-    deleted: MergeSide | None = Field(None, description="Which side deleted the path.")
-    decision: MergeDecision | None = Field(None, description="None: nobody has decided.")
+    deleted: MergeSide | None = Field(None, description="Side that deleted the path.")
+    decision: MergeDecision | None = Field(None, description="None: unresolved.")
     saved_as: str | None = None
 
 
 class MergeRecord(StrictModel):
-    """What a merge joined: the branch and its manifest, and the manifest both sides come from."""
+    """A merge: the merged branch and its commit, the merge base, and the conflicts."""
 
     branch: str
     manifest_id: str
@@ -144,9 +144,9 @@ class CommitRecord(StrictModel):
     """The JSON line of a commit message."""
 
     v: Literal[1] = 1
-    id: str = Field(description="UUIDv7; of a call, the call's id.")
+    id: str = Field(description="UUIDv7; for a call, the id of the call.")
     at: Time
-    by: str = Field(description="Who did it.")
+    by: str = Field(description="Principal that created the commit.")
     call: CallRecord | None = None
     upload: tuple[UploadedFile, ...] = ()
     message: MessageRecord | None = None

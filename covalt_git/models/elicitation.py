@@ -1,7 +1,7 @@
-"""Questions that a running call may ask, in the shapes of MCP.
+"""Requests of a running call to its client: elicitation, sampling and roots.
 
-They are those of the specification, revision 2026-07-28: "Elicitation", "Sampling" and "Roots".  A
-question of an MCP server is passed on unchanged, and so is its answer.
+They have the form of MCP 2026-07-28 ("Elicitation", "Sampling", "Roots").  Requests of an MCP server,
+and the client's responses, are forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from covalt_git.models.base import StrictModel
 
 QuestionMethod = Literal["elicitation/create", "sampling/createMessage", "roots/list"]
 QuestionKind = Literal["form", "url", "sampling", "roots"]
-"""What a client can be asked: to let its user fill in a form or open a URL, for a reply of its model, for
-its folders."""
+"""What the client does: show a form or open a URL for its user, call its model, list its folders."""
 
 
 class Question(StrictModel):
-    """A request of MCP to a client; ``params`` as they stand on the wire."""
+    """An MCP request to a client, with the ``params`` of the protocol."""
 
     method: QuestionMethod
     params: JsonObject = Field(default_factory=dict)
 
     @property
     def kind(self) -> QuestionKind:
-        """The kind of question, which a respondent must be able to answer."""
+        """The capability that a client needs to answer."""
         match self.method:
             case "sampling/createMessage":
                 return "sampling"
@@ -37,19 +36,20 @@ class Question(StrictModel):
 
     @property
     def message(self) -> str:
-        """The message for the user; empty if only a program is asked."""
-        told = self.params.get("message")
-        return told if isinstance(told, str) else ""
+        """The message for the user; empty if the request is not for the user."""
+        message = self.params.get("message")
+        return message if isinstance(message, str) else ""
 
 
 class QuestionRecord(StrictModel):
-    """Record of a question; the answer is not in it, because histories are cloned.
+    """Record of a request to the client.
 
-    A user gave it to a tool, once.  Its effect is in what the tool did.
+    It does not contain the response, which was for the tool only: chats can be cloned.
     """
 
     method: QuestionMethod
-    message: str = Field("", description="What the person was told.")
+    message: str = Field("", description="Message for the user.")
     answer: Literal["accept", "decline", "cancel", "given"] | None = Field(
-        None, description="What they did; given: a program answered. None: nobody did."
+        None,
+        description="Action of the user; given: the client answered. None: no answer.",
     )

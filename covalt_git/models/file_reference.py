@@ -1,7 +1,7 @@
-"""References of results to files of the workspace: JSON of the SDK's ``File``, ``Image``, ``Audio``, ``Embedded``.
+"""References to workspace files in results: the JSON of the SDK's ``File``, ``Image``, ``Audio``, ``Embedded``.
 
-MCP and HTTP tools return the same.  What has a URI of its own names it besides, and may be a text
-instead of a file.
+Results of MCP and HTTP tools have the same references.  An embedded resource also has a ``uri``, and can
+have a ``text`` instead of a file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which argument of an HTTP tool goes where, as its manifest says."""
+"""Placement of an HTTP tool's arguments in its request: path, query, headers, cookies or body."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ if TYPE_CHECKING:
 
 Place = Literal["path", "query", "header", "cookie", "body"]
 
-FILE_BEGINS = "$workspace/"
-"""What a text begins with that names a file of the workspace."""
+FILE_PREFIX = "$workspace/"
+"""Prefix of texts that name a file of the workspace."""
 
 _IN_QUERY = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 
 
 class Placement(NamedTuple):
-    """Where arguments go: the ``named`` ones, and the ``others``, unless the request takes them whole."""
+    """The places of arguments.
+
+    ``named`` are the places that the request declares, and ``needed`` the arguments that its URL
+    requires.  ``others`` is the place of all other arguments.  If ``takes_all``, an expression ``$args``
+    contains all arguments, and the others are not sent separately.
+    """
 
     named: dict[str, Place]
     needed: tuple[str, ...]
@@ -29,15 +34,15 @@ class Placement(NamedTuple):
     takes_all: bool
 
     def place_of(self, name: str) -> Place | None:
-        """Return where an argument goes; None where it goes nowhere by itself."""
+        """Return the place of an argument; None if it is not sent separately."""
         return self.named.get(name) or (None if self.takes_all else self.others)
 
 
 def placement(http: HttpRequest) -> Placement:
-    """Return where the arguments of a request go.
+    """Return the places of the arguments of a request.
 
     Raises:
-        BadTemplateError: when its address is none.
+        BadTemplateError: when the URL is not a valid template.
     """
     template = UrlTemplate.parse(http.url)
     in_path = {argument.name for argument in template.arguments} & set(template.needed)
@@ -46,8 +51,8 @@ def placement(http: HttpRequest) -> Placement:
         for argument in template.arguments
     }
     takes_all = False
-    for where, written in _written(http):
-        for expression in expressions(written):
+    for where, value in _templates(http):
+        for expression in expressions(value):
             if expression.root == "args" and expression.path:
                 named.setdefault(expression.path[0], where)
             takes_all |= expression.root == "args" and not expression.path
@@ -66,12 +71,12 @@ def placement(http: HttpRequest) -> Placement:
 
 
 def secrets_of(http: HttpRequest) -> tuple[Reference, ...]:
-    """Return the references to values outside the project that a request holds."""
-    parts = [http.url, *(written for _, written in _written(http))]
+    """Return the references of a request to values outside of the project, such as ``${NAME}``."""
+    parts = [http.url, *(value for _, value in _templates(http))]
     return tuple(reference for _, reference in references(parts))
 
 
-def _written(http: HttpRequest) -> list[tuple[Place, Any]]:
+def _templates(http: HttpRequest) -> list[tuple[Place, Any]]:
     found: list[tuple[Place, Any]] = [
         ("query", http.query),
         ("header", http.headers),

@@ -1,4 +1,4 @@
-"""Outcome of one run of a tool, and the events that it reports meanwhile."""
+"""Outcome of one run of a tool, and the events that it reports while it runs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Log(NamedTuple):
 class Outcome(NamedTuple):
     """Result or error of a run, with its output.
 
-    ``invalid_arguments`` and ``confirmation`` mean that the function was never called: its schema
-    refused the arguments, or its decorator requires an approval that was not given.
+    ``invalid_arguments`` and ``confirmation`` mean that the function was not called: the arguments do
+    not match its schema, or its decorator requires an approval that the call does not have.
     """
 
     status: Literal["success", "error", "invalid_arguments", "confirmation"]
@@ -56,25 +56,34 @@ class Outcome(NamedTuple):
 def limit_error(code: str, limits: Limits, traceback: str = "") -> CallError:
     """Return the error of a call that exceeded its limit ``code``."""
     if code == "limit_written" and limits.file_mb != limits.written_mb:
-        code = "limit_workspace"  # the file alone is larger than the workspace may be
+        code = "limit_workspace"  # the file alone exceeds the limit of the workspace
     text, key = {
-        "limit_time": (f"it ran longer than {limits.timeout_s:g} s", "timeout_s"),
-        "limit_cpu": (f"it used {limits.cpu_s or 0:g} s of processor time", "cpu_s"),
-        "limit_memory": (f"it needed more than {limits.memory_mb} MiB of memory", "memory_mb"),
-        "limit_processes": ("it started more processes than it may", "processes"),
-        "limit_written": (f"it wrote a file of more than {limits.written_mb} MiB", "written_mb"),
-        "limit_files": (f"its workspace holds more than {limits.files} files", "files"),
+        "limit_time": (f"the tool ran longer than {limits.timeout_s:g} s", "timeout_s"),
+        "limit_cpu": (f"the tool used {limits.cpu_s or 0:g} s of CPU time", "cpu_s"),
+        "limit_memory": (
+            f"the tool needed more than {limits.memory_mb} MiB of memory",
+            "memory_mb",
+        ),
+        "limit_processes": ("the tool started more processes than its limit allows", "processes"),
+        "limit_written": (
+            f"the tool wrote a file of more than {limits.written_mb} MiB",
+            "written_mb",
+        ),
+        "limit_files": (f"the workspace has more than {limits.files} files", "files"),
         "limit_workspace": (
-            f"its workspace holds more than {limits.workspace_mb} MiB",
+            f"the workspace has more than {limits.workspace_mb} MiB",
             "workspace_mb",
         ),
         "limit_tmp": (
-            f"its /tmp holds more than {_either(limits)}",
+            f"the folder /tmp has more than {_either(limits)}",
             "workspace_mb" if limits.files is None else "files",
         ),
-        "limit_output": (f"it printed or returned more than {limits.output_mb} MiB", "output_mb"),
+        "limit_output": (
+            f"the tool printed or returned more than {limits.output_mb} MiB",
+            "output_mb",
+        ),
     }[code]
-    hint = f"raise limits.{key} of the tool, and of covalt.yaml where that says less"
+    hint = f"raise limits.{key} of the tool, and in covalt.yaml if that is lower"
     if code == "limit_output":
         hint = f"write large results to a file of the workspace, or {hint}"
     return CallError(code=code, message=text, hint=hint, traceback=traceback)

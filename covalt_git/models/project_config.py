@@ -1,4 +1,4 @@
-"""What ``covalt.yaml`` says: who may do what, how workspaces are kept, and the limits of calls."""
+"""Model of ``covalt.yaml``: roles, approval rules, workspaces, limits, server, signers."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -21,7 +21,7 @@ DEFAULT_LIMITS = Limits(
     workspace_mb=DEFAULT_WORKSPACE_MB,
     files=DEFAULT_FILES,
 )
-"""What a call may take where neither the tool nor ``covalt.yaml`` says."""
+"""The limits of a call if neither the tool nor ``covalt.yaml`` sets them."""
 
 
 def _check_signer(line: str) -> str:
@@ -29,7 +29,7 @@ def _check_signer(line: str) -> str:
         AllowedSigner.parse(line)
     except BadSignerLineError as error:
         raise PydanticCustomError(
-            "bad_signer", "{why}", {"why": error.why, "hint": error.hint}
+            "bad_signer", "{why}", {"why": error.reason, "hint": error.hint}
         ) from None
     return line
 
@@ -43,137 +43,139 @@ def _check_command(argv: tuple[str, ...]) -> tuple[str, ...]:
     if not argv:
         return argv
     if not argv[0] or "{name}" in argv[0] or ("/" in argv[0] and not argv[0].startswith("/")):
-        why = "the program has to be one on PATH, or a whole path"
+        why = "the program must be on PATH or an absolute path"
         hint = "write [pass, show, '{name}']"
     elif not any("{name}" in part for part in argv[1:]):
-        why = "no argument holds {name}, so that every secret would have one value"
+        why = "an argument must contain {name}, or all secrets would have the same value"
         hint = "add '{name}' where the secret's name belongs"
     elif any("\0" in part for part in argv):
-        why, hint = "no argument of a program may hold a NUL", "remove it"
+        why, hint = "an argument must not contain a NUL character", "remove it"
     if why:
         raise PydanticCustomError("one_of", "{why}", {"why": why, "hint": hint})
     return argv
 
 
 class RoleConfig(StrictModel):
-    """What the holders of a role may call and approve; ``deny`` wins over ``allow``."""
+    """The tools that a role can call, and the calls that it can approve; ``deny`` wins over ``allow``."""
 
-    name: str = Field("", description="Name shown to people.")
-    allow: tuple[Pattern, ...] = Field((), description="Patterns of tools it may call.")
-    deny: tuple[Pattern, ...] = Field((), description="Patterns of tools it may not call.")
-    approve: tuple[Pattern, ...] = Field((), description="Patterns of calls it may approve.")
-    admin: Bool = Field(default=False, description="May call and approve everything.")
+    name: str = Field("", description="Display name.")
+    allow: tuple[Pattern, ...] = Field((), description="Patterns of tools that it can call.")
+    deny: tuple[Pattern, ...] = Field((), description="Patterns of tools that it cannot call.")
+    approve: tuple[Pattern, ...] = Field((), description="Patterns of calls that it can approve.")
+    admin: Bool = Field(default=False, description="Whether it can call and approve everything.")
 
 
 class ApprovalCondition(StrictModel):
-    """When an approval rule applies; every part that is given must hold."""
+    """The condition of an approval rule; all its parts must match."""
 
-    annotations: Annotations | None = Field(None, description="Annotations the tool must have.")
+    annotations: Annotations | None = Field(
+        None, description="Annotations that the tool must have."
+    )
     args: dict[str, Any] = Field(
         default_factory=dict,
-        description="Argument paths and their values; * in a text stands for any characters. "
-        "Each text is compared as it is written and as its normal path.",
+        description="Argument paths and their values; * in a text matches any characters. "
+        "Texts are compared both as they are and as normalized paths.",
     )
 
 
 class ApprovalRule(StrictModel):
-    """Whether a person is asked before matching calls; the first rule that applies decides.
+    """Whether matching calls require approval; the first rule that matches a call decides.
 
-    A text argument is compared as it is written and as its normal path.  With ``require: true`` either
-    one is enough for the rule to apply, with ``require: false`` both have to match.
+    A text argument is compared both as it is and as a normalized path.  With ``require: true``, one of
+    them must match; with ``require: false``, both must match.
     """
 
-    pattern: Pattern = Field(description="Pattern of the tools it is about.")
+    pattern: Pattern = Field(description="Pattern of the tools.")
     when: ApprovalCondition = Field(
-        ApprovalCondition(), description="Which of their calls it is about."
+        ApprovalCondition(), description="Condition on the calls of these tools."
     )
-    require: Bool = Field(default=True, description="Whether a person is asked.")
+    require: Bool = Field(default=True, description="Whether the calls require approval.")
 
 
 class WorkspaceConfig(StrictModel):
-    """How chat workspaces are kept."""
+    """How the workspaces of chats are stored."""
 
     ignore: tuple[Text, ...] = Field(
-        DEFAULT_IGNORE, description="Names never stored; a trailing / means folders only."
+        DEFAULT_IGNORE,
+        description="File names that commits leave out; a name that ends with / matches folders only.",
     )
     max_file_mb: Annotated[Int, Field(ge=1, le=2048)] = Field(
-        100, description="Largest file stored, in units of 1,048,576 bytes."
+        100, description="Size of the largest file that commits contain, in MiB."
     )
     durability: Literal["full", "fast"] = Field(
-        "full", description="full: on disk before an operation is acknowledged."
+        "full", description="full: fsync before an operation ends. fast: no fsync."
     )
     object_format: Literal["sha1", "sha256"] = Field(
-        "sha1", description="Git's hash in new chat stores."
+        "sha1", description="Git object format of new chats."
     )
 
 
 class LimitsConfig(Limits):
-    """The most that calls may take, whatever their tools say, and how long an approval waits.
+    """Upper limits of calls, and the lifetime of approvals.
 
-    A tool may say less.  Where neither sets a limit, a call has 60 s, 16 MiB of output, files of up to
-    1,024 MiB, and a workspace of up to 4,096 MiB and 200,000 files.
+    A tool can set lower limits.  The defaults are 60 s, 16 MiB of output, 1,024 MiB a file, and 4,096 MiB
+    and 200,000 files in the workspace.
     """
 
     approval_expires_s: Annotated[Int, Field(ge=1)] = Field(
-        86_400, description="How long a call waits for its approval, in seconds."
+        86_400, description="Time until a pending approval expires, in seconds."
     )
 
 
-def limits_in_force(tool: Limits, project: Limits) -> Limits:
-    """Return what a call may take: the smaller of what its tool and the project say, else the default."""
+def effective_limits(tool: Limits, project: Limits) -> Limits:
+    """Return the limits of a call: the lower ones of its tool and the project, or the defaults."""
     found = {}
     for name in Limits.model_fields:
-        said = [value for one in (tool, project) if (value := getattr(one, name)) is not None]
-        found[name] = min(said, default=getattr(DEFAULT_LIMITS, name))
+        values = [value for one in (tool, project) if (value := getattr(one, name)) is not None]
+        found[name] = min(values, default=getattr(DEFAULT_LIMITS, name))
     return Limits(**found)
 
 
 class ServerConfig(StrictModel):
-    """Where the server listens."""
+    """The address and the host names of the server."""
 
-    host: str = Field("127.0.0.1", description="Address it listens on.")
+    host: str = Field("127.0.0.1", description="Address that the server listens on.")
     port: Annotated[Int, Field(ge=0, le=65535)] = Field(
-        8787, description="Port it listens on; 0 takes a free one."
+        8787, description="Port that the server listens on; 0: any available port."
     )
     allowed_hosts: tuple[str, ...] = Field(
-        (), description="Host names it answers to, besides its own."
+        (), description="Additional host names that requests can use."
     )
 
 
 class Issuer(StrictModel):
-    """Somebody whose tokens are accepted."""
+    """An issuer of access tokens that the server accepts."""
 
-    issuer: str = Field(description="Who issues the tokens, as they name it.")
-    jwks_file: str = Field(description="Their public keys, a file of the project.")
-    audience: str = Field(description="Whom the tokens are for.")
+    issuer: str = Field(description="Value of the tokens' iss claim.")
+    jwks_file: str = Field(description="JWKS file with the issuer's public keys, in the project.")
+    audience: str = Field(description="Value of the tokens' aud claim.")
     role: Id | None = Field(None, description="Role of the tokens' holders.")
 
 
 class ProjectConfig(StrictModel):
-    """All that ``covalt.yaml`` says."""
+    """The content of ``covalt.yaml``."""
 
     version: One = Field(description="Version of this format.")
-    default_role: Id | None = Field(None, description="Role of the person at this machine.")
-    roles: dict[Id, RoleConfig] = Field(
-        default_factory=dict, description="Who may call and approve what, by the role's id."
-    )
+    default_role: Id | None = Field(None, description="Role of the user of this machine.")
+    roles: dict[Id, RoleConfig] = Field(default_factory=dict, description="Roles, by id.")
     approvals: tuple[ApprovalRule, ...] = Field(
-        (), description="Which calls wait for a person; the first rule that applies decides."
+        (), description="Which calls require approval; the first rule that matches a call decides."
     )
     workspace: WorkspaceConfig = Field(
-        WorkspaceConfig(), description="How chat workspaces are kept."
+        WorkspaceConfig(), description="How the workspaces of chats are stored."
     )
     limits: LimitsConfig = Field(
-        LimitsConfig(),
-        description="The most that calls may take; a tool may say less, and never more.",
+        LimitsConfig(), description="Upper limits of calls; a tool can set lower ones."
     )
-    server: ServerConfig = Field(ServerConfig(), description="Where the server listens.")
-    issuers: tuple[Issuer, ...] = Field((), description="Whose tokens are accepted.")
+    server: ServerConfig = Field(
+        ServerConfig(), description="Address and host names of the server."
+    )
+    issuers: tuple[Issuer, ...] = Field((), description="Issuers of access tokens.")
     signers: tuple[SignerLine, ...] = Field(
         (), description="Lines of OpenSSH's allowed-signers format."
     )
     secret_command: Annotated[tuple[str, ...], AfterValidator(_check_command)] = Field(
-        (), description="Command that prints a secret, {name} standing for its name."
+        (), description="Command that prints a secret; {name} is replaced by its name."
     )
 
     @model_validator(mode="after")

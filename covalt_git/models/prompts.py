@@ -1,6 +1,6 @@
-"""Prompts and resources that a toolset gives: texts and files that are there to be read, and run nothing.
+"""Prompts and resources of a toolset: texts and files, in the terms of MCP.
 
-They are what MCP calls by these names (specification, "Prompts" and "Resources").
+Reading them runs no code.  See the MCP specification, "Prompts" and "Resources".
 """
 
 from dataclasses import dataclass
@@ -17,39 +17,39 @@ Uri = Annotated[str, StringConstraints(pattern=URI)]
 
 
 class TemplateVariable(StrictModel):
-    """What is known of one variable of a resource's address."""
+    """A variable of a resource's URI template."""
 
-    name: ArgumentName = Field(description="Its name in uri_template.")
-    values: tuple[str, ...] = Field((), description="What it may be, offered while it is typed.")
+    name: ArgumentName = Field(description="Name of the variable in uri_template.")
+    values: tuple[str, ...] = Field((), description="Values that completion suggests.")
 
 
 class PromptArgument(StrictModel):
-    """What a prompt is filled in with: always a text."""
+    """An argument of a prompt, which is always a text."""
 
-    name: ArgumentName = Field(description="Its name: $args.name in the messages.")
-    description: str = Field("", description="What it is, for people.")
-    required: Bool = Field(default=False, description="Whether there is no prompt without it.")
-    values: tuple[str, ...] = Field((), description="What it may be, offered while it is typed.")
+    name: ArgumentName = Field(description="Name of the argument: $args.name in the messages.")
+    description: str = Field("", description="Description for users.")
+    required: Bool = Field(default=False, description="Whether the argument is required.")
+    values: tuple[str, ...] = Field((), description="Values that completion suggests.")
     ask: str | None = Field(
-        None, description="The question that a person is asked where it was not given."
+        None, description="Question for the user if the argument is missing (elicitation)."
     )
 
 
 class PromptMessage(StrictModel):
     """One message of a prompt: a text, or a file of the toolset.
 
-    One that names an argument which was not given is left out.  With ``resource``, the text or file is
-    embedded under that address; without it, a file is an image or a sound.
+    A message with a missing argument is left out.  With ``resource``, the text or file is an embedded
+    resource with that URI; without it, a file must be an image or audio.
     """
 
-    role: Literal["user", "assistant"] = Field("user", description="Who says it.")
-    text: str | None = Field(None, description="What is said; may hold $args.name.")
+    role: Literal["user", "assistant"] = Field("user", description="Role of the message.")
+    text: str | None = Field(None, description="Text of the message; can contain $args.name.")
     file: str | None = Field(None, description="A file of the toolset: assets/diagram.png.")
     resource: str | None = Field(
-        None, description="Address that the text or file is embedded under; may hold $args.name."
+        None, description="URI of the embedded text or file; can contain $args.name."
     )
     mime_type: MediaType | None = Field(
-        None, description="Its media type, if its name is not enough."
+        None, description="Media type, if the file name does not determine it."
     )
 
     @model_validator(mode="after")
@@ -59,34 +59,36 @@ class PromptMessage(StrictModel):
 
 
 class Prompt(StrictModel):
-    """Messages for a model, which a person chooses and fills in."""
+    """Messages for a model, which the user selects and fills in."""
 
     id: ToolName = Field(description="Name of the prompt within the toolset.")
-    name: Text | None = Field(None, description="Name shown to people.")
-    description: str = Field("", description="What it is good for.")
-    arguments: tuple[PromptArgument, ...] = Field((), description="What it is filled in with.")
-    messages: tuple[PromptMessage, ...] = Field(description="What it says.")
+    name: Text | None = Field(None, description="Display name.")
+    description: str = Field("", description="Description for users.")
+    arguments: tuple[PromptArgument, ...] = Field((), description="Arguments of the prompt.")
+    messages: tuple[PromptMessage, ...] = Field(description="Messages of the prompt.")
 
 
 class Resource(StrictModel):
-    """Something to read at an address of the toolset's own, or at every address of a form."""
+    """A text or file at a URI, or a template of such resources."""
 
     id: ToolName = Field(description="Name of the resource within the toolset.")
-    uri: Uri | None = Field(None, description="Its address: handbook://style.")
+    uri: Uri | None = Field(None, description="URI of the resource: handbook://style.")
     uri_template: Uri | None = Field(
-        None, description="Its addresses: handbook://{chapter}; {+path} may hold a /."
+        None, description="URIs of the resources: handbook://{chapter}; {+path} can contain a /."
     )
-    name: Text | None = Field(None, description="Name shown to people.")
-    description: str = Field("", description="What is in it.")
+    name: Text | None = Field(None, description="Display name.")
+    description: str = Field("", description="Description for users and models.")
     mime_type: MediaType | None = Field(
-        None, description="Its media type, if its name is not enough."
+        None, description="Media type, if the file name does not determine it."
     )
-    text: str | None = Field(None, description="What it says; may hold $args.name of uri_template.")
+    text: str | None = Field(
+        None, description="Text of the resource; can contain $args.name of uri_template."
+    )
     file: str | None = Field(
-        None, description="A file of the toolset; may hold $args.name of uri_template."
+        None, description="A file of the toolset; can contain $args.name of uri_template."
     )
     variables: tuple[TemplateVariable, ...] = Field(
-        (), description="What is known of the variables of uri_template."
+        (), description="Variables of uri_template, for completion."
     )
 
     @model_validator(mode="after")
@@ -108,19 +110,19 @@ def _check_content(text: str | None, file: str | None, what: str) -> None:
         )
 
 
-What = TypeVar("What", Prompt, Resource)
+Item = TypeVar("Item", Prompt, Resource)
 
 
 @dataclass(frozen=True, slots=True)
-class Given(Generic[What]):
-    """A prompt or a resource as a toolset gives it.
+class ToolsetItem(Generic[Item]):
+    """A prompt or a resource, with its toolset.
 
     Attributes:
-        id: one as tools have, ``handbook:style``.
-        digest: of all files of the toolset.
+        id: the id with the namespace, such as ``handbook:style``.
+        digest: the digest of all files of the toolset.
     """
 
     id: str
     toolset_id: str
     digest: str
-    what: What
+    what: Item

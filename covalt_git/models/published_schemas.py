@@ -1,8 +1,7 @@
-"""The published JSON Schemas of the files that people write: for editors, which complete and check by them.
+"""Published JSON Schemas of hand-written files, for completion and checks in editors.
 
-They are made from the models, so that neither says what the other does not.  What only our own
-readers check (that ids differ, that files exist, that an id is its folder's name) no schema can say;
-``tests/models/test_published_schemas.py`` lists it.
+They are generated from the models.  A schema cannot express all checks of ``validate``, such as unique
+ids and existing files; ``tests/models/test_published_schemas.py`` lists these.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from covalt_git.models.base import (
     FORMS,
     AnyToolName,
     Entrypoint,
+    FullToolId,
     Id,
     Pattern,
     ToolName,
-    WholeToolId,
 )
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.renderers import CONFIGS, RENDERER_TYPES, NoConfig
@@ -47,7 +46,7 @@ NAMES = tuple(_MODELS)
 _PART = r"[^\s:./\\-]"
 _NAMESPACE = "[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*"
 _TOOL_NAME = r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*"
-_WORDS: Mapping[Any, JsonObject] = {
+_TEXT_RULES: Mapping[Any, JsonObject] = {
     Id: {
         "pattern": f"^{_NAMESPACE}$",
         "maxLength": MAX_ID,
@@ -58,7 +57,7 @@ _WORDS: Mapping[Any, JsonObject] = {
         "maxLength": MAX_TOOL_PATH - MAX_ID - 1,
         "examples": ["write_file"],
     },
-    WholeToolId: {
+    FullToolId: {
         "pattern": f"^{_NAMESPACE}:{_TOOL_NAME}$",
         "maxLength": MAX_TOOL_PATH,
         "examples": ["github:create_issue"],
@@ -79,8 +78,8 @@ _WORDS: Mapping[Any, JsonObject] = {
     },
     GrantedHost: {"pattern": r"^[^\s/@]+$", "examples": ["api.example.com", "*.example.com"]},
 }
-_OF_VALIDATOR = {get_args(kind)[1].func: rules for kind, rules in _WORDS.items()}
-"""What a schema says of the texts that a function of ours checks."""
+_OF_VALIDATOR = {get_args(kind)[1].func: rules for kind, rules in _TEXT_RULES.items()}
+"""The schema of the texts that a validator function checks, by that function."""
 
 _EXAMPLES: Mapping[str, JsonObject] = {
     "toolset": {
@@ -96,9 +95,9 @@ _EXAMPLES: Mapping[str, JsonObject] = {
 
 
 def _exactly_one(*keys: str) -> JsonObject:
-    """Return what a schema says where one of these keys is given and the others are not."""
-    given = [{"required": [key], "properties": {key: {"not": {"type": "null"}}}} for key in keys]
-    return {"oneOf": given}
+    """Return the schema that requires exactly one of these keys."""
+    choices = [{"required": [key], "properties": {key: {"not": {"type": "null"}}}} for key in keys]
+    return {"oneOf": choices}
 
 
 def _config_of(renderer: str) -> JsonObject:
@@ -138,38 +137,38 @@ _RULES: Mapping[str, JsonObject] = {
         ]
     },
 }
-"""What the models check of several keys together."""
+"""The schemas of checks of several keys together, by model."""
 
 
 class _Published(GenerateJsonSchema):
-    """Says of a text what the function that checks it would."""
+    """Schema generator that adds the rules of our validator functions."""
 
     def function_after_schema(
         self, schema: core_schema.AfterValidatorFunctionSchema
     ) -> dict[str, Any]:
-        """Add the rules of our own validators."""
+        """Return the schema of a text, with the rules of its validator."""
         function: Any = schema["function"]["function"]
         return super().function_after_schema(schema) | _OF_VALIDATOR.get(function, {})
 
 
 def file_name(name: str) -> str:
-    """Return the name of the file that holds a published schema."""
+    """Return the file name of a published schema."""
     return f"{name}.schema.json"
 
 
 def modeline(path: str) -> str:
-    """Return the line that tells an editor's YAML language server which schema a file follows."""
+    """Return the comment that names the schema of a file for YAML language servers."""
     return f"# yaml-language-server: $schema={path}"
 
 
 def published_schema(name: str) -> JsonObject:
     """Return the JSON Schema (draft 2020-12) of a file, by its name in :data:`NAMES`."""
     model, file = _MODELS[name]
-    wanted: list[type[StrictModel]] = [model]
+    models: list[type[StrictModel]] = [model]
     if name == "toolset":
-        wanted += [*dict.fromkeys(CONFIGS.values()), NoConfig]
+        models += [*dict.fromkeys(CONFIGS.values()), NoConfig]
     keys, found = models_json_schema(
-        [(one, "validation") for one in wanted], schema_generator=_Published
+        [(one, "validation") for one in models], schema_generator=_Published
     )
     definitions: JsonObject = found["$defs"]
     root = definitions.pop(pointer.name_of(keys[model, "validation"]))
@@ -182,7 +181,7 @@ def published_schema(name: str) -> JsonObject:
             for key, value in root["properties"]["manifest_version"].items()
             if key not in {"const", "type"}
         } | {"enum": ["1", 1]}
-    whole = {
+    schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:covalt-git:schema:{name}:1",
         **root,
@@ -190,7 +189,7 @@ def published_schema(name: str) -> JsonObject:
         "examples": [_EXAMPLES[name]],
         "$defs": dict(sorted(definitions.items())),
     }
-    return {key: _tidy(value) for key, value in whole.items()}
+    return {key: _tidy(value) for key, value in schema.items()}
 
 
 def schema_text(name: str) -> str:
@@ -199,7 +198,10 @@ def schema_text(name: str) -> str:
 
 
 def _tidy(schema: Any) -> Any:
-    """Return a schema without what helps nobody who writes, closed where only patterns name its keys."""
+    """Return a schema without trivial defaults and discriminators, with an example for each pattern.
+
+    Objects with ``patternProperties`` accept no other keys.
+    """
     if isinstance(schema, list):
         return [_tidy(one) for one in schema]
     if not isinstance(schema, dict):
@@ -222,5 +224,5 @@ def _tidy(schema: Any) -> Any:
 
 
 def _is_trivial(default: Any) -> bool:
-    """Tell a default that a person would not write: nothing, or the whole of an inner model."""
+    """Return whether a default value is not worth showing: null, or all fields of an inner model."""
     return default is None or isinstance(default, dict)

@@ -1,8 +1,8 @@
-"""The renderers that a tool may ask for, and the configuration keys each of them reads.
+"""Renderers of results, and their configuration keys.
 
-Any value may be an expression such as ``$args.path`` (the specification's section 5.2), so a key
-that wants a number or a yes is also allowed a text.  Beyond the specification's four stand those
-that toolset authors already use; they have no configuration or a path.
+Any value can be an expression such as ``$args.path`` (the specification's section 5.2), so keys for
+numbers and booleans also accept text.  Four renderers are in the specification.  The others are in
+use by toolset authors, and have no configuration or only a path.
 """
 
 from typing import Annotated, Any, Literal, get_args
@@ -33,22 +33,22 @@ RENDERER_TYPES: tuple[str, ...] = get_args(RendererType)
 ALIASES = {"markdown": "document"}
 
 FILE_KEYS = {"file": "workspace", "path": "workspace", "artifact": "toolset"}
-"""Keys that name a file, and where it is looked for."""
+"""Keys that name a file, and the folder that their paths are relative to."""
 
 Port = Annotated[Int, Field(ge=1024, le=65535)]
 
 
 class NoConfig(StrictModel):
-    """A renderer that reads no key."""
+    """The configuration of a renderer without keys."""
 
 
 class CodeConfig(StrictModel):
-    """Highlighted text, with an editor where asked."""
+    """Text with syntax highlighting, optionally in an editor."""
 
     file: str | None = Field(None, description="File to show, relative to the workspace.")
     content: Any = Field(None, description="Text to show instead of a file.")
-    language: str = Field("auto", description="Language of the text; auto finds it.")
-    editable: Bool | str = Field(default=False, description="Whether a person may edit the file.")
+    language: str = Field("auto", description="Language of the text; auto: detect it.")
+    editable: Bool | str = Field(default=False, description="Whether the user can edit the file.")
 
 
 class DocumentConfig(StrictModel):
@@ -56,21 +56,21 @@ class DocumentConfig(StrictModel):
 
     file: str | None = Field(None, description="File to show, relative to the workspace.")
     content: Any = Field(None, description="Text to show instead of a file.")
-    editable: Bool | str = Field(default=False, description="Whether a person may edit the file.")
+    editable: Bool | str = Field(default=False, description="Whether the user can edit the file.")
 
 
 class HtmlConfig(StrictModel):
-    """An HTML page of the toolset with the result injected."""
+    """An HTML page of the toolset, with the result as ``window.__TOOL_DATA__``."""
 
     artifact: str | None = Field(None, description="HTML file, relative to the toolset.")
     content: Any = Field(None, description="HTML text to show instead of an artifact.")
-    data: Any = Field("$return", description="What the page finds in window.__TOOL_DATA__.")
+    data: Any = Field("$return", description="Value of window.__TOOL_DATA__ in the page.")
 
 
 class FrameConfig(StrictModel):
-    """A page that a tool's own server shows."""
+    """A page of a server that the tool has started."""
 
-    url: str | None = Field(None, description="Address of the page.")
+    url: str | None = Field(None, description="URL of the page.")
     port: Port | str | None = Field(None, description="Port on this machine, 1024 to 65535.")
 
 
@@ -78,7 +78,7 @@ class EditorConfig(StrictModel):
     """A file in an editor."""
 
     path: str | None = Field(None, description="File to edit, relative to the workspace.")
-    editable: Bool | str = Field(default=True, description="Whether a person may edit the file.")
+    editable: Bool | str = Field(default=True, description="Whether the user can edit the file.")
 
 
 CONFIGS: dict[str, type[StrictModel]] = {
@@ -92,7 +92,7 @@ CONFIGS: dict[str, type[StrictModel]] = {
 
 
 class Renderer(StrictModel):
-    """Which renderer shows a tool's result, and with what."""
+    """The renderer of a tool's results, with its configuration."""
 
     type: RendererType
     config: JsonObject = Field(default_factory=dict)

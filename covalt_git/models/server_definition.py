@@ -1,12 +1,11 @@
-"""What is granted of an MCP server: exactly what its toolset writes of it, and the files it names.
+"""Facts about an MCP server that a grant covers: its definition in the manifest, and its files.
 
-A program is its command, arguments, folder and variables; an address is its URL, transport and headers.
-Texts count as they are written: ``${NAME}`` stays a reference, and what it stands for is no part of it.
+The definition of a program is its command, arguments, working directory and environment; that of a
+remote server is its URL, transport and headers.  References such as ``${NAME}`` are not resolved.
 
-Of a toolset's own files, those belong to a program that a word of it names, with all that lie beside
-and below them, because a script loads its neighbours.  A folder that is named stands for all in it.
-Node also loads ``package.json`` and ``node_modules/`` of the folders above a script.
-The manifest itself is no such file: what it says of the server is here already.
+The files of a program are those of the toolset that a word of its command names, and all files in the
+same folders and below, which a script can import.  Node also loads ``package.json`` and
+``node_modules/`` from the folders above a script.  The manifest is left out, as the definition is covered.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ _BETWEEN_WORDS = re.compile(r"[\s=:,;]+")
 
 
 def process_facts(server: McpServer, files: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a grant of the program says of it; ``files`` are the toolset's and their SHA-256 in hex."""
-    named = {path: f"sha256:{files[path]}" for path in _files_of(server, files)}
+    """Return the facts of a program; ``files`` are the toolset's files and their hexadecimal SHA-256."""
+    digests = {path: f"sha256:{files[path]}" for path in _files_of(server, files)}
     facts = {
         "kind": "process",
         "server": server.id,
         "argv": (server.command or "", *server.args),
         "cwd": server.cwd,
         "env": tuple(sorted(server.env)),
-        "files": named,
+        "files": digests,
     }
     return facts | {"digest": canonical_json.digest(facts | {"env": server.env})}
 
 
 def server_facts(server: McpServer) -> dict[str, Any]:
-    """Return what a grant of the address says of it."""
+    """Return the facts of a remote server."""
     facts = {
         "kind": "server",
         "server": server.id,
@@ -56,9 +55,9 @@ def server_facts(server: McpServer) -> dict[str, Any]:
 
 
 def references_of(server: McpServer) -> tuple[Reference, ...]:
-    """Return the references to values outside the project that a server's definition holds.
+    """Return the references of a server's definition to values outside of the project.
 
-    They stand in what is granted, so that a grant of the server is one of these values for it.
+    A grant of the server covers them: the server can use these values.
     """
     texts = [server.command, *server.args, server.cwd, server.url]
     texts += [*server.env.values(), *server.headers.values()]
@@ -66,12 +65,12 @@ def references_of(server: McpServer) -> tuple[Reference, ...]:
 
 
 def command_line(argv: Sequence[str]) -> str:
-    """Return a command as a shell takes it, on one line, its hidden characters escaped."""
+    """Return a command quoted for a shell, on one line, with hidden characters escaped."""
     return display.in_line(shlex.join(argv))
 
 
 def _files_of(server: McpServer, files: Mapping[str, str]) -> list[str]:
-    """Return the toolset's files that belong to a program, sorted."""
+    """Return the toolset's files that a program can load, sorted."""
     folders: set[str] = set()
     below = {parent for path in files for parent in _parents(path)}
     start = _plain(server.cwd or "")
@@ -94,9 +93,9 @@ def _files_of(server: McpServer, files: Mapping[str, str]) -> list[str]:
 
 
 def _places(server: McpServer, starts: Collection[str], deepest: int) -> Iterator[str]:
-    """Yield the paths within the toolset that words of a program may mean, as a path or a module.
+    """Yield the paths in the toolset that words of a command can mean, as a path or a module.
 
-    Words are taken from the folders ``starts``, and by their ends of up to ``deepest`` parts.
+    Words are resolved from the folders ``starts``, and by their last parts, at most ``deepest`` of them.
     """
     if server.cwd is not None:
         yield _plain(server.cwd)
@@ -108,20 +107,20 @@ def _places(server: McpServer, starts: Collection[str], deepest: int) -> Iterato
 
 
 def _ends(path: str, deepest: int) -> Iterator[str]:
-    """Yield the ends of a path, up to so many parts: it may be meant from the project, or the root."""
+    """Yield the ends of a path: the path can be relative to another folder, or absolute."""
     parts = path.rsplit("/", deepest)[-deepest:] if deepest else [path]
     for start in range(len(parts)):
         yield "/".join(parts[start:])
 
 
 def _plain(path: str) -> str:
-    """Return a path without detours, the toolset's own folder as an empty text."""
+    """Return a normalized path; the toolset's folder is an empty text."""
     plain = posixpath.normpath(path)
     return "" if plain == "." else plain
 
 
 def _parents(path: str) -> Iterator[str]:
-    """Yield the folders that a file lies in, the toolset's own as an empty text."""
+    """Yield the folders above a file; the toolset's folder is an empty text."""
     while path:
         path = posixpath.dirname(path)
         yield path

@@ -1,7 +1,6 @@
-"""A tool as it is in force here: its declaration, its source and every override, merged.
+"""The effective tool: its declaration, its source and all overrides, merged.
 
-Everything that lists, decides about or calls a tool reads this one model; nothing reads overrides
-again.
+Code that lists, checks or calls tools uses this model, and does not read overrides again.
 """
 
 from typing import Literal
@@ -17,13 +16,12 @@ from covalt_git.names import ToolId
 ConfirmationSource = Literal["toolset", "decorator", "override", "project"]
 
 HeldBack = Literal["new", "changed", "schema"]
-"""Why a server's tool is off whatever anybody says: nobody accepted its definition, or not this one, or
-its schema is none that arguments could be checked against."""
+"""Why a server's tool is disabled regardless of all settings; see :data:`WHY_HELD_BACK`."""
 
 WHY_HELD_BACK: dict[HeldBack, str] = {
-    "new": "nobody accepted its definition",
+    "new": "its definition has not been accepted",
     "changed": "its definition has changed since it was accepted",
-    "schema": "its input schema cannot be used",
+    "schema": "its input schema is invalid",
 }
 
 ICON_TYPES = {
@@ -32,23 +30,22 @@ ICON_TYPES = {
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",
 }
-"""The media types of pictures that may be icons, by the endings of their names."""
+"""The media types of icons, by file name extension."""
 
 ICON_OF_TOOLSET = "toolset:"
-"""How the ``src`` of an icon begins that is a file of the tool's toolset."""
+"""Prefix of the ``src`` of an icon that is a file of the tool's toolset."""
 
 
 class Tool(StrictModel):
-    """One tool in force.
+    """An effective tool.
 
-    ``input_schema`` is the manifest's where it has one, else what reading the source without
-    running it could tell; ``schema_is_declared`` tells which.  ``confirmation`` names everyone who
-    asks that a person confirms the call; ``confirmation_is_settled`` that this project decided it
-    itself, in either direction.  ``icons`` are as MCP has them; the ``src`` of one that is a file of the
-    toolset is ``toolset:<path>``.
+    ``input_schema`` comes from the manifest (``schema_is_declared``) or from the Python source, which is
+    parsed without running it.  ``confirmation`` names all sources that require approval of calls;
+    ``confirmation_is_settled`` means that the project decides it, in either direction.  ``icons`` are in
+    MCP's form; the ``src`` of a file of the toolset is ``toolset:<path>``.
 
-    A tool of an MCP server (kind ``mcp``) is called ``upstream`` at ``server``, which is the id of the
-    server in the manifest of ``toolset_id``; the namespace of its own id may be another one.
+    A tool of an MCP server (kind ``mcp``) has the name ``upstream`` on ``server``, which is the id of the
+    server in the manifest of ``toolset_id``.  The namespace of ``tool_id`` can differ from it.
     """
 
     tool_id: str
@@ -73,10 +70,10 @@ class Tool(StrictModel):
     confirmation_is_settled: Bool = False
     enabled: Bool = True
     held_back: HeldBack | None = None
-    meta: JsonObject = Field(default_factory=dict, description="What its definition has as _meta.")
+    meta: JsonObject = Field(default_factory=dict, description="The _meta of its definition.")
     icons: tuple[JsonObject, ...] = ()
     toolset_digest: str = Field(
-        "", description="Digest of all the toolset's files; or of the server and its definition."
+        "", description="Digest of the toolset's files, or of the server and the definition."
     )
 
     @property
@@ -86,17 +83,17 @@ class Tool(StrictModel):
 
     @property
     def path(self) -> str:
-        """The id as agents and patterns see it."""
+        """The id in the form of role patterns and MCP tool names."""
         return self.id.path
 
     @property
     def name_in_state(self) -> str:
-        """What its toolset's state file calls it: its name there, its whole id where it is a server's."""
+        """Its key in the toolset's state file: its name, or for a tool of an MCP server its full id."""
         return self.tool_id if self.kind == "mcp" else self.id.name
 
     @property
     def requires_confirmation(self) -> bool:
-        """Whether a person is asked, as far as the toolset and this project's state say."""
+        """Whether calls require approval, according to the toolset and its state file."""
         return bool(self.confirmation)
 
     @property
@@ -107,5 +104,5 @@ class Tool(StrictModel):
 
     @property
     def definition_digest(self) -> str:
-        """Digest of the definition and of the code behind it: what an approval is bound to."""
+        """Digest of the definition and the code, for approvals."""
         return canonical_json.digest(self.model_dump(mode="json", by_alias=True))

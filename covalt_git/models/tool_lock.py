@@ -1,10 +1,9 @@
-"""The tools that an MCP server or a source gave when it was last asked: ``toolsets/locks/<ns>.yaml``.
+"""Model of ``toolsets/locks/<ns>.yaml``: the tools that an MCP server or a source had at the last refresh.
 
-Written by the machine and checked in, so that listing works offline and a change is a diff.  It
-holds no time: asking again and getting the same answer leaves the file as it was.
+covalt-git writes the file, and it is checked in: tools can be listed offline, and git shows changes.
+It contains no timestamps, so that a refresh without changes leaves it as it is.
 
-An entry holds the whole definition, so that its digest can be checked against it: what is accepted is
-that digest, and nobody has to believe it.
+An entry contains the complete definition, so that its digest, which users accept, can be verified.
 """
 
 from typing import Any, Literal
@@ -36,17 +35,17 @@ _FIELDS = {
 
 
 class BadDefinitionError(CovaltError):
-    """What a server says of a tool is no definition of one."""
+    """An MCP server returned an invalid definition of a tool."""
 
     code = "bad_definition"
     http_status = 502
 
 
 class LockedTool(StrictModel):
-    """One tool's definition as it was given; what it says beyond our keys is in ``more``."""
+    """The definition of a tool; ``more`` has the keys that this model does not have."""
 
-    upstream: str = Field(description="Its name there, which may not be a legal one here.")
-    digest: Digest = Field(description="Digest of the whole definition.")
+    upstream: str = Field(description="Name of the tool on the server.")
+    digest: Digest = Field(description="Digest of the definition.")
     title: str | None = None
     description: str = ""
     input_schema: JsonObject
@@ -54,16 +53,16 @@ class LockedTool(StrictModel):
     annotations: Annotations = Annotations()
     icons: tuple[JsonObject, ...] = ()
     meta: JsonObject = Field(default_factory=dict, description="The definition's _meta.")
-    more: JsonObject = Field(default_factory=dict, description="All else that it says.")
-    request: JsonObject = Field(default_factory=dict, description="How a source's tool is called.")
+    more: JsonObject = Field(default_factory=dict, description="Other keys of the definition.")
+    request: JsonObject = Field(default_factory=dict, description="Request of a source's tool.")
 
     @property
     def definition(self) -> JsonObject:
-        """The definition as MCP writes it; what is empty is left out, as if nobody had said it."""
+        """The definition in MCP's form, without empty fields."""
         hints = {name: getattr(self.annotations, ours) for name, ours in _HINTS.items()}
-        said = {name: getattr(self, ours) for name, ours in _FIELDS.items()}
+        fields = {name: getattr(self, ours) for name, ours in _FIELDS.items()}
         found: JsonObject = {"name": self.upstream}
-        found |= {name: value for name, value in said.items() if value}
+        found |= {name: value for name, value in fields.items() if value}
         found["inputSchema"] = self.input_schema
         if self.icons:
             found["icons"] = list(self.icons)
@@ -79,50 +78,50 @@ class LockedTool(StrictModel):
         return found | {key: one for key, one in rest.items() if key not in {"name", *_FIELDS}}
 
     @property
-    def is_true(self) -> bool:
-        """Whether the digest is that of the definition that stands beside it."""
-        return self.digest == self.true_digest
+    def digest_matches(self) -> bool:
+        """Whether ``digest`` is the digest of the definition in this entry."""
+        return self.digest == self.computed_digest
 
     @property
-    def true_digest(self) -> str:
-        """The digest of the definition, and of how a source's tool is called."""
+    def computed_digest(self) -> str:
+        """The digest of the definition, and of the request of a source's tool."""
         facts = self.definition | ({"request": self.request} if self.request else {})
         return canonical_json.digest(facts)
 
 
 class ToolLock(StrictModel):
-    """All that a lock file says."""
+    """The content of a lock file."""
 
     version: One = 1
     namespace: Id
     toolset_id: Id
     kind: Literal["mcp", "openapi", "graphql", "plugin"]
-    reference: str = Field("", description="Command, address or file that was asked.")
-    digest: Digest | None = Field(None, description="Digest of the document that was read.")
+    reference: str = Field("", description="Command, URL or file of the server or source.")
+    digest: Digest | None = Field(None, description="Digest of the document of a source.")
     tools: dict[ToolName, LockedTool] = Field(default_factory=dict)
     replaced: dict[ToolName, LockedTool] = Field(
         default_factory=dict,
-        description="Definitions that are accepted and given no longer, to compare with.",
+        description="Accepted definitions that the server has changed since, for comparison.",
     )
 
 
 def locked_tool(definition: JsonObject) -> LockedTool:
-    """Return the entry of a tool from its definition, as an MCP server wrote it in JSON.
+    """Return the lock entry for the definition of a tool by an MCP server.
 
-    Integers that not every reader of JSON keeps exactly become the doubles that most readers make of them.
+    Integers beyond 2**53 become floats, as in most JSON parsers.
 
     Raises:
-        BadDefinitionError: when it is no tool, or holds what JSON cannot.
+        BadDefinitionError: when it is not a valid tool, or contains values that JSON cannot represent.
     """
     name = definition.get("name")
-    said: JsonObject = {ours: definition.get(theirs) for theirs, ours in _FIELDS.items()}
-    facts = {key: _exact(value) for key, value in said.items() if value is not None}
+    fields: JsonObject = {ours: definition.get(theirs) for theirs, ours in _FIELDS.items()}
+    facts = {key: _exact(value) for key, value in fields.items() if value is not None}
     rest = {key: _exact(value) for key, value in definition.items() if value is not None}
     for key in ("name", *_FIELDS):
         rest.pop(key, None)
     annotations = rest.pop("annotations", None) or {}
     if not isinstance(annotations, dict):
-        raise BadDefinitionError(f"the annotations of the tool {name!r} are no object")
+        raise BadDefinitionError(f"the annotations of the tool {name!r} are not an object")
     hints = {_HINTS[key]: value for key, value in annotations.items() if _is_hint(key, value)}
     others = {key: value for key, value in annotations.items() if not _is_hint(key, value)}
     if others:
@@ -130,11 +129,11 @@ def locked_tool(definition: JsonObject) -> LockedTool:
     entry = facts | {"upstream": name, "annotations": hints, "more": rest}
     try:
         tool = LockedTool.model_validate(entry | {"digest": canonical_json.digest({})})
-        return tool.model_copy(update={"digest": tool.true_digest})
+        return tool.model_copy(update={"digest": tool.computed_digest})
     except ValidationError as error:
         wrong = error.errors()[0]
         place = ".".join(map(str, wrong["loc"])) or "it"
-        message = f"what it says of the tool {name!r} is no definition: {place}: {wrong['msg']}"
+        message = f"the definition of the tool {name!r} is invalid: {place}: {wrong['msg']}"
         raise BadDefinitionError(message.lower()) from None
     except NotJsonError as error:
         raise BadDefinitionError(f"the definition of the tool {name!r}: {error.message}") from None

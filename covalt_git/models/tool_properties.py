@@ -1,4 +1,4 @@
-"""Properties of a tool, which its manifest, a lock or the project's settings declare."""
+"""Properties of tools in manifests, locks and ``covalt.yaml``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from covalt_git.json_values import JsonObject
 from covalt_git.models.base import (
-    ADDRESS,
+    HTTP_URL,
     Bool,
     Int,
     Number,
@@ -20,84 +20,87 @@ from covalt_git.models.renderers import RendererType
 
 
 class Annotations(StrictModel):
-    """What a tool does to the world, in MCP's terms; they inform, and never lower, a decision."""
+    """The effects of a tool, in MCP's terms.  They are hints, which never relax a check."""
 
-    read_only: Bool | None = Field(None, description="Changes nothing.")
-    destructive: Bool | None = Field(None, description="May destroy or overwrite something.")
-    idempotent: Bool | None = Field(None, description="A second equal call changes nothing more.")
-    open_world: Bool | None = Field(None, description="Reaches things outside the workspace.")
+    read_only: Bool | None = Field(None, description="Whether it changes nothing.")
+    destructive: Bool | None = Field(None, description="Whether it can delete or overwrite data.")
+    idempotent: Bool | None = Field(
+        None, description="Whether a second equal call has no further effect."
+    )
+    open_world: Bool | None = Field(
+        None, description="Whether it accesses anything outside of the workspace."
+    )
 
 
 class Limits(StrictModel):
-    """The most that one call may take."""
+    """Limits of one call; mb are MiB (1,048,576 bytes)."""
 
     timeout_s: Annotated[Number, Field(gt=0, le=86_400)] | None = Field(
-        None,
-        description="Time from start to end, in seconds, without the time that it waits for answers.",
+        None, description="Run time in seconds, without the time that it waits for answers."
     )
     answer_s: Annotated[Number, Field(gt=0, le=86_400)] | None = Field(
-        None, description="How long what it asks waits for an answer, in seconds, beside timeout_s."
+        None, description="Time limit of an elicitation or another request, in seconds."
     )
     cpu_s: Annotated[Number, Field(gt=0, le=86_400)] | None = Field(
-        None, description="Processor time, in seconds."
+        None, description="CPU time, in seconds."
     )
-    memory_mb: Annotated[Int, Field(ge=16)] | None = Field(
-        None, description="Memory, in units of 1,048,576 bytes."
+    memory_mb: Annotated[Int, Field(ge=16)] | None = Field(None, description="Memory, in MiB.")
+    processes: Annotated[Int, Field(ge=1)] | None = Field(
+        None, description="Number of processes at the same time."
     )
-    processes: Annotated[Int, Field(ge=1)] | None = Field(None, description="Processes at once.")
     output_mb: Annotated[Int, Field(ge=1, le=1024)] | None = Field(
-        None, description="Printed text and result, each, in units of 1,048,576 bytes."
+        None, description="Size of the printed output, and of the result, in MiB."
     )
     written_mb: Annotated[Int, Field(ge=1)] | None = Field(
-        None, description="Size of any file written, in units of 1,048,576 bytes; 1,024 by default."
+        None, description="Size of each file that it writes, in MiB; 1,024 by default."
     )
     files: Annotated[Int, Field(ge=1)] | None = Field(
-        None,
-        description="Files in the workspace, once a call has written to it; 200,000 by default.",
+        None, description="Number of files in the workspace after a call; 200,000 by default."
     )
     workspace_mb: Annotated[Int, Field(ge=1)] | None = Field(
-        None,
-        description="Size of the workspace then, in units of 1,048,576 bytes; 4,096 by default.",
+        None, description="Size of the workspace after a call, in MiB; 4,096 by default."
     )
 
     @property
     def file_mb(self) -> int | None:
-        """The most that one file may hold, in units of 1,048,576 bytes."""
-        said = (self.written_mb, self.workspace_mb)
-        return min((one for one in said if one is not None), default=None)
+        """The maximum size of a file, in MiB."""
+        values = (self.written_mb, self.workspace_mb)
+        return min((value for value in values if value is not None), default=None)
 
 
 class Example(StrictModel):
-    """A call that shows how the tool is used; with ``expected`` it is a test as well."""
+    """A call that shows how to use the tool.  With ``expected``, it is also a test."""
 
     description: str = Field("", description="What the call shows.")
     files: dict[WorkspacePath, str] = Field(
-        default_factory=dict, description="Text files that the workspace holds before the call."
+        default_factory=dict, description="Text files in the workspace before the call."
     )
     args: JsonObject = Field(default_factory=dict, description="Arguments of the call.")
-    expected: Any = Field(None, description="What the call returns.")
+    expected: Any = Field(None, description="Expected result of the call.")
 
 
 class Security(StrictModel):
-    """What a caller's token must carry (the tool registry's terms)."""
+    """Requirements on the caller's token, in the terms of the tool registry."""
 
     resource_uri: str | None = Field(None, description="RFC 8707 resource; the token's audience.")
     required_capabilities: tuple[str, ...] = Field((), description="Capabilities of the token.")
-    max_blast_radius: str | None = Field(None, description="Largest scope, as namespace:analytics.")
+    max_blast_radius: str | None = Field(
+        None, description="Largest scope, such as namespace:analytics."
+    )
     requires_execution: Bool = Field(
-        default=False, description="Whether a token binds one execution."
+        default=False, description="Whether a token must be for a single execution."
     )
     allowed_operations: tuple[str, ...] = Field(
-        (), description="Values of exec_act; none: no call."
+        (), description="Values of exec_act; empty: no calls."
     )
-    allowed_targets: tuple[str, ...] = Field((), description="Target URIs; none: no call.")
+    allowed_targets: tuple[str, ...] = Field((), description="Target URIs; empty: no calls.")
     protocols: tuple[Literal["mcp", "http", "a2a/2025-draft-01"], ...] = Field(
-        ("mcp",), description="Protocols that the tool may be called over."
+        ("mcp",), description="Protocols for calls of the tool."
     )
 
 
 class LegacyRenderer(StrictModel):
-    """``tools[].renderer``: the type and its configuration in one mapping (see tool_overrides)."""
+    """``tools[].renderer``: the type and its configuration in one mapping.  Use ``tool_overrides``."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -105,36 +108,36 @@ class LegacyRenderer(StrictModel):
 
     @property
     def config(self) -> JsonObject:
-        """The keys beside ``type``."""
+        """The keys other than ``type``."""
         return dict(self.model_extra or {})
 
 
 class HttpParameter(StrictModel):
-    """Where one argument of an HTTP tool goes, and how a list or an object of it is written there.
+    """The place of an argument in an HTTP request, and the encoding of lists and objects.
 
-    ``repeat`` writes a list as ``a=1&a=2``, ``comma`` as ``a=1,2``, a comma within an item as ``%2C``;
-    ``deep`` writes an object as ``a[b]=1``, and ``json`` either as JSON.  Without a style a list is repeated in the query and in forms and
-    joined by commas elsewhere, and an object is JSON.
+    ``repeat`` encodes a list as ``a=1&a=2``; ``comma`` as ``a=1,2``, with ``%2C`` for a comma in an item.
+    ``deep`` encodes an object as ``a[b]=1``.  ``json`` encodes both as JSON.  The default for objects is
+    ``json``, and for lists ``repeat`` in queries and forms, ``comma`` elsewhere.
     """
 
     location: Literal["path", "query", "header", "cookie", "body"] = Field(
-        alias="in", description="Where the argument goes."
+        alias="in", description="Place of the argument."
     )
-    name: str | None = Field(None, description="Its name there, when it differs.")
+    name: str | None = Field(None, description="Name in the request, if it differs.")
     style: Literal["repeat", "comma", "deep", "json"] | None = Field(
-        None, description="How lists and objects are written."
+        None, description="Encoding of lists and objects."
     )
     file: Bool = Field(
         default=False,
-        description="Whether it is the path of a workspace file, whose bytes are sent.",
+        description="Whether the argument is the path of a workspace file to send.",
     )
 
 
 class HttpBody(StrictModel):
-    """A body written out, with ``$args.name`` for arguments: of one kind.
+    """The template of a request body, with ``$args.name`` for arguments; exactly one kind.
 
-    ``file``, and each value of ``multipart`` that begins with ``$workspace/``, names a file of the
-    workspace, whose bytes are sent.
+    ``file``, and values of ``multipart`` that begin with ``$workspace/``, are paths of workspace files,
+    which are sent.
     """
 
     json_value: Any = Field(None, alias="json", description="A JSON value.")
@@ -160,40 +163,40 @@ def _body_kind(value: object) -> str:
 
 
 Scalar = str | Int | Number | Bool
-"""A value in a query, a header or a cookie; a text may hold expressions."""
+"""A value in a query, a header or a cookie; a text can contain expressions."""
 
 
 class HttpRequest(StrictModel):
-    """The request that an HTTP tool sends.
+    """The request of an HTTP tool.
 
-    ``{name}`` in ``url`` is an argument, encoded; ``{+name}`` one whose ``/`` stay.  The texts of
-    ``query``, ``headers``, ``cookies`` and a written ``body`` may hold ``$args.name``; an entry that
-    names an argument that was not passed is left out.  ``parameters`` says where other arguments go.
-    All arguments that none of these name go to the query if the method is GET, HEAD, DELETE or OPTIONS
-    or the body is written out, and to the body if not.
+    ``{name}`` in ``url`` is an encoded argument; ``{+name}`` does not encode ``/``.  Texts in ``query``,
+    ``headers``, ``cookies`` and a ``body`` template can contain ``$args.name``; entries with a missing
+    argument are left out.  ``parameters`` are the places of other arguments.  Arguments without a place
+    are sent in the query if the method is GET, HEAD, DELETE or OPTIONS or if ``body`` is a template, else in
+    the body.
     """
 
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = Field(
         "GET", description="Method of the request."
     )
-    url: str = Field(pattern=ADDRESS, description="Address, with {name} for arguments.")
+    url: str = Field(pattern=HTTP_URL, description="URL, with {name} for arguments.")
     query: dict[str, Scalar] = Field(
-        default_factory=dict, description="Parameters of the query; texts may hold $args.name."
+        default_factory=dict, description="Query parameters; texts can contain $args.name."
     )
     headers: dict[str, str] = Field(
-        default_factory=dict, description="Headers; texts may hold $args.name and ${SECRET}."
+        default_factory=dict, description="Headers; texts can contain $args.name and ${SECRET}."
     )
     cookies: dict[str, Scalar] = Field(
-        default_factory=dict, description="Cookies; texts may hold $args.name and ${SECRET}."
+        default_factory=dict, description="Cookies; texts can contain $args.name and ${SECRET}."
     )
     parameters: dict[str, HttpParameter] = Field(
-        default_factory=dict, description="Where single arguments go, by their names."
+        default_factory=dict, description="Places of arguments, by name."
     )
     body: Annotated[
         Annotated[Literal["json", "form", "multipart", "text"], Tag("kind")]
         | Annotated[HttpBody, Tag("written")],
         Discriminator(_body_kind),
-    ] = Field("json", description="Format of the arguments in the body, or the body written out.")
+    ] = Field("json", description="Format of the arguments in the body, or a body template.")
     retries: Annotated[Int, Field(ge=0, le=5)] = Field(
-        2, description="How often a request that may be repeated is tried again."
+        2, description="Number of retries of a failed request that is safe to repeat."
     )

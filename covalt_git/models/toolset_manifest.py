@@ -1,8 +1,7 @@
-"""The toolset manifest: what ``toolset.yaml`` says, version 1.
+"""Model of the toolset manifest ``toolset.yaml``, version 1.
 
-The keys are those of the specification's sections 3.2 and 10 and of the toolsets in use, with the
-optional ones that DESIGN section 3 adds.  Whether the files it names exist, and whether its
-schemas and expressions hold, is for :mod:`covalt_git.checks` to check.
+The keys are those of the specification (sections 3.2 and 10), of toolsets in use, and of DESIGN,
+section 3.  :mod:`covalt_git.checks` checks files, schemas and expressions that the manifest refers to.
 """
 
 import re
@@ -13,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from covalt_git.json_values import JsonObject
 from covalt_git.models.base import (
-    ADDRESS,
+    HTTP_URL,
     Bool,
     Entrypoint,
     EnvName,
@@ -35,43 +34,45 @@ from covalt_git.models.toolset_state import LocalOverride
 
 
 class Defaults(StrictModel):
-    """What holds for every tool of the toolset that does not say otherwise."""
+    """Default values of the toolset's tools."""
 
-    enabled: Bool = Field(default=True, description="Whether the tools are on.")
+    enabled: Bool = Field(default=True, description="Whether the tools are enabled.")
     requires_confirmation: Bool = Field(
-        default=False, description="Whether a person is asked first."
+        default=False, description="Whether calls require approval."
     )
 
 
 class PythonEnvironment(StrictModel):
-    """What the toolset's Python needs."""
+    """The Python packages that the toolset needs."""
 
-    dependencies: tuple[str, ...] = Field((), description="Requirements, as pip reads them.")
+    dependencies: tuple[str, ...] = Field((), description="Requirements, in the format of pip.")
 
 
 class ToolDeclaration(StrictModel):
     """One tool: a Python function of the toolset, or an HTTP request."""
 
     id: ToolName = Field(description="Name of the tool within the toolset.")
-    name: Text | None = Field(None, description="Name shown to people.")
-    description: str | None = Field(None, description="What it does, for people and models.")
+    name: Text | None = Field(None, description="Display name.")
+    description: str | None = Field(None, description="What the tool does, for users and models.")
     entrypoint: Entrypoint | None = Field(
-        None, description="module:function, the module relative to the toolset."
+        None, description="module:function, with the module relative to the toolset."
     )
     http: HttpRequest | None = Field(None, description="The request of an HTTP tool.")
     input_schema: JsonObject | None = Field(None, description="JSON Schema of the arguments.")
     output_schema: JsonObject | None = Field(None, description="JSON Schema of the result.")
-    annotations: Annotations = Field(Annotations(), description="What it does to the world.")
-    limits: Limits = Field(Limits(), description="The most that one call may take.")
+    annotations: Annotations = Field(Annotations(), description="Hints about its effects.")
+    limits: Limits = Field(Limits(), description="Limits of one call.")
     examples: tuple[Example, ...] = Field((), description="Calls that show its use.")
-    tags: tuple[Text, ...] = Field((), description="Words that a search finds it by.")
-    icon: Text | None = Field(None, description="Its picture, else the toolset's: assets/icon.png.")
-    security: Security | None = Field(None, description="What a caller's token must carry.")
-    renderer: LegacyRenderer | None = Field(
-        None, description="Old place of a renderer; write tool_overrides instead."
+    tags: tuple[Text, ...] = Field((), description="Keywords for the search.")
+    icon: Text | None = Field(
+        None, description="Image file; default: the toolset's icon: assets/icon.png."
     )
-    requires_confirmation: Bool | None = Field(None, description="Whether a person is asked first.")
-    enabled: Bool | None = Field(None, description="Whether the tool is on.")
+    security: Security | None = Field(None, description="Requirements on the caller's token.")
+    renderer: LegacyRenderer | None = Field(
+        None, description="Deprecated place of a renderer; use tool_overrides."
+    )
+    requires_confirmation: Bool | None = Field(None, description="Whether calls require approval.")
+    enabled: Bool | None = Field(None, description="Whether the tool is enabled.")
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -88,32 +89,33 @@ class ToolDeclaration(StrictModel):
 
 
 class ToolOverride(LocalOverride):
-    """What is changed about one tool, of this toolset or of an MCP server it declares."""
+    """An override of a tool of this toolset or of its MCP servers."""
 
     tool_id: str = Field(description="A tool of this toolset, or server:tool.")
 
 
 class McpServer(StrictModel):
-    """An MCP server that the toolset wants: a command to start, or an address."""
+    """An MCP server of the toolset: a command to start, or a URL."""
 
     id: Id = Field(description="Id of the server, and the namespace of its tools.")
     transport: Literal["stdio", "sse", "streamable-http"] | None = Field(
-        None, description="stdio for a command, else streamable-http unless it says sse."
+        None, description="Transport; default: stdio for a command, streamable-http for a URL."
     )
     command: str | None = Field(None, description="Program to start.")
     args: tuple[str, ...] = Field((), description="Arguments of the program.")
-    cwd: str | None = Field(None, description="Folder that the program starts in.")
+    cwd: str | None = Field(None, description="Working directory of the program.")
     env: dict[EnvName, str] = Field(
-        default_factory=dict, description="Variables of the program; ${NAME} stands for a secret."
+        default_factory=dict,
+        description="Environment variables; ${NAME} is replaced by a secret.",
     )
-    url: str | None = Field(None, pattern=ADDRESS, description="Address of the server.")
+    url: str | None = Field(None, pattern=HTTP_URL, description="URL of the server.")
     headers: dict[str, str] = Field(
-        default_factory=dict, description="Headers that are sent; ${NAME} stands for a secret."
+        default_factory=dict, description="Request headers; ${NAME} is replaced by a secret."
     )
     requires_confirmation: Bool = Field(
-        default=True, description="Whether a person is asked before its tools run."
+        default=True, description="Whether calls of its tools require approval."
     )
-    enabled: Bool = Field(default=True, description="Whether the server is used.")
+    enabled: Bool = Field(default=True, description="Whether the server is enabled.")
 
     @model_validator(mode="after")
     def _one_address(self) -> Self:
@@ -127,39 +129,39 @@ class McpServer(StrictModel):
         if (self.transport == "stdio") != (self.command is not None) and self.transport is not None:
             raise PydanticCustomError(
                 "one_of",
-                "transport {transport} does not go with this server",
+                "transport {transport} does not match this server",
                 {
                     "transport": repr(self.transport),
-                    "hint": "stdio goes with 'command', sse and streamable-http with 'url'",
+                    "hint": "use stdio with 'command', sse or streamable-http with 'url'",
                     "at": ("transport",),
                 },
             )
         if "@" in re.split(r"[/?#]", (self.url or "").partition("://")[2])[0]:
-            # It would not be sent, and stand in grants and messages.
+            # The password would not be sent, but it would be in grants and messages.
             hint = 'write headers: {Authorization: "Bearer ${NAME}"}'
             raise PydanticCustomError(
-                "one_of", "the address names a user", {"hint": hint, "at": ("url",)}
+                "one_of", "a URL must not contain a user name", {"hint": hint, "at": ("url",)}
             )
         return self
 
     @property
     def server_type(self) -> str:
-        """The transport that is used."""
+        """The effective transport."""
         return self.transport or ("stdio" if self.command is not None else "streamable-http")
 
 
 class SourceAuth(StrictModel):
-    """How a source's requests prove who asks; every value is a reference, never a credential."""
+    """Authentication of a source's requests; all values are references, never credentials."""
 
     use: Id | None = Field(None, description="An entry of the toolset's auth.")
     bearer: str | None = Field(None, description="Reference to a bearer token: ${TOKEN}.")
     header: str | None = Field(None, description="Header that carries 'value'.")
     query: str | None = Field(None, description="Query parameter that carries 'value'.")
-    value: str | None = Field(None, description="Reference to what is sent: ${API_KEY}.")
+    value: str | None = Field(None, description="Reference to the value: ${API_KEY}.")
 
 
 class Source(StrictModel):
-    """Another document that gives tools: an OpenAPI or GraphQL description, or a plugin."""
+    """A document that defines tools: an OpenAPI or GraphQL description, or a plugin."""
 
     id: Id = Field(description="Id of the source, and the namespace of its tools.")
     type: Literal["openapi", "graphql", "mcp", "plugin"] = Field(description="Kind of document.")
@@ -167,27 +169,27 @@ class Source(StrictModel):
     schema_file: str | None = Field(
         None, alias="schema", description="GraphQL schema, relative to the toolset."
     )
-    endpoint: str | None = Field(None, description="Address that a GraphQL source sends to.")
-    base_url: str | None = Field(None, description="Address in place of the document's own.")
-    server: Id | None = Field(None, description="MCP server whose tools these are.")
+    endpoint: str | None = Field(None, description="URL of a GraphQL API.")
+    base_url: str | None = Field(None, description="URL that replaces that of the document.")
+    server: Id | None = Field(None, description="MCP server that has these tools.")
     module: str | None = Field(None, description="Python module of a plugin.")
     headers: dict[str, str] = Field(
-        default_factory=dict, description="Headers that are sent; ${NAME} stands for a secret."
+        default_factory=dict, description="Request headers; ${NAME} is replaced by a secret."
     )
-    auth: SourceAuth | None = Field(None, description="How its requests prove who asks.")
-    include: tuple[str, ...] = Field((), description="Patterns of tools to take; none: all.")
+    auth: SourceAuth | None = Field(None, description="Authentication of its requests.")
+    include: tuple[str, ...] = Field((), description="Patterns of tools to include; empty: all.")
     exclude: tuple[str, ...] = Field((), description="Patterns of tools to leave out.")
-    requires_confirmation: Bool | None = Field(None, description="Whether a person is asked first.")
-    enabled: Bool = Field(default=True, description="Whether its tools are on.")
+    requires_confirmation: Bool | None = Field(None, description="Whether calls require approval.")
+    enabled: Bool = Field(default=True, description="Whether its tools are enabled.")
 
 
 class Auth(StrictModel):
-    """A way to sign in that the toolset's tools share: ``ctx.auth.get_token("github")``."""
+    """A login that the toolset's tools share: ``ctx.auth.get_token("github")``."""
 
-    id: Id = Field(description="Name that tools and sources call it by.")
-    type: Literal["oauth2", "bearer", "api_key"] = Field(description="Way to sign in.")
-    provider: str | None = Field(None, description="Who signs in: github.")
-    scopes: tuple[str, ...] = Field((), description="What the token has to allow.")
+    id: Id = Field(description="Id of the login, for tools and sources.")
+    type: Literal["oauth2", "bearer", "api_key"] = Field(description="Kind of login.")
+    provider: str | None = Field(None, description="Provider of the login: github.")
+    scopes: tuple[str, ...] = Field((), description="OAuth scopes of the token.")
     token: str | None = Field(None, description="Reference to a token, as ${GITHUB_TOKEN}.")
 
 
@@ -196,32 +198,34 @@ def _version_one(value: object) -> object:
 
 
 class ToolsetManifest(StrictModel):
-    """All that ``toolset.yaml`` says."""
+    """The content of ``toolset.yaml``."""
 
     manifest_version: Annotated[Literal["1"], BeforeValidator(_version_one)] = Field(
         "1", description="Version of this format."
     )
-    id: Id = Field(description="Id of the toolset, the name of its folder.")
-    name: Text = Field(description="Name shown to people.")
+    id: Id = Field(description="Id of the toolset, which is the name of its folder.")
+    name: Text = Field(description="Display name.")
     version: Text = Field(description="Version of the toolset, a string.")
     description: str = Field("", description="What the toolset is for.")
     icon: Text | None = Field(
-        None, description="Picture of tools without their own: assets/icon.png."
+        None, description="Image file for tools without an icon: assets/icon.png."
     )
-    defaults: Defaults = Field(
-        Defaults(), description="What holds for tools that do not say otherwise."
+    defaults: Defaults = Field(Defaults(), description="Default values of the tools.")
+    python: PythonEnvironment = Field(
+        PythonEnvironment(), description="Python packages that the toolset needs."
     )
-    python: PythonEnvironment = Field(PythonEnvironment(), description="What its Python needs.")
-    secrets: tuple[EnvName, ...] = Field((), description="The only secrets it may ask for.")
+    secrets: tuple[EnvName, ...] = Field(
+        (), description="Names of all secrets that the toolset can use."
+    )
     tools: tuple[ToolDeclaration, ...] = Field((), description="The tools of the toolset.")
     tool_overrides: tuple[ToolOverride, ...] = Field(
-        (), description="How single tools are shown, named or asked about."
+        (), description="Overrides of tools: names, renderers, approvals."
     )
-    prompts: tuple[Prompt, ...] = Field((), description="Messages that a person may choose.")
-    resources: tuple[Resource, ...] = Field((), description="What it gives to be read.")
-    mcp_servers: tuple[McpServer, ...] = Field((), description="MCP servers that it wants.")
-    sources: tuple[Source, ...] = Field((), description="Documents that give tools.")
-    auth: tuple[Auth, ...] = Field((), description="Ways to sign in that its tools share.")
+    prompts: tuple[Prompt, ...] = Field((), description="Prompts, as in MCP.")
+    resources: tuple[Resource, ...] = Field((), description="Resources, as in MCP.")
+    mcp_servers: tuple[McpServer, ...] = Field((), description="MCP servers with more tools.")
+    sources: tuple[Source, ...] = Field((), description="Documents that define more tools.")
+    auth: tuple[Auth, ...] = Field((), description="Logins that its tools share.")
     extensions: JsonObject = Field(
-        default_factory=dict, description="Other systems' keys, carried along untouched."
+        default_factory=dict, description="Keys of other systems, which covalt-git ignores."
     )

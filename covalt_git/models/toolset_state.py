@@ -1,8 +1,7 @@
-"""What this project decided about a toolset: ``toolsets/state/<id>.yaml``, written by the machine.
+"""Model of ``toolsets/state/<id>.yaml``: the project's decisions about a toolset.
 
-Every collection is a mapping with a telling key, so that two branches which decide different things
-merge line by line.  A toolset without the file is one of the project's own tree: on, with nothing
-granted and nothing changed.
+covalt-git writes the file.  Collections are mappings with descriptive keys, so that git can merge the
+decisions of two branches.  A toolset without this file is enabled, and has no grants and no overrides.
 """
 
 from typing import Annotated, Literal
@@ -18,12 +17,12 @@ from covalt_git.models.base import (
     Bool,
     Digest,
     EnvName,
+    FullToolId,
     Id,
     StrictModel,
     Text,
     Time,
     ToolName,
-    WholeToolId,
 )
 from covalt_git.models.renderers import RendererType
 from covalt_git.text import display
@@ -42,31 +41,31 @@ def _check_shown(text: str) -> str:
     if text.strip() and display.is_shown(text):
         return text
     raise PydanticCustomError(
-        "one_of", "{text} is no name", {"text": repr(text), "hint": "write ann@example.com"}
+        "one_of", "{text} is not a name", {"text": repr(text), "hint": "write ann@example.com"}
     )
 
 
 GrantedHost = Annotated[str, AfterValidator(_check_host)]
-"""A host as :class:`covalt_git.hosts.HostRule` reads it."""
+"""A host in the format of :class:`covalt_git.hosts.HostRule`."""
 
 
 class LocalOverride(StrictModel):
-    """What this project changed about one tool; it wins over the toolset's own overrides."""
+    """The project's override of a tool; it takes precedence over those of the toolset."""
 
-    name_override: Text | None = Field(None, description="Name shown to people.")
+    name_override: Text | None = Field(None, description="Display name.")
     description_override: str | None = Field(
-        None, description="What it does, for people and models."
+        None, description="What the tool does, for users and models."
     )
-    renderer: RendererType | None = Field(None, description="What shows the result of a call.")
+    renderer: RendererType | None = Field(None, description="Renderer of the results.")
     renderer_config: JsonObject | None = Field(
-        None, description="What the renderer shows; values may be expressions: $args.path."
+        None, description="Configuration of the renderer; values can be expressions: $args.path."
     )
-    requires_confirmation: Bool | None = Field(None, description="Whether a person is asked first.")
-    enabled: Bool | None = Field(None, description="Whether the tool is on.")
+    requires_confirmation: Bool | None = Field(None, description="Whether calls require approval.")
+    enabled: Bool | None = Field(None, description="Whether the tool is enabled.")
 
 
 class _Grant(StrictModel):
-    digest: Digest = Field(description="Digest of exactly what was granted.")
+    digest: Digest = Field(description="Digest of what was granted.")
     granted_at: Time = Field(description="When it was granted, in UTC.")
     granted_by: str = Field(description="Who granted it.")
 
@@ -74,56 +73,56 @@ class _Grant(StrictModel):
 class _GrantForTools(_Grant):
     requests: dict[ToolName, Digest] = Field(
         default_factory=dict,
-        description="HTTP tools that keep it while their own requests stay the same, with the digest"
-        " of each.",
+        description="HTTP tools whose grant lasts while their requests do not change, and the digests"
+        " of these.",
     )
 
 
 class NetworkGrant(_GrantForTools):
-    """The toolset's tools may reach these hosts."""
+    """Permission of the toolset's tools to connect to hosts."""
 
-    kind: Literal["network"] = Field(description="What is granted: hosts.")
-    hosts: tuple[GrantedHost, ...] = Field(description="Hosts that may be reached.")
+    kind: Literal["network"] = Field(description="Kind of grant: hosts.")
+    hosts: tuple[GrantedHost, ...] = Field(description="Hosts that the tools can connect to.")
 
 
 class SecretGrant(_GrantForTools):
-    """The toolset may use a secret, towards these hosts."""
+    """Permission of the toolset to use a secret, and to send it to hosts."""
 
-    kind: Literal["secret"] = Field(description="What is granted: a secret.")
+    kind: Literal["secret"] = Field(description="Kind of grant: a secret.")
     name: EnvName = Field(description="Name of the secret.")
-    hosts: tuple[GrantedHost, ...] = Field((), description="Hosts that it may be sent to.")
+    hosts: tuple[GrantedHost, ...] = Field((), description="Hosts that it can be sent to.")
 
 
 class ProcessGrant(_Grant):
-    """An MCP server may be started with exactly this command."""
+    """Permission to start an MCP server with exactly this command."""
 
-    kind: Literal["process"] = Field(description="What is granted: a program.")
+    kind: Literal["process"] = Field(description="Kind of grant: a program.")
     server: Id = Field(description="Id of the MCP server.")
-    argv: tuple[str, ...] = Field(description="The program and its arguments, exactly.")
-    cwd: str | None = Field(None, description="Folder that it starts in.")
-    env: tuple[EnvName, ...] = Field((), description="Names of the variables it gets.")
+    argv: tuple[str, ...] = Field(description="Program and arguments.")
+    cwd: str | None = Field(None, description="Working directory.")
+    env: tuple[EnvName, ...] = Field((), description="Names of its environment variables.")
     files: dict[str, Digest] = Field(
         default_factory=dict,
-        description="Files of the toolset that belong to it, and what they hold.",
+        description="Files of the toolset that the program can load, and their digests.",
     )
 
 
 class ServerGrant(_Grant):
-    """An MCP server at this address may be used."""
+    """Permission to use the MCP server at a URL."""
 
-    kind: Literal["server"] = Field(description="What is granted: an MCP server.")
+    kind: Literal["server"] = Field(description="Kind of grant: an MCP server.")
     server: Id = Field(description="Id of the MCP server.")
-    url: str = Field(description="Its address.")
+    url: str = Field(description="URL of the MCP server.")
     transport: Literal["sse", "streamable-http"] = Field(
-        "streamable-http", description="How it is spoken to."
+        "streamable-http", description="MCP transport."
     )
-    headers: tuple[str, ...] = Field((), description="Names of the headers sent.")
+    headers: tuple[str, ...] = Field((), description="Names of the request headers.")
 
 
 class UnsandboxedGrant(_Grant):
-    """The toolset's tools may run without a sandbox that holds."""
+    """Permission of the toolset's tools to run without an effective sandbox."""
 
-    kind: Literal["unsandboxed"] = Field(description="What is granted: no sandbox.")
+    kind: Literal["unsandboxed"] = Field(description="Kind of grant: no sandbox.")
 
 
 Grant = Annotated[
@@ -133,46 +132,49 @@ Grant = Annotated[
 
 
 class Signer(StrictModel):
-    """Who signed a bundle: a key, and under which name ``signers`` of ``covalt.yaml`` has it."""
+    """The signer of a bundle: the key, and its name in ``signers`` of ``covalt.yaml``."""
 
     fingerprint: Annotated[str, StringConstraints(pattern=FINGERPRINT)] = Field(
-        description="The key, as ssh-keygen -l shows it."
+        description="Fingerprint of the key, as ssh-keygen -l prints it."
     )
     principal: Annotated[str, AfterValidator(_check_shown)] = Field(
-        description="Whose key it is, as signers said."
+        description="Name of the key's owner in signers."
     )
 
     def __str__(self) -> str:
-        """Return both in one line."""
+        """Return the name and the fingerprint."""
         return f"{self.principal} {self.fingerprint}"
 
 
 class ToolsetState(StrictModel):
-    """All that ``toolsets/state/<id>.yaml`` says."""
+    """The content of ``toolsets/state/<id>.yaml``."""
 
     source_type: Literal["zip", "local", "url"] | None = Field(
-        None, description="How it was imported; absent for the project's own toolsets."
+        None, description="Kind of the imported source; absent for the project's own toolsets."
     )
-    source_ref: str | None = Field(None, description="The path or address it came from.")
-    version: str | None = Field(None, description="The version that was imported.")
+    source_ref: str | None = Field(None, description="Path or URL that it was imported from.")
+    version: str | None = Field(None, description="Imported version.")
     installed_at: Time | None = Field(None, description="When it was imported, in UTC.")
-    digest: Digest | None = Field(None, description="Digest of the toolset as imported.")
-    signer: Signer | None = Field(None, description="Who signed the bundle that was imported.")
-    enabled: Bool | None = Field(None, description="Whether the toolset is on.")
+    digest: Digest | None = Field(None, description="Digest of the imported toolset.")
+    signer: Signer | None = Field(None, description="Signer of the imported bundle.")
+    enabled: Bool | None = Field(None, description="Whether the toolset is enabled.")
     overrides: dict[AnyToolName, LocalOverride] = Field(
         default_factory=dict,
-        description="What is changed about its tools, by their names, and of its servers' tools by their ids.",
+        description="Overrides of its tools by name, and of its MCP servers' tools by id.",
     )
-    grants: dict[str, Grant] = Field(default_factory=dict, description="What it may reach and use.")
-    accepted: dict[WholeToolId, Digest] = Field(
+    grants: dict[str, Grant] = Field(
+        default_factory=dict, description="Permissions of the toolset."
+    )
+    accepted: dict[FullToolId, Digest] = Field(
         default_factory=dict,
-        description="Definitions of its servers' tools that were accepted, by the tools' ids.",
+        description="Digests of the accepted definitions of its MCP servers' tools, by tool id.",
     )
     aliases: dict[Id, Id] = Field(
-        default_factory=dict, description="Namespaces and what they are called here."
+        default_factory=dict,
+        description="Namespaces of its servers and sources, and their names in this project.",
     )
 
     @property
     def imported(self) -> bool:
-        """Whether somebody else wrote the toolset: it starts disabled and needs a sandbox."""
+        """Whether it was imported: it is disabled by default, and needs a sandbox."""
         return self.source_type is not None

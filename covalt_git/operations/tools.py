@@ -11,7 +11,7 @@ from covalt_git.calls.tool_grants import check_runnable
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.state_files import read_state
-from covalt_git.models.project_config import limits_in_force
+from covalt_git.models.project_config import effective_limits
 from covalt_git.models.renderers import Renderer
 from covalt_git.models.tool import ConfirmationSource, HeldBack
 from covalt_git.models.tool_properties import Annotations, Example, HttpRequest, Limits, Security
@@ -231,7 +231,7 @@ def get_tool(context: Context, request: GetTool) -> ToolDetail:
         annotations=tool.annotations,
         examples=tool.examples,
         tags=tool.tags,
-        limits=limits_in_force(tool.limits, context.project.config.limits),
+        limits=effective_limits(tool.limits, context.project.config.limits),
         security=tool.security,
         confirmation=tool.confirmation,
         confirmation_is_settled=tool.confirmation_is_settled,

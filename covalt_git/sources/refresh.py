@@ -60,7 +60,7 @@ class ToolDifference(NamedTuple):
     @property
     def digest(self) -> str | None:
         """The digest of what would be accepted; None for a tool that is gone."""
-        return self.after.true_digest if self.after else None
+        return self.after.computed_digest if self.after else None
 
     @property
     def fields(self) -> dict[str, tuple[object, object]]:
@@ -256,7 +256,7 @@ def accept(
             raise UnknownNameError(
                 "tool", name, lock.tools, list_with=f"covalt-git source diff {source.shown_id}"
             )
-        if (tool.true_digest if tool else None) != digest:
+        if (tool.computed_digest if tool else None) != digest:
             raise StaleError(
                 f"{tool_id} is not what was shown any more; nothing is accepted",
                 hint=f"covalt-git source diff {source.shown_id}",
@@ -319,10 +319,10 @@ def _to_accept(lock: ToolLock, state: ToolsetState) -> tuple[ToolDifference, ...
     found = []
     for name in sorted({*lock.tools, *known}):
         after, digest = lock.tools.get(name), known.get(name)
-        if after is not None and after.true_digest == digest:
+        if after is not None and after.computed_digest == digest:
             continue
         before = lock.replaced.get(name)
-        if before is not None and before.true_digest != digest:
+        if before is not None and before.computed_digest != digest:
             before = None
         kind: Kind = "gone" if after is None else "new" if digest is None else "changed"
         found.append(ToolDifference(name, kind, before, after))
@@ -330,4 +330,4 @@ def _to_accept(lock: ToolLock, state: ToolsetState) -> tuple[ToolDifference, ...
 
 
 def _is_accepted(state: ToolsetState, namespace: str, name: str, tool: LockedTool) -> bool:
-    return state.accepted.get(f"{namespace}:{name}") == tool.true_digest
+    return state.accepted.get(f"{namespace}:{name}") == tool.computed_digest

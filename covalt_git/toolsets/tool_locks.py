@@ -140,7 +140,7 @@ def _faults(text: str, path: str) -> _Faults:
     unusable = {
         name for name, one in tools.items() if json_schema.schema_problems(one.input_schema)
     }
-    untrue = {name for name, one in tools.items() if not one.is_true}
+    untrue = {name for name, one in tools.items() if not one.digest_matches}
     return _Faults(tuple(without(secret, problems)), frozenset(untrue), frozenset(unusable))
 
 
@@ -154,7 +154,7 @@ def _name_problems(lock: Reading[ToolLock], value: ToolLock) -> Iterator[Problem
 
 def _tool_problems(lock: Reading[ToolLock], loc: Loc, tool: LockedTool) -> Iterator[Problem]:
     refresh = "covalt-git source refresh"
-    if not tool.is_true:
+    if not tool.digest_matches:
         message = "the digest does not match the definition of the tool"
         yield lock.problem(codes.FALSE_DIGEST, (*loc, "digest"), message, hint=refresh)
     for place, message in islice(json_schema.schema_problems(tool.input_schema), 1):

@@ -70,7 +70,7 @@ class Writer:
         """
         if self.snapshot is None:
             return WorkspaceNotes()
-        return self.snapshot.notes.beyond(self._notes_at(self._before))
+        return self.snapshot.notes.without(self._notes_at(self._before))
 
     def left_in_place(self) -> tuple[str, ...]:
         """Return the paths of the last scan that no commit holds."""

@@ -46,7 +46,7 @@ def test_entry_holds_the_whole_definition_and_comes_back() -> None:
     tool = locked_tool(DEFINITION)
 
     assert tool.definition == DEFINITION
-    assert tool.is_true
+    assert tool.digest_matches
     assert (tool.upstream, tool.title, tool.annotations.read_only) == ("search.web", "Search", True)
     written = tool.model_dump(mode="json", exclude_defaults=True)
     assert LockedTool.model_validate(written) == tool
@@ -76,7 +76,7 @@ def test_known_keys_cannot_be_hidden_among_unknown_ones(key: str) -> None:
     tool = locked_tool(DEFINITION)
     hidden = tool.model_copy(update={"description": "", "more": tool.more | {key: DEFINITION[key]}})
 
-    assert not hidden.is_true
+    assert not hidden.digest_matches
 
 
 @pytest.mark.parametrize(
@@ -95,16 +95,16 @@ def test_integers_beyond_2_53_are_doubles(value: int, kept: float) -> None:
 
     assert tool.input_schema == {"type": "integer", "maximum": kept}
     assert type(tool.input_schema["maximum"]) is type(kept)
-    assert tool.is_true
+    assert tool.digest_matches
 
 
 @pytest.mark.parametrize(
     ("definition", "message"),
     [
-        ({"name": "a"}, "of the tool 'a' is no definition: input_schema: field required"),
+        ({"name": "a"}, "the tool 'a' is invalid: input_schema: field required"),
         ({"inputSchema": {}}, "upstream"),
         ({"name": "a", "inputSchema": []}, "input_schema"),
-        ({"name": "a", "inputSchema": {}, "annotations": "safe"}, "annotations .* no object"),
+        ({"name": "a", "inputSchema": {}, "annotations": "safe"}, "annotations .* not an object"),
         ({"name": "a", "inputSchema": {"x": float("nan")}}, "nan is not a JSON number"),
         ({"name": "a", "inputSchema": {"x": "\ud800"}}, "half of a surrogate pair"),
     ],

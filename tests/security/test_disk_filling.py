@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.models.project_config import limits_in_force
+from covalt_git.models.project_config import effective_limits
 from covalt_git.models.tool_properties import Limits
 from covalt_git.runtime.disk_space import DiskFullError
 from tests.calls.conftest import World, make_world, world
@@ -117,7 +117,7 @@ def test_a_tool_that_writes_is_refused_on_a_full_disk_and_one_that_reads_runs(
 
 def test_limits_hold_by_default() -> None:
     """A toolset and a project set no limits."""
-    found = limits_in_force(Limits(), Limits())
+    found = effective_limits(Limits(), Limits())
     assert (found.workspace_mb, found.written_mb, found.files) == (4096, 1024, 200_000)
-    larger = limits_in_force(Limits(), Limits(workspace_mb=9000, written_mb=5000))
+    larger = effective_limits(Limits(), Limits(workspace_mb=9000, written_mb=5000))
     assert (larger.workspace_mb, larger.file_mb) == (9000, 5000)

@@ -16,13 +16,13 @@ from covalt_git.runtime import sandbox_levels
 LEVELS = [one.level for one in sandbox_levels.levels() if one.here]
 
 ENDS = {
-    "bomb": "limit_processes: it started more processes than it may",
-    "hog": "limit_memory: it needed more than 200 MiB of memory",
-    "flood": "limit_output: it printed or returned more than 1 MiB",
-    "huge_result": "limit_output: it printed or returned more than 1 MiB",
-    "unzip": "limit_files: its workspace holds more than 2000 files",
-    "open_zip": "limit_memory: it needed more than 200 MiB of memory",
-    "sparse": "limit_workspace: its workspace holds more than 64 MiB",
+    "bomb": "limit_processes: the tool started more processes than its limit allows",
+    "hog": "limit_memory: the tool needed more than 200 MiB of memory",
+    "flood": "limit_output: the tool printed or returned more than 1 MiB",
+    "huge_result": "limit_output: the tool printed or returned more than 1 MiB",
+    "unzip": "limit_files: the workspace has more than 2000 files",
+    "open_zip": "limit_memory: the tool needed more than 200 MiB of memory",
+    "sparse": "limit_workspace: the workspace has more than 64 MiB",
 }
 """What the call of each tool says."""
 

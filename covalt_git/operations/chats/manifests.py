@@ -11,7 +11,7 @@ from covalt_git.conversations.conversation import Conversation
 from covalt_git.errors import UnknownNameError
 from covalt_git.json_values import JsonObject
 from covalt_git.models.chats import Origin
-from covalt_git.models.commit_record import Made, Source
+from covalt_git.models.commit_record import CommitOrigin, Source
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
     InvalidRequestError,
@@ -71,7 +71,7 @@ class ManifestRow(Result):
     created_at: str
     source: Source
     source_ref: str | None
-    made: Made = Field(
+    made: CommitOrigin = Field(
         description="elsewhere: it came by a push or an import, so that nothing it says of itself counts."
     )
     message_id: str | None
