@@ -1,1 +1,1 @@
-"""Static reader of the Python files of toolsets."""
+"""Static reader for the Python files of toolsets: parses them, and never imports them."""

@@ -1,7 +1,6 @@
-"""The JSON Schema of a class that stands in the same module: model, dataclass, TypedDict or Enum.
+"""JSON Schema of a class of the same module: a pydantic model, dataclass, TypedDict or Enum.
 
-Only what is written plainly is read.  A class with anything unfamiliar about it, a base of its own
-kind, a computed member, a hook into pydantic, is unknown as a whole.
+Only simple classes are read.  A class with another base, a computed member or a hook of pydantic is unknown.
 """
 
 from __future__ import annotations
@@ -28,14 +27,12 @@ _ENUMS: dict[tuple[str | None, ...], tuple[type, ...]] = {
     ("builtins.str", "enum.Enum"): (str,),
     ("builtins.int", "enum.Enum"): (int,),
 }
-"""The bases of an Enum, and the types that its members keep as they are written."""
+"""Bases of an Enum, and the types of members that do not change its values."""
 
-_CONFIG_PASSED_OVER = frozenset(
+_IGNORED_CONFIG = frozenset(
     {"frozen", "title", "strict", "str_strip_whitespace", "validate_assignment", "validate_default"}
 )
-_DATACLASS_PASSED_OVER = frozenset(
-    {"frozen", "slots", "kw_only", "eq", "order", "repr", "unsafe_hash"}
-)
+_IGNORED_OPTIONS = frozenset({"frozen", "slots", "kw_only", "eq", "order", "repr", "unsafe_hash"})
 _DATACLASS_FIELD = frozenset(
     {"default", "default_factory", "repr", "hash", "compare", "metadata", "kw_only", "init"}
 )
@@ -43,10 +40,10 @@ _ENUM_HOOKS = frozenset({"__new__", "__init__", "_generate_next_value_"})
 
 
 def class_schema(node: ast.ClassDef, reader: SchemaReader) -> JsonObject:
-    """Return the schema of the class.
+    """Return the schema of a class.
 
     Raises:
-        UnknownError: for every other class.
+        UnknownError: if the class is not simple.
     """
     _check_own_names(node)
     bases = tuple(reader.names.origin(base) for base in node.bases)
@@ -65,7 +62,7 @@ def class_schema(node: ast.ClassDef, reader: SchemaReader) -> JsonObject:
 
 
 def _check_own_names(node: ast.ClassDef) -> None:
-    """Refuse a body whose own names could stand for something else in its annotations."""
+    """Refuse a class whose annotations use a name that its body also defines."""
     if getattr(node, "type_params", []):
         raise UnknownError
     own = {statement.name for statement in node.body if isinstance(statement, FunctionNode)}
@@ -106,7 +103,7 @@ def _model(node: ast.ClassDef, reader: SchemaReader) -> JsonObject:
         for field in fields
     )
     extra = literal(config.pop("extra")) if "extra" in config else "ignore"
-    if not config.keys() <= _CONFIG_PASSED_OVER or extra not in ("ignore", "allow", "forbid"):
+    if not config.keys() <= _IGNORED_CONFIG or extra not in ("ignore", "allow", "forbid"):
         raise UnknownError
     return schema if extra == "ignore" else schema | {"additionalProperties": extra == "allow"}
 
@@ -128,17 +125,17 @@ def _dataclass_fields(node: ast.ClassDef, reader: SchemaReader) -> Iterator[Para
         if not isinstance(statement, ast.AnnAssign):
             if name.startswith("__pydantic"):
                 raise UnknownError
-            continue  # a plain attribute of the class
+            continue  # an attribute of the class, not a field
         if _is_class_variable(statement, reader):
             continue
         value = statement.value
         if isinstance(value, ast.Call) and reader.names.origin(value.func) == "dataclasses.field":
-            said = {str(keyword.arg): keyword.value for keyword in value.keywords}
-            if value.args or not said.keys() <= _DATACLASS_FIELD:
+            options = {str(keyword.arg): keyword.value for keyword in value.keywords}
+            if value.args or not options.keys() <= _DATACLASS_FIELD:
                 raise UnknownError
-            if "init" in said and not literal(said["init"]):
+            if "init" in options and not literal(options["init"]):
                 continue
-            value = said.get("default") or said.get("default_factory")
+            value = options.get("default") or options.get("default_factory")
         yield read_parameter(reader, name, annotation=statement.annotation, default=value)
 
 
@@ -152,7 +149,7 @@ def _check_dataclass(node: ast.ClassDef, reader: SchemaReader) -> None:
         and not node.keywords
         and reader.names.origin(called) in _DATACLASSES
         and not (isinstance(decorator, ast.Call) and decorator.args)
-        and {keyword.arg for keyword in keywords} <= _DATACLASS_PASSED_OVER
+        and {keyword.arg for keyword in keywords} <= _IGNORED_OPTIONS
     )
     if not plain:
         raise UnknownError
@@ -167,7 +164,7 @@ def _typed_dict_fields(node: ast.ClassDef, reader: SchemaReader) -> Iterator[Par
     for statement in _statements(node):
         if not isinstance(statement, ast.AnnAssign) or statement.value is not None:
             raise UnknownError
-        annotation = reader.unwrapped(statement.annotation)
+        annotation = reader.unwrap(statement.annotation)
         required = bool(total)
         if isinstance(annotation, ast.Subscript):
             qualifier = reader.names.origin(annotation.value)
@@ -175,7 +172,7 @@ def _typed_dict_fields(node: ast.ClassDef, reader: SchemaReader) -> Iterator[Par
                 required = qualifier == "typing.Required"
                 annotation = annotation.slice
             elif qualifier in {"typing.ReadOnly", "typing.Annotated"}:
-                required = False  # a qualifier may stand within
+                required = False  # it may contain a qualifier
         name = _target(statement)
         parameter = read_parameter(reader, name, annotation=annotation, default=None)
         yield parameter._replace(required=required and parameter.required)
@@ -201,7 +198,7 @@ def _enum(node: ast.ClassDef, reader: SchemaReader, types: tuple[type, ...]) -> 
 def _statements(
     node: ast.ClassDef, *, hooks: frozenset[str] = frozenset()
 ) -> Iterator[ast.Assign | ast.AnnAssign]:
-    """Yield the assignments of a class body that holds nothing else but methods and texts."""
+    """Yield the assignments of a class whose body otherwise has only methods and docstrings."""
     for statement in node.body:
         if isinstance(statement, FunctionNode):
             if statement.name in hooks or statement.name.startswith("__get_pydantic"):
@@ -222,7 +219,7 @@ def _target(statement: ast.Assign | ast.AnnAssign) -> str:
 
 
 def _is_class_variable(statement: ast.AnnAssign, reader: SchemaReader) -> bool:
-    annotation = reader.unwrapped(statement.annotation)
+    annotation = reader.unwrap(statement.annotation)
     if isinstance(annotation, ast.Subscript):
         annotation = annotation.value
     origin = reader.names.origin(annotation) if annotation else None

@@ -1,4 +1,4 @@
-"""Source bytes into Python's syntax tree, or the place where they are not Python."""
+"""Parser of Python source: bytes to a syntax tree, or an error with its position."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 class PythonSyntaxError(CovaltError):
-    """The source is not Python that can be read; ``line`` and ``col`` count from 1."""
+    """Source that cannot be parsed; ``line`` and ``col`` count from 1."""
 
     code = "python_syntax"
 
@@ -34,19 +34,19 @@ class PythonSyntaxError(CovaltError):
 
 
 def parse(source: bytes) -> ast.Module:
-    """Return the module that an import of these bytes would run.
+    """Return the syntax tree of the module that an import would run.
 
     Raises:
-        PythonSyntaxError: where they do not parse, are too large, or are not UTF-8.
+        PythonSyntaxError: if the source is not valid Python, too large, or not UTF-8.
     """
     if len(source) > MAX_SOURCE_BYTES:
         raise PythonSyntaxError(1, 1, f"the file is larger than {MAX_SOURCE_BYTES // 1024} KiB")
     if (place := source.find(b"\0")) >= 0:
-        raise _error_at(source, place, "there is a null byte in the text")
-    text = _decoded(source)
+        raise _error_at(source, place, "the file contains a null byte")
+    text = _decode(source)
     try:
-        # The bytes, as an import would read them: no other text may stand behind them.
-        return _parsed(source)
+        # The bytes, as an import does, so that the tree is of the same text.
+        return _parse_tree(source)
     except SyntaxError as error:
         raise _syntax_error(text, error) from None
     except (RecursionError, MemoryError):
@@ -56,26 +56,26 @@ def parse(source: bytes) -> ast.Module:
 
 
 def parse_expression(text: str) -> ast.expr:
-    """Return an expression.
+    """Return the syntax tree of an expression.
 
     Raises:
-        SyntaxError, ValueError, MemoryError, RecursionError: where it is none.
+        SyntaxError, ValueError, MemoryError, RecursionError: if the text is not an expression.
     """
-    with _quietly():
+    with _without_warnings():
         return ast.parse(text, mode="eval").body
 
 
-def _parsed(source: bytes | str) -> ast.Module:
-    with _quietly():
+def _parse_tree(source: bytes | str) -> ast.Module:
+    with _without_warnings():
         return ast.parse(source)
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Parse without warnings, which are about the tool's text and not about ours; one at a time.
+def _without_warnings() -> Iterator[None]:
+    """Suppress warnings about a tool's source, in one thread at a time.
 
-    Of what threads parse at once Python before 3.11.8 counts the depth in one place, and fails over
-    it (https://github.com/python/cpython/issues/106905); whose warnings are shown, any Python does.
+    Python before 3.11.8 fails if threads parse concurrently, because they share a counter of the depth
+    (https://github.com/python/cpython/issues/106905).  Warning filters are shared in all versions.
     """
     with _PARSING, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -83,22 +83,22 @@ def _quietly() -> Iterator[None]:
 
 
 def _syntax_error(text: str, error: SyntaxError) -> PythonSyntaxError:
-    """Return the error with its place in characters, which Python counts in text but not in bytes."""
+    """Return the error with its column in characters; Python counts bytes when it parses bytes."""
     try:
-        _parsed(text)
-    except SyntaxError as counted:
-        error = counted
+        _parse_tree(text)
+    except SyntaxError as text_error:
+        error = text_error
     message = str(error.msg or "this is not Python")
     line, col = max(1, error.lineno or 1), max(1, error.offset or 1)
     return PythonSyntaxError(line, col, message[:1].lower() + message[1:])
 
 
-def _decoded(source: bytes) -> str:
-    """Return the text, which is UTF-8: under a declared encoding it could be another program."""
+def _decode(source: bytes) -> str:
+    """Decode UTF-8; with another declared encoding, Python would run a different text."""
     try:
         text = source.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # The codec counts from behind a byte order mark.
+        # The codec counts from after the byte order mark.
         start = error.start + len(source) - len(error.object)
         raise _error_at(source, start, "this is not UTF-8") from None
     try:
@@ -106,7 +106,7 @@ def _decoded(source: bytes) -> str:
     except SyntaxError:
         encoding = "unknown"
     if encoding not in {"utf-8", "utf-8-sig"}:
-        raise PythonSyntaxError(1, 1, "a Python tool is UTF-8, and declares nothing else")
+        raise PythonSyntaxError(1, 1, "the file declares an encoding other than UTF-8")
     return text
 
 
@@ -117,5 +117,5 @@ def _error_at(source: bytes, place: int, message: str) -> PythonSyntaxError:
 
 
 def split_lines(source: bytes) -> list[bytes]:
-    """Return the lines as Python counts them, without their ends."""
+    """Return the lines as Python counts them, without line ends."""
     return _LINE_END.split(source)

@@ -1,7 +1,7 @@
-"""What the names and constants of a Python module stand for, as far as reading it can tell.
+"""Names and constants of a Python module, resolved without running it.
 
-A name that is bound twice, or in a way that only running the module would settle, stands for
-nothing known: every reader of this table has to take that answer for "could be anything".
+A name is unknown if it is bound more than once, or depends on code that runs.  Callers must treat an unknown
+name as any possible value.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
-_HOMES = {
+_CANONICAL_MODULES = {
     "collections.abc": "typing",
     "covalt_toolset.decorator": "covalt_toolset",
     "pydantic.fields": "pydantic",
     "pydantic.main": "pydantic",
     "typing_extensions": "typing",
 }
-"""Modules whose names are those of a better-known one, or mean the same to us."""
+"""Modules whose names are treated as those of another module."""
 
 
 class UnknownError(Exception):
-    """Reading alone does not tell; whoever asked falls back to what accepts anything."""
+    """Value that cannot be known without running the module; callers accept any value instead."""
 
 
 class Binding(NamedTuple):
-    """One place that gives a name its meaning.
+    """Statement that binds a name.
 
     Attributes:
-        origin: for an import, the dotted name of what it brings.
-        node: for a function or class its definition, for ``name = value`` the value.
-        certain: false inside ``if``, ``try`` and the like, where it may not happen.
+        origin: of an import, the dotted name of the imported object.
+        node: of a function or class its definition, of ``name = value`` the value.
+        certain: false inside ``if``, ``try`` and the like, which may not run.
     """
 
     origin: str | None = None
@@ -46,19 +46,19 @@ class Binding(NamedTuple):
 
 
 class ModuleNames(NamedTuple):
-    """The names that a module binds at its top level, wherever and however often."""
+    """All bindings of a module's top level, by name."""
 
     bindings: Mapping[str, tuple[Binding, ...]]
     has_star: bool
 
     def origin(self, expression: ast.expr) -> str | None:
-        """Return the dotted name of what ``a`` or ``a.b.c`` stands for, or None where unknown."""
+        """Return the dotted name of the object that ``a`` or ``a.b.c`` refers to, or None if unknown."""
         attributes = []
         while isinstance(expression, ast.Attribute):
             attributes.append(expression.attr)
             expression = expression.value
         base = self._root_origin(expression.id) if isinstance(expression, ast.Name) else None
-        return _at_home(".".join([base, *reversed(attributes)])) if base else None
+        return _canonical(".".join([base, *reversed(attributes)])) if base else None
 
     def _root_origin(self, name: str) -> str | None:
         if bound := self.bindings.get(name):
@@ -69,12 +69,12 @@ class ModuleNames(NamedTuple):
         return f"builtins.{name}"
 
     def definition(self, name: str) -> ast.AST | None:
-        """Return the one node that the name stands for, or None where there are more or none."""
+        """Return the node of a name with exactly one binding, or None."""
         bound = self.bindings.get(name, ())
         return bound[0].node if len(bound) == 1 else None
 
     def functions(self, name: str) -> list[FunctionNode]:
-        """Return every definition that the function may turn out to have, none where unknown."""
+        """Return all possible definitions of a function; an empty list if unknown."""
         found: list[Binding] = []
         for binding in self.bindings.get(name, ()):
             found = [binding] if binding.certain else [*found, binding]
@@ -83,10 +83,10 @@ class ModuleNames(NamedTuple):
 
 
 def literal(expression: ast.expr) -> Any:
-    """Return the JSON value that a literal stands for, a tuple as a list.
+    """Return the JSON value of a literal; a tuple becomes a list.
 
     Raises:
-        UnknownError: for everything that is no literal, or no JSON.
+        UnknownError: if the expression is not a literal, or its value not JSON.
     """
     if isinstance(expression, ast.Constant) and _is_surely_json(expression.value):
         return expression.value
@@ -99,7 +99,7 @@ def literal(expression: ast.expr) -> Any:
 
 
 def _is_surely_json(value: object) -> bool:
-    """Tell most constants of Python that are JSON as they are, without trying."""
+    """Return whether a constant is JSON, by a quick check that misses rare ones."""
     if type(value) is int:
         return -canonical_json.MAX_EXACT_INTEGER <= value <= canonical_json.MAX_EXACT_INTEGER
     return isinstance(value, bool | None) or (isinstance(value, str) and value.isascii())
@@ -114,9 +114,9 @@ def _json(value: Any) -> Any:
 
 
 def read_names(module: ast.Module, source: bytes) -> ModuleNames:
-    """Return what the module binds at its top level, in the order of its text.
+    """Return the bindings of a module's top level, in the order of its text.
 
-    Its ``source`` tells whether there can be a ``:=``, the one thing within a value that binds a name.
+    Values are searched only if ``source`` has a ``:=``, which alone binds names inside them.
     """
     bindings: dict[str, list[Binding]] = {}
     has_star = False
@@ -131,41 +131,41 @@ def read_names(module: ast.Module, source: bytes) -> ModuleNames:
 
 
 def _statements(module: ast.Module) -> Iterator[ast.AST]:
-    """Yield every statement, at any depth; none stands within an expression."""
-    waiting: list[ast.AST] = [module]
-    while waiting:
-        node = waiting.pop()
+    """Yield all statements at any depth; expressions contain no statements."""
+    pending: list[ast.AST] = [module]
+    while pending:
+        node = pending.pop()
         yield node
         for block in ("body", "orelse", "finalbody", "handlers", "cases"):
             inner = getattr(node, block, ())
-            waiting += inner if isinstance(inner, list) else ()
+            pending += inner if isinstance(inner, list) else ()
 
 
 def _module_bindings(module: ast.Module, *, in_values: bool) -> Iterator[tuple[str, Binding]]:
-    """Walk without recursion: hostile source may nest as deeply as the parser allows."""
-    # An assignment is told with its value and its target must not be told again without.
-    told: set[ast.AST] = set()
-    waiting: list[tuple[ast.AST, bool]] = [(node, True) for node in reversed(module.body)]
-    while waiting:
-        node, certain = waiting.pop()
-        if node in told:
+    """Yield all bindings, without recursion: hostile source may be nested as deeply as the parser allows."""
+    # Targets of assignments that were yielded with their values.
+    yielded: set[ast.AST] = set()
+    pending: list[tuple[ast.AST, bool]] = [(node, True) for node in reversed(module.body)]
+    while pending:
+        node, certain = pending.pop()
+        if node in yielded:
             continue
         if target := _plain_target(node):
-            told.add(target)
+            yielded.add(target)
             yield target.id, Binding(node=getattr(node, "value", None), certain=certain)
-        yield from _bound_by(node, certain=certain)
-        if not in_values and isinstance(node, _OF_VALUES):
+        yield from _bindings_of(node, certain=certain)
+        if not in_values and isinstance(node, _VALUES_ONLY):
             continue
-        inner = [part for part in _inside(node) if type(part) not in _LEAVES]
+        inner = [part for part in _scope_parts(node) if type(part) not in _LEAVES]
         if inner:
-            happens = certain and isinstance(node, _HAPPENS)
-            waiting.extend((part, happens) for part in reversed(inner))
+            inner_certain = certain and isinstance(node, _UNCONDITIONAL)
+            pending.extend((part, inner_certain) for part in reversed(inner))
 
 
-_HAPPENS = (ast.expr, ast.Assign, ast.AnnAssign, ast.Expr, ast.Delete, ast.With)
-"""Where all that is within happens if it does itself."""
+_UNCONDITIONAL = (ast.expr, ast.Assign, ast.AnnAssign, ast.Expr, ast.Delete, ast.With)
+"""Nodes whose parts all run if the node runs."""
 
-_OF_VALUES = (
+_VALUES_ONLY = (
     ast.FunctionDef,
     ast.AsyncFunctionDef,
     ast.ClassDef,
@@ -177,14 +177,14 @@ _OF_VALUES = (
     ast.BinOp,
     ast.JoinedStr,
 )
-"""What has only values within that the module's own scope sees; of most kinds, most modules have none."""
+"""Frequent nodes in which only ``:=`` can bind a name of the module's scope."""
 
 _LEAVES = frozenset({ast.Constant, ast.Load, ast.Store, ast.Del, ast.Pass, ast.alias})
-"""What holds no other node, and binds no name."""
+"""Nodes without parts that bind no name."""
 
 
 def _plain_target(node: ast.AST) -> ast.Name | None:
-    """Return the name of ``name = value``, whose value is then worth reading."""
+    """Return the target of ``name = value``, or None for other nodes."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target = node.targets[0]
     elif isinstance(node, ast.AnnAssign) and node.value is not None:
@@ -194,7 +194,7 @@ def _plain_target(node: ast.AST) -> ast.Name | None:
     return target if isinstance(target, ast.Name) else None
 
 
-def _bound_by(node: ast.AST, *, certain: bool) -> Iterator[tuple[str, Binding]]:
+def _bindings_of(node: ast.AST, *, certain: bool) -> Iterator[tuple[str, Binding]]:
     match node:
         case ast.Import():
             for alias in node.names:
@@ -216,8 +216,8 @@ def _bound_by(node: ast.AST, *, certain: bool) -> Iterator[tuple[str, Binding]]:
             yield name, Binding(certain=False)
 
 
-def _inside(node: ast.AST) -> list[ast.AST]:
-    """Return the parts that are evaluated in the module's own scope."""
+def _scope_parts(node: ast.AST) -> list[ast.AST]:
+    """Return the parts of a node that are evaluated in the module's scope."""
     match node:
         case ast.Name():
             return []
@@ -232,6 +232,6 @@ def _inside(node: ast.AST) -> list[ast.AST]:
     return list(ast.iter_child_nodes(node))
 
 
-def _at_home(dotted: str) -> str:
+def _canonical(dotted: str) -> str:
     module, _, name = dotted.rpartition(".")
-    return f"{_HOMES[module]}.{name}" if module in _HOMES else dotted
+    return f"{_CANONICAL_MODULES[module]}.{name}" if module in _CANONICAL_MODULES else dotted

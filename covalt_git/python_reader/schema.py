@@ -1,7 +1,7 @@
-"""The JSON Schema of Python type annotations, as far as it can be read without running them.
+"""JSON Schema of Python type annotations, read without running them.
 
-The law: what Python would accept, the schema accepts.  An annotation that cannot be followed to its
-end is ``{}``, which accepts anything.  The shapes are those of pydantic, so that the two compare.
+The schema accepts every value that Python would accept.  An annotation that is not fully understood becomes
+``{}``, which accepts any value.  The schemas have the form of pydantic's, so that they can be compared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from covalt_git.python_reader.names import ModuleNames
 
 BUDGET = 200_000
-"""How far a schema may grow, in nodes and characters: an alias of aliases doubles at each step."""
+"""Maximum size of a schema in nodes and characters; nested aliases can grow exponentially."""
 
 MAX_DEPTH = 40
 
@@ -54,20 +54,20 @@ _SPELLINGS = {
 _TYPED_DICTS = frozenset({"typing.TypedDict", "typing_extensions.TypedDict"})
 _ONE_PART = frozenset({"builtins.list", "builtins.set", "builtins.frozenset"})
 _READ = frozenset({"description", "alias", "validation_alias", "default", "default_factory"})
-_PASSED_OVER = frozenset(
+_IGNORED = frozenset(
     {
         *("title", "examples", "deprecated", "repr", "frozen", "serialization_alias", "strict"),
         *("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern"),
     }
 )
-"""Keywords of ``Field`` that only narrow what is accepted, or concern nobody who calls."""
+"""Keywords of ``Field`` that only restrict values, or do not concern callers."""
 _NULL: JsonObject = {"type": "null"}
 _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
 @dataclass(slots=True)
 class SchemaReader:
-    """Reads the annotations of one module; ``definitions`` fills with the classes they name.
+    """Reader of the annotations of one module; ``definitions`` collects the schemas of its classes.
 
     ``class_schema`` returns the schema of a class of the module.
     """
@@ -75,11 +75,11 @@ class SchemaReader:
     names: ModuleNames
     class_schema: Callable[[ast.ClassDef, SchemaReader], JsonObject]
     definitions: dict[str, JsonObject] = field(default_factory=dict)
-    _spent: int = 0
+    _size: int = 0
     _depth: int = 0
 
     def read(self, annotation: ast.expr | None) -> JsonObject:
-        """Return the schema of an annotation: ``{}`` for none, and for what cannot be known."""
+        """Return the schema of an annotation; ``{}`` if it is missing or unknown."""
         if annotation is None:
             return {}
         self._depth += 1
@@ -92,29 +92,29 @@ class SchemaReader:
             self._depth -= 1
 
     def or_null(self, schema: JsonObject) -> JsonObject:
-        """Return the schema that accepts null too."""
+        """Return a schema that also accepts null."""
         return _either([schema, _NULL])
 
     def choice(self, values: Iterable[Any]) -> JsonObject:
-        """Return the schema of one of some constants.
+        """Return the schema of an enumeration of constants.
 
         Raises:
-            UnknownError: for constants that are no text, number, truth value or null.
+            UnknownError: if a constant is not a string, number, boolean or null.
         """
         chosen: list[Any] = []
-        seen: set[tuple[type, Any]] = set()
+        distinct: set[tuple[type, Any]] = set()
         for value in values:
             if type(value) not in _JSON_TYPES:
                 raise UnknownError
             self.spend(len(value) + 1 if isinstance(value, str) else 1)
-            if (type(value), value) not in seen:
-                seen.add((type(value), value))
+            if (type(value), value) not in distinct:
+                distinct.add((type(value), value))
                 chosen.append(value)
         types = {_JSON_TYPES[type(value)] for value in chosen}
         return {"enum": chosen} | ({"type": types.pop()} if len(types) == 1 else {})
 
     def text(self, expression: ast.expr | None) -> str:
-        """Return a text that stands in the source as it is, or nothing."""
+        """Return the value of a string literal; "" for other expressions."""
         if not isinstance(expression, ast.Constant) or not isinstance(expression.value, str):
             return ""
         try:
@@ -124,15 +124,15 @@ class SchemaReader:
             return ""
         return expression.value
 
-    def unwrapped(self, annotation: ast.expr | None) -> ast.expr | None:
-        """Return what an annotation says behind its quotes and its aliases.
+    def unwrap(self, annotation: ast.expr | None) -> ast.expr | None:
+        """Return an annotation without quotes, and with aliases resolved.
 
         Raises:
-            UnknownError: for quotes that hold no Python, and for aliases without an end.
+            UnknownError: if quotes do not contain an expression, or aliases are circular.
         """
         for _ in range(MAX_DEPTH):
             if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-                annotation = _parsed(annotation.value)
+                annotation = _parse_quoted(annotation.value)
             elif isinstance(annotation, ast.Name) and isinstance(
                 alias := self.names.definition(annotation.id), ast.expr
             ):
@@ -142,20 +142,20 @@ class SchemaReader:
         raise UnknownError
 
     def spend(self, amount: int) -> None:
-        """Count what the schema grows by.
+        """Add to the size of the schema.
 
         Raises:
-            UnknownError: where it has grown enough.
+            UnknownError: if the schema is now too large or too deep.
         """
-        self._spent += amount
-        if self._spent > BUDGET or self._depth > MAX_DEPTH:
+        self._size += amount
+        if self._size > BUDGET or self._depth > MAX_DEPTH:
             raise UnknownError
 
     def arguments(self, annotation: ast.Subscript) -> list[ast.expr]:
-        """Return what stands between the brackets.
+        """Return the type arguments of ``Name[...]``.
 
         Raises:
-            UnknownError: for nothing, and for ``*more``.
+            UnknownError: if the brackets are empty, or an argument is unpacked.
         """
         inner = annotation.slice
         parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
@@ -164,32 +164,32 @@ class SchemaReader:
         return parts
 
     def origin(self, annotation: ast.expr) -> str:
-        """Return the dotted name that an annotation stands for, in its usual spelling."""
+        """Return the dotted name that an annotation refers to, with ``typing.List`` as ``builtins.list``."""
         origin = self.names.origin(annotation) or ""
         return _SPELLINGS.get(origin, origin)
 
-    def referenced(self, schema: JsonObject) -> dict[str, JsonObject]:
-        """Return the definitions that a schema leads to, by name."""
+    def collect_definitions(self, schema: JsonObject) -> dict[str, JsonObject]:
+        """Return the definitions that a schema references, directly or indirectly."""
         found: dict[str, JsonObject] = {}
-        waiting: list[Any] = [schema] if self.definitions else []
-        while waiting:
-            part = waiting.pop()
+        pending: list[Any] = [schema] if self.definitions else []
+        while pending:
+            part = pending.pop()
             if isinstance(part, list):
-                waiting.extend(part)
+                pending.extend(part)
             if not isinstance(part, dict):
                 continue
-            waiting.extend(part.values())
+            pending.extend(part.values())
             name = pointer.name_of(part)
             if name in self.definitions and name not in found:
                 found[name] = self.definitions[name]
-                waiting.append(found[name])
+                pending.append(found[name])
         return dict(sorted(found.items()))
 
     def _read(self, annotation: ast.expr) -> JsonObject:
         if isinstance(annotation, ast.Constant) and annotation.value is None:
             return dict(_NULL)
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-            return self.read(_parsed(annotation.value))
+            return self.read(_parse_quoted(annotation.value))
         if isinstance(annotation, ast.BinOp):
             return _either([self.read(part) for part in _union_parts(annotation)])
         if isinstance(annotation, ast.Subscript):
@@ -198,7 +198,7 @@ class SchemaReader:
         if origin in _SIMPLE:
             return dict(_SIMPLE[origin])
         if isinstance(annotation, ast.Name):
-            return self._own(annotation.id)
+            return self._local(annotation.id)
         raise UnknownError
 
     def _generic(self, annotation: ast.Subscript) -> JsonObject:
@@ -225,50 +225,50 @@ class SchemaReader:
         raise UnknownError
 
     def _annotated(self, inner: ast.expr, metadata: list[ast.expr]) -> JsonObject:
-        if not all(_only_narrows(self, said) for said in metadata):
+        if not all(_only_narrows(self, part) for part in metadata):
             raise UnknownError
         return self.read(inner)
 
-    def _own(self, name: str) -> JsonObject:
-        """Return the schema of a class or of an alias of this module."""
+    def _local(self, name: str) -> JsonObject:
+        """Return the schema of a class or an alias of the module."""
         node = self.names.definition(name)
         if isinstance(node, ast.expr):
             return self.read(node)
         if not isinstance(node, ast.ClassDef):
             raise UnknownError
         if name not in self.definitions:
-            self.definitions[name] = {}  # the class may hold itself
+            self.definitions[name] = {}  # the class may contain itself
             self.definitions[name] = self.class_schema(node, self)
         return pointer.reference_to("$defs", name)
 
 
 class ResultReader(SchemaReader):
-    """Reads what a function returns, as JSON: a class of the author's may write itself as anything."""
+    """Reader of return annotations; classes except TypedDict are unknown: they may serialize to any JSON."""
 
-    def _own(self, name: str) -> JsonObject:
+    def _local(self, name: str) -> JsonObject:
         node = self.names.definition(name)
         if isinstance(node, ast.ClassDef) and not any(
             self.origin(base) in _TYPED_DICTS for base in node.bases
         ):
             raise UnknownError
-        return super()._own(name)
+        return super()._local(name)
 
 
 def is_known_field(keywords: Mapping[str, ast.expr]) -> bool:
-    """Tell whether all keywords of a ``Field`` are read, or leave the schema of its type true."""
-    return keywords.keys() <= _READ | _PASSED_OVER
+    """Return whether every keyword of a ``Field`` is read, or does not invalidate the schema of its type."""
+    return keywords.keys() <= _READ | _IGNORED
 
 
 def is_field(reader: SchemaReader, expression: ast.expr) -> bool:
-    """Tell whether an expression is a call of pydantic's ``Field``."""
+    """Return whether an expression is a call of pydantic's ``Field``."""
     return isinstance(expression, ast.Call) and reader.origin(expression.func) == "pydantic.Field"
 
 
 def field_keywords(call: ast.expr) -> dict[str, ast.expr]:
-    """Return what a call of ``Field`` says, its first argument as ``default``.
+    """Return the arguments of a call of ``Field``, the first one as ``default``.
 
     Raises:
-        UnknownError: when it has unpacked or further arguments.
+        UnknownError: if it has unpacked or more positional arguments.
     """
     if not isinstance(call, ast.Call):
         return {}
@@ -280,14 +280,14 @@ def field_keywords(call: ast.expr) -> dict[str, ast.expr]:
 
 
 def _only_narrows(reader: SchemaReader, metadata: ast.expr) -> bool:
-    """Tell whether metadata within ``Annotated`` leaves the schema of its type true."""
+    """Return whether metadata of ``Annotated`` does not invalidate the schema of its type."""
     if isinstance(metadata, ast.Constant):
-        return True  # a note, which pydantic passes over
+        return True  # a comment, which pydantic ignores
     return is_field(reader, metadata) and is_known_field(field_keywords(metadata))
 
 
 def _either(schemas: Iterable[JsonObject]) -> JsonObject:
-    """Return the schema that accepts what any of the schemas accepts."""
+    """Return the union of schemas."""
     choices: dict[str, JsonObject] = {}
     for schema in schemas:
         for choice in schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]:
@@ -298,8 +298,8 @@ def _either(schemas: Iterable[JsonObject]) -> JsonObject:
     return found[0] if len(found) == 1 else {"anyOf": found}
 
 
-def _parsed(text: str) -> ast.expr:
-    """Return what an annotation in quotes says."""
+def _parse_quoted(text: str) -> ast.expr:
+    """Parse an annotation in quotes."""
     try:
         return parse_expression(text.strip())
     except (SyntaxError, ValueError, MemoryError, RecursionError):

@@ -1,8 +1,7 @@
-"""What a Python tool says of itself, read from its source without running a line of it.
+"""Definition of a Python tool, read from its source without running it.
 
-Two promises.  A tool that asks for confirmation is never read as one that does not: whatever cannot
-be proven to be ``False`` counts as asking.  And no schema is narrower than the function: what cannot
-be known from the text alone accepts anything.
+Two guarantees: ``requires_confirmation`` is true unless it is provably false; and a schema accepts every value
+that the function accepts, so an unknown type accepts any value.
 """
 
 from __future__ import annotations
@@ -38,44 +37,44 @@ __all__ = [
 MAX_DOCSTRING = 64 * 1024
 
 _MARKUP = re.compile(r"[\n:@]")
-"""What every style of docstring has where it tells more than what the function does."""
+"""Characters of which every style has one in a docstring with more than a description."""
 
 _TOOL = "covalt_toolset.tool"
 _TOOL_PARAMETERS = ("name", "description", "requires_confirmation", "category")
-_CHANGES_NOTHING = frozenset({"functools.cache", "functools.lru_cache", "typing.override"})
-"""Decorators that keep a function's parameters, and are no way to ask for confirmation."""
+_TRANSPARENT = frozenset({"functools.cache", "functools.lru_cache", "typing.override"})
+"""Decorators that keep a function's parameters, and cannot require confirmation."""
 
 
 class NoFunctionError(CovaltError):
-    """The module defines no function of that name."""
+    """A function that the module does not define."""
 
     code = "no_function"
 
     def __init__(self, name: str, known: tuple[str, ...]) -> None:
         near = nearest_name(name, known)
-        listed = f"it has {', '.join(known)}" if known else "it defines no function"
+        listed = f"it defines {', '.join(known)}" if known else "it defines no function"
         super().__init__(
-            f"no function {name!r} in the module",
+            f"the module has no function {name!r}",
             hint=f"did you mean {near!r}?" if near else listed,
         )
         self.known = known
 
 
 class ToolSource(NamedTuple):
-    """A function as its source describes it.
+    """Definition of a tool in Python source.
 
     Attributes:
-        name: what ``@tool`` calls it; None where it says nothing, or nothing that can be read.
-        description: from ``@tool``, or else from the docstring.
-        requires_confirmation: true unless it is certain that nothing asks for it.
-        category: where ``@tool`` wants it listed.
-        parameters: what a caller gives; empty where the signature cannot be known.
-        input_schema: of the arguments; accepts every object where the signature cannot be known.
-        takes_workspace: whether the runtime hands it the workspace, which no caller can.
+        name: the name in ``@tool``; None if it is missing or computed.
+        description: the description in ``@tool``, or else of the docstring.
+        requires_confirmation: true unless it is provably false.
+        category: the category in ``@tool``.
+        parameters: the parameters of callers; empty if the signature is unknown.
+        input_schema: the schema of the arguments; accepts every object if the signature is unknown.
+        takes_workspace: whether the runtime passes the workspace, which callers cannot.
         is_async: whether it is an ``async def``.
-        line: where its ``def`` stands, from 1.
-        col: the character of that line, from 1.
-        output_schema: of the result as JSON; None where nothing is known of it.
+        line: the line of its ``def``, from 1.
+        col: the column of its ``def`` in characters, from 1.
+        output_schema: the schema of the result; None if it is unknown.
     """
 
     name: str | None
@@ -92,27 +91,27 @@ class ToolSource(NamedTuple):
 
 
 def read_tool(source: bytes, function: str) -> ToolSource:
-    """Return what ``function``, at the top level of the module, says of itself.
+    """Return the definition of ``function`` at the top level of the module.
 
     Raises:
-        PythonSyntaxError: where the source does not parse, is too large, or is not UTF-8.
-        NoFunctionError: where the module gives that name to nothing, or to a class.
+        PythonSyntaxError: if the source is not valid Python, too large, or not UTF-8.
+        NoFunctionError: if the module does not define the name, or defines a class.
     """
     try:
         names = _names_of(source)
         definitions = names.functions(function)
         if not definitions:
-            return _from_elsewhere(names, function)
+            return _unknown_tool(names, function)
         return _read_definitions(definitions, names, source)
     except RecursionError:
         raise PythonSyntaxError(1, 1, "this is nested too deeply") from None
 
 
 def imported_from(source: bytes, name: str) -> str | None:
-    """Return what a module imports under that name, as ``os.system``; None where it imports nothing.
+    """Return the dotted name, as ``os.system``, of the object that a module imports as ``name``; or None.
 
     Raises:
-        PythonSyntaxError: where the source does not parse.
+        PythonSyntaxError: if the source is not valid Python.
     """
     bound = _names_of(source).bindings.get(name, ())
     origins = {binding.origin for binding in bound}
@@ -120,10 +119,10 @@ def imported_from(source: bytes, name: str) -> str | None:
 
 
 def imported_packages(source: bytes) -> set[str]:
-    """Return the top-level packages that importing a module imports in any case.
+    """Return the top-level packages that a module imports unconditionally.
 
     Raises:
-        PythonSyntaxError: where the source does not parse.
+        PythonSyntaxError: if the source is not valid Python.
     """
     bindings = [binding for bound in _names_of(source).bindings.values() for binding in bound]
     origins = [binding.origin for binding in bindings if binding.origin and binding.certain]
@@ -132,24 +131,26 @@ def imported_packages(source: bytes) -> set[str]:
 
 @lru_cache(maxsize=8)
 def _names_of(source: bytes) -> ModuleNames:
-    """Parse a module once for all the tools that stand in it; nothing changes what this returns."""
+    """Parse a module once for all its tools; callers must not change the result."""
     return read_names(parse(source), source)
 
 
 def _read_definitions(
     definitions: list[FunctionNode], names: ModuleNames, source: bytes
 ) -> ToolSource:
-    """Return what the last definition says; no more is certain where it may not be the one."""
-    marks = [_read_mark(node, names) for node in definitions]
-    node, mark = definitions[-1], marks[-1]
+    """Return the last definition; its signature is unknown if there may be another one."""
+    decorators = [_read_decorators(node, names) for node in definitions]
+    node, last = definitions[-1], decorators[-1]
     docstring = _read_docstring(node)
-    certain = len(definitions) == 1 and mark.keeps_signature
-    parameters, schema = _read_signature(node, names, docstring) if certain else _any_arguments()
+    certain = len(definitions) == 1 and last.keeps_signature
+    parameters, schema = (
+        _read_signature(node, names, docstring) if certain else _unknown_signature()
+    )
     return ToolSource(
-        name=mark.texts.get("name"),
-        description=mark.texts.get("description") or docstring.description or None,
-        requires_confirmation=any(each.requires_confirmation for each in marks),
-        category=mark.texts.get("category"),
+        name=last.texts.get("name"),
+        description=last.texts.get("description") or docstring.description or None,
+        requires_confirmation=any(each.requires_confirmation for each in decorators),
+        category=last.texts.get("category"),
         parameters=parameters,
         input_schema=schema,
         output_schema=_read_result(node, names) if certain else None,
@@ -161,20 +162,20 @@ def _read_definitions(
 
 
 def _column(source: bytes, node: FunctionNode) -> int:
-    """Return the character, from 1, that Python counts in bytes."""
+    """Return the column of a definition in characters, from 1; Python counts bytes."""
     if not node.col_offset:
         return 1
     line = split_lines(source)[node.lineno - 1]
     return len(line[: node.col_offset].decode("utf-8", "replace")) + 1
 
 
-def _from_elsewhere(names: ModuleNames, function: str) -> ToolSource:
-    """Return all that is certain of a function that is imported or computed: nothing."""
+def _unknown_tool(names: ModuleNames, function: str) -> ToolSource:
+    """Return an unknown definition, for a function that is imported or computed."""
     bound = names.bindings.get(function, ())
     if all(isinstance(binding.node, ast.ClassDef) for binding in bound) and not names.has_star:
         defined = [name for name in names.bindings if names.functions(name)]
         raise NoFunctionError(function, tuple(name for name in defined if name[0] != "_"))
-    parameters, schema = _any_arguments()
+    parameters, schema = _unknown_signature()
     return ToolSource(
         name=None,
         description=None,
@@ -189,55 +190,55 @@ def _from_elsewhere(names: ModuleNames, function: str) -> ToolSource:
     )
 
 
-class _Mark(NamedTuple):
-    """What the decorators of a function say."""
+class _Decorators(NamedTuple):
+    """Properties that the decorators of a function set."""
 
     texts: Mapping[str, str]
     requires_confirmation: bool
     keeps_signature: bool
 
 
-def _read_mark(node: FunctionNode, names: ModuleNames) -> _Mark:
-    """Read the decorators from the outermost: its ``@tool`` has the last word when Python runs."""
+def _read_decorators(node: FunctionNode, names: ModuleNames) -> _Decorators:
+    """Read the decorators, the outermost first, whose ``@tool`` overrides the others."""
     texts: dict[str, str] | None = None
-    asks = False
+    confirm = False
     keeps_signature = True
     for decorator in node.decorator_list:
         call = decorator if isinstance(decorator, ast.Call) else None
         origin = names.origin(call.func if call else decorator)
         if origin == _TOOL:
             if texts is None:
-                texts, said = _read_tool_call(call)
-                asks = asks or said
-        elif origin not in _CHANGES_NOTHING:
+                texts, confirm_here = _read_tool_call(call)
+                confirm = confirm or confirm_here
+        elif origin not in _TRANSPARENT:
             keeps_signature = False
-            asks = asks or texts is None  # it may be @tool(requires_confirmation=True) in disguise
-    return _Mark(texts or {}, asks, keeps_signature)
+            confirm = confirm or texts is None  # it may apply @tool(requires_confirmation=True)
+    return _Decorators(texts or {}, confirm, keeps_signature)
 
 
 def _read_tool_call(call: ast.Call | None) -> tuple[dict[str, str], bool]:
-    """Return the texts of ``@tool(...)``, and whether it asks for confirmation or may ask."""
+    """Return the strings of ``@tool(...)``, and whether it requires confirmation, or may."""
     if call is None:
         return {}, False
-    said: dict[str | None, ast.expr] = {keyword.arg: keyword.value for keyword in call.keywords}
-    hides_some = None in said or any(isinstance(value, ast.Starred) for value in call.args)
-    if not hides_some:
-        said.update(zip(_TOOL_PARAMETERS, call.args, strict=False))
+    values: dict[str | None, ast.expr] = {keyword.arg: keyword.value for keyword in call.keywords}
+    is_partial = None in values or any(isinstance(value, ast.Starred) for value in call.args)
+    if not is_partial:
+        values.update(zip(_TOOL_PARAMETERS, call.args, strict=False))
     texts = {
         str(name): value.value
-        for name, value in said.items()
+        for name, value in values.items()
         if isinstance(value, ast.Constant)
         and isinstance(value.value, str)
         and _is_text(value.value)
     }
-    asked = said.get("requires_confirmation")
-    if asked is None:
-        return texts, hides_some
-    return texts, not (isinstance(asked, ast.Constant) and asked.value is False)
+    required = values.get("requires_confirmation")
+    if required is None:
+        return texts, is_partial
+    return texts, not (isinstance(required, ast.Constant) and required.value is False)
 
 
 def _is_text(value: str) -> bool:
-    """Tell half a surrogate pair, which Python allows in a string, from text."""
+    """Return whether a string has no lone surrogates, which Python allows."""
     return not re.search("[\ud800-\udfff]", value)
 
 
@@ -248,9 +249,9 @@ class _Docstring:
 
 
 def _is_marked(text: str) -> bool:
-    """Tell whether a docstring has a mark of some style: only then is it read in all of them.
+    """Return whether a docstring has a section mark; only then is its style detected.
 
-    Epydoc marks with ``@``, NumPy with a line of dashes, the others with a colon.
+    Epydoc uses ``@``, NumPy a line of dashes, and the other styles a colon.
     """
     return any(mark in text for mark in (":", "@", "---"))
 
@@ -262,18 +263,18 @@ def _read_docstring(node: FunctionNode) -> _Docstring:
         return _Docstring()
     if len(text) > MAX_DOCSTRING:
         return _Docstring(text)
-    if not _MARKUP.search(text):  # most are one line of plain words, and tools are many
+    if not _MARKUP.search(text):  # true for most docstrings, and faster
         return _Docstring(text.strip())
-    import docstring_parser  # noqa: PLC0415 - few docstrings need it, and it takes a while
+    import docstring_parser  # noqa: PLC0415 - few docstrings need it, and it is slow
 
     style = docstring_parser.DocstringStyle
     try:
         parsed = docstring_parser.parse(text, style.AUTO if _is_marked(text) else style.REST)
     except docstring_parser.ParseError:
         return _Docstring(text)
-    said = (parsed.short_description, parsed.long_description)
+    descriptions = (parsed.short_description, parsed.long_description)
     return _Docstring(
-        "\n\n".join(part.strip() for part in said if part),
+        "\n\n".join(part.strip() for part in descriptions if part),
         {
             argument.arg_name: " ".join(argument.description.split())
             for argument in parsed.params
@@ -286,8 +287,8 @@ def _read_signature(
     node: FunctionNode, names: ModuleNames, docstring: _Docstring
 ) -> tuple[tuple[Parameter, ...], JsonObject]:
     reader = SchemaReader(names, class_schema)
-    if getattr(node, "type_params", []):  # def f[T](x: T): its own names, which mean no class
-        return _any_arguments()
+    if getattr(node, "type_params", []):  # def f[T](x: T): T is not a class
+        return _unknown_signature()
     try:
         arguments = tuple(
             read_parameter(
@@ -301,37 +302,37 @@ def _read_signature(
             if not _is_workspace(argument, names)
         )
     except UnknownError:
-        return _any_arguments()
+        return _unknown_signature()
     schema: JsonObject = {
         "type": "object",
         "properties": {argument.name: argument.schema for argument in arguments},
         "required": [argument.name for argument in arguments if argument.required],
         "additionalProperties": node.args.vararg is not None or node.args.kwarg is not None,
     }
-    definitions = reader.referenced(schema)
+    definitions = reader.collect_definitions(schema)
     return arguments, schema | ({"$defs": definitions} if definitions else {})
 
 
 def _read_result(node: FunctionNode, names: ModuleNames) -> JsonObject | None:
-    """Return the schema of what the function returns; no result is nothing to promise."""
+    """Return the schema of the result; None if it is unknown, or always null."""
     if getattr(node, "type_params", []):
         return None
     reader = ResultReader(names, class_schema)
     schema = reader.read(node.returns)
     if schema in ({}, {"type": "null"}):
         return None
-    definitions = reader.referenced(schema)
+    definitions = reader.collect_definitions(schema)
     return schema | ({"$defs": definitions} if definitions else {})
 
 
-def _any_arguments() -> tuple[tuple[Parameter, ...], JsonObject]:
-    """Return the signature of which nothing is known."""
+def _unknown_signature() -> tuple[tuple[Parameter, ...], JsonObject]:
+    """Return the parameters and schema of an unknown signature."""
     schema = {"type": "object", "properties": {}, "required": [], "additionalProperties": True}
     return (), schema
 
 
 def _arguments(node: FunctionNode) -> Iterator[tuple[ast.arg, ast.expr | None]]:
-    """Yield the named parameters, each with its default."""
+    """Yield the named parameters with their defaults."""
     positional = [*node.args.posonlyargs, *node.args.args]
     without = len(positional) - len(node.args.defaults)
     yield from zip(positional, [*[None] * without, *node.args.defaults], strict=True)
@@ -339,13 +340,15 @@ def _arguments(node: FunctionNode) -> Iterator[tuple[ast.arg, ast.expr | None]]:
 
 
 def _is_workspace(argument: ast.arg, names: ModuleNames) -> bool:
-    """Tell the parameter that the runtime fills: ``workspace: Path``, also in quotes."""
+    """Return whether the runtime passes a parameter: ``workspace: Path``, also in quotes."""
     if argument.arg != "workspace" or argument.annotation is None:
         return False
     match argument.annotation:
         case ast.Constant(value=written):
             return written in ("Path", "pathlib.Path")
         case ast.Name(id="Path") if "Path" not in names.bindings:
-            return True  # a linter has moved the import; the SDK goes by the name too
+            return (
+                True  # a linter moved the import under TYPE_CHECKING; the SDK accepts the name too
+            )
         case annotation:
             return names.origin(annotation) == "pathlib.Path"
