@@ -81,7 +81,8 @@ def test_the_examples_of_the_python_api_run(
 
 
 def test_the_commands_of_the_readme_run_in_its_order(tmp_path: Path) -> None:
-    folder = tmp_path
+    folder = tmp_path / "clone"
+    folder.mkdir()
     codes = {}
     for block in fenced(ROOT / "README.md", "console"):
         for step in re.findall(r"(?m)^\$ (.+)$", block.replace(" && ", "\n$ ")):
