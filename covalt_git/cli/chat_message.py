@@ -119,9 +119,10 @@ def show(chat_id: str, message: str | None, *, as_json: bool) -> None:
 @branch_option
 @json_option
 def retry(chat_id: str, message: str | None, branch: str | None, *, as_json: bool) -> None:
-    """Go back to where a MESSAGE, by default the last one, began, on a new branch retry-1, ...
+    """Start a branch for another answer to a user's MESSAGE; default: the last message.
 
-    What is added there stands beside it.
+    It starts after that message, with the files from before its calls.  For a MESSAGE of another role,
+    it starts before that one.  The branch is retry-1, ... by default.
     """
     place = ask(messages.retry_message, chat_id=chat_id, message=message, branch=branch)
     _print(chat_id, place, as_json=as_json)

@@ -3,7 +3,7 @@
 A message is committed first.  The calls for it descend from it and name it.
 
 ==========  =============================================================  ==============
-retry       starts at the parent of the message                            ``retry-N``
+retry       starts after a user's message, or before another one           ``retry-N``
 edit        adds another message beside it, with the files of its start    ``edit-N``
 switch      checks out the branch with the most messages after it          that branch
 continue    starts at the last of its calls                                ``continue-N``
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.writer import Writer
 
+_USER = "user"
 _REF = re.compile(r"[!-~]{1,200}")
 
 
@@ -78,7 +79,10 @@ def add(
 
 
 def retry(writer: Writer, message: str | None = None, *, branch: str | None = None) -> Place:
-    """Start a branch at the parent of a message, the last one unless named, for a new answer.
+    """Start a branch for another answer to a user's message, or in place of another message.
+
+    It starts after the user's message and before its calls, or at the other message's parent.  Without
+    ``message``, that is the last one.
 
     Raises:
         UnknownNameError: naming the nearest message.
@@ -89,9 +93,12 @@ def retry(writer: Writer, message: str | None = None, *, branch: str | None = No
     talk = Conversation.of(chat)
     retried = talk.find(message)
     name = branches.new_name(chat, branch, "retry")
-    start = talk.steps[retried.own_manifest_id].parent
-    moves = start is not None
-    return _switch(writer, head, name, start, moves=moves, message_id=retried.parent_id)
+    if retried.role == _USER:
+        start: str | None = talk.first_files(retried)
+        last: str | None = retried.id
+    else:
+        start, last = talk.steps[retried.own_manifest_id].parent, retried.parent_id
+    return _switch(writer, head, name, start, moves=start is not None, message_id=last)
 
 
 def edit(

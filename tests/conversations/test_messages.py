@@ -276,15 +276,30 @@ def test_a_retry_keeps_what_was_added_before_the_answer(chat: ChatStore) -> None
     assert texts(chat) == {"table.csv": b"1;2"}
 
 
+def test_a_retry_of_a_users_message_keeps_it_and_goes_back_before_its_calls(
+    chat: ChatStore,
+) -> None:
+    question = say(chat, "make it 1")
+    upload(chat, "table.csv", b"1;2")
+    work(chat, question, "a", b"1")
+    say(chat, "done", "assistant")
+    place = retry(chat, question)
+
+    assert (place.branch, place.message_id) == ("retry-1", question)
+    assert texts(chat) == {"table.csv": b"1;2"}
+    say(chat, "really done", "assistant")
+    assert told(chat) == [("make it 1", 1, 1), ("done", 1, 2), ("really done", 2, 2)]
+
+
 def test_the_first_message_is_retried_on_a_branch_with_nothing_on_it(chat: ChatStore) -> None:
-    first = say(chat, "one")
+    first = say(chat, "one", "assistant")
     work(chat, first, "a", b"1")
     place = retry(chat, first)
 
     assert (place.branch, place.manifest_id, place.message_id) == ("retry-1", None, None)
     assert texts(chat) == {}
     assert chat.active_branch() == "retry-1"
-    second = say(chat, "one again")
+    second = say(chat, "one again", "assistant")
     assert told(chat) == [("one", 1, 2), ("one again", 2, 2)]
     work(chat, second, "b", b"2")
     checkout(chat, "main")
@@ -306,7 +321,7 @@ def test_retries_are_numbered_unless_named(chat: ChatStore) -> None:
 
 
 def test_a_call_waits_on_a_branch_with_nothing_on_it(chat: ChatStore) -> None:
-    first = say(chat, "one")
+    first = say(chat, "one", "assistant")
     retry(chat, first)
     with writing(chat) as writer:
         writer.put_call(pending_call(chat, status="pending", execution_id=new_id()))
@@ -458,7 +473,7 @@ def test_going_on_from_the_last_message_stays_on_its_branch(chat: ChatStore) -> 
 
 
 def test_calls_of_a_message_on_several_branches_have_a_manifest_each(chat: ChatStore) -> None:
-    one = say(chat, "one")
+    one = say(chat, "one", "assistant")
     branch_off(chat, "idea")
     there = work(chat, one, "a", b"there")
     checkout(chat, "main")
@@ -508,7 +523,7 @@ def test_a_call_names_a_message_above_it_in_any_of_its_names(chat: ChatStore) ->
 
 def test_a_call_for_a_message_of_another_branch_is_refused(chat: ChatStore) -> None:
     say(chat, "one")
-    two = say(chat, "two")
+    two = say(chat, "two", "assistant")
     retry(chat, two)
 
     with pytest.raises(MessageElsewhereError) as caught:

@@ -66,7 +66,7 @@ def test_retries_and_edits_of_a_message_are_siblings_on_branches(new: Operations
 
 
 def test_lists_and_details_follow_the_active_message(new: Operations) -> None:
-    one, two = add(new, "one"), add(new, "two")
+    one, two = add(new, "one"), add(new, "two", role="assistant")
     for operation, leaf in (("retry_message", one), ("switch_to_message", two)):
         place = new(operation, chat_id="new", message=two)
         chat = new("get_chat", chat_id="new")

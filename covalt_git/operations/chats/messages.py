@@ -50,7 +50,7 @@ class AddMessage(Request):
 
 
 class RetryMessage(Request):
-    """A message to answer anew."""
+    """A message of a user to answer again, or another message to replace."""
 
     chat_id: str = Field(max_length=200)
     message: str | None = Field(None, max_length=200, description=f"{_WHICH} null: the last one.")
@@ -160,9 +160,10 @@ def add_message(context: Context, request: AddMessage) -> MessagePlace:
 
 @operation(changes=True, errors=(404, 409))
 def retry_message(context: Context, request: RetryMessage) -> MessagePlace:
-    """Go back to where a message began, on a new branch, ``retry-1`` and so on.
+    """Start a branch, ``retry-1`` and so on, for another answer to a message of the role ``user``.
 
-    What is added there stands beside the message.
+    It starts after that message, with the files from before its calls.  For a message of another role,
+    it starts before that message, and what is added there replaces it.
     """
     with context.writing(context.chat(request.chat_id)) as writer:
         place = messages.retry(writer, request.message, branch=request.branch)
