@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, chat_argument, json_option
+from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
 from covalt_git.cli.terminal import history_graph, output, result_text
 from covalt_git.conversations.history import layout
 from covalt_git.models.commit_record import CommitRecord
@@ -19,40 +19,59 @@ _MOST_NAMES = 4
 _PAGE = 500
 
 
-@click.command()
+class _LogCommand(click.Command):
+    """A command with a path after ``--``, as git has it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Make an option of the path."""
+        if "--" in args:
+            at = args.index("--")
+            if len(args) != at + 2:
+                raise click.UsageError("Name one PATH after `--`.", ctx)
+            args = [*args[:at], f"--path={args[-1]}"]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_LogCommand)
 @chat_argument
-@click.argument("manifest", required=False)
+@click.argument("commit", metavar="[COMMIT] [-- PATH]", required=False)
 @click.option("-n", "--max-count", type=click.IntRange(1), help="Show at most this many.")
-@click.option("--all", "everything", is_flag=True, help="Show the manifests of all branches.")
-@click.option(
-    "--graph", is_flag=True, help="Draw the branches: all, or those that lead to MANIFEST."
-)
+@click.option("--all", "everything", is_flag=True, help="Show the commits of all branches.")
+@click.option("--graph", is_flag=True, help="Draw the branches: all, or the history of COMMIT.")
+@click.option("--path", hidden=True)
 @json_option
 def log(
     chat_id: str,
-    manifest: str | None,
+    commit: str | None,
+    path: str | None,
     max_count: int | None,
     *,
     everything: bool,
     graph: bool,
     as_json: bool,
 ) -> None:
-    """List the states of a chat's files, newest first, with what made each of them.
+    """List the commits of the active branch, or the history of COMMIT, newest first.
 
-    That is the way to MANIFEST, by default to the active branch.
+    With a PATH, only the commits that changed this file, or files in this folder.
+
+    Example: covalt-git chat log c1 -- report.md
     """
-    if everything or (graph and manifest is None):
-        found = _page(chat_id, max_count)
+    if graph and path is not None:
+        raise wrong_call("--graph shows whole histories; leave out --graph or the PATH")
+    if everything or (graph and commit is None):
+        found = _page(chat_id, max_count, path=path)
     elif graph:
-        found = _page(chat_id, max_count, manifest=manifest)
+        found = _page(chat_id, max_count, manifest=commit)
     else:
-        found = _page(chat_id, max_count, manifest=manifest or "HEAD", first_parents=True)
+        found = _page(chat_id, max_count, manifest=commit or "HEAD", first_parents=True, path=path)
     if as_json:
         output.as_json(found)
+    elif not found.manifests and path is not None:
+        output.say(f"no commit has changed {path!r}")
     elif not found.manifests:
         _print_empty(chat_id, found.active_branch)
     elif graph:
-        _draw(found, has_all=everything or manifest is None)
+        _draw(found, has_all=everything or commit is None)
     else:
         for one in found.manifests:
             _print_manifest(one, found.active_branch)

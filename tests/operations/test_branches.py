@@ -111,6 +111,27 @@ def test_a_branch_with_a_pending_call_is_not_moved_and_its_hidden_tool_not_named
     assert approval["execution_id"] == ids["approval"]
 
 
+def test_the_history_of_a_path_has_the_commits_that_changed_it(own: Operations) -> None:
+    def history(path: str, **which: Any) -> list[str]:
+        found = own("list_manifests", chat_id="own", path=path, **which)
+        return [one["id"] for one in found["manifests"]]
+
+    first = own("get_chat", chat_id="own")["active_manifest_id"]
+    own("create_branch", chat_id="own", name="idea")
+    own("switch_branch", chat_id="own", branch="idea")
+    there = own.commit("own", **{"b/c.txt": "1"})
+    own("switch_branch", chat_id="own", branch="main")
+    last = own.commit("own", **{"a.txt": "2"})
+    merged = own("merge_branch", chat_id="own", branch="idea")["manifest_id"]
+
+    assert history("a.txt") == [last, first]
+    assert history("./b/") == history("b/c.txt", manifest="HEAD") == [there]
+    assert history("b", manifest="HEAD", first_parents=True) == [merged]
+    assert history("a.txt", limit=1) == [last]
+    assert history("a.txt", limit=1, before=last) == [first]
+    assert history("no.txt") == []
+
+
 def test_undo_goes_back_change_by_change_and_redo_takes_each_undo_back(own: Operations) -> None:
     file = own.workspace("own") / "a.txt"
     own.commit("own", **{"a.txt": "2"})

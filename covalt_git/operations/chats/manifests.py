@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+from functools import cache, partial
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -9,6 +11,7 @@ from pydantic import Field
 from covalt_git.conversations.commit_names import NAMES
 from covalt_git.conversations.conversation import Conversation
 from covalt_git.errors import UnknownNameError
+from covalt_git.index.history import HistoryPage
 from covalt_git.json_values import JsonObject
 from covalt_git.models.chats import Origin
 from covalt_git.models.commit_record import CommitOrigin, Source
@@ -20,13 +23,19 @@ from covalt_git.operations.registry import (
     operation,
 )
 from covalt_git.operations.results import Change
+from covalt_git.workspaces import trees
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from covalt_git.git_store import TreeEntry
     from covalt_git.index.history import HistoryRow
     from covalt_git.workspaces.chat import ChatStore
 
 
 _HIDDEN = "a tool call"
+_READ = 1_000
+"""How many commits are read at once to find those that changed a path."""
 
 
 class ListManifests(Request):
@@ -39,6 +48,9 @@ class ListManifests(Request):
     )
     first_parents: bool = Field(
         default=False, description="Follow only first parents; merged branches are left out."
+    )
+    path: str | None = Field(
+        None, max_length=4096, description="Only commits that changed this file, or files below it."
     )
     changes: bool = Field(default=False, description="Whether each row has its changes.")
     limit: int = Field(100, ge=1, le=500)
@@ -126,13 +138,13 @@ def list_manifests(context: Context, request: ListManifests) -> ManifestPage:
     if head is None and (request.branch or request.manifest) is not None:
         return ManifestPage(manifests=(), more=False, **facts)
     context.index().sync_chat(chat)
-    page = context.index().manifests(
-        chat.id,
-        head=head,
-        limit=request.limit,
-        before=request.before,
-        first_parents=request.first_parents,
+    history = partial(
+        context.index().manifests, chat.id, head=head, first_parents=request.first_parents
     )
+    if request.path is None:
+        page = history(limit=request.limit, before=request.before)
+    else:
+        page = _that_changed(chat, request, request.path, history)
     listed = chat if request.changes else None
     return ManifestPage(
         manifests=tuple(_manifest_row(context, row, listed) for row in page.rows),
@@ -168,6 +180,38 @@ def get_workspace_manifest(context: Context, request: GetWorkspaceManifest) -> M
         chat_made_by=card.made_by,
         forked_from=card.forked_from if starts_here else None,
     )
+
+
+def _that_changed(
+    chat: ChatStore, request: ListManifests, path: str, history: Callable[..., HistoryPage]
+) -> HistoryPage:
+    """Return a page of the commits of a history that changed a file or folder."""
+    rows: list[HistoryRow] = []
+    page = history(limit=_READ, before=request.before)
+    changed = _changes_of(chat, path, first_parents=request.first_parents)
+    while True:
+        rows += filter(changed, page.rows)
+        if len(rows) > request.limit or not page.more:
+            return HistoryPage(tuple(rows[: request.limit]), len(rows) > request.limit)
+        page = history(limit=_READ, before=page.rows[-1].id)
+
+
+def _changes_of(chat: ChatStore, path: str, *, first_parents: bool) -> Callable[[HistoryRow], bool]:
+    """Return the test of whether a commit has something else at the path than each of its parents."""
+    path = posixpath.normpath(path)
+
+    @cache
+    def entry(tree: str) -> TreeEntry | None:
+        return trees.find_entry(chat.store, tree, path)
+
+    def changed(row: HistoryRow) -> bool:
+        if not row.changed_files:
+            return False
+        parents = row.parents[:1] if first_parents else row.parents
+        before = [entry(chat.store.read_commit(oid).tree) for oid in parents]
+        return entry(row.tree_id) not in (before or [None])
+
+    return changed
 
 
 def _manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None) -> ManifestRow:

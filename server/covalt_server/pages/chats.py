@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from flask import Blueprint, render_template, request
 
 from covalt_git.conversations.history import layout
+from covalt_git.index.history import Line
 from covalt_git.operations.chats import (
     branches,
     chats,
@@ -62,9 +63,17 @@ def history(chat_id: str) -> str:
     """Show the states of a chat's files, newest first, and where its folder is."""
     branch = request.args.get("branch") or None
     before = request.args.get("before") or None
+    path = request.args.get("path") or None
     chat = ask(chats.get_chat, chat_id=chat_id)
-    page = ask(manifests.list_manifests, chat_id=chat_id, branch=branch, before=before, limit=PAGE)
-    lanes, cells = _picture(chat, branch, before, page.manifests)
+    page = ask(
+        manifests.list_manifests,
+        chat_id=chat_id,
+        branch=branch,
+        before=before,
+        path=path,
+        limit=PAGE,
+    )
+    lanes, cells = _picture(chat, branch, before, page.manifests, has_all=path is None)
     merged = any(one.source == "merge" for one in page.manifests)
     return render_template(
         "history.html",
@@ -75,6 +84,7 @@ def history(chat_id: str) -> str:
         cells=cells,
         branch=branch,
         before=before,
+        path=path,
         conflicts=len(ask(merges.list_conflicts, chat_id=chat_id).conflicts) if merged else 0,
         redoable=any(
             one.id == chat.active_manifest_id and one.source == "restore" for one in page.manifests
@@ -159,16 +169,25 @@ def difference(chat_id: str) -> str:
 
 
 def _picture(
-    chat: ChatDetail, branch: str | None, before: str | None, rows: Sequence[ManifestRow]
+    chat: ChatDetail,
+    branch: str | None,
+    before: str | None,
+    rows: Sequence[ManifestRow],
+    *,
+    has_all: bool,
 ) -> tuple[int, list[Markup]]:
     """Return how many lanes the picture of some rows has, and the cell of each.
 
-    It is laid out from the newest row on, so that its lines go on from page to page.
+    It is laid out from the newest row on, so that its lines go on from page to page.  If commits are left
+    out, so not ``has_all``, there are no lines between the others.
     """
     heads = {one.name: one.manifest_id for one in chat.branches}
     head = heads.get(branch) if branch else None
-    lines = request_context.index().lines(chat.id, head=head, limit=len(rows), before=before)
-    laid = layout(lines, trunk=head or chat.active_manifest_id)[len(lines) - len(rows) :]
+    if has_all:
+        lines = request_context.index().lines(chat.id, head=head, limit=len(rows), before=before)
+        laid = layout(lines, trunk=head or chat.active_manifest_id)[len(lines) - len(rows) :]
+    else:
+        laid = layout(Line(row.id, ()) for row in rows)
     lanes = history_graph.lanes_of(laid)
     kinds = ["" if one.files_changed else "hollow" for one in rows]
     cells = [

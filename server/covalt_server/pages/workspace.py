@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 pages = Blueprint("workspace", __name__)
 
+MOST_STATES = 10
+"""The commits that the page of a file names."""
+
 _MODES = {FILE: "100644", EXECUTABLE: "100755, executable", LINK: "120000, a link"}
 
 
@@ -100,7 +103,14 @@ def file(chat_id: str, path: str) -> str:
     shown = preview(path, content)
     is_now = manifest_id == chat.head()
     editable = is_now and shown.editable and found.mode != LINK
-    history = file_history(chat, manifest_id, path)
+    history = ask(
+        manifests.list_manifests,
+        chat_id=chat_id,
+        manifest=manifest_id,
+        first_parents=True,
+        path=path,
+        limit=MOST_STATES,
+    )
     unsaved = ask(chats.get_chat, chat_id=chat_id).status.changes if is_now else ()
     return render_template(
         "workspace_file.html",
@@ -120,8 +130,8 @@ def file(chat_id: str, path: str) -> str:
         branch=chat.active_branch(),
         editable=editable,
         unsaved=any(one.path == path for one in unsaved),
-        states=[_state(chat_id, one) for one in history.states],
-        whole=history.whole,
+        states=history.manifests,
+        whole=not history.more,
     )
 
 
@@ -323,37 +333,3 @@ def patch_of(chat: ChatStore, path: str, typed: str) -> str:
         oid = chat.store.write_blob(typed.encode())
         new = FileState(mode=there.mode if there else FILE, oid=oid)
         return chat.patch(FileChange(path=path, old=there, new=new))
-
-
-MOST_FOUND = 10
-MOST_LOOKED_AT = 100
-"""The states that a page names, and those it looks at to find them."""
-
-
-class FileHistory(NamedTuple):
-    """The ids of the states that changed a file, newest first; ``whole``: no older one did."""
-
-    states: tuple[str, ...]
-    whole: bool
-
-
-def file_history(chat: ChatStore, manifest_id: str, path: str) -> FileHistory:
-    """Return the states that changed a file, among a manifest and the nearest of its ancestors."""
-    found: list[str] = []
-    looked_at = 0
-    oid: str | None = manifest_id
-    commit = chat.store.read_commit(manifest_id)
-    file = trees.find(chat.store, commit.tree, path)
-    while oid is not None and looked_at < MOST_LOOKED_AT and len(found) < MOST_FOUND:
-        looked_at += 1
-        parent_id = commit.parents[0] if commit.parents else None
-        before: FileState | None = None
-        if parent_id is not None:
-            parent = chat.store.read_commit(parent_id)
-            same = parent.tree == commit.tree
-            before = file if same else trees.find(chat.store, parent.tree, path)
-            commit = parent
-        if before != file:
-            found.append(oid)
-        oid, file = parent_id, before
-    return FileHistory(tuple(found), whole=oid is None)
