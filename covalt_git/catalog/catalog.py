@@ -70,7 +70,10 @@ def _disabled(found: Found) -> DisabledToolError:
         hint = f"write enabled: true of it under mcp_servers in toolsets/{toolset.id}/toolset.yaml"
     elif tool.held_back is not None:
         what += f": {WHY_HELD_BACK[tool.held_back]}"
-        hint = f"covalt-git source diff {toolset.id}/{tool.id.namespace}"
+        source = f"{toolset.id}/{tool.id.namespace}"
+        hint = f"covalt-git source diff {source}"
+        if tool.held_back != "schema":
+            hint += f"\ncovalt-git source accept {source} {tool.id.name}"
     return DisabledToolError(what, hint=hint)
 
 

@@ -19,20 +19,23 @@ _MARKS = {"new": ("+", "green"), "gone": ("-", "red"), "changed": ("~", "yellow"
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _NOT_KEPT = "what was accepted before is not kept; this is all of what it is now"
 
-sources_argument = click.argument("names", metavar="[TOOLSET[/NAMESPACE]...]", nargs=-1)
-source_argument = click.argument("name", metavar="TOOLSET/NAMESPACE")
+sources_argument = click.argument("names", metavar="[SERVER...]", nargs=-1)
+source_argument = click.argument("name", metavar="SERVER")
 
 
 @click.group()
 def command() -> None:
-    """List the tools of MCP servers, refresh them, and accept changes."""
+    """List, compare and accept the tools of MCP servers.
+
+    A SERVER is TOOLSET/NAMESPACE, or a toolset for all of its servers.
+    """
 
 
 @command.command("list")
 @sources_argument
 @json_option
 def list_sources(names: tuple[str, ...], *, as_json: bool) -> None:
-    """List the MCP servers of toolsets, and how many of their tools are accepted."""
+    """List MCP servers, and how many of their tools are accepted."""
     found = _listed(names)
     if as_json:
         output.as_json(found)
@@ -44,19 +47,20 @@ def list_sources(names: tuple[str, ...], *, as_json: bool) -> None:
 
 @command.command("refresh")
 @sources_argument
-@click.option("--accept", "accepts", is_flag=True, help="Accept all that they give now.")
-@click.option(
-    "--check", is_flag=True, help="Write nothing; exit 1 where a lock is not what they give."
-)
+@click.option("--accept", "accepts", is_flag=True, help="Accept all tools as they are now.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a list has changed.")
 @json_option
 def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool, as_json: bool) -> None:
-    """Ask MCP servers for their tools, write them into their locks, and print the changes.
+    """List the tools of MCP servers again, and print the changes.
 
-    A new or changed tool is off until it is accepted: here on a terminal, with --accept, or by
-    `source accept`.  Exits with 1 where something is not accepted, or a server could not be asked.
+    New and changed tools are disabled until you accept them: here at a terminal, with --accept, or with
+    `source accept`.  The lists are stored in toolsets/locks.  Exits with 1 if a tool is not accepted or a
+    server cannot be reached.
+
+    Example: covalt-git source refresh gear --accept
     """
     if accepts and check:
-        raise wrong_call("--check writes nothing, so that it cannot accept")
+        raise wrong_call("--check writes nothing, so it cannot accept tools")
     done = ask(sources.refresh_sources, sources=names, check=check, accept=accepts)
     if as_json:
         output.as_json(done)
@@ -71,7 +75,7 @@ def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool, as_js
 @sources_argument
 @json_option
 def diff(names: tuple[str, ...], *, as_json: bool) -> None:
-    """Compare the last tools of MCP servers with the accepted ones; this makes no connection."""
+    """Compare the last listed tools with the accepted ones, without a connection."""
     found = _listed(names)
     if as_json:
         output.as_json(found)
@@ -79,7 +83,7 @@ def diff(names: tuple[str, ...], *, as_json: bool) -> None:
     for source in found.sources:
         _print_differences(source, source.to_accept)
     if not any(one.to_accept for one in found.sources):
-        output.say("everything that was given is accepted", err=True)
+        output.say("all tools are accepted", err=True)
 
 
 @command.command("accept")
@@ -87,13 +91,19 @@ def diff(names: tuple[str, ...], *, as_json: bool) -> None:
 @click.argument("tools", metavar="[TOOL...]", nargs=-1)
 @json_option
 def accept_tools(name: str, tools: tuple[str, ...], *, as_json: bool) -> None:
-    """Accept the last definition of each TOOL of an MCP server, or of all; see `source diff`."""
-    toolset_id, slash, namespace = name.partition("/")
-    if not slash:
-        every = ask(sources.list_sources).sources
-        of_name = (one.shown_id for one in every if name in {one.namespace, one.toolset_id})
-        raise wrong_call(f"say which server: {next(of_name, f'{name}/NAMESPACE')}")
-    (source,) = ask(sources.list_sources, toolset_id=toolset_id, namespace=namespace).sources
+    """Accept tools of an MCP server as it listed them last.
+
+    SERVER is TOOLSET/NAMESPACE, or the toolset if it has one server.  Without a TOOL, all are accepted.
+    `source diff` shows what would be accepted.
+
+    Example: covalt-git source accept gear read_file
+    """
+    found = _listed([name]).sources
+    if len(found) != 1:
+        known = ", ".join(one.shown_id for one in found) or "none"
+        raise wrong_call(f"name one MCP server of {name!r}: {known}")
+    (source,) = found
+    toolset_id, namespace = source.toolset_id, source.namespace
     wanted = {one.name: one.digest for one in source.to_accept if not tools or one.name in tools}
     # A tool that is accepted already stays so; the operation refuses one that does not exist.
     wanted |= dict.fromkeys(set(tools) - set(source.tool_names) - wanted.keys())
@@ -105,7 +115,7 @@ def accept_tools(name: str, tools: tuple[str, ...], *, as_json: bool) -> None:
         gone = tool not in done.tool_names
         output.say(f"accepted {namespace}:{tool}{' as gone' if gone else ''}")
     if not done.changed:
-        output.say(f"all of {name} was accepted already")
+        output.say(f"all tools of {source.shown_id} are accepted already")
 
 
 def _listed(names: Sequence[str]) -> sources.SourceList:

@@ -27,7 +27,9 @@ _MOST_TOOLS = 10_000
 class ListSources(Request):
     """Which toolset's; all of them without one."""
 
-    toolset_id: str | None = Field(None, max_length=200)
+    toolset_id: str | None = Field(
+        None, max_length=200, description="A toolset, or the namespace of one server's tools."
+    )
     namespace: str = Field(
         "", max_length=200, description="Only the server of the toolset whose tools have this one."
     )
@@ -153,10 +155,8 @@ class SourcesRefreshed(Result):
 def list_sources(context: Context, request: ListSources) -> SourceList:
     """List the MCP servers of all toolsets or of one, and what they gave that is not accepted."""
     root = context.project.root
-    if request.toolset_id and request.namespace:
-        found = [refresh.find_source(root, request.toolset_id, request.namespace)]
-    else:
-        found = refresh.sources(root, request.toolset_id)
+    name = "/".join(filter(None, (request.toolset_id, request.namespace)))
+    found = refresh.named_sources(root, name) if name else refresh.sources(root)
     return SourceList(sources=tuple(SourceRow(**_facts(context, one)) for one in found))
 
 

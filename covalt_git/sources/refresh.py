@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from covalt_git.errors import CovaltError, StaleError, UnknownNameError, WrongCallError
+from covalt_git.errors import CovaltError, StaleError, UnknownNameError
 from covalt_git.manifests.reading import shown_path
 from covalt_git.manifests.state_files import lock_file, read_lock, write_lock
 from covalt_git.manifests.toolset_files import toolset_ids
@@ -136,20 +136,17 @@ def sources(root: Path, toolset_id: str | None = None) -> list[ToolSource]:
 
 
 def named_sources(root: Path, name: str) -> list[ToolSource]:
-    """Return the MCP servers that ``TOOLSET`` or ``TOOLSET/NAMESPACE`` names.
+    """Return the MCP servers that ``TOOLSET``, ``TOOLSET/NAMESPACE`` or ``NAMESPACE`` names.
 
     Raises:
         UnknownNameError: naming the nearest toolset, or namespace.
-        WrongCallError: when the name is that of a namespace, without its toolset.
     """
     toolset_id, slash, namespace = name.partition("/")
     if slash:
         return [find_source(root, toolset_id, namespace)]
-    if toolset_id not in toolset_ids(root / "toolsets"):
-        for one in sources(root):
-            if one.namespace == name:
-                raise WrongCallError(f"say which server: {one.shown_id}")
-    return sources(root, toolset_id)
+    known = toolset_id in toolset_ids(root / "toolsets")
+    of_namespace = [] if known else [one for one in sources(root) if one.namespace == name]
+    return of_namespace or sources(root, toolset_id)
 
 
 def find_source(root: Path, toolset_id: str, namespace: str) -> ToolSource:
@@ -278,7 +275,7 @@ def _lock_of(source: ToolSource) -> ToolLock:
     reading = source.toolset.locks.get(source.server.id)
     if reading is None:
         raise NoLockError(
-            f"nobody asked the MCP server {source.server.id!r} for its tools yet",
+            f"the tools of the MCP server {source.server.id!r} have not been listed yet",
             hint=f"covalt-git source refresh {source.shown_id}",
         )
     raise NoLockError(
