@@ -38,7 +38,7 @@ class UnknownRoleError(UnknownNameError):
     http_status = 403
 
     def __init__(self, role: str, known: Iterable[str]) -> None:
-        super().__init__("role", role, known, list_with="grep -A9 roles: covalt.yaml")
+        super().__init__("role", role, known, list_with="covalt-git role list")
 
 
 def decide(config: ProjectConfig, principal: Principal, action: Action, tool: Tool) -> Decision:
@@ -66,6 +66,31 @@ def decide(config: ProjectConfig, principal: Principal, action: Action, tool: To
         why = f": {WHY_HELD_BACK[tool.held_back]}" if tool.held_back else ""
         return Decision(allowed=False, reason=f"'{tool.tool_id}' is disabled{why}")
     return decision
+
+
+def acting(config: ProjectConfig, principal: Principal) -> str:
+    """Return in words the role that a principal acts under."""
+    role = config.default_role if principal.role is None else principal.role
+    return "a user without a role" if role is None else f"the role {role!r}"
+
+
+def allowed_roles(config: ProjectConfig, action: Action, tool: Tool) -> str:
+    """Return in words the roles that may do ``action`` with a tool."""
+    return _in_words(
+        name for name in config.roles if decide(config, Principal("", name), action, tool).allowed
+    )
+
+
+def admin_roles(config: ProjectConfig) -> str:
+    """Return in words the roles from which nothing is hidden."""
+    return _in_words(name for name in config.roles if sees_everything(config, Principal("", name)))
+
+
+def _in_words(roles: Iterable[str]) -> str:
+    names = list(map(repr, roles))
+    if not names:
+        return "no role of covalt.yaml may"
+    return f"{'this role' if len(names) == 1 else 'these roles'} may: {', '.join(names)}"
 
 
 def sees_everything(config: ProjectConfig, principal: Principal) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.access import Principal
+from covalt_git.access import Principal, acting, allowed_roles
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.preconditions import check_found
 from covalt_git.calls.python_calls import check_space
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.calls import Approval, PendingCall
+    from covalt_git.models.tool import Tool
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
     from covalt_git.workspaces.writer import Writer
@@ -44,6 +45,12 @@ class MayNotApproveError(CovaltError):
 
     code = "may_not_approve"
     http_status = 403
+
+    def __init__(self, engine: Engine, tool: Tool) -> None:
+        super().__init__(
+            f"{acting(engine.config, engine.principal)} may not approve or deny calls of {tool.tool_id}",
+            hint=allowed_roles(engine.config, "approve", tool),
+        )
 
 
 class NoLongerCallableError(CovaltError):
@@ -173,12 +180,9 @@ class Approvals(NamedTuple):
 
     def _check_may_settle(self, asked: Approval) -> None:
         # The id alone decides, so that a call can be denied whose tool is broken or gone.
-        if not self.engine.catalog.may_approve(named_tool(asked.tool_id)).allowed:
-            role = self.engine.principal.role or self.engine.config.default_role
-            raise MayNotApproveError(
-                f"the role {role!r} may not settle calls of {asked.tool_id}",
-                hint="somebody whose role has it under 'approve' in covalt.yaml may",
-            )
+        tool = named_tool(asked.tool_id)
+        if not self.engine.catalog.may_approve(tool).allowed:
+            raise MayNotApproveError(self.engine, tool)
 
     def exists(self, tool_id: str) -> bool:
         """Tell whether approvals of that tool's calls exist for the principal."""

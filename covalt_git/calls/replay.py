@@ -259,10 +259,7 @@ def _run(
 
 def _check_may_approve(engine: Engine, found: Found) -> None:
     if not engine.catalog.may_approve(found.tool).allowed:
-        raise MayNotApproveError(
-            f"your role may not approve calls of {found.tool.tool_id}",
-            hint="somebody whose role has it under 'approve' in covalt.yaml may replay it",
-        )
+        raise MayNotApproveError(engine, found.tool)
 
 
 def _settle(writer: Writer, approval: Approval, state: ApprovalState, *, by: str) -> None:

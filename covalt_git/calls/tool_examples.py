@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from covalt_git.access import acting, allowed_roles
 from covalt_git.access.grants import GrantNeededError, granted
 from covalt_git.calls.approvals import Approvals
 from covalt_git.calls.engine import Request
@@ -104,7 +105,9 @@ def _why_asked(engine: Engine, found: Found) -> tuple[str, str] | None:
     tool, toolset = found.tool, found.toolset
     hint = f"covalt-git call CHAT {tool.tool_id} asks you"
     if not engine.catalog.may_approve(tool).allowed:
-        return "a person has to approve it, and your role may not", ""
+        who = acting(engine.config, engine.principal)
+        others = allowed_roles(engine.config, "approve", tool)
+        return f"it needs approval, which {who} may not give", others
     may = granted(toolset.id, toolset.state, toolset.digest)
     if tool.kind != "python" or may.reach.rules or may.secrets:
         return "it asks first, and may reach beyond the scratch chat", hint

@@ -24,7 +24,19 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *("init", "validate", "explain", "schema", "toolset", "bundle", "tool", "grant", "source"),
-    *("secret", "auth", "authority", "chat", "call", "approval", "dev", "serve", "mcp", "token"),
+    *(
+        "role",
+        "secret",
+        "auth",
+        "authority",
+        "chat",
+        "call",
+        "approval",
+        "dev",
+        "serve",
+        "mcp",
+        "token",
+    ),
     *("index", "doctor"),
 )
 _HELP = re.compile(r'^def command\(.*?"""(?P<line>.*?)(?:"""|$)', re.MULTILINE | re.DOTALL)

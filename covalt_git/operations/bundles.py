@@ -15,7 +15,7 @@ from covalt_git.installs import verify
 from covalt_git.installs.local_changes import differences
 from covalt_git.installs.signatures import sign, signature_path
 from covalt_git.models.toolset_state import Signer
-from covalt_git.operations.context import Context, ForbiddenError
+from covalt_git.operations.context import Context
 from covalt_git.operations.registry import File, Request, Result, operation
 from covalt_git.operations.results import Failure
 from covalt_git.system import atomic_write
@@ -223,9 +223,7 @@ def find_visible_toolset(context: Context, toolset_id: str) -> Toolset:
     catalog = context.catalog
     toolset = catalog.find_toolset(toolset_id)
     if not catalog.sees_all_of(toolset.id, toolset.tool_ids):
-        raise ForbiddenError(
-            f"your role does not see all of {toolset.id!r}", hint="a role that does may"
-        )
+        raise context.refusal(f"does not see all of {toolset.id!r}")
     return toolset
 
 

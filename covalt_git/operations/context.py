@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from covalt_git.access import sees_everything
+from covalt_git.access import acting, admin_roles, sees_everything
 from covalt_git.errors import CovaltError
 from covalt_git.system.fork_pool import ignore_progress
 
@@ -128,7 +128,14 @@ class Context:
             ForbiddenError: when the principal has such a role.
         """
         if not self.is_admin:
-            raise ForbiddenError(f"your role may not {action}", hint="a role with admin: true may")
+            raise self.refusal(f"may not {action}")
+
+    def refusal(self, what: str) -> ForbiddenError:
+        """Return the error that the principal's role ``may not ...``, with the roles that may."""
+        config = self.project.config
+        return ForbiddenError(
+            f"{acting(config, self.project.principal)} {what}", hint=admin_roles(config)
+        )
 
     def index(self) -> Index:
         """Return the index, which may be out of date: synchronize what you read from it first.

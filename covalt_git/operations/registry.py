@@ -73,6 +73,7 @@ MODULES = {
         "renew_grants",
         "revoke_grant",
     ),
+    "roles": ("list_roles",),
     "tools": ("list_tools", "search_tools", "get_tool", "get_available_tools"),
     "examples": ("test_tools",),
     "overrides": ("get_overrides", "override_tool", "enable_tool"),

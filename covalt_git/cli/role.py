@@ -1,0 +1,48 @@
+"""``covalt-git role``: the roles of ``covalt.yaml``."""
+
+from __future__ import annotations
+
+import click
+
+from covalt_git.cli.context import ask, json_option
+from covalt_git.cli.terminal import output
+from covalt_git.operations import roles
+
+_TITLES = ("ROLE", "CALLS", "EXCEPT", "APPROVES", "")
+
+
+@click.group()
+def command() -> None:
+    """List the roles of covalt.yaml.
+
+    A command acts under the default role, or under that of `covalt-git --role ROLE`.
+    """
+
+
+@command.command("list")
+@json_option
+def list_roles(*, as_json: bool) -> None:
+    """List roles, and the tools that each may call and approve.
+
+    Tools are patterns, as in covalt.yaml.  The last column marks the default role and the one that this
+    command acts under.
+    """
+    found = ask(roles.list_roles)
+    if as_json:
+        output.as_json(found)
+    elif found.roles:
+        output.table([_line(one) for one in found.roles], titles=_TITLES)
+    else:
+        output.say("covalt.yaml defines no roles, so you may do everything")
+
+
+def _line(role: roles.RoleRow) -> tuple[str, ...]:
+    marks = {"default": role.default, "acting": role.acting}
+    everything = ("everything",) if role.admin else ()
+    return (
+        role.id,
+        ", ".join(everything or role.allow) or "-",
+        ", ".join(role.deny) or "-",
+        ", ".join(everything or role.approve) or "-",
+        ", ".join(name for name, holds in marks.items() if holds),
+    )
