@@ -1,1 +1,1 @@
-"""Checks of a toolset that validate runs."""
+"""Checks of a toolset by ``validate``."""

@@ -1,7 +1,7 @@
-"""Whether the expressions of a renderer's configuration stand for something the tool takes or returns.
+"""Check that expressions in a renderer's configuration resolve, by the schemas of the tool.
 
-Only what surely resolves to nothing is told, and as warnings: such an expression is an error of the
-render plan, never of the call.  A schema that says nothing of a part allows every part.
+Only expressions that can never resolve are reported, as warnings: they are errors of the render plan, not
+of the call.  Parts that a schema does not restrict can exist.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from covalt_git.manifests.reading import Reading
 
 _ROOTS = ("args", "return", "chat_id", "workspace", "toolset")
-_MEANT = {
+_CORRECTIONS = {
     **dict.fromkeys(("arg", "argument", "arguments", "input"), "args"),
     **dict.fromkeys(("returns", "returned", "result", "results", "output"), "return"),
 }
-"""What people write for the roots of expressions."""
+"""Frequent mistakes for the roots of expressions, and the correct roots."""
 
 _NEARLY = re.compile(r"\$\{?(?P<root>[a-z_]+)(?P<rest>(?:\.[\w-]+)*)\}?")
 _MANY_WAYS = frozenset(
@@ -44,19 +44,22 @@ def check_expressions(
     takes: JsonObject | None,
     gives: JsonObject | None,
 ) -> Iterator[Problem]:
-    """Find expressions at ``loc`` that resolve to nothing, as the schemas of a tool say."""
+    """Find expressions in ``config`` that cannot resolve.
+
+    ``takes`` is the schema of the tool's arguments, ``gives`` that of its result; None: unknown.
+    """
     for place, text in texts(config):
         at = (*loc, *place)
         for expression in expressions(text):
             yield from _check(reading, at, expression, takes, gives)
         nearly = _NEARLY.fullmatch(text)
         if nearly and nearly["root"] not in _ROOTS:
-            root = _MEANT.get(nearly["root"])
+            root = _CORRECTIONS.get(nearly["root"])
             if root is not None:
                 yield reading.problem(
                     codes.UNKNOWN_EXPRESSION,
                     at,
-                    f"{text[:60]!r} is a plain text: nothing is called '${nearly['root']}'",
+                    f"{text[:60]!r} is not an expression: '${nearly['root']}' is unknown",
                     hint=f"write ${root}{nearly['rest']}",
                     severity="warning",
                 )
@@ -72,7 +75,7 @@ def _check(
     schema = {"args": takes, "return": gives}.get(expression.root)
     if schema is None:
         return
-    found = _nothing_at(schema, expression.path, listed=expression.root == "args")
+    found = _first_missing(schema, expression.path, listed=expression.root == "args")
     if found is None:
         return
     position, known = found
@@ -90,7 +93,7 @@ def _check(
     yield reading.problem(
         codes.UNKNOWN_EXPRESSION,
         at,
-        f"{expression.text} stands for nothing: {holder} {_has(holder)} no {part!r}",
+        f"{expression.text} cannot be resolved: {holder} {_has(holder)} no {part!r}",
         hint=hint,
         severity="warning",
     )
@@ -100,13 +103,13 @@ def _has(holder: str) -> str:
     return "have" if holder == "the arguments" else "has"
 
 
-def _nothing_at(
+def _first_missing(
     schema: JsonObject, path: tuple[str, ...], *, listed: bool
 ) -> tuple[int, list[str]] | None:
-    """Return the position of the first part that cannot be there, and the names that can.
+    """Return the index of the first part of a path that cannot exist, and the names that can.
 
-    With ``listed`` the properties at the top are all there are, unless the schema says otherwise:
-    a caller gives what is declared.
+    With ``listed``, the top level has no other properties than the schema lists, unless it allows them:
+    callers send declared arguments only.
     """
     here: Any = schema
     for position, part in enumerate(path):

@@ -1,8 +1,7 @@
-"""Hidden characters in the files of toolsets: the invisible and bidirectional ones of ``text.display``.
+"""Search for hidden characters: the invisible and bidirectional ones of ``text.display``.
 
-Some belong to what authors write and are allowed: the joiners that have an effect, variation
-selectors after a character outside of ASCII, direction marks beside letters that run from right to
-left, and the flags that are made of tags.
+Characters with an effect on visible text are allowed: joiners, variation selectors after a non-ASCII
+character, direction marks near letters that are written from right to left, and tags of flags.
 """
 
 from __future__ import annotations
@@ -21,36 +20,36 @@ _SELECTORS = re.compile("[\ufe00-\ufe0f]")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff]")
 _FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e007a]{1,6}\U000e007f")
 _NEAR = 80
-"""How many characters from a mark the letters may stand that it is there for."""
+"""The maximum distance of a direction mark from such a letter, in characters."""
 
 _HIDDEN = ("bidi", "invisible")
 
 
 class Hidden(NamedTuple):
-    """A hidden character: its place in the text, itself, and what is wrong with it in words."""
+    """A hidden character, its index in the text, and the message for users."""
 
     place: int
     character: str
     message: str
 
 
-def hidden_characters(text: str, *, only_turning: bool = False) -> Iterator[Hidden]:
-    """Yield the hidden characters of a text; with ``only_turning`` those that change its order."""
+def hidden_characters(text: str, *, only_reordering: bool = False) -> Iterator[Hidden]:
+    """Yield the hidden characters of a text; with ``only_reordering``, those that change its order."""
     if not any(display.kind(one) in _HIDDEN for one in set(text)):
         return
     text = _FLAG.sub(lambda flag: "x" * len(flag[0]), text)
     for place, character in enumerate(text):
         kind = display.kind(character)
         reverses = kind == "bidi" and character not in _MARKS
-        if not reverses and (only_turning or kind not in _HIDDEN or _is_written(text, place)):
+        if not reverses and (only_reordering or kind not in _HIDDEN or _has_effect(text, place)):
             continue
-        does = "shows the text in another order" if reverses else "is not seen"
+        does = "changes the order of the text" if reverses else "is invisible"
         name = unicodedata.name(character, "a character without a name")
         yield Hidden(place, character, f"the character U+{ord(character):04X} ({name}) {does}")
 
 
-def _is_written(text: str, place: int) -> bool:
-    """Tell a character that belongs to those around it from one that only hides."""
+def _has_effect(text: str, place: int) -> bool:
+    """Return whether a character has an effect on the visible characters around it."""
     character = text[place]
     if character in _MARKS:
         return bool(_RIGHT_TO_LEFT.search(text, max(0, place - _NEAR), place + _NEAR))

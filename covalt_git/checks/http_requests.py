@@ -1,7 +1,7 @@
-"""What must hold of an HTTP tool's request beyond its form, and what its arguments are without a schema.
+"""Checks of an HTTP tool's request, and the schema of its arguments if the tool declares none.
 
-The address settles its host, every argument that the request names exists, every reference is one
-that the toolset declares, and no header is one that only we can write.
+The host of the URL does not depend on arguments, arguments exist, secrets are declared, and headers are
+not those that covalt-git sets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_OURS = frozenset(
+_RESERVED_HEADERS = frozenset(
     {
         *("host", "content-length", "transfer-encoding", "connection", "accept-encoding"),
         *("te", "trailer", "upgrade", "expect", "keep-alive", "proxy-authorization", "cookie"),
@@ -43,14 +43,14 @@ def check_http(
     tool: ToolDeclaration,
     manifest: ToolsetManifest,
 ) -> Iterator[Problem]:
-    """Return all that is wrong with the request of an HTTP tool, which stands at ``loc``."""
+    """Return the problems of the request of an HTTP tool, which is at ``loc``."""
     http = tool.http
     if http is None:
         return
     at: Loc = (*loc, "http")
     yield from _check_names(reading, at, http)
     yield from _check_texts(reading, at, http)
-    parts = {"url": http.url, **_written(http)}
+    parts = {"url": http.url, **_templates(http)}
     yield from reference_problems(reading, at, parts, manifest.secrets)
     try:
         placed = placement(http)
@@ -63,16 +63,14 @@ def check_http(
 
 
 def inferred_schema(http: HttpRequest) -> JsonObject:
-    """Return the schema of the arguments that a request names, where its tool declares none.
-
-    Those of the path are needed; whether others are, nobody said.
-    """
+    """Return the schema of the arguments that a request names; only those of the path are required."""
     try:
         placed = placement(http)
     except BadTemplateError:
         return {"type": "object"}
     properties: JsonObject = {
-        name: {"type": "string"} if name in placed.needed else {} for name in _named(http, placed)
+        name: {"type": "string"} if name in placed.needed else {}
+        for name in _argument_names(http, placed)
     }
     schema: JsonObject = {"type": "object", "properties": properties}
     if placed.needed:
@@ -82,8 +80,8 @@ def inferred_schema(http: HttpRequest) -> JsonObject:
     return schema
 
 
-def _named(http: HttpRequest, placed: Placement) -> list[str]:
-    """Return the arguments that a request names, those of the address first."""
+def _argument_names(http: HttpRequest, placed: Placement) -> list[str]:
+    """Return the arguments that a request names, those of the URL first."""
     in_url = [argument.name for argument in UrlTemplate.parse(http.url).arguments]
     return list(dict.fromkeys([*(name for name in in_url if name in placed.named), *placed.named]))
 
@@ -103,24 +101,24 @@ def _check_names(
             yield reading.problem(
                 codes.BAD_REQUEST,
                 (*at, *loc),
-                f"{name!r} is no name of a header or cookie",
+                f"{name!r} is not a valid name of a header or cookie",
                 hint="use letters, digits and -",
                 key=loc[0] != "parameters",
             )
     for loc, name in headers:
-        if name.lower() in _OURS:
+        if name.lower() in _RESERVED_HEADERS:
             hint = "write it under cookies" if name.lower() == "cookie" else "remove it"
             yield reading.problem(
                 codes.BAD_REQUEST,
                 (*at, *loc),
-                f"the header {name!r} is written for every request",
+                f"covalt-git sets the header {name!r} itself",
                 hint=hint,
                 key=loc[0] != "parameters",
             )
 
 
-def _written(http: HttpRequest) -> JsonObject:
-    """Return the parts of a request whose texts hold expressions."""
+def _templates(http: HttpRequest) -> JsonObject:
+    """Return the parts of a request whose texts can contain expressions."""
     parts: JsonObject = {"query": http.query, "headers": http.headers, "cookies": http.cookies}
     if isinstance(http.body, HttpBody):
         parts["body"] = http.body.model_dump(by_alias=True, exclude_none=True)
@@ -130,8 +128,8 @@ def _written(http: HttpRequest) -> JsonObject:
 def _check_texts(
     reading: Reading[ToolsetManifest], at: Loc, http: HttpRequest
 ) -> Iterator[Problem]:
-    """Find expressions that mean nothing in a request, and files that are not named as such."""
-    for loc, text in texts(_written(http)):
+    """Find expressions other than ``$args``, and files without the prefix of workspace files."""
+    for loc, text in texts(_templates(http)):
         inner = text
         if loc[:2] == ("body", "multipart") or loc == ("body", "file"):
             inner = text.removeprefix(FILE_PREFIX)
@@ -139,7 +137,7 @@ def _check_texts(
             yield reading.problem(
                 codes.BAD_REQUEST,
                 (*at, *loc),
-                f"{text[:60]!r} does not name a file of the workspace",
+                f"{text[:60]!r} is not the path of a workspace file",
                 hint=f"write {FILE_PREFIX}$args.path",
             )
         for expression in expressions(inner):
@@ -147,7 +145,7 @@ def _check_texts(
                 yield reading.problem(
                     codes.BAD_REQUEST,
                     (*at, *loc),
-                    f"{expression.text} means nothing in a request",
+                    f"{expression.text} is not available in a request",
                     hint="write $args.name for an argument, or $$ for a dollar",
                 )
 
@@ -159,15 +157,15 @@ def _check_places(
         loc: Loc = (*at, "parameters", name)
         if parameter.location == "path" and name not in placed.needed:
             wire = parameter.name or name
-            message = f"the address has no {{{wire}}}"
-            hint = f"write {{{wire}}} into the path of url"
+            message = f"the URL has no {{{wire}}}"
+            hint = f"add {{{wire}}} to the path of url"
             yield reading.problem(codes.BAD_REQUEST, (*loc, "in"), message, hint=hint)
         if parameter.file and (parameter.location != "body" or http.body != "multipart"):
             yield reading.problem(
                 codes.BAD_REQUEST,
                 (*loc, "file"),
-                "a file goes into a multipart body",
-                hint="write in: body here, and body: multipart beside parameters",
+                "a file requires a multipart body",
+                hint="write in: body for the parameter, and body: multipart for the request",
             )
 
 
@@ -182,9 +180,9 @@ def _check_arguments(
     properties: Any = schema.get("properties", {})
     open_ended = not properties and schema.get("additionalProperties") is not False
     if schema.keys() & COMPOSING or open_ended or not isinstance(properties, dict):
-        return  # which arguments there are, only a value could tell
+        return  # the declared arguments depend on the value
     required = schema.get("required", [])
-    for name in _named(http, placed):
+    for name in _argument_names(http, placed):
         if name not in properties:
             near = nearest_name(name, properties)
             hint = f"did you mean {near!r}?" if near else f"add {name} to input_schema.properties"
@@ -195,7 +193,7 @@ def _check_arguments(
             yield reading.problem(
                 codes.UNKNOWN_ARGUMENT,
                 (*loc, "http", "url"),
-                f"the address needs {name!r}, which a call may leave out",
+                f"the URL requires {name!r}, but the schema does not",
                 hint=f"add {name} to input_schema.required",
                 severity="warning",
             )
@@ -205,7 +203,7 @@ def _place_of(http: HttpRequest, name: str) -> Loc:
     """Return where a request names an argument."""
     if name in http.parameters:
         return ("parameters", name)
-    for loc, text in texts(_written(http)):
+    for loc, text in texts(_templates(http)):
         for expression in expressions(text):
             if expression.root == "args" and expression.path[:1] == (name,):
                 return loc

@@ -1,6 +1,6 @@
-"""What must hold of overrides, the toolset's own and this project's: the tool, the renderer, what it shows.
+"""Checks of overrides of the toolset and of the project: the tool, the renderer, its configuration.
 
-Both are held to the same, each problem at its place in ``toolset.yaml`` or in the state file.
+Problems have their place in ``toolset.yaml`` or in the state file.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_state import LocalOverride, ToolsetState
     from covalt_git.python_reader.source import ToolSource
 
-_SHOWS = {
+_REQUIRED = {
     "html": (("artifact", "content"), "{artifact: artifacts/page.html}"),
     "frame": (("url", "port"), '{port: "$return.port"}'),
 }
-"""Renderers that show nothing unless one of these keys is there, and a configuration with one."""
+"""Renderers that require one of several keys, and an example of a configuration."""
 
 
 def check_overrides(
@@ -41,7 +41,7 @@ def check_overrides(
     files: BundleFiles,
     sources: Mapping[str, ToolSource],
 ) -> Iterator[Problem]:
-    """Find what is wrong with the toolset's own overrides."""
+    """Find problems of the toolset's own overrides."""
     tools = {str(ToolId(manifest.id, tool.id)): tool for tool in manifest.tools}
     servers = {server.id for server in manifest.mcp_servers}
     servers |= {source.id for source in manifest.sources}
@@ -55,12 +55,12 @@ def check_overrides(
             yield reading.problem(
                 codes.BAD_VALUE,
                 (*loc, "tool_id"),
-                f"there is no tool {override.tool_id!r} here",
+                f"there is no tool {override.tool_id!r}",
                 hint=f"did you mean {near!r}?" if near else f"declare {owner}",
             )
         declared = tools.get(target)
-        beneath = declared.renderer.type if declared and declared.renderer else None
-        yield from _check_override(reading, loc, override, beneath, declared, files, sources)
+        default = declared.renderer.type if declared and declared.renderer else None
+        yield from _check_override(reading, loc, override, default, declared, files, sources)
 
 
 def check_local_overrides(
@@ -70,18 +70,18 @@ def check_local_overrides(
     sources: Mapping[str, ToolSource],
     server_tools: Collection[Tool] = (),
 ) -> Iterator[Problem]:
-    """Find what is wrong with this project's overrides, of ``server_tools`` too."""
+    """Find problems of the project's overrides, including those of ``server_tools``."""
     if reading.value is None:
         return
-    given = {tool.tool_id: tool for tool in server_tools}
+    of_servers = {tool.tool_id: tool for tool in server_tools}
     tools = {tool.id: tool for tool in manifest.tools}
     theirs = {override_key(manifest.id, one.tool_id): one for one in manifest.tool_overrides}
     for name, override in reading.value.overrides.items():
         loc: Loc = ("overrides", name)
-        if name in given:
-            shown = given[name].renderer
-            beneath = shown.type if shown else None
-            yield from _check_override(reading, loc, override, beneath, None, files, sources)
+        if name in of_servers:
+            renderer = of_servers[name].renderer
+            default = renderer.type if renderer else None
+            yield from _check_override(reading, loc, override, default, None, files, sources)
             continue
         declared = tools.get(name)
         if declared is None:
@@ -90,19 +90,19 @@ def check_local_overrides(
                 codes.ORPHAN_STATE,
                 loc,
                 message,
-                hint=_suggestion(name, [*tools, *given]),
+                hint=_suggestion(name, [*tools, *of_servers]),
                 key=True,
                 severity="warning",
             )
             continue
-        beneath = declared.renderer.type if declared.renderer else None
+        default = declared.renderer.type if declared.renderer else None
         own = theirs.get(str(ToolId(manifest.id, name)))
-        beneath = (own.renderer if own else None) or beneath
-        yield from _check_override(reading, loc, override, beneath, declared, files, sources)
+        default = (own.renderer if own else None) or default
+        yield from _check_override(reading, loc, override, default, declared, files, sources)
 
 
 def check_aliases(reading: Reading[ToolsetState]) -> Iterator[Problem]:
-    """Find namespaces that are called here as only the built-in tools are."""
+    """Find aliases that are the namespace of the built-in tools."""
     for name, alias in reading.value.aliases.items() if reading.value else ():
         if alias == BUILTIN_NAMESPACE:
             message = f"{alias!r} is the namespace of the built-in tools"
@@ -113,10 +113,10 @@ def check_aliases(reading: Reading[ToolsetState]) -> Iterator[Problem]:
 def check_config(
     reading: Reading[Any], loc: Loc, renderer: str, config: JsonObject, files: BundleFiles
 ) -> Iterator[Problem]:
-    """Find what is wrong with a renderer's configuration, apart from its expressions."""
+    """Find problems of a renderer's configuration, except those of its expressions."""
     if reading.document is not None:
         yield from part_problems(reading.document, loc, config, config_model(renderer))
-    yield from _check_shown(reading, loc, renderer, config)
+    yield from _check_required(reading, loc, renderer, config)
     artifact = config.get("artifact")
     if isinstance(artifact, str) and not artifact.startswith("$"):
         yield from check_named_file(reading, (*loc, "artifact"), artifact, files)
@@ -129,7 +129,7 @@ def check_config_of(
     config: JsonObject,
     sources: Mapping[str, ToolSource],
 ) -> Iterator[Problem]:
-    """Check the expressions of a renderer's configuration against what its tool is known to be."""
+    """Check the expressions of a renderer's configuration against the schemas of its tool."""
     source = sources.get(tool.id)
     takes = tool.input_schema or (source.input_schema if source else None)
     gives = tool.output_schema or (source.output_schema if source else None)
@@ -139,10 +139,10 @@ def check_config_of(
 def check_named_file(
     reading: Reading[Any], loc: Loc, path: str, files: BundleFiles
 ) -> Iterator[Problem]:
-    """Find whether a path at ``loc`` names no file of the toolset."""
+    """Report a path that is not a file of the toolset."""
     plain = path.removeprefix("./")
     if check_path(plain).kind == "refused":
-        message = f"{path!r} does not name a file within the toolset"
+        message = f"{path!r} is not a path in the toolset"
         yield reading.problem(
             codes.NO_FILE,
             loc,
@@ -159,22 +159,22 @@ def _check_override(
     reading: Reading[Any],
     loc: Loc,
     override: ToolOverride | LocalOverride,
-    beneath: RendererType | None,
+    default: RendererType | None,
     declared: ToolDeclaration | None,
     files: BundleFiles,
     sources: Mapping[str, ToolSource],
 ) -> Iterator[Problem]:
-    """Check what an override shows; ``beneath`` is the renderer that holds where it names none."""
+    """Check the renderer of an override; ``default`` is the renderer if the override has none."""
     config = override.renderer_config
-    kind = override.renderer or beneath
+    kind = override.renderer or default
     if config is None:
         if override.renderer is not None:
-            yield from _check_shown(reading, (*loc, "renderer"), override.renderer, {})
+            yield from _check_required(reading, (*loc, "renderer"), override.renderer, {})
     elif kind is None:
         yield reading.problem(
             codes.MISSING_KEY,
             (*loc, "renderer_config"),
-            "there is no renderer that this would configure",
+            "renderer_config has no effect without a renderer",
             hint=f"add a line: renderer: {_likely_renderer(config)}",
             key=True,
         )
@@ -185,17 +185,17 @@ def _check_override(
             yield from check_config_of(declared, reading, place, config, sources)
 
 
-def _check_shown(
+def _check_required(
     reading: Reading[Any], loc: Loc, renderer: str, config: JsonObject
 ) -> Iterator[Problem]:
-    """Warn of a renderer that has nothing to show: its calls work all the same."""
-    keys, example = _SHOWS.get(renderer, ((), ""))
+    """Report a renderer without a required key, as a warning: calls work without it."""
+    keys, example = _REQUIRED.get(renderer, ((), ""))
     misspelt = config.keys() - config_model(renderer).model_fields.keys()
     if keys and not misspelt and all(config.get(key) is None for key in keys):
         yield reading.problem(
             codes.MISSING_KEY,
             loc,
-            f"{renderer} shows nothing without {' or '.join(map(repr, keys))}",
+            f"the renderer {renderer} requires {' or '.join(map(repr, keys))}",
             hint=f"configure it: {example}",
             key=True,
             severity="warning",
@@ -203,7 +203,7 @@ def _check_shown(
 
 
 def _likely_renderer(config: JsonObject) -> str:
-    """Return the first renderer that would read all these keys."""
+    """Return the first renderer that has all these keys."""
     fitting = (
         kind for kind, model in CONFIGS.items() if config.keys() <= model.model_fields.keys()
     )
@@ -212,4 +212,4 @@ def _likely_renderer(config: JsonObject) -> str:
 
 def _suggestion(name: str, known: Collection[str]) -> str:
     near = nearest_name(name, known)
-    return f"did you mean {near!r}? else remove it" if near else "remove it"
+    return f"did you mean {near!r}? otherwise remove it" if near else "remove it"

@@ -1,8 +1,8 @@
-"""Pages of a toolset whose HTML or CSS refers to another file or page.
+"""Check of HTML pages of a toolset for references to other files and pages.
 
-A page is shown in a frame (``covalt_server.render.artifacts``) without a network and without other files,
-which it cannot leave.  Such references are warnings: the page is shown without them.  What its
-scripts ask for, the Content-Security-Policy of the frame refuses and reports at run time.
+Pages are shown in a frame (``covalt_server.render.artifacts``) without network and other files, and
+cannot navigate.  Such references are warnings, as the page is shown without them.  Requests of
+scripts are not checked: the frame's Content-Security-Policy refuses and reports them at run time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import ToolsetManifest
 
 MAX_PAGE_BYTES = 4 << 20
-"""Larger pages are not checked: they hold libraries and data, and would take seconds."""
+"""Larger pages contain libraries and data.  They are not checked, which would take seconds."""
 
 _PAGES = (".html", ".htm")
 
@@ -40,19 +40,19 @@ _CSS_URL = re.compile(
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
 
-_AS_DATA = "put it into the page as a data: URL"
-_AS_STYLE = "put its text into the page: <style>...</style>"
+_AS_DATA = "write it in the page as a data: URL"
+_AS_STYLE = "write it in the page: <style>...</style>"
 _HINTS = {
-    "script": "put its text into the page: <script>...</script>",
+    "script": "write it in the page: <script>...</script>",
     "link": _AS_STYLE,
-    "use": "put it into the page: <symbol id=...>, and refer to it by #...",
+    "use": "write it in the page: <symbol id=...>, and refer to it by #...",
 }
 _LOADED = ("src", "href", "xlink:href", "poster", "background")
 _FRAMES = {"iframe": "src", "frame": "src", "embed": "src", "object": "data"}
 
 
 class _Reference(NamedTuple):
-    """A reference that the frame refuses, and its place in the text where it was found."""
+    """A reference that the frame refuses; ``place`` is its index in the text."""
 
     place: int
     code: str
@@ -63,21 +63,21 @@ class _Reference(NamedTuple):
 _FRAME = _Reference(
     0,
     codes.PAGE_LEAVES,
-    "a page within the page is refused",
-    "the renderer 'frame' shows a page of elsewhere",
+    "the page cannot contain frames",
+    "use the renderer 'frame' for a page of a server",
 )
 _LINK = _Reference(
     0,
     codes.PAGE_LEAVES,
-    "a link leads nowhere: a page stays in its frame",
-    "show the URL as text; links to a #part of the page work",
+    "the link does not work: a page cannot leave its frame",
+    "show the URL as text, or link to a #part of the page",
 )
 
 
 def artifact_problems(content: bytes, shown: str) -> list[Problem]:
-    """Return the references of the page ``content`` that its frame refuses.
+    """Return warnings about references in a page that its frame refuses.
 
-    They are warnings about the file ``shown``, one for each message, at the first place.
+    Equal warnings are reported once, at the first place.  ``shown`` is the path of the page.
     """
     if len(content) > MAX_PAGE_BYTES:
         return []
@@ -97,10 +97,10 @@ def artifact_problems(content: bytes, shown: str) -> list[Problem]:
 def check_artifacts(
     manifest: Reading[ToolsetManifest], files: BundleFiles, contents: Contents
 ) -> list[Problem]:
-    """Return the references of a toolset's pages that their frame refuses.
+    """Return warnings about references in a toolset's pages that their frame refuses.
 
-    Its pages are the HTML files of ``artifacts/``, those that a renderer names, and the texts that
-    stand in the manifest instead.
+    These pages are the HTML files in ``artifacts/``, files that a renderer names, and HTML texts in the
+    manifest.
     """
     problems: list[Problem] = []
     named: set[str] = set()
@@ -121,13 +121,13 @@ def check_artifacts(
             try:
                 text = contents.read(file.path)
             except OSError:
-                continue  # it was deleted since the files were listed
+                continue  # removed since the files were listed
             problems += artifact_problems(text, f"{shown}/{file.path}")
     return problems
 
 
 def _html_configs(manifest: ToolsetManifest | None) -> Iterator[tuple[Loc, JsonObject]]:
-    """Yield the configurations of renderers that show a page, and where they stand."""
+    """Yield the configurations of renderers that show a page, and their places."""
     legacy: dict[str, str] = {}
     for position, tool in enumerate(manifest.tools if manifest else ()):
         if tool.renderer is not None:
@@ -152,24 +152,24 @@ def _references(page: str) -> Iterator[_Reference]:
                 yield found._replace(place=tag.end + found.place)
 
 
-def _of_attributes(name: str, given: Mapping[str, str]) -> Iterator[_Reference]:
-    """Yield the refused references of a tag; their place in it is of no interest."""
-    if given.get(_FRAMES.get(name, ""), "about:").partition(":")[0].lower() != "about":
+def _of_attributes(name: str, values: Mapping[str, str]) -> Iterator[_Reference]:
+    """Yield the refused references of a tag, without places."""
+    if values.get(_FRAMES.get(name, ""), "about:").partition(":")[0].lower() != "about":
         yield _FRAME
-    elif name in {"a", "area"} and not given.get("href", "#").startswith(("#", "javascript:")):
+    elif name in {"a", "area"} and not values.get("href", "#").startswith(("#", "javascript:")):
         yield _LINK
     elif name not in {"a", "area", "base", "link", *_FRAMES} or (
-        name == "link" and "stylesheet" in given.get("rel", "").lower().split()
+        name == "link" and "stylesheet" in values.get("rel", "").lower().split()
     ):
         for key in _LOADED:
-            yield from _of_url(given.get(key, ""), _HINTS.get(name, _AS_DATA))
-    for candidate in given.get("srcset", "").split(", "):
+            yield from _of_url(values.get(key, ""), _HINTS.get(name, _AS_DATA))
+    for candidate in values.get("srcset", "").split(", "):
         yield from _of_url(candidate.strip().partition(" ")[0], _AS_DATA)
-    yield from _of_style(given.get("style", ""))
+    yield from _of_style(values.get("style", ""))
 
 
 def _of_style(style: str) -> Iterator[_Reference]:
-    """Yield the URLs of a style sheet that are not loaded."""
+    """Yield the refused references of a style sheet."""
     for found in _CSS_URL.finditer(style):
         sheet = found["sheet"]
         for one in _of_url(sheet or found["url"] or "", _AS_STYLE if sheet else _AS_DATA):
@@ -177,14 +177,14 @@ def _of_style(style: str) -> Iterator[_Reference]:
 
 
 def _of_url(url: str, hint: str) -> Iterator[_Reference]:
-    """Yield why a URL is not loaded."""
+    """Yield the URL as a refused reference, unless the page can load it."""
     url = url.strip()
     shown = repr(shorten(url))
     if not url or url.startswith("#"):
         return
     if _EXTERNAL.match(url):
-        message = f"{shown} is not fetched: a page has no network"
+        message = f"{shown} cannot be loaded: a page has no network"
         yield _Reference(0, codes.PAGE_EXTERNAL, message, hint)
     elif not _SCHEME.match(url):
-        message = f"{shown} is not found: a page is one file"
+        message = f"{shown} cannot be loaded: a page is a single file"
         yield _Reference(0, codes.PAGE_SIBLING, message, hint)

@@ -1,6 +1,6 @@
-"""Whether a tool's function takes what its schema declares: by name, and by type.
+"""Check that the parameters of a tool's function match the input schema in the manifest.
 
-The manifest wins when a tool is called, so that all of these are warnings.
+Calls use the schema of the manifest, so these problems are warnings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from covalt_git.python_reader.source import ToolSource
 
 COMPOSING = frozenset({pointer.REF, "$dynamicRef", "allOf", "anyOf", "oneOf", "patternProperties"})
-"""Keywords through which a schema can declare arguments elsewhere than in ``properties``."""
+"""Keywords that can declare arguments outside of ``properties``."""
 
 _HINTS = {
     "string": "str",
@@ -38,10 +38,10 @@ _MAX_DEPTH = 8
 def check_parameters(
     reading: Reading[ToolsetManifest], loc: Loc, tool: ToolDeclaration, source: ToolSource
 ) -> Iterator[Problem]:
-    """Find arguments that only one side knows, and those that the sides know as another type."""
+    """Find arguments that only the schema or only the function has, and arguments of different types."""
     schema = tool.input_schema or {}
     if schema.keys() & COMPOSING:
-        return  # which arguments these declare, only a value could tell
+        return  # the declared arguments depend on the value
     declared = schema.get("properties", {})
     takes = source.input_schema
     known = list(takes.get("properties", {}))
@@ -51,11 +51,11 @@ def check_parameters(
         for name in declared:
             if name not in known:
                 near = nearest_name(name, known)
-                listed = f"it takes {', '.join(known)}" if known else "it takes none"
+                listed = f"its parameters: {', '.join(known)}" if known else "it has no parameters"
                 yield reading.problem(
                     codes.WRONG_PARAMETERS,
                     (*place, name),
-                    f"{function}() takes no argument {name!r}",
+                    f"{function}() has no parameter {name!r}",
                     hint=f"did you mean {near!r}?" if near else listed,
                     key=True,
                     severity="warning",
@@ -65,7 +65,7 @@ def check_parameters(
             yield reading.problem(
                 codes.WRONG_PARAMETERS,
                 place,
-                f"{function}() needs an argument {name!r} that is not declared",
+                f"{function}() requires an argument {name!r} that is not declared",
                 hint=f"add {name} to properties, or give it a default in the function",
                 key=True,
                 severity="warning",
@@ -99,11 +99,11 @@ def _check_type(
 
 
 _Sided = tuple["JsonObject", Any]
-"""A whole schema, and the part of it that is looked at."""
+"""A schema, and the part of it that is compared."""
 
 
 def _mismatch(declared: _Sided, hinted: _Sided) -> tuple[Loc, str, set[str]] | None:
-    """Return where a schema allows a type that the hint does not, that type, and those it takes."""
+    """Return the path of the first type that the hint does not accept, that type, and the accepted types."""
     way: Loc = ()
     for _ in range(_MAX_DEPTH):
         allowed, accepted = _types(*declared), _types(*hinted)
@@ -122,7 +122,7 @@ def _mismatch(declared: _Sided, hinted: _Sided) -> tuple[Loc, str, set[str]] | N
 
 
 def _types(whole: JsonObject, part: Any) -> set[str] | None:
-    """Return the types that a part of a schema allows, or None where it says nothing of them."""
+    """Return the types that a part of a schema allows, or None if it does not restrict them."""
     found: set[str] = set()
     waiting, seen = [part], 0
     while waiting:
@@ -130,7 +130,7 @@ def _types(whole: JsonObject, part: Any) -> set[str] | None:
             one, seen = pointer.resolve(whole, waiting.pop()), seen + 1
         except pointer.BadReferenceError:
             return None
-        if not isinstance(one, dict) or seen > 50:  # noqa: PLR2004 - references to themselves
+        if not isinstance(one, dict) or seen > 50:  # noqa: PLR2004 - recursive references
             return None
         if "type" in one:
             kinds = one["type"] if isinstance(one["type"], list) else [one["type"]]
@@ -143,6 +143,6 @@ def _types(whole: JsonObject, part: Any) -> set[str] | None:
 
 
 def _array(whole: JsonObject, part: JsonObject) -> JsonObject:
-    """Return the list among the choices of a part."""
+    """Return the array among the alternatives of a part."""
     choices = part.get("anyOf", [part])
     return next((one for one in choices if one.get("type") == "array"), {}) if choices else whole

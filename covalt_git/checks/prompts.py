@@ -1,7 +1,4 @@
-"""Whether a toolset's prompts and resources can be read as they are written.
-
-The files that they name are there, their expressions name arguments, and an address means one thing.
-"""
+"""Check of a toolset's prompts and resources: files exist, expressions are valid, URIs are unique."""
 
 from __future__ import annotations
 
@@ -25,26 +22,26 @@ if TYPE_CHECKING:
 
     Manifest = Reading[ToolsetManifest]
 
-_OURS = ("covalt-git:", "ui:")
-"""What addresses of others may not begin with: those of workspaces and of pages."""
+_RESERVED = ("covalt-git:", "ui:")
+"""Reserved URI schemes: those of workspaces and pages."""
 
 
 def check_prompts(
     reading: Manifest, manifest: ToolsetManifest, files: BundleFiles
 ) -> Iterator[Problem]:
-    """Find what is wrong with the prompts and resources of a manifest."""
+    """Find problems of the prompts and resources of a manifest."""
     for position, prompt in enumerate(manifest.prompts):
         yield from _check_prompt(reading, ("prompts", position), prompt, files)
     known: dict[str, int] = {}
     for position, resource in enumerate(manifest.resources):
         loc: Loc = ("resources", position)
         yield from _check_resource(reading, loc, resource, files)
-        address = resource.uri or resource.uri_template or ""
-        if known.setdefault(address, position) != position:
+        uri = resource.uri or resource.uri_template or ""
+        if known.setdefault(uri, position) != position:
             yield reading.problem(
                 codes.DUPLICATE_ID,
                 (*loc, "uri" if resource.uri else "uri_template"),
-                f"{manifest.resources[known[address]].id!r} has the address {address!r} already",
+                f"the resource {manifest.resources[known[uri]].id!r} already has the URI {uri!r}",
                 hint="remove or rename one of them",
             )
 
@@ -60,16 +57,16 @@ def _check_prompt(
         for key, text in texts.items():
             yield from _check_expressions(reading, (*at, key), text, names)
         yield from _check_file(reading, (*at, "file"), message.file, files)
-        if message.file is not None and message.resource is None and not _is_seen_or_heard(message):
+        if message.file is not None and message.resource is None and not _is_media(message):
             yield reading.problem(
                 codes.BAD_VALUE,
                 (*at, "file"),
-                f"{message.file!r} is neither an image nor a sound",
-                hint="add resource: handbook://style, the address that it is embedded under",
+                f"{message.file!r} is neither an image nor audio",
+                hint="add the URI of the embedded file: resource: handbook://style",
             )
 
 
-def _is_seen_or_heard(message: PromptMessage) -> bool:
+def _is_media(message: PromptMessage) -> bool:
     kind = message.mime_type or mimetypes.guess_type(message.file or "")[0] or ""
     return kind.startswith(("image/", "audio/"))
 
@@ -78,10 +75,10 @@ def _check_resource(
     reading: Manifest, loc: Loc, resource: Resource, files: BundleFiles
 ) -> Iterator[Problem]:
     key = "uri" if resource.uri is not None else "uri_template"
-    address = resource.uri or resource.uri_template or ""
-    if address.startswith(_OURS):
-        message = f"addresses that begin with {address.partition(':')[0]}: are covalt-git's own"
-        hint = "begin it with a word of the toolset: handbook://style"
+    uri = resource.uri or resource.uri_template or ""
+    if uri.startswith(_RESERVED):
+        message = f"the URI scheme {uri.partition(':')[0]}: is reserved for covalt-git"
+        hint = "use a scheme for the toolset: handbook://style"
         yield reading.problem(codes.BAD_VALUE, (*loc, key), message, hint=hint)
     known: tuple[str, ...] = ()
     if resource.uri_template is not None:
@@ -97,8 +94,8 @@ def _check_resource(
             yield reading.problem(
                 codes.UNKNOWN_ARGUMENT,
                 (*loc, "variables", position, "name"),
-                f"the address has no {{{name}}}",
-                hint=_suggestion(name, known) or "write uri_template, and {name} in it",
+                f"the URI has no variable {{{name}}}",
+                hint=_suggestion(name, known) or "write a uri_template with {name}",
             )
     for field, text in (("text", resource.text), ("file", resource.file)):
         yield from _check_expressions(reading, (*loc, field), text, known)
@@ -111,7 +108,7 @@ def _check_twice(reading: Manifest, loc: Loc, names: Sequence[str]) -> Iterator[
             yield reading.problem(
                 codes.DUPLICATE_ID,
                 (*loc, position, "name"),
-                f"{name!r} has an entry already",
+                f"{name!r} already has an entry",
                 hint="remove or rename one of them",
             )
 
@@ -131,7 +128,7 @@ def _check_expressions(
         yield reading.problem(
             codes.UNKNOWN_EXPRESSION,
             loc,
-            f"{expression.text} stands for nothing here",
+            f"{expression.text} does not name an argument",
             hint=hint,
         )
 

@@ -1,8 +1,8 @@
-"""Whether the references of servers, sources and sign-ins are some, and name what is declared.
+"""Check of references such as ``${NAME}``: their syntax, and that ``secrets`` declares them.
 
-Those of HTTP requests are errors, and for :mod:`covalt_git.checks.http_requests`.  These are warnings,
-because nothing resolves them yet; and where a manifest has no ``secrets`` at all, as the
-specification's own, it declares none and none is missed.
+Problems of MCP servers, sources and logins are warnings, as they are resolved later, and in HTTP
+requests errors (:mod:`covalt_git.checks.http_requests`).  A manifest without the key ``secrets``, as in
+the specification's examples, need not declare them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from covalt_git.manifests.reading import Reading
     from covalt_git.models.toolset_manifest import ToolsetManifest
 
-_HOLD_REFERENCES = ("mcp_servers", "sources", "auth")
+_KEYS = ("mcp_servers", "sources", "auth")
 
 
 def reference_problems(
@@ -32,13 +32,13 @@ def reference_problems(
     *,
     severity: str = "error",
 ) -> Iterator[Problem]:
-    """Find references in ``value``, at ``at``, that are none, or are of none of those ``declared``."""
+    """Find malformed and undeclared references in ``value``, which is at the place ``at``."""
     for loc, text in texts(value):
         for wrong in malformed(text):
             yield reading.problem(
                 codes.BAD_REFERENCE,
                 (*at, *loc),
-                f"{wrong[:60]!r} is no reference",
+                f"{wrong[:60]!r} is not a valid reference",
                 hint="write ${NAME}, ${NAME:-default}, ${env:NAME} or ${secret:NAME}; $$ is a dollar",
                 severity=severity,
             )
@@ -47,7 +47,7 @@ def reference_problems(
                 yield reading.problem(
                     codes.BAD_REFERENCE,
                     (*at, *loc),
-                    f"'${name}' is sent as written; it does not insert the secret",
+                    f"'${name}' is not replaced by the secret",
                     hint=f"write ${{{name}}}, or $${name} for the text",
                     severity="warning",
                 )
@@ -68,10 +68,10 @@ def reference_problems(
 def check_references(
     reading: Reading[ToolsetManifest], manifest: ToolsetManifest
 ) -> Iterator[Problem]:
-    """Find the wrong references of a manifest outside of its HTTP requests."""
+    """Find malformed and undeclared references of a manifest outside of its HTTP requests."""
     if reading.document is None:
         return
     declared = manifest.secrets if "secrets" in manifest.model_fields_set else None
-    for key in _HOLD_REFERENCES:
+    for key in _KEYS:
         value = reading.document.data.get(key, [])
         yield from reference_problems(reading, (key,), value, declared, severity="warning")

@@ -1,6 +1,6 @@
-"""What no text file of a toolset may hold: credentials, unresolved conflicts, characters to deceive.
+"""Check of a toolset's text files for credentials, merge conflicts and hidden characters.
 
-Files are read as they are, whatever their name; what is no text is passed over.
+All files are checked, except binary and large ones.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from covalt_git.python_reader.source import ToolSource
 
 MAX_TEXT_BYTES = 4 << 20
-"""Larger files are data, and are not looked at."""
+"""Larger files are considered data, and are not checked."""
 
-_MAX_TOLD = 20
-"""How many problems of one kind are told of one file."""
+_MAX_REPORTED = 20
+"""The most problems of one kind that are reported for a file."""
 
 _CONFLICT_PARTS = tuple(
     re.compile(part, re.MULTILINE) for part in ("^<{7} ", "^={7}\r?$", "^>{7} ")
 )
 _YAML = (".yaml", ".yml")
-_INSTEAD = {"/toolset.yaml": "${NAME}", ".py": 'get_context().secrets["NAME"]'}
-"""What a credential is replaced by, by the end of a file's name."""
+_REFERENCES = {"/toolset.yaml": "${NAME}", ".py": 'get_context().secrets["NAME"]'}
+"""The reference to a secret that replaces a credential, by the end of the file name."""
 
 _SHOWN_TO_AGENTS = frozenset(
     {"id", "tool_id", "name", "description", "title", "name_override", "description_override"}
@@ -47,7 +47,7 @@ _SHOWN_TO_AGENTS = frozenset(
 def check_texts(
     shown: str, files: BundleFiles, contents: Contents
 ) -> tuple[list[Problem], set[str]]:
-    """Return what is wrong with the texts of a toolset, and the credentials that stand in them."""
+    """Return the problems of a toolset's text files, and the credentials in them."""
     problems: list[Problem] = []
     values: set[str] = set()
     for file in files.files:
@@ -56,7 +56,7 @@ def check_texts(
         try:
             content = contents.read(file.path)
         except OSError:
-            continue  # it went away since the files were listed
+            continue  # removed since the files were listed
         if b"\0" in content:
             continue
         found, secret = check_text(content.decode("utf-8", "replace"), f"{shown}/{file.path}")
@@ -66,10 +66,10 @@ def check_texts(
 
 
 def check_text(text: str, shown: str) -> tuple[list[Problem], set[str]]:
-    """Return what is wrong with one text, and the credentials that stand in it."""
+    """Return the problems of one text, and the credentials in it; ``shown`` is the path of the file."""
     secret = credentials(text)
     found = [*_credential_problems(secret, shown), *_hidden(text, shown)]
-    if not shown.endswith(_YAML):  # the reader of YAML tells of its own conflicts
+    if not shown.endswith(_YAML):  # the YAML reader reports conflicts itself
         found += _conflict(text)
     if not found:
         return [], set()
@@ -86,21 +86,21 @@ _Found = tuple[int, str, str, str, str]
 
 
 def _credential_problems(found: list[Credential], shown: str) -> Iterator[_Found]:
-    hint = "keep it in the environment or in secrets.env, and revoke what stands here"
-    for ends, instead in _INSTEAD.items():
-        if shown.endswith(ends):
-            hint = f"write {instead}, add NAME to secrets, and revoke what stands here"
-    for one in found[:_MAX_TOLD]:
-        said = f"{one.kind} in plain text" if one.certain else one.kind
-        message = f"{said}: {one.shown!r}"
+    hint = "store it in the environment or in secrets.env, and revoke this value"
+    for suffix, reference in _REFERENCES.items():
+        if shown.endswith(suffix):
+            hint = f"write {reference}, add NAME to secrets, and revoke this value"
+    for one in found[:_MAX_REPORTED]:
+        kind = f"{one.kind} in plain text" if one.certain else one.kind
+        message = f"{kind}: {one.shown!r}"
         yield one.place, codes.CREDENTIAL, message, hint, "error" if one.certain else "warning"
 
 
 def _hidden(text: str, shown: str) -> Iterator[_Found]:
     if not shown.endswith((*_YAML, ".py")):
         return
-    found = hidden_characters(text, only_turning=shown.endswith(".py"))
-    for one in islice(found, _MAX_TOLD):
+    found = hidden_characters(text, only_reordering=shown.endswith(".py"))
+    for one in islice(found, _MAX_REPORTED):
         hint = f"remove it, or write `{_escape(one.character)}` between double quotes"
         yield one.place, codes.HIDDEN_CHARACTER, one.message, hint, "error"
 
@@ -111,7 +111,7 @@ def _escape(character: str) -> str:
 
 
 def _conflict(text: str) -> list[_Found]:
-    """Find the first conflict: its three marks, one after another."""
+    """Find the first conflict: three markers, one after another."""
     if "<<<<<<< " not in text:
         return []
     places = [0]
@@ -125,7 +125,7 @@ def _conflict(text: str) -> list[_Found]:
 
 
 def check_hidden_escapes(reading: Reading[Any]) -> Iterator[Problem]:
-    """Find hidden characters in what agents and people read, that a file writes as escapes."""
+    """Find hidden characters in names and descriptions that are written as escape sequences."""
     document = reading.document
     written = document.text.lower() if document else ""
     if document is None or not any(escape in written for escape in ("\\u", "\\x")):
@@ -147,13 +147,13 @@ def check_hidden_escapes(reading: Reading[Any]) -> Iterator[Problem]:
 def check_docstrings(
     reading: Reading[ToolsetManifest], sources: Mapping[str, ToolSource]
 ) -> Iterator[Problem]:
-    """Find hidden characters in the names and descriptions that Python gives its tools."""
+    """Find hidden characters in names and descriptions of tools in Python source."""
     for position, tool in enumerate(reading.value.tools if reading.value else ()):
         source = sources.get(tool.id)
-        said = {"name": source.name, "description": source.description} if source else {}
-        for what, words in said.items():
-            for one in islice(hidden_characters(words or ""), 1):
-                message = f"in its {what} {one.message}"
+        texts = {"name": source.name, "description": source.description} if source else {}
+        for field, text in texts.items():
+            for one in islice(hidden_characters(text or ""), 1):
+                message = f"in its {field} {one.message}"
                 at = ("tools", position, "entrypoint")
                 yield reading.problem(
                     codes.HIDDEN_CHARACTER, at, message, hint="remove it from the function"
@@ -161,13 +161,13 @@ def check_docstrings(
 
 
 def once_for_each_cause(problems: list[Problem]) -> list[Problem]:
-    """Return the problems without the syntax errors that an unresolved conflict leads to."""
+    """Return the problems without syntax errors that a merge conflict causes."""
     merged = {one.path for one in problems if one.code == codes.MERGE_CONFLICT}
     return [one for one in problems if one.code != codes.PYTHON_SYNTAX or one.path not in merged]
 
 
 def without(values: set[str], problems: list[Problem]) -> list[Problem]:
-    """Return the problems with those credentials cut out of what they say."""
+    """Return the problems with these credentials masked in their texts."""
     if not values:
         return problems
     return [

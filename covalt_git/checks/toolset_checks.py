@@ -1,7 +1,7 @@
-"""What must hold of a toolset beyond the form of its manifest, found by reading only.
+"""Checks of a valid manifest against the toolset's files and Python source, which runs no code.
 
-Ids are unique, entrypoints exist and take what is declared, schemas are schemas, examples satisfy
-them, and every file that is named is there.
+Ids are unique, entrypoints exist and match the declared arguments, schemas are valid, examples match
+the schemas, and files exist.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ Sources = dict[str, ToolSource]
 def read_sources(
     manifest: Reading[ToolsetManifest], files: BundleFiles, contents: Contents
 ) -> tuple[Sources, list[Problem]]:
-    """Read what the manifest's Python tools say of themselves, without running them."""
+    """Read the definitions of the manifest's tools from their Python source, without running it."""
     sources: Sources = {}
     problems: list[Problem] = []
     imports: dict[str, tuple[Loc, str]] = {}
-    # A mapping, because it is asked for each tool, and keeps the order.
+    # A dict: membership is tested for each tool, and the order is kept.
     modules = {file.path: None for file in files.files if file.path.endswith(".py")}
     for position, tool in enumerate(manifest.value.tools if manifest.value else ()):
         if tool.entrypoint is None:
@@ -72,7 +72,7 @@ def read_sources(
                 imports.setdefault(name, (loc, path))
             origin = imported_from(source, function)
             if origin and origin.partition(".")[0] in sys.stdlib_module_names:
-                message = f"{function!r} is {origin}, a function of Python itself"
+                message = f"{function!r} is {origin}, a function of Python's standard library"
                 hint = f"write a function in {path} that calls it"
                 problems.append(manifest.problem(codes.FOREIGN_ENTRYPOINT, loc, message, hint=hint))
         except PythonSyntaxError as error:
@@ -95,10 +95,10 @@ def _check_imports(
     imports: Mapping[str, tuple[Loc, str]],
     modules: Collection[str],
 ) -> Iterator[Problem]:
-    """Find packages that are not installed for the tools that import them.
+    """Find imported packages that are not declared as dependencies.
 
-    A requirement may have other names of packages than its own, as Pillow has PIL.  So all imports are
-    accepted if some requirement is the name of none.
+    A requirement can provide packages of other names, as Pillow provides PIL.  Therefore all imports are
+    accepted if there is a requirement whose name is not imported.
     """
     own = {path.partition("/")[0].removesuffix(".py") for path in modules}
     unknown = imports.keys() - sys.stdlib_module_names - PROVIDED - own
@@ -119,7 +119,7 @@ def _check_imports(
 
 
 def module_path(module: str, modules: Collection[str]) -> str | None:
-    """Return the file that Python imports for a module: a package goes before a plain file."""
+    """Return the file that Python imports for a module: a package takes precedence over a file."""
     stem = module.replace(".", "/")
     return next((path for path in (f"{stem}/__init__.py", f"{stem}.py") if path in modules), None)
 
@@ -127,7 +127,7 @@ def module_path(module: str, modules: Collection[str]) -> str | None:
 def check_manifest(
     manifest: Reading[ToolsetManifest], toolset_id: str, files: BundleFiles, sources: Sources
 ) -> list[Problem]:
-    """Return all that is wrong with a manifest whose form is right."""
+    """Return the problems of a manifest that matches its model."""
     if manifest.value is None:
         return []
     return [
@@ -145,11 +145,11 @@ def _check_ids(
 ) -> Iterator[Problem]:
     if manifest.id in RESERVED_TOOLSET_IDS:
         built_in = manifest.id == BUILTIN_NAMESPACE
-        what = "the built-in tools" if built_in else "a folder that the machine writes"
+        what = "the built-in tools" if built_in else "a folder of covalt-git"
         message = f"{manifest.id!r} is the name of {what}"
         yield reading.problem(codes.BAD_ID, ("id",), message, hint=f"write id: {toolset_id}")
     elif manifest.id != toolset_id and is_id(toolset_id):
-        message = f"{manifest.id!r} is not the name of its folder, {toolset_id!r}"
+        message = f"the id {manifest.id!r} must equal the name of the folder, {toolset_id!r}"
         hint = f"write id: {toolset_id}, or rename the folder"
         yield reading.problem(codes.BAD_ID, ("id",), message, hint=hint)
     lists = {
@@ -174,7 +174,7 @@ def _check_ids(
     servers = {id_key(server.id) for server in manifest.mcp_servers}
     for position, source in enumerate(manifest.sources):
         if id_key(source.id) in servers:
-            message = f"{source.id!r} is an MCP server of this toolset as well"
+            message = f"{source.id!r} is also an MCP server of this toolset"
             yield reading.problem(
                 codes.DUPLICATE_ID, ("sources", position, "id"), message, hint="rename one of them"
             )
@@ -183,14 +183,14 @@ def _check_ids(
 def _duplicates(
     reading: Reading[ToolsetManifest], key: str, field: str, ids: list[str]
 ) -> Iterator[Problem]:
-    """Find those that stand twice; what is compared may be less than what is written."""
+    """Find duplicate ids; ``ids`` are the normalized ids of the entries of a list."""
     first: dict[str, int] = {}
     for position, name in enumerate(ids):
         if first.setdefault(name, position) == position or reading.document is None:
             continue
         line, _ = reading.document.locate((key, first[name], field))
         written = reading.document.data[key][position][field]
-        message = f"{written!r} has an entry already, in line {line}"
+        message = f"{written!r} already has an entry, in line {line}"
         hint = "remove or rename one of them"
         yield reading.problem(codes.DUPLICATE_ID, (key, position, field), message, hint=hint)
 
@@ -217,7 +217,7 @@ def _check_tools(
             yield reading.problem(
                 codes.LEGACY_KEY,
                 (*loc, "renderer"),
-                "the old place for a renderer, which still works",
+                "this place of a renderer is deprecated",
                 hint=f"write in tool_overrides: {{tool_id: {tool.id}, renderer: {tool.renderer.type},"
                 " renderer_config: {...}}",
                 key=True,
@@ -238,13 +238,13 @@ def _check_schemas(
         found = json_schema.schema_problems(schema)
         for place, message in found:
             outside = place[-1:] == (pointer.REF,)
-            hint = 'put it under $defs, and refer to it as "#/$defs/name"' if outside else ""
+            hint = 'write it under $defs, and refer to it as "#/$defs/name"' if outside else ""
             yield reading.problem(codes.BAD_SCHEMA, (*loc, key, *place), message, hint=hint)
         if not found and key == "input_schema" and schema.get("type", "object") != "object":
             yield reading.problem(
                 codes.BAD_SCHEMA,
                 (*loc, key, "type"),
-                "the arguments of a call are an object",
+                "the schema of the arguments must be of type object",
                 hint="write type: object",
             )
 
@@ -279,9 +279,9 @@ def _no_module(
         path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in modules
     ]
     if module.partition(".")[0] in sys.stdlib_module_names:
-        message = f"the module {module!r} is Python's own, not one of the toolset"
-        hint = "write a function in tools/ that calls it, and name that one"
+        message = f"the module {module!r} is in Python's standard library, not in the toolset"
+        hint = "write a function in tools/ that calls it, and name that function"
         return reading.problem(codes.FOREIGN_ENTRYPOINT, loc, message, hint=hint)
     near = nearest_name(module, dotted)
-    hint = f"did you mean {near}?" if near else f"write it: {module.replace('.', '/')}.py"
+    hint = f"did you mean {near}?" if near else f"create {module.replace('.', '/')}.py"
     return reading.problem(codes.NO_MODULE, loc, f"there is no module {module!r}", hint=hint)
