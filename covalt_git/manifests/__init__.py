@@ -1,1 +1,1 @@
-"""Reading and fixing the YAML files of toolsets."""
+"""Readers and fixes of the YAML files of a project and its toolsets."""

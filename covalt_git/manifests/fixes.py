@@ -1,8 +1,7 @@
-"""Fixes of misspelt keys in a hand-written file, made by editing its text in place.
+"""Fixes of misspelt keys in hand-written files, which keep comments and layout.
 
-A key is renamed if it can only be a misspelling of one known key.  The rest of the text stays as it is,
-with comments and layout.  Each rename is proved before it is kept: the new text is read again, and must
-hold the same data as the old one, except for the renamed keys.
+A key is renamed if it can only be a misspelling of one known key.  Each rename is verified: the new text
+is parsed, and must contain the same data except for the renamed keys.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _Model = TypeVar("_Model", bound=StrictModel)
 
 
 class _Rename(NamedTuple):
-    """One misspelt key, where its name starts in the text, and the key that is meant."""
+    """A misspelt key, the index of its name in the text, and the correct key."""
 
     loc: Loc
     start: int
@@ -45,14 +44,14 @@ class _Rename(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """A text after mending, and what was mended: problems at the places where they stood."""
+    """A text after the fixes, and the problems that were fixed, with their old places."""
 
     text: str
-    mended: tuple[Problem, ...]
+    problems: tuple[Problem, ...]
 
 
 def fixable_files(problems: Sequence[Problem]) -> list[str]:
-    """Return the hand-written files in which something may be mended, sorted."""
+    """Return the hand-written files that may have fixable problems, sorted."""
     return sorted(
         {
             one.path
@@ -63,29 +62,29 @@ def fixable_files(problems: Sequence[Problem]) -> list[str]:
 
 
 def fix_text(text: str, path: str) -> Fixed:
-    """Mend what can be mended in the text of ``path``, as it is named from the project's root.
+    """Fix the text of the file ``path``, which is relative to the project's root.
 
-    Doing it again changes nothing.  A text that is not YAML stays as it is.
+    A second call changes nothing.  Invalid YAML is not changed.
     """
     mark = _MARK if text.startswith(_MARK) else ""
     body = text.removeprefix(_MARK)
-    mended: list[Problem] = []
+    problems: list[Problem] = []
     while True:
         try:
             document = yaml_text.load(body, path)
         except yaml_text.YamlProblems:
             break
-        body, done = _proved(document, _renames(document, _unknown_keys(document)))
+        body, done = _apply(document, _renames(document, _unknown_keys(document)))
         if not done:
             break
-        mended += [_problem(document, one) for one in done]
+        problems += [_problem(document, one) for one in done]
     if not text.endswith("\n"):
-        body = body.removesuffix("\n")  # which the loader adds
-    return Fixed(mark + body, tuple(mended))
+        body = body.removesuffix("\n")  # the loader adds it
+    return Fixed(mark + body, tuple(problems))
 
 
 def _unknown_keys(document: yaml_text.Document) -> list[ModelError]:
-    """Return the unknown keys of a document; those of renderers only if there are no others."""
+    """Return the unknown keys of a document.  Those of renderers are found once all others are fixed."""
     if not document.path.endswith(f"/{MANIFEST}"):
         return _errors(document, (), document.data, ProjectConfig)
     manifest = check(document, ToolsetManifest).value
@@ -101,7 +100,7 @@ def _unknown_keys(document: yaml_text.Document) -> list[ModelError]:
 def _errors(
     document: yaml_text.Document, above: Loc, value: Any, model: type[_Model]
 ) -> list[ModelError]:
-    """Return the unknown keys of a part of a document, their places those in the document."""
+    """Return the unknown keys of a part of a document, with their places in the document."""
     try:
         model.model_validate(value)
     except ValidationError as error:
@@ -109,7 +108,7 @@ def _errors(
         for part in above:
             data = data[part]
         return [
-            ModelError((*above, *found.loc), found.code, found.message, free=found.free)
+            ModelError((*above, *found.loc), found.code, found.message, unused=found.unused)
             for found in model_errors(error, data, model)
             if found.code == codes.UNKNOWN_KEY
         ]
@@ -133,9 +132,9 @@ def _renderer_configs(manifest: ToolsetManifest) -> Iterator[tuple[Loc, str, dic
 
 def _renames(document: yaml_text.Document, errors: Sequence[ModelError]) -> list[_Rename]:
     renames = []
-    meant = {error.loc: _surely_meant(str(error.loc[-1]), error.free) for error in errors}
-    for loc, key in meant.items():
-        rivals = [other for other in meant if other[:-1] == loc[:-1] and meant[other] == key]
+    corrections = {error.loc: _correction(str(error.loc[-1]), error.unused) for error in errors}
+    for loc, key in corrections.items():
+        rivals = [one for one in corrections if one[:-1] == loc[:-1] and corrections[one] == key]
         if key is None or len(rivals) > 1:
             continue
         old = str(loc[-1])
@@ -146,11 +145,11 @@ def _renames(document: yaml_text.Document, errors: Sequence[ModelError]) -> list
     return renames
 
 
-def _surely_meant(name: str, free: Sequence[str]) -> str | None:
-    """Return the one key that ``name`` can only be: the same letters, or nearly, and no other near."""
+def _correction(name: str, unused: Sequence[str]) -> str | None:
+    """Return the only key that ``name`` can be a misspelling of, or None if there is not exactly one."""
     letters = _letters(name)
-    same = [key for key in free if _letters(key) == letters]
-    near = same or [key for key in free if _is_near(letters, _letters(key))]
+    same = [key for key in unused if _letters(key) == letters]
+    near = same or [key for key in unused if _is_near(letters, _letters(key))]
     return near[0] if len(near) == 1 else None
 
 
@@ -159,16 +158,17 @@ def _letters(name: str) -> str:
 
 
 def _is_near(written: str, known: str) -> bool:
-    """Tell one slip in a word of four letters, two in a long one; a short word is too easily another.
+    """Return whether ``written`` can be a misspelling of ``known``.
 
-    Two slips do not begin the word otherwise: ``sources`` are no ``resources``.
+    One error is allowed from four letters, two from eight letters.  Two errors are only allowed if the
+    first letters are equal, because ``sources`` is not ``resources``.
     """
-    slips = 0 if len(known) < _SHORT else 1 if len(known) < _LONG or written[:1] != known[:1] else 2
-    return abs(len(written) - len(known)) <= slips and _distance(written, known) <= slips
+    most = 0 if len(known) < _SHORT else 1 if len(known) < _LONG or written[:1] != known[:1] else 2
+    return abs(len(written) - len(known)) <= most and _distance(written, known) <= most
 
 
 def _distance(one: str, other: str) -> int:
-    """Return the letters left out, added, changed or swapped with the next (Damerau, 1964)."""
+    """Return the edit distance with transpositions (Damerau, 1964)."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for at, letter in enumerate(one, 1):
@@ -181,48 +181,48 @@ def _distance(one: str, other: str) -> int:
     return row[-1]
 
 
-# The proof
+# Verification
 
 
-def _proved(document: yaml_text.Document, renames: list[_Rename]) -> tuple[str, list[_Rename]]:
-    """Return the text with as many of the renames as keep its data, and these."""
+def _apply(document: yaml_text.Document, renames: list[_Rename]) -> tuple[str, list[_Rename]]:
+    """Return the text after as many renames as can be verified, and these renames."""
     text = _renamed(document.text, renames)
-    if not renames or _is_proved(text, document, renames):
+    if not renames or _is_verified(text, document, renames):
         return text, renames
     if len(renames) == 1:
         return document.text, []
     half = len(renames) // 2
-    kept, more = (_proved(document, some)[1] for some in (renames[:half], renames[half:]))
-    text = _renamed(document.text, [*kept, *more])
-    if _is_proved(text, document, [*kept, *more]):
-        return text, [*kept, *more]
-    one_side = kept or more
-    return _renamed(document.text, one_side), one_side
+    first, second = (_apply(document, some)[1] for some in (renames[:half], renames[half:]))
+    text = _renamed(document.text, [*first, *second])
+    if _is_verified(text, document, [*first, *second]):
+        return text, [*first, *second]
+    one_half = first or second
+    return _renamed(document.text, one_half), one_half
 
 
 def _renamed(text: str, renames: Sequence[_Rename]) -> str:
-    # From the end, so that the places of the others stay; a mapping that an alias repeats is one place.
+    # From the end, so that other indexes stay valid.  YAML aliases of a mapping have the same index.
     for start, old, new in sorted({one[1:] for one in renames}, reverse=True):
         text = f"{text[:start]}{new}{text[start + len(old) :]}"
     return text
 
 
-def _is_proved(text: str, document: yaml_text.Document, renames: Sequence[_Rename]) -> bool:
-    wanted = _copied(document.data)
-    # What is inside goes first: a renamed mapping would no longer be found by its old name.
+def _is_verified(text: str, document: yaml_text.Document, renames: Sequence[_Rename]) -> bool:
+    expected = _copied(document.data)
+    # Inner keys first: a renamed mapping would not be found by its old name.
     for rename in sorted(renames, key=lambda one: -len(one.loc)):
-        above = wanted
+        above = expected
         for part in rename.loc[:-1]:
             above = above[part]
         above[rename.new] = above.pop(rename.old)
     try:
-        return same(yaml_text.load(text, document.path).data, wanted)
+        return same(yaml_text.load(text, document.path).data, expected)
     except yaml_text.YamlProblems:
         return False
 
 
 def _copied(value: Any) -> Any:
-    """Return a value whose parts are all its own, which those behind aliases are not."""
+    """Return a deep copy in which aliases are separate copies."""
     if isinstance(value, dict):
         return {key: _copied(inner) for key, inner in value.items()}
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""What a model finds wrong with data, in plain words: message, hint and the place in the data.
+"""Conversion of pydantic's validation errors into messages with hints, and places in the data.
 
-The models say what is allowed; pydantic's English and its places never reach a person.
+Users never see pydantic's messages and places.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 Loc = tuple[str | int, ...]
-"""A place in data: keys of mappings and positions in lists."""
+"""A place in data: keys of mappings and indexes of lists."""
 
 _KINDS = {
     "string": "a text",
@@ -43,17 +43,17 @@ _OWN_CODES = {
     "one_of": codes.BAD_VALUE,
     "unknown_role": codes.BAD_VALUE,
 }
-"""The kinds of problems that our own models tell, with message and hint."""
+"""The error types that our validators raise with a message and a hint."""
 
 _PLAIN_RULES = {"greater than or equal to": "at least", "less than or equal to": "at most"}
-_YES = frozenset({"true", "yes", "on", "y", "1"})
-_NO = frozenset({"false", "no", "off", "n", "0"})
+_TRUE = frozenset({"true", "yes", "on", "y", "1"})
+_FALSE = frozenset({"false", "no", "off", "n", "0"})
 
 
 class ModelError(NamedTuple):
-    """One thing wrong; with ``at_key`` it is the key at the end of ``loc`` rather than its value.
+    """One error; with ``at_key``, its place is the last key of ``loc``, not the value.
 
-    ``free`` are the keys that could stand in place of an unknown one.
+    ``unused`` are the known keys that could replace an unknown one.
     """
 
     loc: Loc
@@ -61,17 +61,17 @@ class ModelError(NamedTuple):
     message: str
     hint: str = ""
     at_key: bool = False
-    free: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
 
 
 @cache
 def _schema_of(model: type[StrictModel]) -> JsonObject:
-    """Return the JSON Schema of a model; making the manifest's takes 100 ms."""
+    """Return the JSON Schema of a model, cached: that of the manifest takes 100 ms."""
     return model.model_json_schema()
 
 
 def model_errors(error: ValidationError, data: Any, model: type[StrictModel]) -> list[ModelError]:
-    """Return all that ``error`` says about ``data``."""
+    """Return the errors of ``data`` in plain words."""
     schema = _schema_of(model)
     choices: dict[Loc, list[ErrorDetails]] = {}
     found = []
@@ -81,28 +81,28 @@ def model_errors(error: ValidationError, data: Any, model: type[StrictModel]) ->
         if details["type"].endswith("_type") and loc[-1:] != place[-1:]:
             choices.setdefault(place, []).append(details)
         else:
-            found.append(_in_words(details, data, schema))
-    said = {one.loc for one in found}
-    found += [_no_choice(loc, failed) for loc, failed in choices.items() if loc not in said]
+            found.append(_model_error(details, data, schema))
+    reported = {one.loc for one in found}
+    found += [_no_choice(loc, failed) for loc, failed in choices.items() if loc not in reported]
     return list(dict.fromkeys(found))
 
 
 def _no_choice(loc: Loc, failed: list[ErrorDetails]) -> ModelError:
-    """Return one problem for a value that is of none of several types."""
+    """Return one error for a value that has none of several types."""
     kinds = dict.fromkeys(_KINDS.get(_kind(details), "something else") for details in failed)
     message = f"must be {' or '.join(reversed(kinds))}, not {_shortened(failed[0]['input'])}"
     return ModelError(loc, codes.BAD_VALUE, message)
 
 
-def _in_words(details: ErrorDetails, data: Any, schema: JsonObject) -> ModelError:
+def _model_error(details: ErrorDetails, data: Any, schema: JsonObject) -> ModelError:
     kind, loc, value = details["type"], tuple(details["loc"]), details["input"]
     context = details.get("ctx", {})
     if loc and loc[-1] == "[key]":
         place, at_key = loc[:-1], True
     elif kind == "extra_forbidden":
         place, at_key = (*_in_data(data, loc[:-1]), loc[-1]), True
-        there = [value for _, value in _way(data, loc[:-1])][-1:] or [data]
-        return _unknown_key(schema, loc, place, there[0])
+        mapping = [value for _, value in _way(data, loc[:-1])][-1:] or [data]
+        return _unknown_key(schema, loc, place, mapping[0])
     else:
         place, at_key = _in_data(data, loc), False
     if kind == "missing":
@@ -130,8 +130,8 @@ def _in_words(details: ErrorDetails, data: Any, schema: JsonObject) -> ModelErro
         message = f"must be {what}, not {_shortened(value)}"
         return ModelError(place, codes.BAD_VALUE, message, f"such as {example}", at_key=at_key)
     rule = details["msg"].removeprefix("Input should ").removeprefix("String should ")
-    for said, plain in _PLAIN_RULES.items():
-        rule = rule.replace(said, plain)
+    for phrase, plain in _PLAIN_RULES.items():
+        rule = rule.replace(phrase, plain)
     return ModelError(
         place, codes.BAD_VALUE, f"must {rule}, not {_shortened(value)}", at_key=at_key
     )
@@ -141,15 +141,15 @@ def _kind(details: ErrorDetails) -> str:
     return details["type"].removesuffix("_type")
 
 
-def _unknown_key(schema: JsonObject, loc: Loc, place: Loc, there: JsonObject) -> ModelError:
+def _unknown_key(schema: JsonObject, loc: Loc, place: Loc, mapping: JsonObject) -> ModelError:
     name = str(loc[-1])
     known = sorted(_properties(schema, loc[:-1]))
-    free = tuple(key for key in known if key not in there)
-    near = nearest_name(name, free)
-    listed = f"known keys: {', '.join(known)}" if known else "nothing can be set here: remove it"
+    unused = tuple(key for key in known if key not in mapping)
+    near = nearest_name(name, unused)
+    listed = f"known keys: {', '.join(known)}" if known else "this has no keys: remove it"
     hint = f"write {near!r}; {listed}" if near else listed
     message = f"unknown key {name!r}"
-    return ModelError(place, codes.UNKNOWN_KEY, message, hint, at_key=True, free=free)
+    return ModelError(place, codes.UNKNOWN_KEY, message, hint, at_key=True, unused=unused)
 
 
 def _missing_key(schema: JsonObject, loc: Loc) -> tuple[str, str, str]:
@@ -159,7 +159,7 @@ def _missing_key(schema: JsonObject, loc: Loc) -> tuple[str, str, str]:
 
 
 def _not_allowed(value: Any, expected: str) -> tuple[str, str, str]:
-    """Return the words for a value that is none of those that pydantic lists as ``expected``."""
+    """Return code, message and hint for a value that is not in pydantic's list ``expected``."""
     options = re.findall(r"'([^']*)'", expected) or [expected]
     message = f"{_shortened(value)} is not allowed"
     if len(options) == 1:
@@ -173,18 +173,18 @@ def _not_allowed(value: Any, expected: str) -> tuple[str, str, str]:
 
 
 def _as_type(kind: str, value: Any, schema: JsonObject, loc: Loc) -> str:
-    """Return how the value would be written as the type that is wanted, where that is plain."""
+    """Return a hint for writing the value as the expected type; empty if there is no simple one."""
     if kind == "model_type":
         needed = _required(schema, loc)
         if len(needed) == 1 and isinstance(value, str):
             return f"write {needed[0]}: {shorten(value)}"
-        return f"write `key: value` lines; it needs {', '.join(needed)}" if needed else ""
+        return f"write `key: value` lines; required: {', '.join(needed)}" if needed else ""
     if value is None:
         is_needed = loc[-1] in _required(schema, loc[:-1])
         return "write a value" if is_needed else "write a value, or remove the line"
     if kind == "bool_type":
         word = str(value).lower()
-        return "write true" if word in _YES else "write false" if word in _NO else ""
+        return "write true" if word in _TRUE else "write false" if word in _FALSE else ""
     if kind in {"int_type", "float_type"}:
         number = re.match(r"-?[0-9]+", value) if isinstance(value, str) else None
         return f"write {number[0]}, without quotes or unit" if number else ""
@@ -193,7 +193,7 @@ def _as_type(kind: str, value: Any, schema: JsonObject, loc: Loc) -> str:
             return "start each item with `- `"
         return "" if isinstance(value, list) else f"write a list: [{_quoted(value)}]"
     if kind == "string_type" and not isinstance(value, list | dict):
-        return f"put it in quotes: {_quoted(value)}"
+        return f"write it in quotes: {_quoted(value)}"
     return ""
 
 
@@ -218,12 +218,12 @@ def _shortened(value: Any) -> str:
 
 
 def _in_data(data: Any, loc: Loc) -> Loc:
-    """Return a place without what is not in the data: names of a union's members, missing keys."""
+    """Return a place without parts that are not in the data: union members and missing keys."""
     return tuple(part for part, _ in _way(data, loc))
 
 
 def _way(data: Any, loc: Loc) -> Iterator[tuple[str | int, Any]]:
-    """Yield the parts of ``loc`` that are in the data, each with what stands there."""
+    """Yield the parts of ``loc`` that are in the data, with their values."""
     for part in loc:
         in_list = isinstance(data, list) and isinstance(part, int) and part < len(data)
         if in_list or (isinstance(data, dict) and part in data):
@@ -232,7 +232,7 @@ def _way(data: Any, loc: Loc) -> Iterator[tuple[str | int, Any]]:
 
 
 def name_place(data: Any, loc: Loc) -> str:
-    """Return a place in a file's data as people name it, list items by id: ``tools[greet].http``."""
+    """Return a place as text, with the ids of list items: ``tools[greet].http``."""
     words = ""
     for part, value in _way(data, loc):
         if isinstance(part, str):
@@ -243,11 +243,11 @@ def name_place(data: Any, loc: Loc) -> str:
     return words.removeprefix(".")
 
 
-# What the JSON Schema of a model knows
+# JSON Schemas of models
 
 
 def _properties(schema: JsonObject, loc: Sequence[str | int]) -> JsonObject:
-    """Return the schemas of the keys that are known at a place; none where any key is allowed."""
+    """Return the schemas of the known keys at a place; empty if all keys are allowed."""
     found: JsonObject = {}
     for place in _at(schema, loc):
         found |= place.get("properties", {})
@@ -267,7 +267,7 @@ def _at(schema: JsonObject, loc: Sequence[str | int]) -> list[JsonObject]:
 
 
 def _tagged(root: JsonObject, places: Sequence[JsonObject], tag: str | int) -> list[JsonObject]:
-    """Return the members of a union that bear a tag, which is in the place but not in the data."""
+    """Return the members of a union with a tag; pydantic's places contain tags, the data does not."""
     found = []
     for place in _resolved(root, places):
         consts = [one.get("const") for one in place.get("properties", {}).values()]
@@ -289,7 +289,7 @@ def _step(root: JsonObject, place: JsonObject, part: str | int) -> list[JsonObje
 
 
 def _resolved(root: JsonObject, places: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return the schemas behind references and alternatives."""
+    """Return the schemas after resolving references and alternatives."""
     found: list[JsonObject] = []
     for place in places:
         schema = pointer.resolve(root, place)

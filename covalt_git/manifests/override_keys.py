@@ -1,4 +1,4 @@
-"""Keys of tool overrides: which tool an override of a toolset or of the project names."""
+"""Tool ids of overrides, and namespaces after aliases."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 def override_key(toolset_id: str, tool_id: str) -> str:
-    """Return the whole id that an override's ``tool_id`` stands for."""
+    """Return the full tool id for the ``tool_id`` of an override."""
     return tool_id if ":" in tool_id else str(ToolId(toolset_id, tool_id))
 
 
 def namespace_of(server_id: str, state: ToolsetState) -> str:
-    """Return what the namespace of a server or source is called in this project."""
+    """Return the namespace of a server or source in this project, after aliases."""
     return state.aliases.get(server_id, server_id)
 
 
 def overridden_tool(toolset_id: str, tool_id: str, state: ToolsetState) -> str:
-    """Return the id that a tool has here which a toolset's own override names: aliases are none of its."""
+    """Return the tool id in this project, after aliases, for the ``tool_id`` of a toolset's override."""
     namespace, colon, name = tool_id.rpartition(":")
     if not colon or namespace == toolset_id:
         return override_key(toolset_id, tool_id)

@@ -1,4 +1,4 @@
-"""Reading ``covalt.yaml``."""
+"""Reader of ``covalt.yaml``."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 
 class BrokenConfigError(CovaltError):
-    """``covalt.yaml`` cannot be used: nothing is done on a guess at what it allows."""
+    """``covalt.yaml`` is invalid, so permissions and limits are unknown."""
 
     code = "broken_config"
 
 
 def read_config(root: Path) -> ProjectConfig:
-    """Return what ``covalt.yaml`` says.
+    """Return the configuration of the project.
 
     Raises:
-        BrokenConfigError: with everything that is wrong with it.
+        BrokenConfigError: with all problems of the file.
     """
     reading = config_reading(root)
     if reading.value is None:
         raise BrokenConfigError(
-            f"{CONFIG} cannot be used", hint="covalt-git validate", problems=reading.problems
+            f"{CONFIG} has errors", hint="covalt-git validate", problems=reading.problems
         )
     return reading.value
 
 
 def config_reading(root: Path) -> Reading[ProjectConfig]:
-    """Return ``covalt.yaml`` as it was read, with its problems."""
+    """Return the configuration of the project with its problems."""
     return read_yaml(root / CONFIG, shown_path(root / CONFIG, root), ProjectConfig)

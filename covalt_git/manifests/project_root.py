@@ -1,4 +1,4 @@
-"""The folder of a project: the one with ``covalt.yaml``."""
+"""Lookup of the root folder of a project, which contains ``covalt.yaml``."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ CONFIG = "covalt.yaml"
 
 
 class NotAProjectError(CovaltError):
-    """There is no project here."""
+    """The folder is not in a project."""
 
     code = "not_a_project"
     exit_code = 2
 
 
 def find_root(start: Path) -> Path:
-    """Return the project that ``start`` is in: the nearest folder above with a ``covalt.yaml``.
+    """Return the root of the project that contains ``start``, which can be the root itself.
 
     Raises:
-        NotAProjectError: when there is none.
+        NotAProjectError: when ``start`` is not in a project.
     """
     for folder in (start.absolute(), *start.absolute().parents):
         if (folder / CONFIG).is_file():

@@ -1,4 +1,4 @@
-"""Reading one YAML file into its model, with every problem at its line and column, in plain words."""
+"""Reader of a YAML file into its model, which reports problems with line and column."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound=StrictModel)
 
 _MANY_DIGITS = re.compile(r"[0-9]{16}|0[xo][0-9a-fA-F]{14}")
-"""What every integer beyond 2^53 has: a text without it need not be searched value by value."""
+"""Matches every integer beyond 2^53; the values of a text without a match need not be searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[Model]):
-    """One file as it was read: its model where it is sound, and what is wrong where it is not."""
+    """A file that was read: its model if it is valid, its document if it is YAML, and its problems."""
 
     path: str
     value: Model | None
@@ -52,7 +52,7 @@ class Reading(Generic[Model]):
         return Problem(self.path, line, col, code, words, hint, severity, place)
 
     def name(self, loc: Loc) -> str:
-        """Return a place of this file, list items named by their id: ``tools[greet].renderer``."""
+        """Return a place of this file as text, with the ids of list items: ``tools[greet].renderer``."""
         return name_place(self.document.data if self.document else None, loc)
 
 
@@ -64,7 +64,10 @@ def read_yaml(
     max_bytes: int = yaml_text.MAX_BYTES,
     max_nodes: int = yaml_text.MAX_NODES,
 ) -> Reading[Model]:
-    """Read ``file`` as ``model``; ``shown`` is its path as people know it.  Never raises for content."""
+    """Read ``file`` as ``model``.  The content never raises an error.
+
+    ``shown`` is the path for messages, relative to the project.
+    """
     try:
         document = yaml_text.load_file(file, shown, max_bytes=max_bytes, max_nodes=max_nodes)
     except yaml_text.YamlProblems as error:
@@ -73,7 +76,7 @@ def read_yaml(
 
 
 def read_text(text: bytes, shown: str, model: type[Model]) -> Reading[Model]:
-    """Read the bytes of a file as :func:`read_yaml` does."""
+    """Read the content of a file like :func:`read_yaml`."""
     try:
         document = yaml_text.load(text, shown)
     except yaml_text.YamlProblems as error:
@@ -82,7 +85,7 @@ def read_text(text: bytes, shown: str, model: type[Model]) -> Reading[Model]:
 
 
 def check(document: yaml_text.Document, model: type[Model]) -> Reading[Model]:
-    """Return the model of a document, or all that is wrong with it."""
+    """Return the model of a document, or its problems."""
     beyond = tuple(_beyond_json(document))
     if beyond:
         return Reading(document.path, None, document, beyond)
@@ -96,7 +99,7 @@ def check(document: yaml_text.Document, model: type[Model]) -> Reading[Model]:
 def part_problems(
     document: yaml_text.Document, loc: Loc, value: Any, model: type[StrictModel]
 ) -> tuple[Problem, ...]:
-    """Return what is wrong with a part of a document that has a model of its own."""
+    """Return the problems of a part of a document that has its own model."""
     try:
         model.model_validate(value)
     except ValidationError as error:
@@ -123,7 +126,7 @@ def _problems(
 
 
 def _beyond_json(document: yaml_text.Document) -> Iterator[Problem]:
-    """Find the integers that only some readers of JSON would keep: digests could not be equal."""
+    """Find integers beyond 2^53, which some JSON parsers round, so that digests would differ."""
     if not _MANY_DIGITS.search(document.text):
         return
     reading: Reading[StrictModel] = Reading(document.path, None, document)
@@ -135,13 +138,13 @@ def _beyond_json(document: yaml_text.Document) -> Iterator[Problem]:
         elif isinstance(value, list):
             waiting += [((*loc, position), inner) for position, inner in enumerate(value)]
         elif isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
-            message = "an integer beyond 2^53, which not every reader of JSON keeps exactly"
-            hint = "put it in quotes"
+            message = "integers beyond 2^53 lose digits in many JSON parsers"
+            hint = "write it in quotes"
             with contextlib.suppress(OverflowError):
-                hint = f"write {float(value)!r}, or put it in quotes"
+                hint = f"write {float(value)!r}, or write it in quotes"
             yield reading.problem(codes.NOT_JSON, loc, message, hint=hint)
 
 
 def shown_path(file: Path, root: Path) -> str:
-    """Return a file's path as problems and the index name it: relative to the project."""
+    """Return the path of a file relative to the project, for messages and the index."""
     return file.relative_to(root).as_posix()

@@ -1,4 +1,4 @@
-"""The files of a toolset's directory: which there are, of which kind, and their one digest."""
+"""Files of a toolset: their kinds, hashes and contents, and the digest of the toolset."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ STATE_FOLDER = "state"
 MAX_FILES = 5_000
 MAX_FILE_BYTES = 64 << 20
 
-_KEPT_FILE_BYTES = 4 << 20
-_KEPT_BYTES = 16 << 20
-"""How much of a toolset is held while it is checked: most of them, whole."""
+_CACHED_FILE_BYTES = 4 << 20
+_CACHED_BYTES = 16 << 20
+"""The most bytes of a toolset that are in memory while it is checked; enough for most toolsets."""
 
 PYCACHE = "__pycache__"
-"""The folder that Python writes bytecode to, beside the source."""
+"""The folder of Python's bytecode."""
 
-BYTECODE = "compiled Python may do anything, whatever the source beside it says"
+BYTECODE = "a toolset cannot contain compiled Python, which can differ from the source"
 
 FileKind = Literal["python", "artifact", "asset", "config"]
 
 
 class BundleFile(NamedTuple):
-    """One file: its path in the toolset, what it is for, its hash in hex and its size in bytes."""
+    """One file: its path in the toolset, its kind, its hexadecimal SHA-256, its size in bytes."""
 
     path: str
     kind: FileKind
@@ -49,19 +49,19 @@ class BundleFile(NamedTuple):
 
 @dataclass(frozen=True)
 class BundleFiles:
-    """All files of a toolset, sorted by path, and what is wrong with any of them."""
+    """All files of a toolset, sorted by path, and their problems."""
 
     files: tuple[BundleFile, ...]
     problems: tuple[Problem, ...] = ()
 
     @cached_property
     def digest(self) -> str:
-        """The toolset's digest: of the canonical JSON of the sorted ``[mode, path, sha256]``."""
+        """The toolset's digest: that of the canonical JSON of the sorted ``[mode, path, sha256]``."""
         return digest_of((file.path, file.sha256, file.executable) for file in self.files)
 
     @property
     def hashes(self) -> dict[str, str]:
-        """The SHA-256 of every file in hex, by its path."""
+        """The hexadecimal SHA-256 of every file, by path."""
         return {file.path: file.sha256 for file in self.files}
 
     def get(self, path: str) -> BundleFile | None:
@@ -71,40 +71,40 @@ class BundleFiles:
 
 @dataclass(slots=True)
 class Contents:
-    """What a toolset's files hold, as it was when they were hashed; of large ones as it is now.
+    """Contents of a toolset's files, cached so that the checks read the same bytes as the digest.
 
-    It is for the time of one reading: what is checked is what the digest is of.
+    Large files are read again.  The cache lives while the toolset is read.
     """
 
     folder: Path
-    _kept: dict[str, bytes] = field(default_factory=dict)
+    _cache: dict[str, bytes] = field(default_factory=dict)
     _size: int = 0
 
-    def kept(self, path: str) -> bytes | None:
-        """Return the bytes of a file that was hashed and is not large, else None."""
-        return self._kept.get(path)
+    def cached(self, path: str) -> bytes | None:
+        """Return the cached content of a file, or None."""
+        return self._cache.get(path)
 
     def read(self, path: str, most: int = -1) -> bytes:
-        """Return the bytes of a file, or the first ``most`` of them.
+        """Return the content of a file, or its first ``most`` bytes.
 
         Raises:
-            OSError: when it has gone since it was listed, or cannot be read.
+            OSError: when it cannot be read, or was removed since it was listed.
         """
-        kept = self._kept.get(path)
-        if kept is not None:
-            return kept if most < 0 else kept[:most]
+        content = self._cache.get(path)
+        if content is not None:
+            return content if most < 0 else content[:most]
         with (self.folder / path).open("rb") as file:
             return file.read(most)
 
-    def keep(self, path: str, content: bytes) -> None:
-        """Keep what a file holds, where that is little."""
-        if self._size + len(content) <= _KEPT_BYTES:
-            self._kept[path] = content
+    def cache(self, path: str, content: bytes) -> None:
+        """Cache the content of a file, if it is small enough."""
+        if self._size + len(content) <= _CACHED_BYTES:
+            self._cache[path] = content
             self._size += len(content)
 
 
 def digest_of(files: Iterable[tuple[str, str, bool]]) -> str:
-    """Return the digest of a toolset of these files: path, SHA-256 in hex, whether it may be run."""
+    """Return the digest of a toolset with these files: path, hexadecimal SHA-256, is executable."""
     rows = [
         ["100755" if executable else "100644", path, sha256]
         for path, sha256, executable in sorted(files)
@@ -118,36 +118,36 @@ def read_bundle_files(folder: Path, shown: str) -> BundleFiles:
 
 
 def read_bundle(folder: Path, shown: str) -> tuple[BundleFiles, Contents]:
-    """List, hash and read the files below ``folder``; links, devices and git's own names are problems.
+    """List, hash and read the files below ``folder``.  Links, devices and names of git are problems.
 
-    The folders ``__pycache__`` that Python writes are not part of a toolset: it never runs from here
-    (:mod:`covalt_git.toolsets.toolset_copies`).  Bytecode elsewhere is a problem.  A folder that is a
-    link itself is not followed: what it leads to is not checked in here.
+    ``__pycache__`` is left out, as toolsets never run from their folder
+    (:mod:`covalt_git.toolsets.toolset_copies`).  Bytecode in other folders is a problem.  A toolset
+    folder that is a link is not followed, because its files are not in the repository.
     """
     files: list[BundleFile] = []
     problems: list[Problem] = []
     contents = Contents(folder)
     if folder.is_symlink():
-        hint = "put the folder itself here"
-        problem = Problem(shown, 0, 0, codes.FORBIDDEN_FILE, "a toolset is no link", hint)
+        hint = "replace the link with the folder"
+        problem = Problem(shown, 0, 0, codes.FORBIDDEN_FILE, "a toolset cannot be a link", hint)
         return BundleFiles((), (problem,)), contents
     for path, status in _walk(str(folder), "", problems, shown):
         if len(files) == MAX_FILES:
-            message = f"there are more than {MAX_FILES} files in it"
-            hint = "keep what is no part of the toolset elsewhere"
+            message = f"a toolset can have at most {MAX_FILES} files"
+            hint = "move other files out of the toolset's folder"
             problems.append(Problem(shown, 0, 0, codes.TOO_LARGE, message, hint))
             break
         if status.st_size > MAX_FILE_BYTES:
             message = f"the file is larger than {MAX_FILE_BYTES >> 20} MiB"
-            hint = "a chat's workspace is the place for large data"
+            hint = "store large data in the workspace of a chat"
             problems.append(Problem(f"{shown}/{path}", 0, 0, codes.TOO_LARGE, message, hint))
             continue
         try:
             with open(f"{folder}/{path}", "rb", buffering=0) as file:  # noqa: PTH123 - of thousands
-                if status.st_size <= _KEPT_FILE_BYTES:
+                if status.st_size <= _CACHED_FILE_BYTES:
                     content = file.read()
                     digest = hashlib.sha256(content).hexdigest()
-                    contents.keep(path, content)
+                    contents.cache(path, content)
                 else:
                     digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
@@ -175,14 +175,14 @@ def _walk(
         path = prefix + entry.name
         try:
             status = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:  # gone since the folder was listed
+        except FileNotFoundError:  # removed since the folder was listed
             continue
         is_folder = stat.S_ISDIR(status.st_mode)
         if is_folder and entry.name == PYCACHE:
             continue
         verdict = check_path(path)
         reason = verdict.reason if verdict.kind == "refused" else ""
-        hint = "rename it" if reason else "put the file itself there"
+        hint = "rename it" if reason else "replace it with a regular file"
         if not reason and is_bytecode(path):
             reason, hint = BYTECODE, f"rm {shlex.quote(f'{shown}/{readable(path)}')}"
         if is_folder and not reason:
@@ -190,19 +190,19 @@ def _walk(
         elif stat.S_ISREG(status.st_mode) and not reason:
             found.append((path, status))
         else:
-            reason = reason or "a toolset holds files and folders only, no links or devices"
+            reason = reason or "a toolset can only contain files and folders, not links or devices"
             place = f"{shown}/{readable(path)}"
             problems.append(Problem(place, 0, 0, codes.FORBIDDEN_FILE, reason, hint))
     return found
 
 
 def is_bytecode(path: str) -> bool:
-    """Return whether Python may load compiled code from a path."""
+    """Return whether Python can load compiled code from a path."""
     return PYCACHE in path.split("/") or path.lower().endswith((".pyc", ".pyo"))
 
 
 def readable(name: str) -> str:
-    """Return a file's name as text, what is not UTF-8 in it written out."""
+    """Return a file name as text, with escape sequences for bytes that are not UTF-8."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -215,9 +215,9 @@ def _kind(path: str) -> FileKind:
 
 
 def toolset_ids(folder: Path) -> list[str]:
-    """Return the names of the folders that are toolsets or want to be, sorted.
+    """Return the names of the toolset folders, valid or not, sorted.
 
-    A folder whose name is not text is none: nobody could write its id.
+    Folders whose names are not UTF-8 are left out, as their ids could not be written.
     """
     if not folder.is_dir():
         return []
@@ -233,7 +233,7 @@ def toolset_ids(folder: Path) -> list[str]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Tell a folder, or a link to one; a link may also lead nowhere, or in a circle."""
+    """Return whether an entry is a folder or a link to one; links can be dangling or circular."""
     if entry.is_symlink():
         return Path(entry.path).is_dir()
     return entry.is_dir()

@@ -152,7 +152,7 @@ def fix_files(context: Context, request: FixFiles) -> FilesFixed:
     fixed: list[FixedProblem] = []
     diffs: list[str] = []
     for path, before, after in _fixes(root, found):
-        fixed += (FixedProblem.of(one, path=path) for one in after.mended)
+        fixed += (FixedProblem.of(one, path=path) for one in after.problems)
         diffs.append(line_diff.unified(before, after.text, (f"a/{path}", f"b/{path}")))
         if not request.write:
             continue
@@ -205,7 +205,7 @@ def _fixable(root: Path, found: Sequence[Problem]) -> int:
     return sum(
         (one.path, one.line, one.col, one.code) in places
         for _, _, fixed in _fixes(root, found)
-        for one in fixed.mended
+        for one in fixed.problems
     )
 
 
@@ -221,5 +221,5 @@ def _fixes(root: Path, found: Sequence[Problem]) -> Iterator[tuple[str, str, Fix
             continue  # the file that it leads to is not this project's
         before = file.read_bytes().decode("utf-8")
         fixed = fix_text(before, path)
-        if fixed.mended:
+        if fixed.problems:
             yield path, before, fixed

@@ -201,7 +201,7 @@ def read_toolset(
 
 
 def _read_manifest(folder: Path, shown: str, contents: Contents) -> Reading[ToolsetManifest]:
-    content = contents.kept(MANIFEST)
+    content = contents.cached(MANIFEST)
     if content is not None:
         return read_text(content, f"{shown}/{MANIFEST}", ToolsetManifest)
     file = folder / MANIFEST
