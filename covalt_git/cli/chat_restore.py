@@ -87,6 +87,8 @@ def _print(done: WorkspaceRestored, *, as_json: bool) -> None:
     output.changes(done.changes)
     if done.made:
         output.say(f"{_at(done)} on {done.branch}", dim=True)
+        if done.hint:
+            output.say(f"  hint: {done.hint}")
     else:
         output.say("nothing to restore: the files are as in that commit")
 

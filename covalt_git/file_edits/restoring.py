@@ -26,12 +26,16 @@ _SHORT = 12
 
 
 class Restored(NamedTuple):
-    """The active branch and its head; ``made`` is whether there was anything to restore."""
+    """The active branch and its head; ``made`` is whether there was anything to restore.
+
+    ``hint`` is for a restore of the files from before a merge: how to make that merge again.
+    """
 
     branch: str
     manifest_id: str | None
     changes: tuple[FileChange, ...]
     made: bool = True
+    hint: str = ""
 
 
 def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Restored:
@@ -77,7 +81,8 @@ def commit_state(
     parents = () if head is None else (head,)
     record = writer.record(notes, restore=restored)
     oid = writer.make("restore", record, new.tree, parents, subject=subject)
-    return Restored(branch, oid, tuple(writer.advance(head, oid)))
+    hint = "" if restored.paths else _merge_again(chat, head, restored.manifest_id)
+    return Restored(branch, oid, tuple(writer.advance(head, oid)), hint=hint)
 
 
 def keep_files(writer: Writer, manifest_id: str, *, branch: str | None = None) -> Restored:
@@ -96,6 +101,27 @@ def keep_files(writer: Writer, manifest_id: str, *, branch: str | None = None) -
     oid = writer.make("restore", record, tree, (manifest_id,), subject=subject)
     journal = Journal(old=head, new=oid, head=HEADS + name, moves=True)
     return Restored(name, oid, tuple(writer.switch(journal)))
+
+
+def _merge_again(chat: ChatStore, head: str | None, manifest_id: str | None) -> str:
+    """Return how to make the last merge between two commits again; empty if there is none.
+
+    A merge of the same branch changes nothing then, since its commits are in the history.
+    """
+    merge, oid = None, head
+    while oid is not None and oid != manifest_id:
+        parents = chat.store.read_commit(oid).parents
+        if merge is None and len(parents) > 1:
+            merge = oid
+        oid = next(iter(parents), None)
+    record = None if merge is None or oid != manifest_id else chat.manifest(merge).record.merge
+    if merge is None or record is None:
+        return ""
+    again = f"covalt-git chat branch {chat.id} NAME --from {merge[:_SHORT]}~1"
+    return (
+        f"{record.branch} counts as merged; to merge it again, check out a branch from before "
+        f"the merge first: {again}"
+    )
 
 
 def _wanted(

@@ -77,6 +77,19 @@ def test_a_merge_takes_decisions_by_path_and_one_for_the_rest(parted: Operations
     assert [one["decision"] for one in made["record"]["merge"]["conflicts"]] == ["union", "ours"]
 
 
+def test_a_restore_from_before_a_merge_says_how_to_merge_again(parted: Operations) -> None:
+    merged = merge(parted, conflicts="theirs")["manifest_id"]
+    hint = parted("undo_change", chat_id="m")["hint"]
+    assert merge(parted)["status"] == "already_merged"
+    start = f"{merged[:12]}~1"
+    assert hint.endswith(f"covalt-git chat branch m NAME --from {start}")
+    parted("create_branch", chat_id="m", name="again", from_manifest=start)
+    parted("switch_branch", chat_id="m", branch="again")
+
+    assert merge(parted, conflicts="theirs")["status"] == "merged"
+    assert parted("restore_workspace", chat_id="m", manifest="main")["hint"] == ""
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"resolutions": [{"path": "x", "decision": "ours"}]}, "unknown_conflict"),
     ({"resolutions": [{"path": "p.png", "decision": "union"}]}, "not_mergeable"),

@@ -143,6 +143,9 @@ class WorkspaceRestored(Result):
     manifest_id: str | None
     changes: tuple[Change, ...]
     made: bool = Field(description="Whether a manifest was made: not where all was so already.")
+    hint: str = Field(
+        description="How to make a merge again, if the files are from before it; else empty."
+    )
     notes: Notes = Field(description="What was found in the folder that no state noted before.")
 
 

@@ -39,7 +39,9 @@ def restore(chat_id: str) -> Response:
         manifest=manifest,
         paths=(path,) if path else (),
     )
-    message = "Restored, as a state of its own." if done.made else "All of it was so already."
+    message = "Restored, in a new commit." if done.made else "The files are as in that commit."
+    if done.hint:
+        flash(done.hint)
     if path:
         return layout.back("workspace.file", message, chat_id=chat_id, path=path)
     return layout.back("chats.history", message, chat_id=chat_id)
@@ -48,7 +50,9 @@ def restore(chat_id: str) -> Response:
 @pages.post("/chats/<chat_id>/undo")
 def undo(chat_id: str) -> Response:
     """Undo the last change of the files."""
-    ask(workspace_edits.undo_change, chat_id=chat_id)
+    done = ask(workspace_edits.undo_change, chat_id=chat_id)
+    if done.hint:
+        flash(done.hint)
     return layout.back("chats.history", "Undone, in a new commit.", chat_id=chat_id)
 
 
