@@ -1,8 +1,7 @@
-"""JSON in one byte form (RFC 8785), for everything that is hashed, compared or stored in a commit.
+"""Canonical JSON (RFC 8785) for values that are hashed, compared or stored in commits.
 
-Two equal values have the same bytes, so a digest of them can be granted, approved and checked.
-Reading is strict: duplicate keys, NaN and text that is not UTF-8 are refused, because another
-reader could see another value in them.
+Equal values have equal bytes, so that grants and approvals can refer to their digest.  The reader
+rejects duplicate keys, NaN and text that is not UTF-8, which other parsers read differently.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_EXACT_INTEGER = 2**53 - 1
-"""The largest integer that every JSON reader keeps exactly (RFC 7493, section 2.2)."""
+"""The largest integer that every JSON parser reads exactly (RFC 7493, section 2.2)."""
 
 _MAX_PLAIN_DIGITS = 22
 """RFC 8785 writes doubles below 1e21 without an exponent: 21 digits and a sign."""
-_QUOTE = "give it as a string"
+_QUOTE = "write it as a string"
 _TOO_LONG = 10**40
-"""Integers from here on are not printed in messages; Python refuses to from 4,300 digits on."""
+"""Messages do not contain larger integers; Python cannot print more than 4,300 digits."""
 
 
 class NotJsonError(CovaltError):
-    """A value that JSON cannot hold exactly, or a text that is not one JSON value."""
+    """A value that JSON cannot represent exactly, or a text that is not one JSON value."""
 
     code = "not_json"
 
@@ -38,21 +37,21 @@ def dumps(value: Any) -> bytes:
     """Return the canonical bytes of ``value``.
 
     Raises:
-        NotJsonError: naming the place of what JSON cannot hold (``$.rows[3].total``).
+        NotJsonError: for a value that JSON cannot represent, with its place (``$.rows[3].total``).
     """
     try:
         if _is_plain(value):
             return _ENCODER.encode(value).encode()
         return bytes(rfc8785.dumps(value))
     except (ValueError, RecursionError) as error:
-        place, why = _first_obstacle(value)
-        raise NotJsonError(f"{place}: {why or error}") from None
+        place, reason = _first_obstacle(value)
+        raise NotJsonError(f"{place}: {reason or error}") from None
 
 
 def _is_plain(value: Any) -> bool:
-    """Tell whether the standard library writes a value as RFC 8785 wants it, in a tenth of the time.
+    """Return whether the standard library writes a value as in RFC 8785, in a tenth of the time.
 
-    It does but for doubles, large integers and keys that UTF-16 sorts otherwise than Unicode.
+    This is false for doubles, large integers, and keys whose order in UTF-16 can differ.
     """
     kind = type(value)
     if kind is str or kind is bool or value is None:
@@ -63,7 +62,7 @@ def _is_plain(value: Any) -> bool:
         for key, item in value.items():
             if type(key) is not str or not key.isascii():
                 return False
-            # Most are texts, and a call costs more.
+            # Most values are texts, which need no call.
             if type(item) is not str and not _is_plain(item):
                 return False
         return True
@@ -83,11 +82,11 @@ def loads(text: bytes | str) -> Any:
             raise json.JSONDecodeError("Unexpected UTF-8 BOM", text, 0)
         return _DECODER.decode(text)
     except UnicodeDecodeError:
-        raise NotJsonError("this is not UTF-8") from None
+        raise NotJsonError("the text is not UTF-8") from None
     except json.JSONDecodeError as error:
         raise NotJsonError(f"{error.lineno}:{error.colno}: {error.msg}") from None
     except RecursionError:
-        raise NotJsonError("this is nested too deeply") from None
+        raise NotJsonError("the value is nested too deeply") from None
 
 
 def digest(value: Any) -> str:
@@ -121,17 +120,17 @@ def _integer(digits: str) -> int | float:
         number = int(digits)
         if abs(number) <= MAX_EXACT_INTEGER:
             return number
-        # RFC 8785 writes the double 1e20 as 100000000000000000000, which we must read back.
+        # RFC 8785 writes the double 1e20 as 100000000000000000000, which must be readable.
         double = float(number)
         if rfc8785.dumps(double) == digits.encode():
             return double
-    raise NotJsonError(f"{digits[:40]} is beyond what JSON numbers hold exactly", hint=_QUOTE)
+    raise NotJsonError(f"{digits[:40]} is too large for an exact JSON number", hint=_QUOTE)
 
 
 def _double(digits: str) -> float:
     double = float(digits)
     if abs(double) == float("inf"):
-        raise NotJsonError(f"{digits[:40]} is beyond what JSON numbers hold", hint=_QUOTE)
+        raise NotJsonError(f"{digits[:40]} is too large for a JSON number", hint=_QUOTE)
     return double
 
 
@@ -140,16 +139,16 @@ def _no_constant(name: str) -> float:
 
 
 def _first_obstacle(value: Any, place: str = "$", depth: int = 0) -> tuple[str, str]:
-    """Return where the first value stands that JSON cannot hold, and why."""
+    """Return the place of the first value that JSON cannot represent, and the reason."""
     if depth > 200:  # noqa: PLR2004 - far beyond any document, well within Python's stack
-        return place, "this is nested too deeply"
+        return place, "the value is nested too deeply"
     if isinstance(value, bool | None):
         return "", ""
     if isinstance(value, int):
         exact = abs(value) <= MAX_EXACT_INTEGER
         shown = value if abs(value) < _TOO_LONG else "an integer"
-        why = f"{shown} is beyond what JSON numbers hold exactly; give it as a string"
-        return ("", "") if exact else (place, why)
+        reason = f"{shown} is too large for an exact JSON number; {_QUOTE}"
+        return ("", "") if exact else (place, reason)
     if isinstance(value, float):
         finite = value == value and abs(value) != float("inf")  # noqa: PLR0124 - NaN test
         return ("", "") if finite else (place, f"{value} is not a JSON number")
@@ -157,7 +156,7 @@ def _first_obstacle(value: Any, place: str = "$", depth: int = 0) -> tuple[str, 
         try:
             value.encode("utf-8")
         except UnicodeEncodeError:
-            return place, "half of a surrogate pair is not text"
+            return place, "the text contains an unpaired surrogate"
         return "", ""
     if isinstance(value, dict):
         for key, item in value.items():

@@ -1,4 +1,4 @@
-"""Equality of JSON values (true is not 1, and 1 is 1.0), and the parts at which two of them differ."""
+"""Equality of JSON values (true is not 1, and 1 equals 1.0), and the differences of two values."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 _MOST = 100
 _LONGEST_VALUE = 500
-_NOTHING = object()
+_MISSING = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A part that differs: its JSON path, and both values as shortened JSON; None for a missing value."""
+    """A JSON path at which two values differ, and both as shortened JSON; None for a missing value."""
 
     path: str
     then: str | None
@@ -39,7 +39,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def differences(then: Any, now: Any) -> tuple[Difference, ...]:
-    """Return where two values differ, as deep inside as possible; at most a hundred parts."""
+    """Return the smallest parts at which two values differ, at most a hundred."""
     return tuple(itertools.islice(_differences((), then, now), _MOST))
 
 
@@ -47,17 +47,17 @@ def _differences(place: Loc, then: Any, now: Any) -> Iterator[Difference]:
     if isinstance(then, dict) and isinstance(now, dict):
         for name in sorted(then.keys() | now.keys()):
             yield from _differences(
-                (*place, name), then.get(name, _NOTHING), now.get(name, _NOTHING)
+                (*place, name), then.get(name, _MISSING), now.get(name, _MISSING)
             )
     elif isinstance(then, list) and isinstance(now, list):
-        pairs = itertools.zip_longest(then, now, fillvalue=_NOTHING)
-        for at, (was, is_now) in enumerate(pairs):
-            yield from _differences((*place, at), was, is_now)
+        pairs = itertools.zip_longest(then, now, fillvalue=_MISSING)
+        for index, (old, new) in enumerate(pairs):
+            yield from _differences((*place, index), old, new)
     elif not same(then, now):
         yield Difference(json_path(place), _text(then), _text(now))
 
 
 def _text(value: Any) -> str | None:
-    if value is _NOTHING:
+    if value is _MISSING:
         return None
     return shorten(canonical_json.dumps(value).decode(), _LONGEST_VALUE)

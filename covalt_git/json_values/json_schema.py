@@ -1,7 +1,6 @@
-"""JSON Schema: whether a schema is one, and everything that is wrong with a value under it.
+"""Validation by JSON Schema, draft 2020-12: of schemas themselves and of values.
 
-Draft 2020-12.  Schemas come from other people: nothing they refer to is ever fetched, and their
-patterns run on an engine whose time is linear in the text.
+Schemas are untrusted.  Remote references are not fetched, and regular expressions run in linear time.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _NAMES = {
     "null": "null",
 }
 
-_TYPE_SLIPS = {
+_TYPE_CORRECTIONS = {
     "str": "string",
     "text": "string",
     "int": "integer",
@@ -43,32 +42,32 @@ _TYPE_SLIPS = {
     "dict": "object",
     "none": "null",
 }
-"""What people write for the types of JSON Schema."""
+"""Frequent mistakes for types of JSON Schema, and the correct types."""
 
 _MASK = "\ue000"
-"""Stands for the value in the engine's messages, which would show all of it, however long."""
+"""Placeholder of the value in the engine's messages, which would contain all of it."""
 
 _MAX_MESSAGE = 300
-_TOO_DEEP = "this is nested too deeply"
+_TOO_DEEP = "nested too deeply"
 
 Loc = pointer.Loc
 
 
 class BadSchemaError(CovaltError):
-    """A schema that is none, or that refers outside itself."""
+    """A schema is invalid, or has a remote reference."""
 
     code = "bad_schema"
 
 
 def schema_problems(schema: JsonObject) -> list[tuple[Loc, str]]:
-    """Return what is wrong with a schema itself: the place in it, and the problem in words."""
+    """Return the problems of a schema: place and message of each."""
     try:
         errors = _validator(_META).iter_errors(schema)
-        found = [(tuple(error.instance_path), _in_schema_words(error)) for error in errors]
+        found = [(tuple(error.instance_path), _schema_message(error)) for error in errors]
     except ValueError:
         return [((), _TOO_DEEP)]
     if found:
-        return list(dict.fromkeys(found))  # the meta-schema comes to one place by many ways
+        return list(dict.fromkeys(found))  # the meta-schema reports some problems several times
     try:
         _validator(canonical_json.dumps(schema))
     except jsonschema_rs.ValidationError as error:
@@ -79,21 +78,21 @@ def schema_problems(schema: JsonObject) -> list[tuple[Loc, str]]:
 
 
 def value_problems(schema: JsonObject, value: Any) -> list[tuple[Loc, str]]:
-    """Return what is wrong with a value: every place in it, and the problem in words.
+    """Return the problems of a value: place and message of each.
 
     Raises:
-        BadSchemaError: when the schema cannot be used.
+        BadSchemaError: when the schema is invalid.
     """
     try:
         validator = _validator(canonical_json.dumps(schema))
     except jsonschema_rs.ValidationError as error:
-        _, why = _unusable(error, schema)
-        raise BadSchemaError(f"the schema cannot be used: {why}") from None
+        _, reason = _unusable(error, schema)
+        raise BadSchemaError(f"the schema is invalid: {reason}") from None
     except (canonical_json.NotJsonError, ValueError, jsonschema_rs.ReferencingError) as error:
-        raise BadSchemaError(f"the schema cannot be used: {_reason(error)}") from None
+        raise BadSchemaError(f"the schema is invalid: {_reason(error)}") from None
     try:
         return [
-            (tuple(error.instance_path), _in_words(error, schema))
+            (tuple(error.instance_path), _message(error, schema))
             for found in validator.iter_errors(value)
             for error in _of_only_branch(found)
         ]
@@ -102,7 +101,7 @@ def value_problems(schema: JsonObject, value: Any) -> list[tuple[Loc, str]]:
 
 
 class InvalidArgumentsError(CovaltError):
-    """A tool was called with arguments that it does not take."""
+    """The arguments of a call do not match the tool's schema."""
 
     code = "invalid_arguments"
 
@@ -111,7 +110,7 @@ class InvalidArgumentsError(CovaltError):
         namespace, _, name = tool_id.partition(":")
         is_shown = name and namespace != BUILTIN_NAMESPACE
         super().__init__(
-            f"{tool_id} does not take these arguments",
+            f"invalid arguments for {tool_id}",
             hint=f"covalt-git tool show {tool_id}" if is_shown else "",
             problems=problems,
         )
@@ -131,34 +130,34 @@ def _refuse(uri: str) -> NoReturn:
     raise ValueError(f"{uri} is not fetched")
 
 
-# What is wrong with a schema
+# Problems of a schema
 
 
-def _in_schema_words(error: jsonschema_rs.ValidationError) -> str:
-    """Return in words how a schema differs from the meta-schema, whose one ``anyOf`` is ``type``."""
+def _schema_message(error: jsonschema_rs.ValidationError) -> str:
+    """Return the message of a problem of a schema; the meta-schema's only ``anyOf`` is ``type``."""
     kind: Any = error.kind
     if type(kind).__name__ != "AnyOf":
         if getattr(kind, "types", []) == ["boolean", "object"]:
             return f"must be a schema, such as {{type: string}}, not {_kind_of(error.instance)}"
-        return _in_words(error, {})
+        return _message(error, {})
     value = error.instance
     names = value if isinstance(value, list) else [value]
     wrong = [one for one in names if not isinstance(one, str) or one not in _NAMES]
     if not wrong:
-        return f"{_shortened(value)} names no type, or one of them twice"
+        return f"{_shortened(value)} has no type, or the same type twice"
     if not isinstance(wrong[0], str):
-        return f"{_shortened(value)} is no type; one of: {', '.join(_NAMES)}"
-    near = _TYPE_SLIPS.get(wrong[0].lower()) or nearest_name(wrong[0], _NAMES)
-    meant = f", did you mean {near!r}?" if near else f"; one of: {', '.join(_NAMES)}"
-    return f"{wrong[0]!r} is no type{meant}"
+        return f"{_shortened(value)} is not a type; one of: {', '.join(_NAMES)}"
+    near = _TYPE_CORRECTIONS.get(wrong[0].lower()) or nearest_name(wrong[0], _NAMES)
+    suggestion = f", did you mean {near!r}?" if near else f"; one of: {', '.join(_NAMES)}"
+    return f"{wrong[0]!r} is not a type{suggestion}"
 
 
 def _unusable(error: jsonschema_rs.ValidationError, schema: JsonObject) -> tuple[Loc, str]:
-    """Return where and why the engine cannot use a schema whose form is right."""
+    """Return the place and the reason why the engine rejects a schema that matches the meta-schema."""
     if type(error.kind).__name__ == "Format":
         pattern = error.instance_path[-1] if _is_key(error.instance_path) else error.instance
-        why = "is no regular expression, or looks around or back, which is not supported"
-        return tuple(error.instance_path), f"the pattern {_shortened(pattern)} {why}"
+        reason = "is invalid, or uses lookaround or backreferences, which are not supported"
+        return tuple(error.instance_path), f"the pattern {_shortened(pattern)} {reason}"
     reason = str(error).splitlines()[0]
     quoted = re.search(r"'(.*?)'", reason)
     if quoted is None:
@@ -166,14 +165,14 @@ def _unusable(error: jsonschema_rs.ValidationError, schema: JsonObject) -> tuple
     named = quoted[1]
     if "retrieving it failed" in reason:
         place = _reference(schema, lambda ref: _refers_to(ref, named))
-        return place, f"{named!r} is outside this schema, and nothing is fetched"
+        return place, f"{named!r} is outside of this schema, and is not fetched"
     place = _reference(schema, lambda ref: ref.endswith((f"#{named}", named)))
     if "does not exist" not in reason:
         return place, reason
     known = [f"/{key}/{name}" for key in ("$defs", "definitions") for name in schema.get(key, {})]
     near = nearest_name(named, known)
-    meant = f", did you mean {f'#{near}'!r}?" if near else ""
-    return place, f"{f'#{named}'!r} is not in this schema{meant}"
+    suggestion = f", did you mean {f'#{near}'!r}?" if near else ""
+    return place, f"{f'#{named}'!r} is not in this schema{suggestion}"
 
 
 def _reason(error: Exception) -> str:
@@ -186,13 +185,13 @@ def _is_key(path: Sequence[str | int]) -> bool:
 
 
 def _refers_to(ref: str, uri: str) -> bool:
-    """Tell whether a reference means the document that the engine looked for."""
+    """Return whether a reference has the URI that the engine tried to fetch."""
     document = ref.partition("#")[0].removeprefix("./").removeprefix("../")
     return bool(document) and (uri == document or uri.endswith(f"/{document.lstrip('/')}"))
 
 
 def _reference(schema: JsonObject, is_meant: Callable[[str], bool]) -> Loc:
-    """Return the place of the first reference that is meant, or of the whole schema."""
+    """Return the place of the first reference for which ``is_meant`` is true, or of the schema."""
     waiting: list[tuple[Loc, Any]] = [((), schema)]
     while waiting:
         loc, value = waiting.pop()
@@ -206,13 +205,13 @@ def _reference(schema: JsonObject, is_meant: Callable[[str], bool]) -> Loc:
     return ()
 
 
-# What is wrong with a value
+# Problems of a value
 
 
 def _of_only_branch(
     error: jsonschema_rs.ValidationError,
 ) -> Iterator[jsonschema_rs.ValidationError]:
-    """Yield the errors of the only branch of a union besides null, or else the error itself."""
+    """Yield the errors of a union's only branch other than null, or the error itself."""
     kind: Any = error.kind
     is_union = type(kind).__name__ in {"AnyOf", "OneOfNotValid"}
     if is_union and not _types_of(kind.context, error):
@@ -224,15 +223,15 @@ def _of_only_branch(
     yield error
 
 
-def _in_words(error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:
-    words = _explained(error, schema) or str(error.message).replace(
+def _message(error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:
+    words = _explanation(error, schema) or str(error.message).replace(
         _MASK, _shortened(error.instance)
     )
     return shorten(words, _MAX_MESSAGE)
 
 
-def _explained(error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:
-    kind: Any = error.kind  # one class for each keyword, each with attributes of its own
+def _explanation(error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:
+    kind: Any = error.kind  # each keyword has a class with different attributes
     match type(kind).__name__:
         case "Type":
             return _wrong_type(kind.types, error.instance)
@@ -248,39 +247,38 @@ def _explained(error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:
             types = _types_of(kind.context, error)
             if types:
                 return _wrong_type(types, error.instance)
-            return f"{_shortened(error.instance)} is none of what is allowed here"
+            return f"{_shortened(error.instance)} matches none of the alternatives"
         case "OneOfMultipleValid":
-            return (
-                f"{_shortened(error.instance)} fits several of what is allowed here, not just one"
-            )
+            return f"{_shortened(error.instance)} matches several alternatives, not exactly one"
         case "FalseSchema" | "Not":
             return f"{_shortened(error.instance)} is not allowed here"
         case "Contains":
-            return f"{_shortened(error.instance)} lacks an item that has to be there"
+            return f"{_shortened(error.instance)} has no item that matches 'contains'"
         case "PropertyNames":
-            return f"the key {_in_words(kind.error, schema)}"
+            return f"the key {_message(kind.error, schema)}"
         case _:
             return ""
 
 
 def _wrong_type(types: Sequence[str], value: Any) -> str:
     ordered = sorted(types, key=lambda name: name == "null")
-    wanted = " or ".join(_NAMES.get(name, name) for name in ordered)
-    return f"must be {wanted}, not {_kind_of(value)}"
+    expected = " or ".join(_NAMES.get(name, name) for name in ordered)
+    return f"must be {expected}, not {_kind_of(value)}"
 
 
 def _none_of(options: Sequence[Any], value: Any) -> str:
     texts = [option for option in options if isinstance(option, str)]
     near = nearest_name(value, texts) if isinstance(value, str) else None
-    meant = f", did you mean {_shortened(near)}?" if near else ""
-    return f"{_shortened(value)} is none of {', '.join(map(_shortened, options))}{meant}"
+    suggestion = f", did you mean {_shortened(near)}?" if near else ""
+    listed = ", ".join(map(_shortened, options))
+    return f"must be one of {listed}, not {_shortened(value)}{suggestion}"
 
 
 def _types_of(
     branches: Sequence[Sequence[jsonschema_rs.ValidationError]],
     error: jsonschema_rs.ValidationError,
 ) -> list[str]:
-    """Return the types that a choice allows, where each part of it says no more than a type."""
+    """Return the types of a union whose branches only restrict the type; else an empty list."""
     types: list[str] = []
     for branch in branches:
         if len(branch) != 1 or type(branch[0].kind).__name__ != "Type":
@@ -306,7 +304,7 @@ def _unknown(names: Sequence[str], error: jsonschema_rs.ValidationError, schema:
 
 
 def _shortened(value: Any) -> str:
-    """Return a value as JSON, as much of it as a message should show."""
+    """Return a value as JSON, shortened for a message."""
     try:
         return shorten(canonical_json.dumps(value).decode())
     except canonical_json.NotJsonError:

@@ -1,7 +1,7 @@
-"""Places in JSON values, and local references of JSON Schemas to them: a ``$ref`` whose fragment is a JSON pointer or an anchor.
+"""Places in JSON values, and local references of JSON Schemas: ``$ref`` with a JSON pointer or an anchor.
 
-A fragment is percent-decoded first and split at ``/`` after that (RFC 6901, section 6), as the
-validator of :mod:`covalt_git.json_values.json_schema` does it.
+A fragment is percent-decoded and then split at ``/`` (RFC 6901, section 6), as in the validator of
+:mod:`covalt_git.json_values.json_schema`.
 """
 
 from __future__ import annotations
@@ -14,49 +14,49 @@ from covalt_git.errors import CovaltError
 
 REF: Final = "$ref"
 Loc = tuple[str | int, ...]
-"""Keys and indexes that lead to a part of a JSON value."""
+"""The keys and indexes of a part of a JSON value."""
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _MAX_REFERENCES = 50
-"""References that lead to one another; more of them probably lead in a circle."""
+"""The longest chain of references; longer ones are considered circular."""
 
 
 class BadReferenceError(CovaltError):
-    """A reference that leads to no part of its document."""
+    """A reference whose target is not in the document."""
 
 
 def json_path(loc: Loc) -> str:
-    """Return a place in a JSON value as people write it: ``$.rows[3].name``."""
+    """Return a place in a JSON value as JSONPath: ``$.rows[3].name``."""
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc]
     return "$" + "".join(parts)
 
 
 def reference_to(*path: str) -> dict[str, Any]:
-    """Return the schema that refers to the part at ``path`` of its document."""
+    """Return a schema that refers to the part at ``path`` of the document."""
     steps = (quote(step.replace("~", "~0").replace("/", "~1"), safe="$~") for step in path)
     return {REF: "/".join(["#", *steps])}
 
 
 def reference_of(schema: Any) -> str | None:
-    """Return the ``$ref`` of a schema; None where it has none that is a text."""
+    """Return the ``$ref`` of a schema, or None if there is no such text."""
     found = schema.get(REF) if isinstance(schema, dict) else None
     return found if isinstance(found, str) else None
 
 
 def name_of(schema: Any) -> str:
-    """Return the name of the part that a schema refers to; an empty text without a reference."""
+    """Return the last name in the reference of a schema; empty without a reference."""
     return _decoded(unquote((reference_of(schema) or "")[1:]).rpartition("/")[2])
 
 
 def target(root: Any, reference: str) -> Any:
-    """Return the part of the document ``root`` that a local reference leads to.
+    """Return the target of a local reference in the document ``root``.
 
     Raises:
-        BadReferenceError: when it leads out of the document, or to nothing in it.
+        BadReferenceError: when the target is not in the document.
     """
     fragment = unquote(reference[1:])
     if not reference.startswith("#"):
-        raise BadReferenceError(f"{reference!r} is outside this schema", hint="copy it to $defs")
+        raise BadReferenceError(f"{reference!r} is outside of this schema", hint="copy it to $defs")
     if fragment and not fragment.startswith("/"):
         return _anchored(root, fragment)
     found = root
@@ -67,22 +67,22 @@ def target(root: Any, reference: str) -> Any:
         elif isinstance(found, list) and _INDEX.fullmatch(key) and int(key) < len(found):
             found = found[int(key)]
         else:
-            raise BadReferenceError(f"{reference!r} leads to nothing in this schema: no {key!r}")
+            raise BadReferenceError(f"{reference!r} is not in this schema: there is no {key!r}")
     return found
 
 
 def resolve(root: Any, schema: Any) -> Any:
-    """Return what a schema refers to, through all references, without the keywords beside them.
+    """Return the schema after following all its references; keywords next to ``$ref`` are ignored.
 
     Raises:
-        BadReferenceError: when a reference leads nowhere, or all of them lead in a circle.
+        BadReferenceError: when a target is not in the document, or the references are circular.
     """
     for _ in range(_MAX_REFERENCES):
         reference = reference_of(schema)
         if reference is None:
             return schema
         schema = target(root, reference)
-    raise BadReferenceError(f"the references from {reference!r} on lead in a circle")
+    raise BadReferenceError(f"the reference {reference!r} is circular")
 
 
 def _decoded(step: str) -> str:
@@ -94,4 +94,4 @@ def _anchored(root: Any, name: str) -> Any:
     for one in definitions.values() if isinstance(definitions, dict) else ():
         if isinstance(one, dict) and one.get("$anchor") == name:
             return one
-    raise BadReferenceError(f"no part of $defs has the anchor {name!r}")
+    raise BadReferenceError(f"$defs has no schema with the anchor {name!r}")

@@ -1,11 +1,10 @@
-"""Strict YAML text to plain JSON values and back, with the line and column of every key and value.
+"""Strict YAML reader and writer for JSON values, with the line and column of every key and value.
 
-What a text means is decided here, by the core schema of YAML 1.2.  Whatever two readers could see
-differently is refused and named: duplicate keys, tags, merge keys, several documents, numbers that
-JSON cannot hold.  What the values should be is for the models to say.
+Scalars are resolved by the core schema of YAML 1.2.  Everything that YAML parsers read differently is an
+error: duplicate keys, tags, merge keys, several documents, numbers that JSON cannot represent.
 
-Reading goes from ``loading`` (bytes to a text that may be parsed) over ``events`` (the parser, the
-only module that imports ``yaml``) and ``reading`` (events to values) to ``document``.
+``loading`` checks bytes before parsing, ``events`` is the parser (the only module that imports
+``yaml``), ``reader`` converts events to values, and ``document`` is the result.
 """
 
 from covalt_git.yaml_text.core_schema import MAX_DIGITS

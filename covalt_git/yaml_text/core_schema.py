@@ -1,4 +1,4 @@
-"""What a text without quotes means, by the core schema of YAML 1.2 (10.3.2)."""
+"""Values of plain (unquoted) scalars, by the core schema of YAML 1.2 (10.3.2)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from covalt_git.json_values.canonical_json import NotJsonError
 from covalt_git.text.display import shorten
 
 MAX_DIGITS: Final = 400
-"""Characters of an integer: a double has at most 309 digits, and every Python reads this many."""
+"""The most characters of an integer: a double has at most 309 digits, and Python parses this many."""
 
 TEXT_STARTS: Final = frozenset(string.printable) - frozenset("+-.0123456789~nNtTfF")
-"""With these no constant and no number starts; characters beyond ASCII are only looked at later."""
+"""ASCII characters that no constant and no number starts with, for a fast check."""
 
 NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
@@ -28,11 +28,11 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
-def meaning(text: str) -> str | int | float | bool | None:
-    """Return the value that ``text`` stands for, most often itself.
+def resolve(text: str) -> str | int | float | bool | None:
+    """Return the value of a plain scalar.
 
     Raises:
-        NotJsonError: for a number that JSON cannot hold.
+        NotJsonError: for a number that JSON cannot represent.
     """
     if text in _CONSTANTS:
         return _CONSTANTS[text]
@@ -46,9 +46,9 @@ def meaning(text: str) -> str | int | float | bool | None:
             raise _too_large(text)
         return number
     if _NOT_FINITE.fullmatch(text):
-        raise NotJsonError(f"{text!r} is no JSON number", hint=f'quote it: `"{text}"`')
+        raise NotJsonError(f"{text!r} is not a JSON number", hint=f'quote it: `"{text}"`')
     return text
 
 
 def _too_large(text: str) -> NotJsonError:
-    return NotJsonError(f"{shorten(text)!r} is beyond what JSON numbers hold", hint="quote it")
+    return NotJsonError(f"{shorten(text)!r} is too large for a JSON number", hint="quote it")

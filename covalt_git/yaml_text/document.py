@@ -1,4 +1,4 @@
-"""What reading a text gives: its value with the place of every part, or its problems."""
+"""Document of a YAML text: its value with the place of every part; or the problems of the text."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_DEPTH: Final = 64
-"""Dicts and lists inside each other, of what is read and of what is written."""
+"""The maximum depth of nested dicts and lists, for reading and for writing."""
 
 Place = int | tuple[int, "Places"]
-"""Where a value starts, as a character of the text; for a dict or a list with those inside it."""
+"""The index in the text where a value starts; for a dict or a list also the places in it."""
 
 Places = dict[str, tuple[int, Place]] | list[Place]
-"""For each key where it starts and the place of its value, or the place of each list item."""
+"""The index of each key with the place of its value, or the place of each list item."""
 
 _LINE_END = re.compile(r"\r\n?|\n")
 
@@ -32,16 +32,16 @@ class Lines:
         self._starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
 
     def locate(self, at: int) -> tuple[int, int]:
-        """Return line and column, from 1, of the character ``at``."""
+        """Return line and column, from 1, of the index ``at``."""
         line = bisect_right(self._starts, at)
         return line, at - self._starts[line - 1] + 1
 
 
 @dataclass(frozen=True)
 class Document:
-    """The value of one YAML text, which can say where each of its parts stands.
+    """The value of one YAML text, and the places of its parts.
 
-    What an alias repeats is one object in ``data``, as in every YAML reader: do not change it.
+    Do not change ``data``: an alias and its anchor are the same object, as in other YAML readers.
     """
 
     path: str
@@ -51,20 +51,19 @@ class Document:
 
     @property
     def text(self) -> str:
-        """The text that was read, without a byte order mark and with a line end at its end."""
+        """The text, without a byte order mark and with a line break at the end."""
         return self._text
 
     def locate(self, loc: Sequence[str | int], *, key: bool = False) -> tuple[int, int]:
         """Return line and column, from 1, of the value at ``loc``, or with ``key`` of its key.
 
-        Parts that the document does not have are skipped, because pydantic puts the names of
-        union members and of missing keys into ``loc``; so the answer is the deepest value that
-        is there.
+        Parts of ``loc`` that the document does not have are skipped: pydantic includes the names of
+        union members and missing keys.  The result is the place of the deepest existing value.
         """
         return self._lines.locate(self.offset(loc, key=key))
 
     def offset(self, loc: Sequence[str | int], *, key: bool = False) -> int:
-        """Return the character of ``text`` where :meth:`locate` points, from 0."""
+        """Return the index in ``text`` for :meth:`locate`."""
         place = self._place
         key_at: int | None = None
         for part in loc:
@@ -81,8 +80,8 @@ class Document:
         return Lines(self._text)
 
 
-class YamlProblems(CovaltError):  # noqa: N818 - it names what it holds, often more than one
-    """A text that is not YAML, or not YAML that every reader understands alike."""
+class YamlProblems(CovaltError):  # noqa: N818 - it contains one or more problems
+    """A text is not YAML, or YAML that parsers read differently."""
 
     code = "invalid_yaml"
 

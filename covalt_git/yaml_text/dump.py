@@ -1,4 +1,4 @@
-"""JSON values to YAML that every reader understands alike, for files that the machine writes."""
+"""Writer of JSON values as YAML that all parsers read alike, for generated files."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PLAIN = re.compile(r"[^\W\d](?:[\w./@+~$*()%,;!?'=-]|:(?=[\w/])| (?=[\w(]))*")
-"""Texts that every reader takes for themselves: they start with a letter and stay simple."""
+"""Texts that need no quotes in any version of YAML: a letter, followed by simple characters."""
 
 _WORDS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
 _INTEGER_END: Final = 10 ** (MAX_DIGITS - 1)
 _MAX_SIMPLE_KEY: Final = 1000
-"""Past 1,024 characters a parser no longer looks for the colon."""
+"""After 1,024 characters, a parser does not search for the colon of a key."""
 
 
 def dump(data: Any, header: str = "") -> str:
-    """Return ``data`` as YAML for files that the machine writes, below ``header`` as a comment.
+    """Return ``data`` as YAML, after ``header`` as a comment.
 
-    One fact a line and keys sorted, so that branches merge; a text is quoted wherever a reader of
-    YAML 1.1 or 1.2 could see something else in it.  ``load(dump(data)).data == data``, as far as
-    the limits of :func:`load` go.
+    Keys are sorted, and each value has its own line, so that git can merge branches.  Texts are quoted
+    if YAML 1.1 or 1.2 would read another value.  ``load(dump(data)).data == data``, within the limits
+    of :func:`load`.
 
     Raises:
-        NotJsonError: naming the place of what is not a JSON value, or deeper than ``MAX_DEPTH``.
+        NotJsonError: for a value that is not JSON or nested deeper than ``MAX_DEPTH``, with its place.
     """
-    return comment(header) + "\n".join(_written(data, "$", 0)) + "\n"
+    return comment(header) + "\n".join(_lines(data, "$", 0)) + "\n"
 
 
 def comment(text: str) -> str:
@@ -42,33 +42,33 @@ def comment(text: str) -> str:
     return "".join(f"# {escaped(line)}".rstrip() + "\n" for line in text.splitlines())
 
 
-def _written(value: Any, place: str, depth: int) -> Iterator[str]:
-    """Give the lines of a value, the first without what stands before it."""
+def _lines(value: Any, place: str, depth: int) -> Iterator[str]:
+    """Yield the lines of a value, without indentation."""
     if not isinstance(value, dict | list) or not value:
-        yield _written_leaf(value, place)
+        yield _scalar(value, place)
         return
     if depth == MAX_DEPTH:
-        raise NotJsonError(f"{place}: this is nested too deeply")
+        raise NotJsonError(f"{place}: nested too deeply")
     if isinstance(value, list):
         for position, item in enumerate(value):
-            first, *rest = _written(item, f"{place}[{position}]", depth + 1)
+            first, *rest = _lines(item, f"{place}[{position}]", depth + 1)
             yield f"- {first}"
             yield from (f"  {line}" for line in rest)
         return
-    yield from _written_mapping(value, place, depth)
+    yield from _mapping_lines(value, place, depth)
 
 
-def _written_mapping(value: dict[str, Any], place: str, depth: int) -> Iterator[str]:
+def _mapping_lines(value: dict[str, Any], place: str, depth: int) -> Iterator[str]:
     for key in value:
         if type(key) is not str:
             raise NotJsonError(f"{place}: the key {key!r} is not a string")
     for key in sorted(value):
         item = value[key]
-        before = f"{_written_text(key, place)}:"
+        before = f"{_text(key, place)}:"
         if len(before) > _MAX_SIMPLE_KEY:
             yield f"? {before[:-1]}"
             before = ":"
-        lines = _written(item, f"{place}.{key}", depth + 1)
+        lines = _lines(item, f"{place}.{key}", depth + 1)
         if isinstance(item, dict | list) and item:
             yield before
             yield from (f"  {line}" for line in lines)
@@ -76,21 +76,21 @@ def _written_mapping(value: dict[str, Any], place: str, depth: int) -> Iterator[
             yield f"{before} {next(lines)}"
 
 
-def _written_leaf(value: Any, place: str) -> str:
-    """Return a value without values in it, on one line."""
+def _scalar(value: Any, place: str) -> str:
+    """Return a scalar or an empty collection, on one line."""
     if value is None:
         return "null"
     if value is True or value is False:
         return "true" if value else "false"
     kind = type(value)
     if kind is str:
-        return _written_text(value, place)
+        return _text(value, place)
     if kind is int:
         if abs(value) < _INTEGER_END:
             return str(value)
-        raise NotJsonError(f"{place}: an integer beyond what JSON numbers hold")
+        raise NotJsonError(f"{place}: the integer is too large for a JSON number")
     if kind is float and math.isfinite(value):
-        # YAML 1.1 takes 1e+16 for a text.
+        # 1e+16 is a text in YAML 1.1.
         mantissa, exponent, power = repr(value).partition("e")
         return f"{mantissa}.0e{power}" if exponent and "." not in mantissa else repr(value)
     if isinstance(value, dict | list):
@@ -98,9 +98,9 @@ def _written_leaf(value: Any, place: str) -> str:
     raise NotJsonError(f"{place}: a {kind.__name__} is not a JSON value")
 
 
-def _written_text(text: str, place: str) -> str:
+def _text(text: str, place: str) -> str:
     if SURROGATE.search(text):
-        raise NotJsonError(f"{place}: half of a surrogate pair is not text")
+        raise NotJsonError(f"{place}: the text contains an unpaired surrogate")
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
     return escaped(json.dumps(text, ensure_ascii=False))

@@ -1,7 +1,6 @@
-"""The parser, one event at a time: the only module that imports ``yaml``.
+"""YAML parser that returns events; the only module that imports ``yaml``.
 
-Events and not nodes, because the composer of libyaml calls itself at every level: 30,000 opening
-brackets end the process.
+Nodes are not used, because libyaml's composer is recursive: 30,000 opening brackets crash the process.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ __all__ = ["Event", "MarkedYAMLError", "kinds", "open_events", "open_pure_python
 
 
 class Event(Protocol):
-    """What we read of the parsers' events; each kind has only some of it."""
+    """Attributes of the parsers' events; each kind of event has some of them."""
 
     start_mark: Mark
     end_mark: Mark
@@ -35,10 +34,10 @@ class Event(Protocol):
 
 
 def open_events(text: str) -> Callable[[], Event | None]:
-    """Return what gives the next event of ``text``, by libyaml where PyYAML has it.
+    """Return a function that returns the next event of ``text``, by libyaml if PyYAML includes it.
 
-    It raises ``MarkedYAMLError`` where the text is not YAML, and ``UnicodeDecodeError`` where the
-    %-escapes of a tag are not UTF-8, which libyaml does not check.
+    It raises ``MarkedYAMLError`` if the text is not YAML, and ``UnicodeDecodeError`` if the %-escapes of
+    a tag are not UTF-8, which libyaml does not check.
     """
     if not yaml.__with_libyaml__:
         return open_pure_python_events(text)
@@ -48,7 +47,7 @@ def open_events(text: str) -> Callable[[], Event | None]:
 
 
 def open_pure_python_events(text: str) -> Callable[[], Event | None]:
-    """Return what gives the next event by PyYAML's own parser, as strict on escapes as libyaml."""
+    """Return the same function by PyYAML's own parser, which checks escapes as strictly as libyaml."""
     parser: Any = yaml.BaseLoader(text)
 
     def refuse_escape() -> NoReturn:

@@ -1,4 +1,4 @@
-"""The way from a file or bytes to a document, and all that is refused before the parser sees it."""
+"""Loader of a document from a file or bytes, with the checks that precede the parser."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def load(
     max_nodes: int = MAX_NODES,
     max_depth: int = MAX_DEPTH,
 ) -> Document:
-    """Return what ``text`` says; ``path`` is what people are told it was read from.
+    """Return the document of ``text``; ``path`` is the path for messages.
 
-    ``max_nodes`` bounds the values, those that aliases repeat counted each time; ``max_depth``
-    bounds the dicts and lists around a value.
+    ``max_nodes`` is the maximum number of values, where values of aliases are counted each time;
+    ``max_depth`` is the maximum number of dicts and lists around a value.
 
     Raises:
-        YamlProblems: with everything that is wrong, up to where reading had to end.
+        YamlProblems: with all problems up to the place where parsing stopped.
     """
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogatepass")
@@ -66,7 +66,7 @@ def load_file(
     max_nodes: int = MAX_NODES,
     max_depth: int = MAX_DEPTH,
 ) -> Document:
-    """Return what the regular file ``file`` says; see :func:`load`.
+    """Return the document of a file; see :func:`load`.
 
     Raises:
         YamlProblems: also when the file cannot be read, is too large or is not a regular file.
@@ -76,13 +76,13 @@ def load_file(
 
 
 def read_file(file: Path, path: str, *, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the bytes of a regular file; of one that is larger, more than ``max_bytes``.
+    """Return the content of a regular file, at most ``max_bytes + 1`` bytes.
 
     Raises:
         YamlProblems: when it cannot be read, or is not a regular file.
     """
     try:
-        with open(file, "rb", opener=_open_at_once) as stream:
+        with open(file, "rb", opener=_open_nonblocking) as stream:
             status = os.fstat(stream.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise _refusal(path, codes.UNREADABLE, "not a regular file")
@@ -90,12 +90,12 @@ def read_file(file: Path, path: str, *, max_bytes: int = MAX_BYTES) -> bytes:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise _refusal(path, codes.UNREADABLE, f"cannot be read: {reason}") from None
-    except ValueError:  # the path holds a NUL
-        raise _refusal(path, codes.UNREADABLE, "not a path that a file can have") from None
+    except ValueError:  # the path contains a NUL
+        raise _refusal(path, codes.UNREADABLE, "not a valid path") from None
 
 
-def _open_at_once(path: str, flags: int) -> int:
-    """Open without waiting, as a pipe would until somebody writes into it."""
+def _open_nonblocking(path: str, flags: int) -> int:
+    """Open a file without blocking: a pipe would block until it has a writer."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
@@ -105,13 +105,13 @@ def _refusal(path: str, code: str, message: str) -> YamlProblems:
 
 
 def _refuse(text: str, path: str, at: int, code: str, message: str, hint: str) -> NoReturn:
-    """Refuse ``text`` for what stands at its character ``at``."""
+    """Raise an error for the index ``at`` of ``text``."""
     line, col = Lines(text).locate(at)
     raise YamlProblems(path, [Problem(path, line, col, code, message, hint)]) from None
 
 
 def _decoded(text: bytes, path: str) -> str:
-    """Return the text, of characters that YAML allows and with a line end at its end."""
+    """Return the text with a line break at the end, after a check for forbidden characters."""
     try:
         characters = text.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -119,9 +119,9 @@ def _decoded(text: bytes, path: str) -> str:
         message = f"the byte 0x{text[error.start]:02x} is not UTF-8"
         hint = "save the file with the encoding UTF-8"
         _refuse(before, path, len(before), codes.UNREADABLE, message, hint)
-    if text.translate(None, _HARMLESS):  # far quicker than to search, and enough for most texts
+    if text.translate(None, _HARMLESS):  # much faster than the search, and enough for most texts
         _refuse_forbidden_characters(characters, path)
-    # libyaml reads a block scalar without the last line end as another text than YAML 1.2 does.
+    # Without the last line break, libyaml reads another block scalar than YAML 1.2 specifies.
     return characters if characters.endswith("\n") else characters + "\n"
 
 
@@ -131,13 +131,13 @@ def _refuse_forbidden_characters(text: str, path: str) -> None:
         return
     number = ord(found[0])
     escape = f"\\x{number:02x}" if number <= 0xFF else f"\\u{number:04x}"  # noqa: PLR2004
-    message = f"the character U+{number:04X} cannot stand in YAML"
+    message = f"the character U+{number:04X} is not allowed in YAML"
     hint = f"remove it, or write `{escape}` between double quotes"
     _refuse(text, path, found.start(), codes.SYNTAX, message, hint)
 
 
 def _refuse_conflict(text: str, path: str) -> None:
-    """Refuse the ends of a conflict anywhere: a list in brackets would take them for texts."""
+    """Raise an error for conflict markers, which are valid texts within brackets."""
     if "<<<<<<<" not in text and ">>>>>>>" not in text:
         return
     conflict = _CONFLICT_ENDS.search(text)
@@ -146,7 +146,7 @@ def _refuse_conflict(text: str, path: str) -> None:
 
 
 def _refuse_directives(text: str, path: str) -> None:
-    """Refuse all but ``%YAML 1.x``; libyaml would need seconds for a thousand ``%TAG``."""
+    """Raise an error for directives except ``%YAML 1.x``: libyaml takes seconds for 1,000 ``%TAG``."""
     if "%" not in text:
         return
     found = _TAG_DIRECTIVE.search(text)

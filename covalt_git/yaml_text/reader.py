@@ -1,6 +1,6 @@
-"""Events to values with their places: the stack of what is open, and all that is refused on the way.
+"""Conversion of YAML events to values with their places, and the checks of each value.
 
-The stack is our own, so that no depth of a text is a depth of calls.
+It uses an explicit stack, so that deeply nested texts need no recursion.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from covalt_git.errors import Problem
 from covalt_git.json_values.canonical_json import NotJsonError
 from covalt_git.problems import codes
 from covalt_git.text.display import shorten
-from covalt_git.yaml_text.core_schema import NULLS, TEXT_STARTS, meaning
+from covalt_git.yaml_text.core_schema import NULLS, TEXT_STARTS, resolve
 from covalt_git.yaml_text.document import Document, Lines, YamlProblems
 from covalt_git.yaml_text.events import MarkedYAMLError, kinds, open_events
 from covalt_git.yaml_text.syntax_errors import CONFLICT, explanation
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
 _ODD_KEYS: Final = NULLS | {"<<"}
 _GLUED_KEY = re.compile(r"(?<![^\s\[{,])\?(?=\S)")
-"""libyaml reads ``{?a: 1}`` as the key ``a``, YAML 1.2 as the key ``?a``."""
+"""A '?' without a space after it: ``{?a: 1}`` has the key ``a`` in libyaml, and ``?a`` in YAML 1.2."""
 
 _NO_KEY: Final = "\ud800"
-"""Stands for a key that could not be read; no text can be equal to it."""
+"""Placeholder of an invalid key, which is not equal to any text."""
 
 _TAG = re.compile(r"(?:&[\w-]+(?:\s|#[^\r\n]*+)*+)?(!(?:<[^>\s]*>|[^\s,\[\]{}]*))")
-"""A tag with the anchor that may stand before it."""
+"""A tag, optionally after an anchor."""
 
 _CONFLICT_MIDDLE = re.compile(r"^={7}(?=\r?$)", re.MULTILINE)
 
 
 def read(text: str, path: str, *, max_nodes: int, max_depth: int) -> Document:
-    """Return what ``text`` says, which the parser may see; see ``loading``.
+    """Return the document of ``text``, which ``loading`` has checked.
 
     Raises:
-        YamlProblems: with everything that is wrong, up to where reading had to end.
+        YamlProblems: with all problems up to the place where parsing stopped.
     """
     reader = _Reader(text, path, max_nodes=max_nodes, max_depth=max_depth)
     reader.read_events()
@@ -54,7 +54,7 @@ def read(text: str, path: str, *, max_nodes: int, max_depth: int) -> Document:
 
 
 class _OpenMapping:
-    """A mapping whose end has not come yet; ``key`` is the one that waits for its value."""
+    """A mapping before its end event; ``key`` is the last key, if its value has not been read yet."""
 
     __slots__ = ("anchor", "at", "data", "height", "key", "key_at", "nodes_before", "places")
 
@@ -69,7 +69,7 @@ class _OpenMapping:
         self.key_at = 0
 
     def put(self, value: Any, place: Place) -> None:
-        """Give the waiting key its value."""
+        """Add the value of the last key."""
         key = self.key
         assert key is not None
         self.data[key] = value
@@ -83,7 +83,7 @@ class _OpenList:
     __slots__ = ("anchor", "at", "data", "height", "nodes_before", "places")
 
     key: Final = ""
-    """A list never waits for a key."""
+    """A list has no keys."""
 
     def __init__(self, event: Event | None, nodes_before: int) -> None:
         self.at = event.start_mark.index if event else 0
@@ -100,7 +100,7 @@ class _OpenList:
 
 
 class _Anchored(NamedTuple):
-    """A finished value that an alias can repeat."""
+    """A complete value with an anchor."""
 
     value: Any
     inside: Places | None
@@ -109,7 +109,7 @@ class _Anchored(NamedTuple):
 
 
 class _Reader:
-    """Builds data and places from the parser's events, and notes what is wrong."""
+    """Builder of data and places from the parser's events, which collects problems."""
 
     def __init__(self, text: str, path: str, *, max_nodes: int, max_depth: int) -> None:
         self.problems: list[Problem] = []
@@ -124,10 +124,10 @@ class _Reader:
         self._anchors: dict[str, _Anchored | _OpenMapping | _OpenList] = {}
 
     def read_events(self) -> None:
-        """Read event by event.
+        """Read all events.
 
-        Four of five events are scalars, so they are read right here: a call for each of them
-        would take a tenth of the time that reading takes.
+        Four of five events are scalars.  They are read inline: function calls would add a tenth of the
+        time.
         """
         next_event = open_events(self._text)
         scalar = kinds.ScalarEvent
@@ -173,12 +173,12 @@ class _Reader:
                     top.put(text, at)
         except MarkedYAMLError as error:
             self._note_syntax(error)
-        except UnicodeDecodeError:  # in the first tag behind the last event
+        except UnicodeDecodeError:  # in the first tag after the last event
             at = self._text.find("!", event.end_mark.index if event else 0)
             self._note(at, codes.TAG, "a tag that is not UTF-8", "remove the tag")
 
     def _ignore(self, event: Event) -> None:
-        """Read what says nothing."""
+        """Ignore an event without content."""
 
     def _read_document_start(self, event: Event) -> None:
         if self.documents.data:
@@ -190,7 +190,7 @@ class _Reader:
             )
 
     def _read_properties(self, event: Event, at: int) -> None:
-        """Note a scalar's tag and keep what its anchor names."""
+        """Report a scalar's tag, and store the value of its anchor."""
         if event.tag is not None:
             self._note_tag(event)
         if event.anchor is not None:
@@ -203,13 +203,14 @@ class _Reader:
         if key in _ODD_KEYS and not event.style:
             self._note_odd_key(key, at)
         elif self._text[at - 1] == "?":
-            hint = "write a space behind the '?', or quote the key"
-            self._note(at - 1, codes.BAD_KEY, f"a '?' glued to the key {shorten(key)!r}", hint)
+            hint = "write a space after the '?', or quote the key"
+            message = f"no space between '?' and the key {shorten(key)!r}"
+            self._note(at - 1, codes.BAD_KEY, message, hint)
         elif key in top.data:
             line, _ = self._lines.locate(top.places[key][0])
             hint = f"keep this one or the one in line {line}"
             self._note(at, codes.DUPLICATE_KEY, f"duplicate key {shorten(key)!r}", hint)
-            top.key = _NO_KEY  # the next one of its name is told of the first
+            top.key = _NO_KEY  # so that another duplicate is also compared with the first key
 
     def _note_odd_key(self, key: str, at: int) -> None:
         if key == "<<":
@@ -217,7 +218,7 @@ class _Reader:
             self._note(at, codes.MERGE_KEY, "the merge key '<<'", hint)
         elif key:
             hint = f'quote it: `"{key}"`'
-            self._note(at, codes.BAD_KEY, f"the key {key!r} means nothing, not a text", hint)
+            self._note(at, codes.BAD_KEY, f"the key {key!r} is null, not a text", hint)
         else:
             self._note(at, codes.BAD_KEY, "a value without a key", 'write an empty key as `""`')
 
@@ -243,7 +244,7 @@ class _Reader:
         self._parents.append(self._top)
         self._top = opened
 
-    def _read_end(self, event: Event) -> None:  # noqa: ARG002 - it only says that it is the end
+    def _read_end(self, event: Event) -> None:  # noqa: ARG002 - an end event has no content
         ended = self._top
         top = self._top = self._parents.pop()
         if ended.height >= top.height:
@@ -279,17 +280,17 @@ class _Reader:
     def _note_bad_alias(self, event: Event, *, known: bool) -> None:
         name = shorten(event.anchor or "")
         if known:
-            message = f"the alias {name!r} stands inside what it repeats"
-            hint = "write the value out"
+            message = f"the alias {name!r} is inside the value that it repeats"
+            hint = "write the value instead"
         else:
-            message = f"no anchor {name!r} above this alias"
+            message = f"there is no anchor {name!r} above this alias"
             hint = f'quote a text that starts with a star: `"*{name}"`'
         self._note(event.start_mark.index, codes.ALIAS, message, hint)
 
     def _plain(self, text: str, at: int) -> str | int | float | bool | None:
-        """Return what a text without quotes means, itself where that cannot be said."""
+        """Return the value of a plain scalar; its text if the value is invalid."""
         try:
-            return meaning(text)
+            return resolve(text)
         except NotJsonError as error:
             self._note(at, codes.NOT_JSON, error.message, error.hint)
             return text
@@ -298,7 +299,7 @@ class _Reader:
         self._end_reading(at, codes.TOO_LARGE, f"more than {self._max_nodes} values", hint)
 
     def _refuse_depth(self, at: int) -> NoReturn:
-        message = f"more than {self._max_depth} mappings and lists inside each other"
+        message = f"more than {self._max_depth} nested mappings and lists"
         self._end_reading(at, codes.TOO_LARGE, message)
 
     @cached_property
@@ -327,7 +328,7 @@ class _Reader:
             self._note(conflict.start(), CONFLICT.code, CONFLICT.message, CONFLICT.hint)
             return
         at = error.problem_mark.index if error.problem_mark else 0
-        meant = explanation(error.problem or "not YAML", self._text[at : at + 1])
-        if meant.where_it_began and error.context_mark:
+        found = explanation(error.problem or "not YAML", self._text[at : at + 1])
+        if found.at_start and error.context_mark:
             at = error.context_mark.index
-        self._note(at, meant.code, meant.message, meant.hint)
+        self._note(at, found.code, found.message, found.hint)

@@ -1,7 +1,4 @@
-"""What the parsers' syntax errors mean to a person: a table from their words to plain ones.
-
-The parsers say where they gave up and why; people need to know what to change.
-"""
+"""Messages and hints for syntax errors of libyaml and PyYAML, which say how to fix the text."""
 
 from __future__ import annotations
 
@@ -12,24 +9,26 @@ from covalt_git.problems import codes
 
 
 class Explanation(NamedTuple):
-    """What a message of libyaml or of PyYAML means to a person."""
+    """The message and hint for errors that ``pattern`` matches.
 
-    said: str
+    ``at_start``: the place is the start of the enclosing value, not where the parser stopped.
+    """
+
+    pattern: str
     message: str
     hint: str
     code: str = codes.SYNTAX
-    where_it_began: bool = False
-    """Whether to show where it began, instead of where the parser gave up."""
+    at_start: bool = False
 
 
 CONFLICT: Final = Explanation("", "a merge conflict marker", "resolve the merge conflict")
 
 
 def explanation(problem: str, found: str) -> Explanation:
-    """Return what it means that a parser says ``problem`` and gave up at ``found``."""
-    said = f"{problem}, at {found}"
+    """Return the explanation of a parser's ``problem`` at the character ``found``."""
+    text = f"{problem}, at {found}"
     for known in _EXPLANATIONS:
-        if re.search(known.said, said):
+        if re.search(known.pattern, text):
             return known._replace(
                 message=known.message.replace("{found}", repr(found)),
                 hint=known.hint.replace("{found}", repr(found)),
@@ -40,31 +39,31 @@ def explanation(problem: str, found: str) -> Explanation:
 _EXPLANATIONS: Final = (
     Explanation(
         "mapping values are not allowed",
-        "a ':' where no key can start",
-        "line the key up with those above, quote a text that holds ': ', or close a quote above",
+        "a ':' is not allowed here",
+        "align the key with those above, quote a text that contains ': ', or close a quote above",
     ),
     Explanation(
         "could not find expected ':'",
-        "a line without 'key:'",
-        "write `key: value`, or indent what continues the text above",
-        where_it_began=True,
+        "the line has no 'key:'",
+        "write `key: value`, or indent the line if it continues the text above",
+        at_start=True,
     ),
     Explanation(
         "expected key|expected '-'|expected <block end>",
-        "this belongs to nothing above it",
-        "line it up with the keys or items that it belongs to",
+        "the indentation does not match the lines above",
+        "align it with the other keys or items",
     ),
     Explanation(
         "cannot start any token, at \t|found a tab",
-        "a tab where only spaces can stand",
+        "a tab is not allowed here",
         "indent with spaces",
     ),
     Explanation("cannot start any token", "a text that starts with {found}", "quote the text"),
     Explanation(
         "expected ',' or '[]}]'.*, at $",
-        "this bracket is never closed",
+        "this bracket is not closed",
         "close it with `]` or `}`",
-        where_it_began=True,
+        at_start=True,
     ),
     Explanation(
         "node content.*, at $", "the text ends inside brackets", "close them with `]` or `}`"
@@ -72,28 +71,28 @@ _EXPLANATIONS: Final = (
     Explanation(
         "expected ',' or ']'",
         "no ',' or ']' after an item",
-        "write `[a, b]`, or quote a text that holds brackets",
+        "write `[a, b]`, or quote a text that contains brackets",
     ),
     Explanation(
         "expected ',' or '}'",
         "no ',' or '}' after a value",
-        "write `{a: 1, b: 2}`, or quote a text that holds brackets",
+        "write `{a: 1, b: 2}`, or quote a text that contains brackets",
     ),
     Explanation(
         "expected (?:the )?node content",
         "no value before {found}",
-        "add it, or quote a text that holds {found}",
+        "add it, or quote a text that contains {found}",
     ),
     Explanation(
         "sequence entries are not allowed",
         "a list cannot start here",
-        "start it on a line of its own, or quote a text that starts with '- '",
+        "start it on a new line, or quote a text that starts with '- '",
     ),
     Explanation(
         "unexpected end of stream",
-        "this quoted text never ends",
-        "close it with the quote that it starts with",
-        where_it_began=True,
+        "this quoted text is not closed",
+        "close it with the same quote that it starts with",
+        at_start=True,
     ),
     Explanation(
         "unexpected document",
@@ -102,18 +101,22 @@ _EXPLANATIONS: Final = (
     ),
     Explanation(
         "unknown escape",
-        "an escape that YAML does not have",
+        "an unknown escape sequence",
         "write a backslash as `\\\\`, or use single quotes",
     ),
     Explanation(
         "Unicode character escape",
-        "an escape that is no character",
+        "an escape sequence of an invalid character",
         "write the character itself",
     ),
-    Explanation("alphabetic or numeric", "no name after '&' or '*'", "quote a text that starts so"),
+    Explanation(
+        "alphabetic or numeric",
+        "no name after '&' or '*'",
+        "quote a text that starts with this character",
+    ),
     Explanation("undefined tag handle", "a tag", "remove it", code=codes.TAG),
-    Explanation("incompatible", "a version of YAML that is not 1.2", "remove the line"),
-    Explanation("directive", "a directive that YAML does not have", "remove the line"),
+    Explanation("incompatible", "a YAML version other than 1.2", "remove the line"),
+    Explanation("directive", "an unknown directive", "remove the line"),
     Explanation("<document start>", "more text after the end", "remove it, or indent it"),
 )
-"""Searched in order in what the parsers say, with the character where they gave up behind it."""
+"""The first one that matches the parser's message and the character where it stopped is used."""

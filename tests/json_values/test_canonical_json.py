@@ -32,9 +32,9 @@ SUITE = [json.loads(line) for line in SAMPLE.read_text().splitlines()] if SAMPLE
 INVALID = [
     pytest.param("1" + "0" * 350, "1" + "0" * 39, id="beyond-doubles"),
     pytest.param("9" * 10_000, "9" * 40, id="very-long"),
-    pytest.param(b'"\xff"', "this is not UTF-8", id="not-utf-8"),
+    pytest.param(b'"\xff"', "the text is not UTF-8", id="not-utf-8"),
     pytest.param(b"\xef\xbb\xbf1", "1:1: ", id="byte-order-mark"),
-    pytest.param("[" * 100_000, "this is nested too deeply", id="deep"),
+    pytest.param("[" * 100_000, "the value is nested too deeply", id="deep"),
 ]
 
 TEXT = st.text(st.characters(codec="utf-8"))

@@ -52,7 +52,7 @@ def test_no_url_is_requested(place: str) -> None:
         found = schema_problems(schema)
         if place != "$schema":
             assert [where for where, _ in found] == [("properties", "a", place)]
-            with pytest.raises(BadSchemaError, match="is outside this schema"):
+            with pytest.raises(BadSchemaError, match="is outside of this schema"):
                 value_problems(schema, {"a": 1})
 
     assert begun == []
@@ -64,7 +64,7 @@ def test_no_file_is_read(tmp_path: Path) -> None:
 
     assert schema_problems({"items": [], "$ref": address}) != []
     assert schema_problems({"$ref": address}) == [
-        (("$ref",), f"{address!r} is outside this schema, and nothing is fetched")
+        (("$ref",), f"{address!r} is outside of this schema, and is not fetched")
     ]
 
 
@@ -78,7 +78,7 @@ def test_relative_references_lead_into_the_schema_only(
     for ref in ("a.json", "./a.json"):
         ((place, message),) = schema_problems({"anyOf": [{}, {"$ref": ref}]})
         assert place == ("anyOf", 1, "$ref")
-        assert message.endswith("is outside this schema, and nothing is fetched")
+        assert message.endswith("is outside of this schema, and is not fetched")
     assert schema_problems({"$id": "https://example.com/b", "$ref": "a.json", **inner}) == []
 
 
@@ -106,7 +106,7 @@ def test_pattern_without_a_bound_is_refused(pattern: str) -> None:
     assert place == ("properties", "a", "pattern")
     assert message.startswith("the pattern ")
     assert message.endswith(
-        "is no regular expression, or looks around or back, which is not supported"
+        "is invalid, or uses lookaround or backreferences, which are not supported"
     )
 
 
@@ -121,7 +121,7 @@ def nested(depth: int, key: str) -> Any:
 def test_deep_schemas_and_values_are_a_problem_and_no_crash(depth: int) -> None:
     told = schema_problems(nested(depth, "items")) + value_problems({}, nested(depth, "a"))
 
-    assert {message for _, message in told} <= {"this is nested too deeply"}
+    assert {message for _, message in told} <= {"nested too deeply"}
     assert bool(told) == (depth > 60)
 
 

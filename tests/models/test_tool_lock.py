@@ -106,7 +106,7 @@ def test_integers_beyond_2_53_are_doubles(value: int, kept: float) -> None:
         ({"name": "a", "inputSchema": []}, "input_schema"),
         ({"name": "a", "inputSchema": {}, "annotations": "safe"}, "annotations .* not an object"),
         ({"name": "a", "inputSchema": {"x": float("nan")}}, "nan is not a JSON number"),
-        ({"name": "a", "inputSchema": {"x": "\ud800"}}, "half of a surrogate pair"),
+        ({"name": "a", "inputSchema": {"x": "\ud800"}}, "an unpaired surrogate"),
     ],
 )
 def test_invalid_definition_is_refused(definition: dict[str, Any], message: str) -> None:

@@ -340,7 +340,7 @@ def test_a_problem_is_tied_to_its_box() -> None:
 
     assert 'aria-invalid="true"' in box
     assert 'aria-describedby="args/mode/~error"' in box
-    assert re.search(r'id="args/mode/~error"[^>]*>&#34;c&#34; is none of', page)
+    assert re.search(r'id="args/mode/~error"[^>]*>must be one of', page)
 
 
 def test_hostile_values_become_no_markup() -> None:
