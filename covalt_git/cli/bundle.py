@@ -5,20 +5,22 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
 from covalt_git.cli import bundle_verify
 from covalt_git.cli.bundle_verify import accept_option, signature_option
-from covalt_git.cli.context import ask, context, json_option
+from covalt_git.cli.context import ask, can_ask, context, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.cli.toolset_update import leave_undecided, print_update
+from covalt_git.errors import CovaltError
 from covalt_git.operations import bundles, toolset_imports
 
 
 @click.group()
 def command() -> None:
-    """Export a toolset to one file, import toolsets, and verify them."""
+    """Export, import and verify toolsets as ZIP files."""
 
 
 @command.command("export")
@@ -28,28 +30,31 @@ def command() -> None:
     "--output",
     "path",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    help="The file to make, - for standard output; ID-VERSION.zip if left out.",
+    help="The file to write, or - for standard output; default: ID-VERSION.zip.",
 )
 @click.option(
     "--allow-guesses",
     is_flag=True,
-    help="Export also what only looks like a credential; one of a known shape is refused anyway.",
+    help="Also export values that only look like credentials; known formats are always refused.",
 )
 @click.option(
     "--sign",
     "key",
     metavar="KEY",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Sign it with this key of ssh-keygen, in FILE.sig beside it.",
+    help="Sign it with this SSH key; writes FILE.sig next to it.",
 )
 @json_option
 def export(
     toolset_id: str, path: Path | None, *, allow_guesses: bool, key: Path | None, as_json: bool
 ) -> None:
-    """Export the toolset ID to a ZIP file: the same files make the same bytes.
+    """Export the toolset ID to a ZIP file.
 
-    The decisions of this project about it (on or off, grants, local overrides) are not included.  If a
-    file has a credential, or the value of a secret of this machine, the export is refused.
+    The same files make the same bytes.  The decisions of this project (enabled, grants, overrides) are
+    not included.  If a file has a credential, or the value of a secret of this machine, the export is
+    refused.
+
+    Example: covalt-git bundle export data-lab --sign ~/.ssh/id_ed25519
     """
     to_output = path is not None and str(path) == "-"
     if key and to_output:
@@ -87,39 +92,57 @@ def export(
     help="Replace an imported toolset, with its local changes.",
 )
 @signature_option
+@click.option(
+    "--trust-signer",
+    "signer",
+    metavar="NAME",
+    help="Add the unknown key that signed it to `signers` in covalt.yaml, under this name.",
+)
+@click.option("--unsigned", is_flag=True, help="Ignore the signature.")
 @accept_option
 @json_option
-def import_(
-    source: str,
-    *,
-    dry_run: bool,
-    force: bool,
-    signature: Path | None,
-    accept_signer: bool,
-    as_json: bool,
-) -> None:
-    """Import the toolset of a ZIP, a directory or an https URL, disabled and without grants.
+def import_(source: str, *, signer: str | None, as_json: bool, **how: Any) -> None:
+    """Import a toolset, disabled and without grants.
 
-    None of its code runs, and no connection is made.  A bundle that is ambiguous or has forbidden files
-    is refused and not stored.  So is one that is signed, if not by one of `signers` in covalt.yaml.  A
-    toolset that was imported before is updated, as by `toolset update`.
+    It is a ZIP, a directory or an https URL.  None of its code runs, and no connection is made.  A
+    bundle that is ambiguous or has forbidden files is refused and not stored.  A signature must be by
+    one of `signers` in covalt.yaml.  A toolset that was imported before is updated, as by `toolset
+    update`.
+
+    Example: covalt-git bundle import theirs.zip --dry-run
     """
-    imported = ask(
-        toolset_imports.import_toolset_from,
-        source=source,
-        signature=signature,
-        dry_run=dry_run,
-        force=force,
-        accept_signer=accept_signer,
-    )
+    if signer is not None:
+        if how["unsigned"] or how["dry_run"]:
+            raise click.UsageError("--trust-signer contradicts --unsigned and --dry-run")
+        how["trusted_signer"] = _trusted_signer(source, signer, **how)
+    imported = ask(toolset_imports.import_toolset_from, source=source, **how)
     if as_json:
         output.as_json(imported)
     elif imported.update is not None:
         print_update(imported.update, context().project.root)
     else:
         _print_import(imported)
+    if imported.signer_problem is not None:
+        raise imported.signer_problem.as_error()
     if imported.update is not None:
         leave_undecided(imported.update)
+
+
+def _trusted_signer(source: str, name: str, **how: Any) -> str:
+    """Print the key that signed a bundle, ask at a terminal, and return its line for ``signers``."""
+    found = ask(toolset_imports.import_toolset_from, source=source, **how | {"dry_run": True})
+    if not found.unknown_key:
+        signed = f"signed by {found.signer.principal!r}" if found.signer else "not signed"
+        raise CovaltError(
+            f"it is {signed}, so there is no key to add", hint="leave out --trust-signer"
+        )
+    line = f"{name} {found.unknown_key}"
+    assert found.signer_problem is not None
+    output.say(found.signer_problem.error_description, err=True)
+    output.say(f"signers in covalt.yaml gets: {line}", err=True)
+    if can_ask() and not click.confirm("trust this key?"):
+        raise click.exceptions.Abort
+    return line
 
 
 def _print_import(imported: toolset_imports.ToolsetImported) -> None:
@@ -127,7 +150,8 @@ def _print_import(imported: toolset_imports.ToolsetImported) -> None:
     output.say(
         f"{toolset_id} {imported.version}: {output.plural(len(imported.files), 'file')}, {imported.digest}"
     )
-    output.say(f"  signed by: {imported.signer}" if imported.signer else "  not signed")
+    if imported.signer_problem is None:
+        output.say(f"  signed by: {imported.signer}" if imported.signer else "  not signed")
     names = [tool.tool_id.partition(":")[2] for tool in imported.tools]
     output.say(f"  tools: {', '.join(names) or 'none'}")
     for title, wanted in imported.wants.items():

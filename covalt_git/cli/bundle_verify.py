@@ -14,12 +14,12 @@ from covalt_git.operations import bundles
 signature_option = click.option(
     "--signature",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Its signature, if not in the file of the same name and .sig beside it.",
+    help="Its signature; default: FILE.sig next to it.",
 )
 accept_option = click.option(
     "--accept-signer",
     is_flag=True,
-    help="Also if another key signed the version here, or the new version is not signed.",
+    help="Accept a new version that another key signed, or that is not signed.",
 )
 
 
@@ -28,12 +28,13 @@ accept_option = click.option(
 @signature_option
 @json_option
 def verify(what: str, *, signature: Path | None, as_json: bool) -> None:
-    """Compare a bundle or a toolset with what was recorded when it was imported.
+    """Compare a bundle or a toolset with its recorded import.
 
-    FILE is checked as an import does, with its signature, and compared with the toolset of its id.  The
-    files of the toolset ID are compared with what was imported, and with what was granted.  An
-    argument with a / or that ends in .zip is a FILE, and so is one that is there and no toolset is.
-    Exits with 1 where something is not as recorded, and changes nothing.
+    FILE is checked as by an import, with its signature, and compared with the toolset of its id.  The
+    files of the toolset ID are compared with the import and the grants.  An argument that has a / or ends
+    in .zip is a FILE.  Exits with 1 if something differs, and changes nothing.
+
+    Example: covalt-git bundle verify theirs.zip
     """
     if "/" in what or what.lower().endswith(".zip"):
         _verify_file(Path(what), signature, as_json=as_json)
@@ -69,9 +70,7 @@ def _verify_file(file: Path, signature: Path | None, *, as_json: bool) -> None:
     if found.changed_here:
         output.say("  its files have been changed here since", fg="yellow")
     if changed:
-        error = CovaltError(changed.error_description, hint=changed.hint)
-        error.code = changed.error
-        raise error
+        raise changed.as_error()
 
 
 def _print_toolset(found: bundles.ToolsetVerified, *, as_json: bool) -> None:

@@ -60,6 +60,26 @@ class SignatureError(CovaltError):
         self.code = code
 
 
+class UnknownSignerError(SignatureError):
+    """A signature is by a key that ``signers`` does not have.
+
+    ``public_key`` is the key in OpenSSH's form; empty if ``signers`` could not have it.
+    """
+
+    def __init__(self, said: _Signature, signers: Sequence[str]) -> None:
+        self.public_key = said.public_key
+        who = (
+            "signers of covalt.yaml has no key"
+            if not signers
+            else "signers of covalt.yaml lacks this key"
+        )
+        super().__init__(
+            "unknown_signer" if signers else "no_signers",
+            f"it is signed with {said.fingerprint}, and {who}",
+            hint=said.how_to_trust,
+        )
+
+
 class SignerChangedError(CovaltError):
     """A toolset was signed by one key when it came, and what would come now is not."""
 
@@ -95,15 +115,25 @@ class _Signature(NamedTuple):
         return f"SHA256:{digest.decode().rstrip('=')}"
 
     @property
+    def public_key(self) -> str:
+        """The key in OpenSSH's form, or nothing if ``signers`` could not have it."""
+        kind = (wire_strings(self.key) or [b""])[0].decode("ascii", "replace")
+        key = f"{kind} {base64.b64encode(self.key).decode()}"
+        try:
+            AllowedSigner.parse(f"NAME {key}")
+        except BadSignerLineError:
+            return ""
+        return key
+
+    @property
     def how_to_trust(self) -> str:
         """What would let the key's signatures count."""
-        kind = (wire_strings(self.key) or [b""])[0].decode("ascii", "replace")
-        line = f"NAME {kind} {base64.b64encode(self.key).decode()}"
-        try:
-            AllowedSigner.parse(line)
-        except BadSignerLineError:
-            return "ask whoever made it for the key, and add it to signers in covalt.yaml"
-        return f"if you know whose key it is, add to signers in covalt.yaml: - {line}"
+        if not self.public_key:
+            return "ask its signer for the key, and add it to signers in covalt.yaml"
+        return (
+            "if you know whose key it is, import it with --trust-signer NAME, which adds to signers in"
+            f" covalt.yaml: - NAME {self.public_key}\n--unsigned imports it without a signer"
+        )
 
 
 def verify(content: bytes, signature: bytes, signers: Sequence[str]) -> Signer:
@@ -120,11 +150,7 @@ def verify(content: bytes, signature: bytes, signers: Sequence[str]) -> Signer:
             hint=f"whoever made it signs again: ssh-keygen -Y sign -n {NAMESPACE} -f KEY FILE",
         )
     if not signers:
-        raise SignatureError(
-            "no_signers",
-            f"nobody's signatures count here, and it is signed with {said.fingerprint}",
-            hint=said.how_to_trust,
-        )
+        raise UnknownSignerError(said, signers)
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         folder = Path(name)  # which only we may enter
         made, allowed = folder / "signature", folder / "allowed_signers"
@@ -214,11 +240,7 @@ def _stranger(said: _Signature, signers: Sequence[str]) -> SignatureError:
                 f" {', '.join(times) or 'ssh-keygen does not take it'}",
                 hint="mend its line of signers in covalt.yaml, or have it signed with another key",
             )
-    return SignatureError(
-        "unknown_signer",
-        f"it is signed with {said.fingerprint}, which is nobody's in signers of covalt.yaml",
-        hint=said.how_to_trust,
-    )
+    return UnknownSignerError(said, signers)
 
 
 def _principal(output: bytes) -> str | None:

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field
 
-from covalt_git.errors import Problem
+from covalt_git.errors import CovaltError, Problem
 from covalt_git.models.chats import FileState
 from covalt_git.operations.registry import PathText, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from covalt_git.errors import CovaltError
 
 
 class Failure(Result):
@@ -28,6 +26,12 @@ class Failure(Result):
     def of_error(cls, error: CovaltError) -> Self:
         """Return an error as a result."""
         return cls.of(error, error=error.code, error_description=error.message)
+
+    def as_error(self) -> CovaltError:
+        """Return the error that this was made of."""
+        error = CovaltError(self.error_description, hint=self.hint, problems=self.problems)
+        error.code = self.error
+        return error
 
 
 class Change(Result):

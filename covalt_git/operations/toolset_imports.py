@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,10 +17,13 @@ from covalt_git.installs import uninstall, updating
 from covalt_git.installs.importing import Imported
 from covalt_git.installs.importing import import_toolset as take_in
 from covalt_git.installs.pending_imports import Bundle
-from covalt_git.installs.signatures import MAX_SIGNATURE
+from covalt_git.installs.signatures import MAX_SIGNATURE, UnknownSignerError, verify
+from covalt_git.manifests.added_signer import add_signer
+from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, Upload, UploadField, operation
+from covalt_git.operations.results import Failure
 from covalt_git.operations.toolsets import (
     GrantAsked,
     McpServerRow,
@@ -35,8 +40,7 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 MOST_FORM_BYTES = MAX_ARCHIVE + (64 << 10)
-"""Operations that import, update and uninstall toolsets."""
-
+"""The largest form with a bundle and its signature."""
 
 _DRY_RUN = "Report what would be imported, and change nothing."
 _FORCE = "Replace the files of an imported toolset, with the local changes."
@@ -73,6 +77,12 @@ class ImportToolsetFrom(Request):
 
     source: str = Field(description="A ZIP, a folder or an https URL.")
     signature: Path | None = Field(None, description="Its signature, if not beside it.")
+    trusted_signer: str | None = Field(
+        None,
+        max_length=10_000,
+        description="A line to add to signers in covalt.yaml, with the key that signed the bundle.",
+    )
+    unsigned: bool = Field(default=False, description="Import it as if it had no signature.")
     dry_run: bool = Field(default=False, description=_DRY_RUN)
     force: bool = Field(default=False, description=_FORCE)
     accept_signer: bool = Field(default=False, description=_ACCEPT)
@@ -158,6 +168,12 @@ class ToolsetImported(Result):
     source_ref: str
     digest: str
     signer: Signer | None
+    unknown_key: str = Field(
+        "", description="With dry_run: the key that signed it, if signers of covalt.yaml lacks it."
+    )
+    signer_problem: Failure | None = Field(
+        None, description="With dry_run: why an import would be refused because of that key."
+    )
     files: tuple[ToolsetFile, ...]
     tools: tuple[ImportedTool, ...]
     mcp_servers: tuple[McpServerRow, ...]
@@ -207,11 +223,27 @@ def import_toolset(context: Context, request: ImportSent | ImportFetched) -> Too
 
 @operation(changes=True, admin="import toolsets", local=True)
 def import_toolset_from(context: Context, request: ImportToolsetFrom) -> ToolsetImported:
-    """Import the toolset of a ZIP, a folder or an https URL, as import_toolset does."""
+    """Import the toolset of a ZIP, a folder or an https URL, as import_toolset does.
+
+    ``trusted_signer`` is added to covalt.yaml once the bundle and its signature have been checked.
+    """
+    source = _bundle(_source(context, request.source), request.signature)
+    signature = source.signature if isinstance(source, Bundle) else None
+    if request.unsigned or request.trusted_signer is not None:
+        if signature is None or not isinstance(source, Bundle):
+            raise CovaltError("it has no signature", hint="leave out --trust-signer and --unsigned")
+        unsigned = replace(source, signature=None)
+        if request.unsigned:
+            source = unsigned
+        elif request.trusted_signer is not None:
+            _check_signer_line(request.trusted_signer)
+            verify(source.content, signature, [request.trusted_signer])
+            import_bundle(context, unsigned, dry_run=True, accept_signer=True)
+            if not request.dry_run:
+                add_signer(context.project.root, request.trusted_signer)
     return import_bundle(
         context,
-        _source(context, request.source),
-        signature=request.signature,
+        source,
         dry_run=request.dry_run,
         force=request.force,
         accept_signer=request.accept_signer,
@@ -258,29 +290,50 @@ def uploaded_bundle(file: Upload, signature: Upload | None = None) -> Bundle:
 
 def import_bundle(
     context: Context,
-    bundle: Bundle | Path | str,
+    bundle: Bundle | Path,
     *,
-    signature: Path | None = None,
     dry_run: bool,
     force: bool = False,
     accept_signer: bool = False,
 ) -> ToolsetImported:
     """Import a bundle, or with ``dry_run`` return what would be imported.
 
+    A dry run also shows a bundle that is signed by an unknown key, as far as the key signed it.
+
     Raises:
         CovaltError: as :func:`covalt_git.installs.importing.import_toolset`.
     """
-    found = take_in(
-        context.project.root,
-        bundle,
-        signature=signature,
-        dry_run=dry_run,
-        force=force,
-        accept_signer=accept_signer,
-    )
+    take = partial(take_in, context.project.root, dry_run=dry_run, force=force)
+    try:
+        found = take(bundle, accept_signer=accept_signer)
+    except UnknownSignerError as error:
+        if not dry_run or not error.public_key or not isinstance(bundle, Bundle):
+            raise
+        assert bundle.signature is not None
+        verify(bundle.content, bundle.signature, [f"unknown {error.public_key}"])
+        found = take(replace(bundle, signature=None), accept_signer=True)
+        return _import_result(context, found, dry_run=True, unknown=error)
     if not dry_run:
         context.index().sync_toolsets()
     return _import_result(context, found, dry_run=dry_run)
+
+
+def _check_signer_line(line: str) -> None:
+    try:
+        AllowedSigner.parse(line)
+    except BadSignerLineError as error:
+        raise CovaltError(f"the line of the signer {error.reason}", hint=error.hint) from None
+
+
+def _bundle(source: Path | str, signature: Path | None) -> Bundle | Path:
+    """Return a bundle with its signature, or a folder, which can have none."""
+    if isinstance(source, str):
+        return Bundle.fetched(source, signature)
+    if not source.is_dir():
+        return Bundle.read(source, signature)
+    if signature:
+        raise CovaltError("a directory cannot be signed", hint="bundle it, and sign that")
+    return source
 
 
 def _source(context: Context, text: str) -> Path | str:
@@ -339,7 +392,9 @@ def _newly_wants(found: Update) -> dict[str, tuple[str, ...]]:
     return {title: names for title, names in new.items() if names}
 
 
-def _import_result(context: Context, found: Imported, *, dry_run: bool) -> ToolsetImported:
+def _import_result(
+    context: Context, found: Imported, *, dry_run: bool, unknown: UnknownSignerError | None = None
+) -> ToolsetImported:
     toolset = found.toolset
     manifest = toolset.manifest
     assert manifest is not None  # else it is refused
@@ -349,6 +404,8 @@ def _import_result(context: Context, found: Imported, *, dry_run: bool) -> Tools
         name=manifest.name,
         version=manifest.version,
         description=manifest.description,
+        unknown_key=unknown.public_key if unknown else "",
+        signer_problem=Failure.of_error(unknown) if unknown else None,
         digest=toolset.digest,
         files=file_rows(toolset),
         tools=tuple(_tool(context, tool) for tool in toolset.tools),

@@ -184,6 +184,40 @@ def test_a_toolset_is_verified_with_its_grants_and_accepted_tools(
     assert (found["is_recorded"], found["grants"]) == (True, {"network": True})
     assert found["accepted"] == {"srv:a": True, "srv:b": False, "srv:c": False}
 
-    edit(ours)
+    manifest = ours.root / "toolsets/demo/toolset.yaml"
+    manifest.write_text(manifest.read_text("utf-8").replace(".com/", ".com/new"), encoding="utf-8")
     changed = ours("verify_toolset", toolset_id="demo")
     assert (changed["is_recorded"], changed["grants"]) == (False, {"network": False})
+
+
+def test_an_unknown_signer_is_shown_and_can_be_trusted(
+    tmp_path: Path, signed: Path, ann: Key
+) -> None:
+    ours = project(tmp_path / "mine")
+    before = (ours.root / "covalt.yaml").read_text(encoding="utf-8")
+
+    refused = ours.error("import_toolset_from", source=str(signed))
+    shown = ours("import_toolset_from", source=str(signed), dry_run=True)
+    assert refused.code == shown["signer_problem"]["error"] == "no_signers"
+    assert (shown["signer"], shown["unknown_key"]) == (None, ann.public)
+
+    line = f"ann {shown['unknown_key']}"
+    done = ours("import_toolset_from", source=str(signed), trusted_signer=line)
+    assert done["signer"]["principal"] == "ann"
+    after = (ours.root / "covalt.yaml").read_text(encoding="utf-8")
+    assert after == f"{before}\nsigners:\n  - {line}\n"
+
+
+def test_a_config_that_cannot_be_edited_safely_stays_as_it_is(
+    tmp_path: Path, signed: Path, ann: Key, bob: Key
+) -> None:
+    config = f"signers: ['{bob.allowed('bob')}']\n"
+    ours = project(tmp_path / "mine", config)
+
+    refused = ours.error(
+        "import_toolset_from", source=str(signed), trusted_signer=ann.allowed("ann")
+    )
+    assert refused.code == "config_not_editable"
+    assert config in (ours.root / "covalt.yaml").read_text(encoding="utf-8")
+    assert ours("list_toolsets")["toolsets"] == []
+    assert ours("import_toolset_from", source=str(signed), unsigned=True)["signer"] is None

@@ -1,0 +1,66 @@
+"""A signer added to a hand-written ``covalt.yaml`` by editing its text in place.
+
+The rest of the text stays as it is, with comments and layout.  The edit is checked before it is kept: the
+new text is read again, and must hold the old data and the new line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covalt_git import yaml_text
+from covalt_git.errors import CovaltError
+from covalt_git.json_values.difference import same
+from covalt_git.manifests.project_config import read_config
+from covalt_git.manifests.project_root import CONFIG
+from covalt_git.system import atomic_write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MARK = "\ufeff"
+
+
+class ConfigNotEditableError(CovaltError):
+    """``covalt.yaml`` is written in a way that cannot be edited safely."""
+
+    code = "config_not_editable"
+    http_status = 409
+
+
+def add_signer(root: Path, line: str) -> None:
+    """Add a line of OpenSSH's allowed-signers format to ``signers``.
+
+    Raises:
+        BrokenConfigError: when ``covalt.yaml`` has errors.
+        ConfigNotEditableError: when it has to be edited by hand.
+    """
+    read_config(root)
+    file = root / CONFIG
+    content = file.read_bytes()
+    before = yaml_text.load(content, CONFIG)
+    mark = _MARK if content.startswith(_MARK.encode()) else ""
+    text = mark + _with_signer(before, line)
+    wanted = before.data | {"signers": [*before.data.get("signers", ()), line]}
+    try:
+        added = same(yaml_text.load(text.encode(), CONFIG).data, wanted)
+    except yaml_text.YamlProblems:
+        added = False
+    if not added or file.is_symlink():  # the file that a link leads to is not this project's
+        raise ConfigNotEditableError(
+            f"{CONFIG} cannot be edited safely, and was left as it is",
+            hint=f"add to signers in {CONFIG}: - {line}",
+        )
+    atomic_write.replace(file, text)
+
+
+def _with_signer(document: yaml_text.Document, line: str) -> str:
+    item = yaml_text.dump([line])
+    signers = document.data.get("signers")
+    if not signers:
+        return f"{document.text.rstrip()}\n\nsigners:\n  {item}"
+    last = document.offset(("signers", len(signers) - 1))
+    start = document.text.rfind("\n", 0, last) + 1
+    end = document.text.find("\n", last) + 1
+    indent = document.text[start:last].partition("-")[0]
+    return f"{document.text[:end]}{indent}{item}{document.text[end:]}"
