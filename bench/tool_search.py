@@ -157,7 +157,7 @@ class Ideas:
             f"CREATE VIRTUAL TABLE found USING fts5({names}, tokenize = '{tokenize}')"
         )
         for row_id, (tool, owner) in enumerate(tools):
-            text = search_text.searched_text(tool, owner)
+            text = search_text.searchable_text(tool, owner)
             if not self.split:
                 text["name"] = f"{tool.name} {tool.tool_id.partition(':')[2]}"
                 pairs = list(search_text.parameters(tool.input_schema))
@@ -297,7 +297,9 @@ def beside_fastmcp(collections: list[Collection], python: str, folder: Path) -> 
     config = ProjectConfig.model_validate({"version": 1, "roles": {"half": role}})
     catalog = Catalog(folder, config, Principal("bench", "half"))
     product = Product(tools, folder / "many.db")
-    documents = [" ".join(search_text.searched_text(tool, owner).values()) for tool, owner in tools]
+    documents = [
+        " ".join(search_text.searchable_text(tool, owner).values()) for tool, owner in tools
+    ]
     peer = subprocess.Popen(
         [python, "-c", PEER, str(LIMIT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

@@ -1,1 +1,1 @@
-"""The SQLite index: a cache of the toolset files and the chat stores, and all SQL there is."""
+"""SQLite index: a cache of the files of toolsets and the stores of chats; no other package has SQL."""

@@ -13,10 +13,10 @@ from covalt_git.index.history import (
     ALL_PARENTS,
     ANCESTORS,
     NEWEST_FIRST,
+    HistoryNode,
     HistoryPage,
-    Line,
     read_history_row,
-    read_line,
+    read_node,
 )
 from covalt_git.index.synced_index import SyncedIndex, row_id, row_values
 from covalt_git.json_values import canonical_json
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Blob(NamedTuple):
-    """A file's content: its sha256 in hex, and its size in bytes."""
+    """Content of a file: its SHA-256 in hex, and its size in bytes."""
 
     sha256: str
     size: int
@@ -43,11 +43,11 @@ class Blob(NamedTuple):
 
 @dataclass(slots=True)
 class ChatQueries(SyncedIndex):
-    """The chats of a project, their commits, calls and approvals."""
+    """Queries about the chats of a project: commits, calls and approvals."""
 
     @property
     def chats(self) -> Chats:
-        """The chats."""
+        """The chat stores of the project."""
         return Chats(self.root / "data" / "chats", self.workspace)
 
     def synchronize(self) -> None:
@@ -56,25 +56,25 @@ class ChatQueries(SyncedIndex):
 
     def sync_chats(self) -> list[Damaged]:
         """Update the rows of changed chats; return the chats with a damaged store, and the errors."""
-        return self.trusted(lambda: chat_rows.sync_chats(self.connection, self.chats))
+        return self.with_recovery(lambda: chat_rows.sync_chats(self.connection, self.chats))
 
     def sync_chat(self, chat: ChatStore) -> None:
         """Update the rows of one chat."""
-        self.trusted(lambda: chat_rows.sync_chat(self.connection, chat))
+        self.with_recovery(lambda: chat_rows.sync_chat(self.connection, chat))
 
     def sync_new_chats(self) -> None:
         """Add the chats that have no row yet, except damaged ones."""
-        self.trusted(lambda: chat_rows.sync_new_chats(self.connection, self.chats))
+        self.with_recovery(lambda: chat_rows.sync_new_chats(self.connection, self.chats))
 
     def chat_rows(self, limit: int | None = None) -> list[JsonObject]:
-        """Return every chat's row, or the newest ones, with how many manifests and calls it has.
+        """Return the rows of all chats, or of the newest ones, with their numbers of manifests and calls.
 
-        The newest comes first.
+        The newest chat is first.
         """
         return self._chats("TRUE", (-1 if limit is None else limit,))
 
     def chat_row(self, chat_id: str) -> JsonObject | None:
-        """Return one chat's row as :meth:`chat_rows` does, or None."""
+        """Return the row of a chat as in :meth:`chat_rows`, or None."""
         return next(iter(self._chats("id = ?", (chat_id, 1))), None)
 
     def _chats(self, where: str, values: Sequence[Value]) -> list[JsonObject]:
@@ -91,7 +91,7 @@ class ChatQueries(SyncedIndex):
         )
 
     def heads(self, chat_id: str) -> dict[str, str]:
-        """Return the manifest of each branch that has one, by the branch's name."""
+        """Return the manifest of each branch by its name, without empty branches."""
         query = "SELECT refs FROM chats WHERE id = ?"
         found = self.read(query, (chat_id,), convert=lambda row: canonical_json.loads(row["refs"]))
         return {
@@ -102,9 +102,9 @@ class ChatQueries(SyncedIndex):
         }
 
     def resolve(self, chat: ChatStore, text: str) -> str:
-        """Return the commit that a name means, as :func:`covalt_git.conversations.commit_names.resolve` does.
+        """Return the commit of a name, as :func:`covalt_git.conversations.commit_names.resolve` does.
 
-        For a full id the history need not be read; the chat is brought in first.
+        A full id is found in the index, without reading the history; the chat is synchronized first.
         """
         if text not in {branch.name for branch in chat.branches()}:
             self.sync_chat(chat)
@@ -113,17 +113,17 @@ class ChatQueries(SyncedIndex):
         return commit_names.resolve(chat, text)
 
     def manifest_of_record(self, chat_id: str, record_id: str) -> str | None:
-        """Return the manifest that a call, or anything else, of that id made in a chat, or None."""
+        """Return the manifest that a call, or another record, created in a chat; or None."""
         query = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND source_ref = ?"
         return next(iter(self.read(query, (chat_id, record_id), convert=row_id)), None)
 
     def has_manifest(self, chat_id: str, manifest_id: str) -> bool:
-        """Tell whether a chat has a manifest."""
+        """Return whether a chat has a manifest."""
         query = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
         return bool(self.read(query, (chat_id, manifest_id), convert=row_id))
 
     def chats_of_record(self, record_id: str) -> list[str]:
-        """Return the chats in which a call, or anything else, has that id, finished or not."""
+        """Return the chats with a call, finished or not, or another record of that id."""
         return self.read(
             """
             SELECT id FROM chats AS c WHERE EXISTS (
@@ -136,9 +136,9 @@ class ChatQueries(SyncedIndex):
         )
 
     def message_manifest(self, chat_id: str, message_id: str) -> str | None:
-        """Return the last manifest of a message: its own, or that of the last call made for it.
+        """Return the last manifest of a message: its own, or that of its last call.
 
-        Where several branches have one, it is that of the active branch.
+        A manifest of the active branch has precedence over those of other branches.
         """
         row = self.chat_row(chat_id)
         head = None if row is None else row["active_manifest_id"]
@@ -170,14 +170,13 @@ class ChatQueries(SyncedIndex):
         before: str | None = None,
         first_parents: bool = False,
     ) -> HistoryPage:
-        """Return a part of a chat's history, newest first.
+        """Return a page of a chat's history, newest first.
 
-        It is that of all branches, or of the manifest ``head`` alone: itself and its ancestors.
-        With ``first_parents`` only the first parent of each is followed.  ``before`` is the last
-        manifest of the part before.
+        The history is that of all branches, or the manifest ``head`` and its ancestors.  With ``first_parents``
+        only first parents are followed.  ``before`` is the last manifest of the previous page.
 
         Raises:
-            UnknownNameError: when the chat has no manifest ``before``.
+            UnknownNameError: if the chat has no manifest ``before``.
         """
         heads: dict[str, list[str]] = {}
         for name, oid in self.heads(chat_id).items():
@@ -201,22 +200,22 @@ class ChatQueries(SyncedIndex):
         )
         return HistoryPage(tuple(rows[:limit]), len(rows) > limit)
 
-    def lines(
+    def history_nodes(
         self, chat_id: str, *, head: str | None = None, limit: int = 100, before: str | None = None
-    ) -> list[Line]:
-        """Return the ids and parents of the same part of the history, and of everything above it.
+    ) -> list[HistoryNode]:
+        """Return the ids and parents of the manifests of a page, and of all previous pages.
 
-        A picture of it goes on from page to page when it is drawn from there.
+        A graph that is drawn from them continues from page to page.
 
         Raises:
-            UnknownNameError: when the chat has no manifest ``before``.
+            UnknownNameError: if the chat has no manifest ``before``.
         """
         values = {"chat_id": chat_id, "head": head, "before": before, "parents": ALL_PARENTS}
         query = "SELECT h.id, h.parents FROM history AS h"
-        above = []
+        previous = []
         if before is not None:
-            above = self._history(query, values, compare=">=", limit=-1, convert=read_line)
-        return above + self._history(query, values, compare="<", limit=limit, convert=read_line)
+            previous = self._history(query, values, compare=">=", limit=-1, convert=read_node)
+        return previous + self._history(query, values, compare="<", limit=limit, convert=read_node)
 
     def _history(
         self,
@@ -229,21 +228,21 @@ class ChatQueries(SyncedIndex):
     ) -> list[Result]:
         """Return the manifests on one side of ``before``, newest first, at most ``limit``."""
         before = values["before"]
-        which, steps = "", limit
+        condition, steps = "", limit
         if before is not None:
-            known = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
-            if not self.read(known, (values["chat_id"], before), convert=row_id):
+            exists = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
+            if not self.read(exists, (values["chat_id"], before), convert=row_id):
                 raise commit_names.UnknownCommitError(str(values["chat_id"]), str(before))
-            which = f"""
+            condition = f"""
                 WHERE (h.moment, h.generation, h.id) {compare} (
                     SELECT moment, generation, id FROM workspace_manifests
                     WHERE chat_id = :chat_id AND id = :before)
             """  # noqa: S608 - our own words
             steps = -1
-        whole = ALL_BRANCHES if values["head"] is None else ANCESTORS
+        history = ALL_BRANCHES if values["head"] is None else ANCESTORS
         return self.read(
             f"""
-            WITH RECURSIVE {whole} {select} {which}
+            WITH RECURSIVE {history} {select} {condition}
             {NEWEST_FIRST} LIMIT :limit
             """,
             {**values, "limit": limit, "steps": steps},
@@ -260,10 +259,10 @@ class ChatQueries(SyncedIndex):
     def calls(
         self, chat_id: str, *, limit: int | None = None, before: str | None = None
     ) -> list[ToolCall]:
-        """Return a chat's calls, newest first; only those that began before the call ``before``.
+        """Return the calls of a chat, newest first; with ``before``, those that started before that call.
 
         Raises:
-            UnknownNameError: when the chat has no call ``before``.
+            UnknownNameError: if the chat has no call ``before``.
         """
         if before is not None and self.call(chat_id, before) is None:
             list_with = f"covalt-git chat log {chat_id} --all"
@@ -283,7 +282,7 @@ class ChatQueries(SyncedIndex):
     def approvals(
         self, state: str | None = None, *, chat_id: str | None = None
     ) -> list[JsonObject]:
-        """Return approvals, oldest first; only those in ``state`` or of a chat where it is given."""
+        """Return approvals, oldest first; with ``state`` or ``chat_id``, only matching ones."""
         return self.read(
             """
             SELECT * FROM approvals
@@ -295,7 +294,7 @@ class ChatQueries(SyncedIndex):
         )
 
     def blobs(self, chat_id: str, oids: Collection[str]) -> dict[str, Blob]:
-        """Return what is known of the content of a chat's files, by git's ids of it."""
+        """Return the content hashes and sizes of a chat's files, by git blob id."""
         query = """
             SELECT oid, sha256, size FROM blobs
             WHERE chat_id = ? AND oid IN (SELECT value FROM json_each(?))

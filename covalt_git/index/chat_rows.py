@@ -1,6 +1,6 @@
-"""Filling the index from the chat stores: only what happened since, one transaction a chat.
+"""Rows of chats in the index: synchronized from the chat stores, in one transaction for each chat.
 
-The same stores give the same rows, whichever way they came in.
+Only new commits are read.  The rows depend on the stores alone, not on the order of synchronizations.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Damaged = tuple[str, BrokenStoreError]
 
 
 def sync_chats(connection: sqlite3.Connection, chats: Chats) -> list[Damaged]:
-    """Bring in the chats whose refs moved, and forget those that are gone.
+    """Update the rows of chats whose refs moved, and delete those of deleted chats.
 
-    Returns the chats whose store is damaged, with why; they keep the rows they had.
+    Returns the chats with a damaged store, and the errors; their rows do not change.
     """
     ids = chats.ids()
     for row in connection.execute("SELECT id FROM chats").fetchall():
@@ -49,7 +49,7 @@ def sync_chats(connection: sqlite3.Connection, chats: Chats) -> list[Damaged]:
 
 
 def sync_new_chats(connection: sqlite3.Connection, chats: Chats) -> None:
-    """Bring in the chats that the index knows nothing of; damaged ones stay out."""
+    """Add the rows of chats that are not in the index, except damaged ones."""
     known = {row["id"] for row in connection.execute("SELECT id FROM chats").fetchall()}
     for chat_id in set(chats.ids()) - known:
         with suppress(BrokenStoreError), chats.as_left(chat_id) as chat:
@@ -57,14 +57,14 @@ def sync_new_chats(connection: sqlite3.Connection, chats: Chats) -> None:
 
 
 def sync_chat(connection: sqlite3.Connection, chat: ChatStore) -> None:
-    """Bring in what happened in one chat since its refs were read last."""
-    refs = {"HEAD": chat.store.head(), **chat.store.refs("refs/"), **_running(chat)}
+    """Update the rows of a chat, if its refs have moved."""
+    refs = {"HEAD": chat.store.head(), **chat.store.refs("refs/"), **_running_call(chat)}
     row = connection.execute("SELECT refs FROM chats WHERE id = ?", (chat.id,)).fetchone()
-    before = _refs_read_last(row)
-    if before == refs:
+    old_refs = _indexed_refs(row)
+    if old_refs == refs:
         return
     with transaction(connection):
-        new = _new_manifests(connection, chat, refs, before)
+        new = _new_manifests(connection, chat, refs, old_refs)
         if new is None:
             connection.execute("DELETE FROM chats WHERE id = ?", (chat.id,))
             new = _new_manifests(connection, chat, refs, {}) or []
@@ -72,44 +72,43 @@ def sync_chat(connection: sqlite3.Connection, chat: ChatStore) -> None:
         for manifest in reversed(new):
             _write_manifest(connection, chat, manifest)
         _write_leaf(connection, chat)
-        _write_waiting_calls(connection, chat)
+        _write_open_calls(connection, chat)
 
 
-def _running(chat: ChatStore) -> dict[str, str]:
-    """Return the call that runs, as if it were a ref: when it changes, there is something to read."""
+def _running_call(chat: ChatStore) -> dict[str, str]:
+    """Return the running call in the form of a ref, so that its change counts as one."""
     call = running_call.read(chat.store.path)
     return {} if call is None else {running_call.NAME: call.id}
 
 
-def _refs_read_last(row: sqlite3.Row | None) -> dict[str, str]:
+def _indexed_refs(row: sqlite3.Row | None) -> dict[str, str]:
     try:
         return dict(canonical_json.loads(row["refs"])) if row else {}
     except canonical_json.NotJsonError as error:
-        raise DamagedError(f"refs that nobody wrote: {error}") from None
+        raise DamagedError(f"invalid refs: {error}") from None
 
 
 def _new_manifests(
-    connection: sqlite3.Connection, chat: ChatStore, refs: dict[str, str], before: dict[str, str]
+    connection: sqlite3.Connection, chat: ChatStore, refs: dict[str, str], old_refs: dict[str, str]
 ) -> list[WorkspaceManifest] | None:
-    """Return the manifests that are not in the index, children first.
+    """Return the manifests that are not in the index, children first; None if the rows must be rebuilt.
 
-    None when some that are in it cannot be reached any more, or were read as made here and are foreign,
-    or the other way round: then the chat is read anew.
+    That is if an indexed manifest is no longer reachable, or its classification as local or foreign changed.
     """
-    if before.get(FOREIGN) != refs.get(FOREIGN) and _is_another_chat(connection, chat):
+    if old_refs.get(FOREIGN) != refs.get(FOREIGN) and _is_another_chat(connection, chat):
         return None
     heads = [oid for ref, oid in refs.items() if ref.startswith(HEADS)]
-    met = set(heads)
-    waiting, found = list(heads), {}
-    while waiting:
-        oid = waiting.pop()
+    reached = set(heads)
+    pending, found = list(heads), {}
+    while pending:
+        oid = pending.pop()
         if oid in found or _position(connection, chat, oid) is not None:
             continue
         found[oid] = chat.manifest(oid)
-        met.update(found[oid].parents)
-        waiting.extend(found[oid].parents)
-    old_heads = {oid for ref, oid in before.items() if ref.startswith(HEADS)}
-    if not old_heads <= met:
+        reached.update(found[oid].parents)
+        pending.extend(found[oid].parents)
+    old_heads = {oid for ref, oid in old_refs.items() if ref.startswith(HEADS)}
+    if not old_heads <= reached:
         return None
     return _children_first(found)
 
@@ -122,12 +121,12 @@ def _is_another_chat(connection: sqlite3.Connection, chat: ChatStore) -> bool:
     """
     foreign = chat.foreign.ids()
     query = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND source != 'push'"
-    believed = (row["id"] for row in connection.execute(query, (chat.id,)))
-    return not foreign or any(oid in foreign for oid in believed)
+    local_ids = (row["id"] for row in connection.execute(query, (chat.id,)))
+    return not foreign or any(oid in foreign for oid in local_ids)
 
 
 def _children_first(found: dict[str, WorkspaceManifest]) -> list[WorkspaceManifest]:
-    """Return the manifests so that every child stands before its parents."""
+    """Return the manifests sorted topologically, children before parents."""
     children = dict.fromkeys(found, 0)
     for manifest in found.values():
         for parent in manifest.parents:
@@ -160,16 +159,16 @@ def _write_chat(connection: sqlite3.Connection, chat: ChatStore, refs: dict[str,
         "refs": as_text(refs),
     }
     columns = ", ".join(row)
-    marks = ", ".join("?" for _ in row)
+    placeholders = ", ".join("?" for _ in row)
     changes = ", ".join(f"{name} = excluded.{name}" for name in row)
     connection.execute(
-        f"INSERT INTO chats ({columns}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET {changes}",  # noqa: S608 - our own names
+        f"INSERT INTO chats ({columns}) VALUES ({placeholders}) ON CONFLICT (id) DO UPDATE SET {changes}",  # noqa: S608 - our own names
         list(row.values()),
     )
 
 
 def _write_leaf(connection: sqlite3.Connection, chat: ChatStore) -> None:
-    """Write the message that the chat goes on from, once the manifest that knows it is there."""
+    """Set the leaf message of the active branch, after its manifest is written."""
     connection.execute(
         """
         UPDATE chats SET active_leaf_message_id = (
@@ -183,10 +182,10 @@ def _write_leaf(connection: sqlite3.Connection, chat: ChatStore) -> None:
 
 @dataclass(frozen=True, order=True, slots=True)
 class Position:
-    """Where a manifest stands in its chat's history: never before its parents.
+    """Sort key of a manifest in its chat's history; always greater than those of its parents.
 
-    Those are other commits' clocks, so ``moment`` is not always when it was made, and two may have
-    the same; then ``generation``, the longest way to a first manifest, tells, and at last the id.
+    ``moment`` is the creation time, or that of a parent if it is later because of a wrong clock.  Manifests of
+    the same moment are sorted by ``generation``, the length of the longest path to a root, and then by id.
     """
 
     moment: str
@@ -195,28 +194,28 @@ class Position:
 
 
 def _position(connection: sqlite3.Connection, chat: ChatStore, oid: str) -> Position | None:
-    """Return where a manifest stands, or None where the index does not have it."""
+    """Return the position of an indexed manifest, or None."""
     query = "SELECT moment, generation, id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
     row = connection.execute(query, (chat.id, oid)).fetchone()
     return None if row is None else Position(*row)
 
 
-def _place(
+def _compute_position(
     connection: sqlite3.Connection, chat: ChatStore, manifest: WorkspaceManifest
 ) -> Position:
-    """Return where a manifest belongs whose parents are in the index."""
+    """Compute the position of a manifest whose parents are in the index."""
     parents = [_position(connection, chat, parent) for parent in manifest.parents]
-    placed = [parent for parent in parents if parent is not None]
-    # Without the Z a time of whole seconds sorts before the milliseconds that follow it.
-    moments = [manifest.created_at.removesuffix("Z"), *(parent.moment for parent in placed)]
-    generation = 1 + max((parent.generation for parent in placed), default=0)
+    indexed = [parent for parent in parents if parent is not None]
+    # Without the Z, a time in whole seconds sorts before the same second with milliseconds.
+    moments = [manifest.created_at.removesuffix("Z"), *(parent.moment for parent in indexed)]
+    generation = 1 + max((parent.generation for parent in indexed), default=0)
     return Position(max(moments), generation, manifest.id)
 
 
 def _leaf(
     connection: sqlite3.Connection, chat: ChatStore, manifest: WorkspaceManifest
 ) -> str | None:
-    """Return the newest message at or above a manifest, along first parents."""
+    """Return the newest message among a manifest and its first-parent ancestors."""
     if manifest.source == "message":
         return manifest.source_ref
     query = "SELECT leaf_message_id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
@@ -227,7 +226,7 @@ def _leaf(
 def _write_manifest(
     connection: sqlite3.Connection, chat: ChatStore, manifest: WorkspaceManifest
 ) -> None:
-    position = _place(connection, chat, manifest)
+    position = _compute_position(connection, chat, manifest)
     changes = chat.changes(manifest.parent_id, manifest.id)
     put(
         connection,
@@ -254,12 +253,12 @@ def _write_manifest(
         if change.new is not None:
             _write_blob(connection, chat, change.new.oid)
     call = finished_call(manifest)
-    if call is not None and not _has_earlier(connection, call, position):
+    if call is not None and not _is_copy(connection, call, position):
         _write_call(connection, call)
 
 
-def _has_earlier(connection: sqlite3.Connection, call: ToolCall, position: Position) -> bool:
-    """Tell whether an earlier manifest has the call: git's cherry-pick and rebase copy commits."""
+def _is_copy(connection: sqlite3.Connection, call: ToolCall, position: Position) -> bool:
+    """Return whether an earlier manifest has the call; git's cherry-pick and rebase copy commits."""
     row = connection.execute(
         """
         SELECT moment, generation, m.id FROM tool_calls AS c
@@ -288,8 +287,8 @@ def _write_blob(connection: sqlite3.Connection, chat: ChatStore, oid: str) -> No
     put(connection, "blobs", row)
 
 
-def _write_waiting_calls(connection: sqlite3.Connection, chat: ChatStore) -> None:
-    """Write the calls that wait or run, and all approvals, in place of those that were there."""
+def _write_open_calls(connection: sqlite3.Connection, chat: ChatStore) -> None:
+    """Replace the rows of pending and running calls, and of all approvals."""
     connection.execute(
         "DELETE FROM tool_calls WHERE chat_id = ? AND status IN ('pending', 'running')", (chat.id,)
     )
@@ -297,7 +296,7 @@ def _write_waiting_calls(connection: sqlite3.Connection, chat: ChatStore) -> Non
     done = "SELECT 1 FROM tool_calls WHERE chat_id = ? AND id = ?"
     for call in chat.calls():
         if connection.execute(done, (chat.id, call.id)).fetchone():
-            continue  # its commit is there, only the process died before it forgot the ref
+            continue  # a process died after the commit, before it deleted the ref
         _write_call(connection, waiting_call(call))
     for approval in chat.approvals():
         put(

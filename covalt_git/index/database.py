@@ -1,4 +1,4 @@
-"""The index file: opened, made when it is missing, and made again when it cannot be trusted."""
+"""Database file of the index: created if it is missing, and again if it is damaged or outdated."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ if TYPE_CHECKING:
 SCHEMA = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 
 VERSION = zlib.crc32(f"{__version__}\n{SCHEMA}".encode()) & 0x7FFFFFFF
-"""Kept in the file's ``user_version``: another schema, or another release, starts over."""
+"""Version in the file's ``user_version``; a file of another schema or release is rebuilt."""
 
 BUSY_TIMEOUT_S = 30.0
 
 Row = dict[str, Any]
-"""The values of one row by their columns."""
+"""Values of a row by column."""
 
 
 class IndexUnusableError(CovaltError):
-    """The index cannot be opened or made, for a reason that deleting it does not mend."""
+    """An index that cannot be opened or created, and that deleting the file would not fix."""
 
     code = "index_unusable"
     http_status = 503
 
 
 class DamagedError(sqlite3.DatabaseError):
-    """A row that the file gives is not one that was ever written."""
+    """A row that covalt-git cannot have written."""
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the index at ``path``, empty where it was missing, damaged or of another version.
+    """Open the index at ``path``; create an empty one if it is missing, damaged or of another version.
 
-    It keeps no write-ahead log: deleting the one file must never leave half of an index behind.
+    It has no write-ahead log, so that a user can delete the index by deleting one file.
 
     Raises:
-        IndexUnusableError: when the file cannot be written, or is in use for too long.
+        IndexUnusableError: if the file cannot be written, or is locked for too long.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            return _opened(path)
+            return _open(path)
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
             remove(path)
-            return _opened(path)
+            return _open(path)
     except (sqlite3.Error, OSError) as error:
         raise unusable(path, error) from None
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Tell whether an error means that the file's content is not to be trusted.
+    """Return whether an error means that the file is damaged.
 
-    ``SQLITE_ERROR`` is among them: our statements are right, so it is the tables that are not ours.
-    An operational error without a code is Python's, of a text that is not UTF-8.
+    ``SQLITE_ERROR`` does: our statements are valid, so the tables must be wrong.  So does an operational error
+    without a code, which Python raises for a text that is not UTF-8.
     """
     if isinstance(error, DamagedError):
         return True
@@ -76,21 +76,21 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 def as_damage(why: sqlite3.DatabaseError | MemoryError) -> sqlite3.DatabaseError:
-    """Return what went wrong as SQLite's: garbage may say that it is larger than the memory there is."""
-    return DamagedError("it says that it is too large") if isinstance(why, MemoryError) else why
+    """Return an error of SQLite; a MemoryError becomes one, because garbage can claim to be huge."""
+    return DamagedError("a value is too large") if isinstance(why, MemoryError) else why
 
 
-def is_gone(error: sqlite3.Error) -> bool:
-    """Tell whether the file was deleted under an open connection, as anybody may at any moment."""
+def is_deleted(error: sqlite3.Error) -> bool:
+    """Return whether the file was deleted while the connection was open, which users may do."""
     return _code(error) == sqlite3.SQLITE_READONLY_DBMOVED
 
 
 def unusable(path: Path, error: Exception) -> IndexUnusableError:
-    """Return the error of an index that cannot be used, and that deleting would not mend."""
+    """Return the error of an index that cannot be used, and that deleting would not fix."""
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return IndexUnusableError(
         f"the index {str(path)!r} cannot be used: {why.lower()}",
-        hint="see who may write there, and whether the disk is full; it is only a cache",
+        hint="check its permissions and the free space of the disk; the index is only a cache",
     )
 
 
@@ -99,24 +99,24 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def remove(path: Path) -> None:
-    """Delete the index; the next open makes it again."""
+    """Delete the index; the next open creates a new one."""
     for ending in ("", "-journal", "-wal", "-shm"):
         path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
 def empty(connection: sqlite3.Connection) -> None:
-    """Take every row out.
+    """Delete all rows.
 
-    The file stays: deleting it would pull it from under whoever else has it open.
+    The file remains, because other processes may have it open.
     """
     for name in tables(connection):
         connection.execute(f'DELETE FROM "{name}"')  # noqa: S608 - names of our schema
 
 
 def tables(connection: sqlite3.Connection, kind: str = "table") -> list[str]:
-    """Return the names of the tables of a kind, sorted: ``table``, ``virtual`` or ``view``.
+    """Return the sorted names of the tables of a kind: ``table``, ``virtual`` or ``view``.
 
-    Those in which a virtual table keeps what it has are its own (``shadow``), and go with it.
+    The tables that store a virtual table's rows have their own kind (``shadow``), and are dropped with it.
     """
     query = """
         SELECT name FROM pragma_table_list
@@ -127,7 +127,7 @@ def tables(connection: sqlite3.Connection, kind: str = "table") -> list[str]:
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Hold the index for writing; all of it happens or nothing.  Within another it is part of it."""
+    """Run the block in a write transaction, or in the current one if there is one."""
     if connection.in_transaction:
         yield
         return
@@ -136,18 +136,18 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        with contextlib.suppress(sqlite3.Error):  # the first error is the one to tell
+        with contextlib.suppress(sqlite3.Error):  # the first error is reported
             connection.rollback()
         raise
 
 
 def put(connection: sqlite3.Connection, table: str, row: Row) -> int:
-    """Write one row of a table, in place of the one of the same key; return its row id if it has one."""
+    """Insert or replace a row; return its row id, or 0 without one."""
     return _insert(connection, "INSERT OR REPLACE", table, row)
 
 
 def put_new(connection: sqlite3.Connection, table: str, row: Row) -> int:
-    """Do the same for a row that hardly ever replaces one: in a table with triggers five times as fast."""
+    """Do the same for a row that rarely exists: five times as fast in a table with triggers."""
     try:
         return _insert(connection, "INSERT", table, row)
     except sqlite3.IntegrityError:
@@ -156,25 +156,25 @@ def put_new(connection: sqlite3.Connection, table: str, row: Row) -> int:
 
 def _insert(connection: sqlite3.Connection, verb: str, table: str, row: Row) -> int:
     columns = ", ".join(row)
-    marks = ", ".join("?" for _ in row)
-    statement = f"{verb} INTO {table} ({columns}) VALUES ({marks})"
+    placeholders = ", ".join("?" for _ in row)
+    statement = f"{verb} INTO {table} ({columns}) VALUES ({placeholders})"
     return connection.execute(statement, list(row.values())).lastrowid or 0
 
 
 def as_text(value: Any) -> str:
-    """Return a JSON value as its columns hold it."""
+    """Return a JSON value in the form of its columns."""
     return canonical_json.dumps(value).decode()
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _open(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA foreign_keys = ON")
-        # It is a cache: what a power cut leaves of it is either whole or found to be damaged.
+        # For a cache this is enough: damage by a power failure is detected.
         connection.execute("PRAGMA synchronous = NORMAL")
         if _version(connection) != VERSION:
-            _make_once(connection)
+            _create_once(connection)
         connection.execute("SELECT count(*) FROM toolset_readings").fetchone()
     except BaseException:
         connection.close()
@@ -182,15 +182,15 @@ def _opened(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _make_once(connection: sqlite3.Connection) -> None:
+def _create_once(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA foreign_keys = OFF")
     with transaction(connection):
         if _version(connection) != VERSION:  # another process may have been first
-            _make(connection)
+            _create_schema(connection)
     connection.execute("PRAGMA foreign_keys = ON")
 
 
-def _make(connection: sqlite3.Connection) -> None:
+def _create_schema(connection: sqlite3.Connection) -> None:
     for kind, noun in (("view", "VIEW"), ("virtual", "TABLE"), ("table", "TABLE")):
         for name in tables(connection, kind):
             connection.execute(f'DROP {noun} "{name}"')

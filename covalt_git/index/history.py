@@ -1,6 +1,6 @@
-"""A chat's history as lists and pictures show it, and the SQL of its order: newest first.
+"""Rows of a chat's history for lists and graphs, and the SQL of their order: newest first.
 
-No manifest stands before one that was made from it, whatever clocks say; see ``workspace_manifests``.
+A manifest is always before its parents, even if clocks were wrong; see ``workspace_manifests``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ history AS (
     SELECT id, parents, moment, generation FROM workspace_manifests WHERE chat_id = :chat_id
 )
 """
-"""Every manifest of ``:chat_id``."""
+"""All manifests of ``:chat_id``."""
 
-# CROSS JOIN keeps the planner from looking through the whole chat at every step.
+# CROSS JOIN prevents the planner from a scan of the whole chat at every step.
 ANCESTORS = """
 history AS (
     SELECT id, parents, moment, generation FROM workspace_manifests
@@ -37,9 +37,9 @@ history AS (
     ORDER BY moment DESC, generation DESC, id DESC LIMIT :steps
 )
 """
-"""The manifest ``:head`` and its ancestors, the newest ``:steps`` of them; -1 for all.
+"""The manifest ``:head`` and its ancestors: the newest ``:steps``, or all if it is -1.
 
-``:parents`` says how many parents of each are followed.
+``:parents`` limits the parents of each manifest that are followed.
 """
 
 ALL_PARENTS = 1 << 31
@@ -47,18 +47,18 @@ ALL_PARENTS = 1 << 31
 NEWEST_FIRST = "ORDER BY h.moment DESC, h.generation DESC, h.id DESC"
 
 
-class Line(NamedTuple):
-    """A manifest and those it was made from: as much as a picture of the history needs."""
+class HistoryNode(NamedTuple):
+    """Id of a manifest and of its parents, for a graph of the history."""
 
     id: str
     parents: tuple[str, ...]
 
 
 class HistoryRow(NamedTuple):
-    """One manifest as a list of a chat's history shows it.
+    """Manifest in a list of a chat's history.
 
-    ``tool_id``, ``status`` and ``error`` are those of the call that made it.  ``branches`` are the
-    branches that are at it.  ``changed_files`` counts the paths that differ from its first parent.
+    ``tool_id``, ``status`` and ``error`` are of the call that created it.  ``branches`` are the branches that
+    point to it.  ``changed_files`` counts the paths that differ from its first parent.
     """
 
     id: str
@@ -78,24 +78,24 @@ class HistoryRow(NamedTuple):
 
     @property
     def made(self) -> CommitOrigin:
-        """Where it was made."""
+        """Where the manifest was created."""
         return commit_origin(self.source)
 
 
 class HistoryPage(NamedTuple):
-    """A part of a chat's history; ``more`` tells whether anything is older than the last row."""
+    """Page of a chat's history; ``more`` is whether older manifests follow."""
 
     rows: tuple[HistoryRow, ...]
     more: bool
 
 
-def read_line(row: sqlite3.Row) -> Line:
-    """Return the line of a row."""
-    return Line(row["id"], tuple(canonical_json.loads(row["parents"])))
+def read_node(row: sqlite3.Row) -> HistoryNode:
+    """Convert a row."""
+    return HistoryNode(row["id"], tuple(canonical_json.loads(row["parents"])))
 
 
 def read_history_row(row: sqlite3.Row, heads: Mapping[str, Sequence[str]]) -> HistoryRow:
-    """Return a row as it is shown; ``heads`` has the names of the branches by manifest."""
+    """Convert a row; ``heads`` has the names of branches by manifest."""
     return HistoryRow(
         id=row["id"],
         parents=tuple(canonical_json.loads(row["parents"])),

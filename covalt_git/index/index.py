@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Index(ToolQueries, ChatQueries):
-    """The open index of one project.  Close it after use; one thread at a time."""
+    """Open index of one project; close it after use, and use it in one thread at a time."""
 
     def synchronize(self) -> None:
         """Update all rows."""
         self._synchronize()
 
     def rebuild(self) -> None:
-        """Rebuild every row from the files and the chat stores; readers see the old rows until the end."""
-        self.trusted(self._rebuild)
+        """Rebuild all rows in one transaction; readers see the old rows until it is committed."""
+        self.with_recovery(self._rebuild)
 
     def sync(self) -> list[Damaged]:
         """Update all rows; return the chats with a damaged store, and the errors."""
-        return self.trusted(self._synchronize)
+        return self.with_recovery(self._synchronize)
 
     def _rebuild(self) -> None:
         with database.transaction(self.connection):

@@ -1,4 +1,4 @@
-"""Index of the toolsets of a project at a commit, in a file of its own."""
+"""Index of a project's toolsets at a commit, in a separate file."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ def write_revision(
     root: Path,
     revision: str,
     file: Path,
-    told: Callable[[int, int], None] = ignore_progress,
+    on_progress: Callable[[int, int], None] = ignore_progress,
 ) -> tuple[str, dict[str, int]]:
     """Write an index of the project's toolsets at a commit into a new file.
 
-    It has no chats, as they are not checked in.  The same commit always gives the same rows.  The
-    index and the files of the project are not changed.
+    It has no chats, because they are not in the repository.  The rows depend only on the commit.  The project's
+    index and files are not changed.
 
     Returns:
         The id of the commit, and the number of rows of each table.
 
     Raises:
-        UnknownRevisionError: when the repository has no such commit.
-        FileExistsError: when the file already exists.
+        UnknownRevisionError: if the repository has no such commit.
+        FileExistsError: if the file already exists.
     """
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
-        past = Path(name)
-        commit = write_folder(root / "toolsets", revision, past / "toolsets")
-        made = past / "index.db"
-        with ToolQueries.open(past, WorkspaceConfig(), made, told) as index:
+        folder = Path(name)
+        commit = write_folder(root / "toolsets", revision, folder / "toolsets")
+        temporary = folder / "index.db"
+        with ToolQueries.open(folder, WorkspaceConfig(), temporary, on_progress) as index:
             index.sync_toolsets()
-            # Signatures of files are of this checkout, not of the commit.
+            # The signatures are of the temporary folder.
             index.connection.execute("UPDATE toolset_readings SET signature = '', paths = x''")
             counts = index.counts()
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("xb") as target, made.open("rb") as source:
+        with file.open("xb") as target, temporary.open("rb") as source:
             shutil.copyfileobj(source, target)
     return commit, counts

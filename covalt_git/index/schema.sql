@@ -1,10 +1,10 @@
--- The index: a cache of toolsets/ and of the chat stores.  It may be deleted at any moment;
--- `covalt-git index rebuild` makes every row again.  There are no migrations: the file's
--- user_version is a checksum of this text, so that the next open after any change starts over.
+-- The index: a cache of toolsets/ and of the chat stores.  It may be deleted at any time;
+-- `covalt-git index rebuild` rebuilds all rows.  There are no migrations: the file's user_version
+-- is a checksum of this text, so that a changed schema rebuilds the index.
 --
--- Tables and columns are the specification's (section 1); a column marked + is ours.
+-- Tables and columns are those of the specification (section 1); columns marked + are additions.
 -- JSON columns hold canonical JSON (RFC 8785).  Booleans are 0 and 1.
--- A table whose rows are long has row ids: within a key's tree they would lie across pages.
+-- Tables with long rows have row ids: in the tree of the key, such rows would need overflow pages.
 
 -- Installed toolset packages: toolsets/<id>/toolset.yaml and toolsets/state/<id>.yaml.
 CREATE TABLE toolsets (
@@ -13,7 +13,7 @@ CREATE TABLE toolsets (
     version          TEXT NOT NULL,
     description      TEXT NOT NULL,
     enabled          INTEGER NOT NULL CHECK (enabled IN (0, 1)),
-    installed_at     TEXT,                        -- NULL: one of the project's own
+    installed_at     TEXT,                        -- NULL: created in the project
     source_type      TEXT CHECK (source_type IN ('zip', 'local', 'url')),
     source_ref       TEXT,
     manifest_version TEXT NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE toolset_files (
     PRIMARY KEY (toolset_id, path)
 ) STRICT, WITHOUT ROWID;
 
--- Tools as they are in force: declaration, Python source and overrides merged.
+-- Effective tools: declaration, Python source and overrides merged.
 CREATE TABLE tools (
     tool_id               TEXT NOT NULL PRIMARY KEY,  -- 'app-builder:write_file'
     toolset_id            TEXT REFERENCES toolsets (id) ON DELETE CASCADE,  -- NULL: builtin
@@ -45,19 +45,19 @@ CREATE TABLE tools (
     definition            TEXT NOT NULL CHECK (json_valid(definition))  -- + models.tool.Tool
 ) STRICT;
 
--- + What a search looks at, row by row of `tools`: see search.py.  FTS5 keeps it in tables of its own,
--- whose rows depend on the order of writing; what they answer does not.
+-- + Searchable text of each row of `tools`: see search.py.  The rows of FTS5's own tables depend on the
+-- order of writing; results do not.
 CREATE VIRTUAL TABLE tool_search USING fts5 (
     name, toolset, description, parameters, parameter_texts, tags,
     tokenize = 'porter unicode61 remove_diacritics 2'
 );
 CREATE VIRTUAL TABLE tool_vocabulary USING fts5vocab (tool_search, row);
 
--- What is changed about a tool, by its toolset and by this project together.
+-- Overrides of tools, merged from the toolset and the project.
 CREATE TABLE tool_overrides (
     id                    TEXT PRIMARY KEY,       -- '<toolset>/<tool>'
     toolset_id            TEXT NOT NULL REFERENCES toolsets (id) ON DELETE CASCADE,
-    tool_id               TEXT NOT NULL,          -- may be an MCP server's: 'server:tool'
+    tool_id               TEXT NOT NULL,          -- of an MCP server: 'server:tool'
     renderer              TEXT,
     renderer_config       TEXT CHECK (renderer_config IS NULL OR json_valid(renderer_config)),
     name_override         TEXT,
@@ -67,21 +67,21 @@ CREATE TABLE tool_overrides (
     UNIQUE (toolset_id, tool_id)
 ) STRICT, WITHOUT ROWID;
 
--- + Prompts that toolsets give, which a person chooses and fills in.
+-- + Prompts of toolsets.
 CREATE TABLE toolset_prompts (
     id         TEXT PRIMARY KEY,                  -- 'handbook:review'
     toolset_id TEXT NOT NULL REFERENCES toolsets (id) ON DELETE CASCADE,
     definition TEXT NOT NULL CHECK (json_valid(definition))  -- models.prompts.Prompt
 ) STRICT;
 
--- + Resources that toolsets give.
+-- + Resources of toolsets.
 CREATE TABLE toolset_resources (
     id         TEXT PRIMARY KEY,                  -- 'handbook:style'
     toolset_id TEXT NOT NULL REFERENCES toolsets (id) ON DELETE CASCADE,
     definition TEXT NOT NULL CHECK (json_valid(definition))  -- models.prompts.Resource
 ) STRICT;
 
--- MCP servers that toolsets declare.
+-- Declared MCP servers of toolsets.
 CREATE TABLE toolset_mcp_servers (
     id                    TEXT NOT NULL,
     toolset_id            TEXT NOT NULL REFERENCES toolsets (id) ON DELETE CASCADE,
@@ -98,17 +98,17 @@ CREATE TABLE toolset_mcp_servers (
     PRIMARY KEY (toolset_id, id)
 ) STRICT, WITHOUT ROWID;
 
--- + What was seen of a toolset's directory when it was read last, and what was wrong with it.
--- A toolset with an error keeps the rows it had when it was last sound.
+-- + Signature and problems of each toolset at its last read.
+-- A toolset with errors keeps the other rows of its last version without errors.
 CREATE TABLE toolset_readings (
     toolset_id TEXT PRIMARY KEY,
     signature  TEXT NOT NULL,                     -- of the modes, sizes and times of its paths
     sound      INTEGER NOT NULL CHECK (sound IN (0, 1)),
     problems   TEXT NOT NULL CHECK (json_valid(problems)),
-    tool_ids   TEXT NOT NULL CHECK (json_valid(tool_ids)),  -- of those it declares now; null: who knows
-    paths      BLOB NOT NULL,                     -- what it was read from, NUL between them
-    enabled    INTEGER NOT NULL CHECK (enabled IN (0, 1)),  -- as its state file says now
-    lacks_grants INTEGER NOT NULL CHECK (lacks_grants IN (0, 1))  -- of what it requests; 0: not sound
+    tool_ids   TEXT NOT NULL CHECK (json_valid(tool_ids)),  -- declared now; null: the manifest cannot be read
+    paths      BLOB NOT NULL,                     -- of the toolset, separated by NUL
+    enabled    INTEGER NOT NULL CHECK (enabled IN (0, 1)),  -- in its state file
+    lacks_grants INTEGER NOT NULL CHECK (lacks_grants IN (0, 1))  -- of its requests; 0 if not sound
 ) STRICT, WITHOUT ROWID;
 
 -- Chats: data/chats/<id>/store.git.
@@ -120,12 +120,12 @@ CREATE TABLE chats (
     active_leaf_message_id   TEXT,
     active_manifest_id       TEXT,
     forked_from              TEXT CHECK (forked_from IS NULL OR json_valid(forked_from)),  -- + {chat_id, manifest_id}
-    made_by                  TEXT,                -- + the agent that made it, agent:NAME; else a person did
+    made_by                  TEXT,                -- + agent:NAME; NULL: a user
     refs                     TEXT NOT NULL CHECK (json_valid(refs))  -- + HEAD and every ref, as read
 ) STRICT, WITHOUT ROWID;
 
--- Workspace states: the commits of a chat's branches.  `files`, {path: sha256}, is computed on
--- reading from the tree and from blobs: storing it would repeat every path in every state.
+-- Workspace manifests: the commits of a chat's branches.  `files`, {path: sha256}, is computed from
+-- the tree and `blobs`, because stored it would repeat all paths in every manifest.
 CREATE TABLE workspace_manifests (
     id         TEXT NOT NULL,                     -- the full commit id
     chat_id    TEXT NOT NULL REFERENCES chats (id) ON DELETE CASCADE,
@@ -134,24 +134,24 @@ CREATE TABLE workspace_manifests (
     created_at TEXT NOT NULL,
     source     TEXT NOT NULL CHECK (source IN (
                    'tool_run', 'message', 'user_upload', 'edit', 'restore', 'merge', 'push')),
-    -- A call's or a message's id, else the record's; the commit's own where it was made elsewhere.
+    -- Id of the call, message or other record; the commit id of foreign commits.
     source_ref TEXT,
     parents    TEXT NOT NULL CHECK (json_valid(parents)),  -- + all of them, parent_id the first
-    message_id TEXT,                              -- + the message it belongs to
-    leaf_message_id TEXT,                         -- + the newest message at or above it
-    title      TEXT NOT NULL,                     -- + what was done, in one line
-    by         TEXT NOT NULL,                     -- + who did it
+    message_id TEXT,                              -- + its message
+    leaf_message_id TEXT,                         -- + newest message of it and its first-parent ancestors
+    title      TEXT NOT NULL,                     -- + summary in one line
+    by         TEXT NOT NULL,                     -- + user or agent
     changed_files INTEGER NOT NULL,               -- + against parent_id
-    -- + History is in the order of these two and the id: no manifest stands before its parents.
+    -- + History is sorted by these two and the id, parents before children.
     moment     TEXT NOT NULL,                     -- + created_at without Z, or a parent's if later
     generation INTEGER NOT NULL,                  -- + 1, or one more than its parents' greatest
     PRIMARY KEY (chat_id, id)                     -- a fork shares commits with its origin
 ) STRICT, WITHOUT ROWID;
 
--- + The content hashes that `files` names.
+-- + Content hashes for `files`.
 CREATE TABLE blobs (
     chat_id TEXT NOT NULL REFERENCES chats (id) ON DELETE CASCADE,
-    oid     TEXT NOT NULL,                        -- git's id
+    oid     TEXT NOT NULL,                        -- git blob id
     sha256  TEXT NOT NULL,
     size    INTEGER NOT NULL,
     PRIMARY KEY (chat_id, oid)
@@ -175,7 +175,7 @@ CREATE TABLE tool_calls (
     PRIMARY KEY (chat_id, id)
 ) STRICT;
 
--- Approvals: refs/covalt/approvals.  Nothing is ever decided from this table.
+-- Approvals: refs/covalt/approvals.  Access is never decided by this table.
 CREATE TABLE approvals (
     execution_id TEXT NOT NULL,
     call_id      TEXT NOT NULL,
@@ -190,10 +190,10 @@ CREATE TABLE approvals (
     expires_at   TEXT NOT NULL,
     decided_by   TEXT,
     decided_at   TEXT,
-    role         TEXT,                            -- of whoever asked for the call
-    branch       TEXT NOT NULL,                   -- that the call belongs to
-    base         TEXT,                            -- the branch's manifest when it was asked
-    superseded_by TEXT,                           -- the approval that asks again
+    role         TEXT,                            -- of the caller
+    branch       TEXT NOT NULL,                   -- of the call
+    base         TEXT,                            -- head of the branch at the request
+    superseded_by TEXT,                           -- the approval that replaces it
     PRIMARY KEY (chat_id, execution_id)
 ) STRICT, WITHOUT ROWID;
 
@@ -206,6 +206,6 @@ CREATE INDEX manifests_by_message ON workspace_manifests (chat_id, message_id);
 CREATE INDEX tool_calls_by_start ON tool_calls (chat_id, started_at);
 CREATE INDEX approvals_by_state ON approvals (state, created_at);
 
-CREATE TRIGGER tools_are_not_found_any_more AFTER DELETE ON tools BEGIN
+CREATE TRIGGER delete_tool_search AFTER DELETE ON tools BEGIN
     DELETE FROM tool_search WHERE rowid = old.rowid;
 END;

@@ -1,7 +1,7 @@
-"""What a search looks at: the words of a tool by where they stand, and the words of a query.
+"""Text of the full-text search: the searchable text of a tool, and the words of a query.
 
-The index splits text into words and stems them (SQLite's FTS5 with Porter's algorithm); here is what
-it leaves to us: names written in one go, and the words of a question that are about nobody's tool.
+SQLite's FTS5 splits text into words and stems them (Porter's algorithm).  This module also splits names such
+as ``camelCase``, and removes stop words from queries.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from covalt_git.models.tool import Tool
 
 _MOST_WORDS = 64
-"""How many words of a query are looked for."""
+"""Maximum number of words of a query that are searched."""
 
-_QUESTION = 6
-"""A query of more words than this is a sentence, whose verbs of asking are filler."""
+_SENTENCE = 6
+"""Words above which a query counts as a sentence, in which verbs such as "find" are stop words."""
 
 _DEEPEST = 8
-"""How deep below a schema's top parameters are looked for."""
+"""Maximum depth of nested parameters that are searched."""
 
 _INNER_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
-"""Han and kana, whose words no space tells from each other."""
+"""Han and kana, which are written without spaces."""
 
 _FUNCTION_WORDS = """
 a about after again all also an and any are as at be because been before being between both but by can
@@ -42,47 +42,47 @@ _ASKING_WORDS = """
 additionally currently finally find furthermore get give hello help hey hi interested know lastly let
 like looking make moreover need planning please provide show tell thank thanks want
 """
-_FILLER = frozenset(_FUNCTION_WORDS.split())
-_FILLER_OF_SENTENCES = _FILLER | frozenset(_ASKING_WORDS.split())
+_STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
+_SENTENCE_STOP_WORDS = _STOP_WORDS | frozenset(_ASKING_WORDS.split())
 
 
-def searched_text(tool: Tool, toolset_name: str) -> Row:
-    """Return the text of a tool that can be found, by the columns of ``tool_search``."""
-    named = list(parameters(tool.input_schema))
+def searchable_text(tool: Tool, toolset_name: str) -> Row:
+    """Return the searchable text of a tool, by the columns of ``tool_search``."""
+    found = list(parameters(tool.input_schema))
     namespace, _, own_id = tool.tool_id.partition(":")
     spaces = dict.fromkeys((tool.toolset_id, namespace))
     return {
-        "name": _spaced(f"{tool.name} {own_id}"),
-        "toolset": _spaced(" ".join((*spaces, toolset_name))),
-        "description": _spaced(tool.description),
-        "parameters": _spaced(" ".join(name for name, _ in named)),
-        "parameter_texts": _spaced(" ".join(text for _, text in named)),
-        "tags": _spaced(" ".join(tool.tags)),
+        "name": _add_spaces(f"{tool.name} {own_id}"),
+        "toolset": _add_spaces(" ".join((*spaces, toolset_name))),
+        "description": _add_spaces(tool.description),
+        "parameters": _add_spaces(" ".join(name for name, _ in found)),
+        "parameter_texts": _add_spaces(" ".join(text for _, text in found)),
+        "tags": _add_spaces(" ".join(tool.tags)),
     }
 
 
 def query_words(text: str) -> list[str]:
-    """Return the words of a query that tell one tool from another, in its order, with repetitions.
+    """Return the words of a query without stop words, in their order, with repetitions.
 
-    A query of nothing but filler keeps all of its words.
+    A query with only stop words keeps them.
     """
-    every = _WORD.findall(_spaced(text).lower())[: 4 * _MOST_WORDS]
-    filler = _FILLER_OF_SENTENCES if len(every) > _QUESTION else _FILLER
-    return ([word for word in every if word not in filler] or every)[:_MOST_WORDS]
+    words = _WORD.findall(_add_spaces(text).lower())[: 4 * _MOST_WORDS]
+    stop_words = _SENTENCE_STOP_WORDS if len(words) > _SENTENCE else _STOP_WORDS
+    return ([word for word in words if word not in stop_words] or words)[:_MOST_WORDS]
 
 
-def _spaced(text: str) -> str:
-    """Return a text with spaces within ``camelCase``, and between pairs of unspaced characters."""
+def _add_spaces(text: str) -> str:
+    """Insert spaces into ``camelCase``, and between overlapping pairs of Han and kana."""
     split = _INNER_CAPITAL.sub(" ", unicodedata.normalize("NFKC", text))
     return _UNSPACED.sub(lambda found: f" {_pairs(found[0])} ", split)
 
 
-def _pairs(run: str) -> str:
-    return " ".join(run[at : at + 2] for at in range(max(1, len(run) - 1)))
+def _pairs(characters: str) -> str:
+    return " ".join(characters[at : at + 2] for at in range(max(1, len(characters) - 1)))
 
 
 def parameters(schema: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield the name of each parameter, those within others too, and what its schema says in words."""
+    """Yield the name of each parameter, nested ones too, and the text of its schema."""
     if not isinstance(schema, dict) or depth > _DEEPEST:
         return
     properties = schema.get("properties")

@@ -1,6 +1,6 @@
-"""Connection to the index of a project, brought up to date and replaced when it is damaged.
+"""Connection to the index of a project, which rebuilds a damaged index.
 
-Queries are in :mod:`tool_queries` and :mod:`chat_queries`; no decision is ever made from the index.
+Queries are in :mod:`tool_queries` and :mod:`chat_queries`.  Access is never decided by the index.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ _JSON = {
 class SyncedIndex:
     """Connection to the index of a project; one thread at a time.
 
-    Subclasses have the queries and synchronize the rows that these read, so that a command that reads
-    no chat does not load the store of chats.
+    Subclasses have the queries, and synchronize the rows for them.  So a command that reads no chats does not
+    load the chat store.
     """
 
     root: Path
     workspace: WorkspaceConfig
     path: Path
     connection: sqlite3.Connection
-    told: Callable[[int, int], None] = ignore_progress
+    on_progress: Callable[[int, int], None] = ignore_progress
 
     @classmethod
     def open(
@@ -61,23 +61,23 @@ class SyncedIndex:
         root: Path,
         workspace: WorkspaceConfig,
         path: Path,
-        told: Callable[[int, int], None] = ignore_progress,
+        on_progress: Callable[[int, int], None] = ignore_progress,
     ) -> Self:
         """Open the index at ``path``; rebuild it if it is missing, damaged or of another version.
 
-        ``told`` receives the progress of a sync: the number of toolsets read, and of all toolsets.
+        ``on_progress`` is called during a sync with the numbers of toolsets read, and of toolsets to read.
         """
-        return cls(root, workspace, path, database.connect(path), told)
+        return cls(root, workspace, path, database.connect(path), on_progress)
 
     @classmethod
     def of_project(
         cls,
         root: Path,
         workspace: WorkspaceConfig,
-        told: Callable[[int, int], None] = ignore_progress,
+        on_progress: Callable[[int, int], None] = ignore_progress,
     ) -> Self:
-        """Open the index of the project at ``root``; ``told`` as of :meth:`open`."""
-        return cls.open(root, workspace, root / "data" / "index.db", told)
+        """Open the index of the project at ``root``, as :meth:`open`."""
+        return cls.open(root, workspace, root / "data" / "index.db", on_progress)
 
     def __enter__(self) -> Self:
         return self
@@ -103,15 +103,15 @@ class SyncedIndex:
             try:
                 return [convert(row) for row in rows]
             except (canonical_json.NotJsonError, ValidationError) as error:
-                raise database.DamagedError(f"a row that nobody wrote: {error}") from None
+                raise database.DamagedError(f"an invalid row: {error}") from None
 
-        return self.trusted(read)
+        return self.with_recovery(read)
 
-    def trusted(self, work: Callable[[], Result]) -> Result:
-        """Do what needs the index; where it turns out to be damaged or gone, with a new one.
+    def with_recovery(self, work: Callable[[], Result]) -> Result:
+        """Run ``work``; if the index is damaged or deleted, rebuild it and run ``work`` again.
 
         Raises:
-            IndexUnusableError: when it is neither, and yet cannot be read or written.
+            IndexUnusableError: if the index cannot be read or written for another reason.
         """
         failed: sqlite3.DatabaseError | None = None
         for _ in range(_MOST_TRIES):
@@ -120,12 +120,12 @@ class SyncedIndex:
                     self.synchronize()
                 return work()
             except sqlite3.IntegrityError:
-                raise  # a row that the schema refuses is a mistake of ours
+                raise  # a row that the schema rejects is a bug
             except (sqlite3.DatabaseError, MemoryError) as why:
                 if failed is not None and isinstance(why, MemoryError):
-                    raise  # it was no garbage that asked for so much
+                    raise  # a new index has no garbage
                 failed = error = database.as_damage(why)
-                if not database.is_damage(error) and not database.is_gone(error):
+                if not database.is_damage(error) and not database.is_deleted(error):
                     break
                 self.connection.close()
                 if database.is_damage(error):
@@ -135,8 +135,8 @@ class SyncedIndex:
         raise database.unusable(self.path, failed)
 
     def counts(self) -> dict[str, int]:
-        """Return how many rows each table has."""
-        names = self.trusted(lambda: database.tables(self.connection))
+        """Return the number of rows of each table."""
+        names = self.with_recovery(lambda: database.tables(self.connection))
         query = " UNION ALL ".join(
             f"SELECT '{name}' AS name, count(*) AS rows FROM {name}"  # noqa: S608 - names of our schema
             for name in names
@@ -145,7 +145,7 @@ class SyncedIndex:
 
 
 def row_values(row: sqlite3.Row) -> JsonObject:
-    """Return the columns of a row, with booleans and JSON as such."""
+    """Return the columns of a row, with booleans and JSON decoded."""
     values: dict[str, Any] = dict(row)
     for name in values.keys() & _BOOLEANS:
         values[name] = None if values[name] is None else bool(values[name])

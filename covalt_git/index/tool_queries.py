@@ -21,31 +21,30 @@ if TYPE_CHECKING:
     from covalt_git.models.prompts import Item
 
 _MOST_TOOLS = 1 << 14
-"""How many tools, and problems of toolsets, a process keeps parsed."""
+"""Maximum number of parsed tools, and of parsed lists of problems, in memory."""
 
 
 @dataclass(slots=True)
 class ToolQueries(SyncedIndex):
-    """The toolsets of a project: their tools, prompts, resources, MCP servers, files and problems."""
+    """Queries about toolsets: tools, prompts, resources, MCP servers, files and problems."""
 
     def synchronize(self) -> None:
         """Update the rows of changed toolsets."""
-        toolset_rows.sync_toolsets(self.connection, self.root, self.told)
+        toolset_rows.sync_toolsets(self.connection, self.root, self.on_progress)
 
     def sync_toolsets(self) -> None:
-        """Update the rows of changed toolsets, also where the index is damaged."""
-        self.trusted(lambda: ToolQueries.synchronize(self))
+        """Update the rows of changed toolsets; rebuild the index if it is damaged."""
+        self.with_recovery(lambda: ToolQueries.synchronize(self))
 
     def toolsets(self) -> list[JsonObject]:
-        """Return every toolset's row.
+        """Return the rows of all toolsets, with their numbers of tools, errors and warnings.
 
-        With it come how many tools it has, whether it is sound, and how many errors and warnings
-        there are; of an unsound one the rest is as it was when it was sound.
+        The other columns of a toolset with errors are those of its last version without errors.
         """
         return self._toolsets("TRUE", ())
 
     def toolset_row(self, toolset_id: str) -> JsonObject | None:
-        """Return one toolset's row as :meth:`toolsets` does, or None."""
+        """Return the row of a toolset as in :meth:`toolsets`, or None."""
         return next(iter(self._toolsets("r.toolset_id = ?", (toolset_id,))), None)
 
     def _toolsets(self, where: str, values: Sequence[str]) -> list[JsonObject]:
@@ -63,9 +62,9 @@ class ToolQueries(SyncedIndex):
         )
 
     def toolset_tools(self) -> dict[str, list[str] | None]:
-        """Return the ids of the tools that each toolset declares in its files now, sound or not.
+        """Return the ids of the tools that each toolset declares now, with errors or not.
 
-        None stands for those of a toolset whose manifest cannot be read.
+        They are None if the manifest of a toolset cannot be read.
         """
         found = self.read(
             "SELECT toolset_id, tool_ids FROM toolset_readings ORDER BY toolset_id",
@@ -74,14 +73,14 @@ class ToolQueries(SyncedIndex):
         return dict(found)
 
     def toolsets_with_server(self, server_id: str) -> list[str]:
-        """Return the toolsets that declare an MCP server of that id."""
+        """Return the toolsets that declare an MCP server with an id."""
         query = "SELECT toolset_id FROM toolset_mcp_servers WHERE id = ? ORDER BY toolset_id"
         return self.read(query, (server_id,), convert=lambda row: str(row["toolset_id"]))
 
     def tools(self, toolset_id: str | None = None) -> list[Tool]:
-        """Return every tool by id, or those of one toolset.
+        """Return all tools sorted by id, or those of one toolset.
 
-        Those of a broken toolset are as they were when it was sound.
+        The tools of a toolset with errors are those of its last version without errors.
         """
         query = "SELECT definition FROM tools WHERE ? IN (toolset_id, '') ORDER BY tool_id"
         return self.read(query, (toolset_id or "",), convert=_tool)
@@ -92,21 +91,18 @@ class ToolQueries(SyncedIndex):
         return next(iter(self.read(query, (tool_id,), convert=_tool)), None)
 
     def search(self, text: str, is_wanted: Callable[[str], bool], limit: int) -> list[str]:
-        """Return the ids of the tools that are most like a query, the best first, at most ``limit``.
-
-        Only those that ``is_wanted`` accepts; it is asked in the order of their rank.
-        """
-        return self.trusted(lambda: search.find(self.connection, text, is_wanted, limit))
+        """Return the ids of at most ``limit`` tools that match a query, as :func:`.search.find` does."""
+        return self.with_recovery(lambda: search.find(self.connection, text, is_wanted, limit))
 
     def prompts(self) -> list[ToolsetItem[Prompt]]:
-        """Return the prompts of the toolsets that are on and sound, by their ids."""
-        return self._read_given("toolset_prompts", Prompt)
+        """Return the prompts of enabled toolsets without errors, sorted by id."""
+        return self._read_declarations("toolset_prompts", Prompt)
 
     def resources(self) -> list[ToolsetItem[Resource]]:
-        """Return the resources of the toolsets that are on and sound, by their ids."""
-        return self._read_given("toolset_resources", Resource)
+        """Return the resources of enabled toolsets without errors, sorted by id."""
+        return self._read_declarations("toolset_resources", Resource)
 
-    def _read_given(self, table: str, model: type[Item]) -> list[ToolsetItem[Item]]:
+    def _read_declarations(self, table: str, model: type[Item]) -> list[ToolsetItem[Item]]:
         return self.read(
             f"""
             SELECT g.*, t.digest FROM {table} AS g
@@ -122,7 +118,7 @@ class ToolQueries(SyncedIndex):
         )
 
     def mcp_servers(self, toolset_id: str | None = None) -> list[JsonObject]:
-        """Return the MCP servers that toolsets declare, or that one does; their secrets unresolved."""
+        """Return the declared MCP servers of all toolsets or of one, with references instead of secrets."""
         return self.read(
             """
             SELECT * FROM toolset_mcp_servers WHERE ? IN (toolset_id, '') ORDER BY toolset_id, id
@@ -137,12 +133,12 @@ class ToolQueries(SyncedIndex):
         return self.read(query, (toolset_id,), convert=row_values)
 
     def problems(self, toolset_id: str | None = None) -> list[Problem]:
-        """Return what was wrong with any toolset, or with one, when it was read last."""
+        """Return the problems of all toolsets or of one, from the last read."""
         query = """
             SELECT problems FROM toolset_readings WHERE ? IN (toolset_id, '') ORDER BY toolset_id
         """
         found = self.read(query, (toolset_id or "",), convert=_problems)
-        return [problem for told in found for problem in told]
+        return [problem for problems in found for problem in problems]
 
 
 def _toolset_row(row: sqlite3.Row) -> JsonObject:
@@ -157,7 +153,7 @@ def _tool(row: sqlite3.Row) -> Tool:
 
 @lru_cache(maxsize=_MOST_TOOLS)
 def _parsed_tool(definition: str) -> Tool:
-    """Return the tool that a text defines; the same text is always the same tool."""
+    """Parse a tool; the same text returns the same object."""
     return Tool.model_validate(canonical_json.loads(definition))
 
 

@@ -1,6 +1,6 @@
-"""Filling the index from the toolsets' files: only those that changed, in one transaction.
+"""Rows of toolsets in the index: synchronized from their files, in one transaction.
 
-The same files give the same rows, whichever way they came in.
+Only changed toolsets are read.  The rows depend on the files alone, not on the order of synchronizations.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.grants.status import missing_grants
 from covalt_git.index.database import Row, as_text, put, put_new, transaction
-from covalt_git.index.search_text import searched_text
+from covalt_git.index.search_text import searchable_text
 from covalt_git.index.toolset_signatures import ToolsetSignature, is_unchanged, read_with_signature
 from covalt_git.manifests.override_keys import overridden_tool, override_key
 from covalt_git.manifests.toolset_files import toolset_ids
@@ -29,18 +29,20 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 Reading = tuple[Row, list[tuple[str, Row]]]
-"""What was seen of a toolset, and its rows by their tables; none of an unsound one.
+"""Row of a toolset in ``toolset_readings``, and its other rows by table; none if it has errors.
 
-All of it is plain values: processes hand it to each other.
+All values can be pickled, because processes exchange them.
 """
 
 
 def sync_toolsets(
-    connection: sqlite3.Connection, root: Path, told: Callable[[int, int], None] = ignore_progress
+    connection: sqlite3.Connection,
+    root: Path,
+    on_progress: Callable[[int, int], None] = ignore_progress,
 ) -> None:
-    """Bring in the toolsets whose files changed, and forget those that are gone.
+    """Update the rows of toolsets whose files changed, and delete those of deleted toolsets.
 
-    ``told`` hears how many of those that changed have been read, and how many there are.
+    ``on_progress`` is called with the number of changed toolsets that were read, and of all changed ones.
     """
     known = {
         row["toolset_id"]: ToolsetSignature(row["paths"], row["signature"])
@@ -48,15 +50,15 @@ def sync_toolsets(
     }
     ids = toolset_ids(root / "toolsets")
     changed = _changed(root / "toolsets", ids, known)
-    gone = known.keys() - set(ids)
-    if not changed and not gone:
+    deleted = known.keys() - set(ids)
+    if not changed and not deleted:
         return
     readings: list[Reading] = []
     for reading in each(lambda toolset_id: _read(root, toolset_id), changed):
         readings.append(reading)
-        told(len(readings), len(changed))
+        on_progress(len(readings), len(changed))
     with transaction(connection):
-        for name in gone:
+        for name in deleted:
             connection.execute("DELETE FROM toolsets WHERE id = ?", (name,))
             connection.execute("DELETE FROM toolset_readings WHERE toolset_id = ?", (name,))
         for of_readings, of_toolset in readings:
@@ -64,8 +66,8 @@ def sync_toolsets(
 
 
 def _read(root: Path, toolset_id: str) -> Reading:
-    seen, toolset = read_with_signature(root, toolset_id)
-    return _reading_row(toolset, seen), _rows(toolset) if toolset.sound else []
+    signature, toolset = read_with_signature(root, toolset_id)
+    return _reading_row(toolset, signature), _rows(toolset) if toolset.sound else []
 
 
 def _changed(toolsets: Path, ids: list[str], known: dict[str, ToolsetSignature]) -> list[str]:
@@ -79,7 +81,7 @@ def _changed(toolsets: Path, ids: list[str], known: dict[str, ToolsetSignature])
 
 
 def _write(connection: sqlite3.Connection, reading: Row, rows: list[tuple[str, Row]]) -> None:
-    """Write the rows of one toolset; an unsound one keeps those it had, and its problems."""
+    """Write the rows of a toolset; one with errors keeps its old rows, except in ``toolset_readings``."""
     put(connection, "toolset_readings", reading)
     if not rows:
         return
@@ -88,29 +90,29 @@ def _write(connection: sqlite3.Connection, reading: Row, rows: list[tuple[str, R
 
 
 def put_rows(connection: sqlite3.Connection, rows: Iterable[tuple[str, Row]]) -> None:
-    """Write rows by their tables, those of a tool in the order of :func:`tool_rows`."""
+    """Write rows to their tables; the rows of a tool are in the order of :func:`tool_rows`."""
     row_id = 0
     for table, row in rows:
-        # What is searched of a tool comes next to it, and is found by the same row id.
-        found_by = {"rowid": row_id} if table == "tool_search" else {}
-        row_id = put_new(connection, table, found_by | row)
+        # The searchable text of a tool is the next row, with the same row id.
+        key = {"rowid": row_id} if table == "tool_search" else {}
+        row_id = put_new(connection, table, key | row)
 
 
-def _reading_row(toolset: Toolset, seen: ToolsetSignature) -> Row:
+def _reading_row(toolset: Toolset, signature: ToolsetSignature) -> Row:
     return {
         "toolset_id": toolset.id,
-        "signature": seen.signature,
+        "signature": signature.signature,
         "sound": toolset.sound,
         "enabled": toolset.enabled,
         "lacks_grants": toolset.sound and bool(missing_grants(toolset)),
         "problems": as_text([asdict(problem) for problem in toolset.problems]),
         "tool_ids": as_text(toolset.tool_ids),
-        "paths": seen.paths,
+        "paths": signature.paths,
     }
 
 
 def tool_rows(tool: Tool, owner: str, *, toolset_id: str | None) -> list[tuple[str, Row]]:
-    """Return the rows of a tool, which is found by its owner's name too; None where no toolset has it."""
+    """Return the rows of a tool; ``owner`` is searchable, and ``toolset_id`` None for a builtin tool."""
     definition = tool.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     row: Row = {
         "tool_id": tool.tool_id,
@@ -124,11 +126,11 @@ def tool_rows(tool: Tool, owner: str, *, toolset_id: str | None) -> list[tuple[s
         "path": tool.path,
         "definition": as_text(definition),
     }
-    return [("tools", row), ("tool_search", searched_text(tool, owner))]
+    return [("tools", row), ("tool_search", searchable_text(tool, owner))]
 
 
 def _rows(toolset: Toolset) -> list[tuple[str, Row]]:
-    """Return the rows of a sound toolset by their tables, those first that others refer to."""
+    """Return the rows of a toolset without errors and their tables, in the order of foreign keys."""
     assert toolset.manifest is not None
     manifest, state = toolset.manifest, toolset.state
     rows: list[tuple[str, Row]] = []
@@ -167,11 +169,11 @@ def _rows(toolset: Toolset) -> list[tuple[str, Row]]:
         rows += tool_rows(tool, manifest.name, toolset_id=toolset.id)
     for row in _override_rows(toolset):
         add("tool_overrides", row)
-    given: dict[str, tuple[Prompt | Resource, ...]] = {
+    declarations: dict[str, tuple[Prompt | Resource, ...]] = {
         "toolset_prompts": manifest.prompts,
         "toolset_resources": manifest.resources,
     }
-    for table, declared in given.items():
+    for table, declared in declarations.items():
         for one in declared:
             definition = as_text(one.model_dump(mode="json", exclude_defaults=True))
             row = {"id": str(ToolId(toolset.id, one.id)), "toolset_id": toolset.id}
@@ -198,29 +200,29 @@ def _rows(toolset: Toolset) -> list[tuple[str, Row]]:
 
 
 def _override_rows(toolset: Toolset) -> list[Row]:
-    """Return the toolset's overrides, the old ``tools[].renderer`` among them, under the project's."""
+    """Return the merged overrides: old ``tools[].renderer``, then the toolset's, then the project's."""
     assert toolset.manifest is not None
     merged: dict[str, Row] = {}
     for tool in toolset.manifest.tools:
         if tool.renderer is not None:
             key = override_key(toolset.id, tool.id)
             merged[key] = {"renderer": tool.renderer.type, "renderer_config": tool.renderer.config}
-    written: list[tuple[str, Any]] = [
+    overrides: list[tuple[str, Any]] = [
         (overridden_tool(toolset.id, override.tool_id, toolset.state), override)
         for override in toolset.manifest.tool_overrides
     ]
-    written += [
+    overrides += [
         (override_key(toolset.id, name), override)
         for name, override in toolset.state.overrides.items()
     ]
-    for key, override in written:
-        facts = override.model_dump(exclude_none=True, exclude={"tool_id"})
-        if "renderer" in facts:  # it comes without what configured the one before
-            facts.setdefault("renderer_config", None)
-        merged[key] = merged.get(key, {}) | facts
+    for key, override in overrides:
+        values = override.model_dump(exclude_none=True, exclude={"tool_id"})
+        if "renderer" in values:  # it resets the configuration of the previous renderer
+            values.setdefault("renderer_config", None)
+        merged[key] = merged.get(key, {}) | values
     rows = []
-    for key, facts in sorted(merged.items()):
-        row: Row = {name: facts.get(name) for name in LocalOverride.model_fields}
+    for key, values in sorted(merged.items()):
+        row: Row = {name: values.get(name) for name in LocalOverride.model_fields}
         if row["renderer_config"] is not None:
             row["renderer_config"] = as_text(row["renderer_config"])
         own = key.removeprefix(f"{toolset.id}:")

@@ -1,8 +1,8 @@
-"""Noticing that files changed from what the file system says of them, without reading any.
+"""Signatures of toolsets, to detect changed files without reading them.
 
-A toolset's signature is a digest of the mode, size, times and inode of every path it is read from.
-The paths are remembered with it: whether nothing changed takes one ``lstat`` a path and no listing,
-because a file that comes or goes changes the time of the folder it is in.
+A signature is a digest of the mode, size, times and inode of every path of a toolset.  The paths are stored with
+it, so a check takes one ``lstat`` for each path and no listing: a new or deleted file changes the time of its
+folder.
 """
 
 from __future__ import annotations
@@ -22,57 +22,53 @@ if TYPE_CHECKING:
 
     from covalt_git.toolsets.toolset import Toolset
 
-_MOST_LOOKS = 6
+_MOST_SCANS = 6
 
 
 class ToolsetSignature(NamedTuple):
-    """A toolset as the file system tells of it.
+    """Signature of a toolset, and the paths that it covers.
 
-    ``paths`` are those it is read from, relative to ``toolsets/`` and with a NUL between them: names
-    need not be text.
+    ``paths`` are relative to ``toolsets/`` and separated by NUL, because names may not be valid text.
     """
 
     paths: bytes
     signature: str
 
 
-def signature_of(toolsets: Path, toolset_id: str, beside: Iterable[str] = ()) -> ToolsetSignature:
-    """Return what the file system says of a toolset now, and of the paths ``beside`` it.
+def signature_of(toolsets: Path, toolset_id: str, related: Iterable[str] = ()) -> ToolsetSignature:
+    """Return the current signature of a toolset and of the ``related`` paths outside its folder.
 
-    File systems keep time in ticks of some milliseconds: of what changed in this very tick, nothing
-    would tell the next change.  So it waits until the newest change is older than that.
+    File systems record times in ticks of a few milliseconds.  A second change in the same tick would not be
+    detected, so this waits until the newest change is older than a tick.
     """
-    looks = 0
+    scans = 0
     while True:
         started = time.time_ns()
-        found = _scan(toolsets, toolset_id, beside)
+        found = _scan(toolsets, toolset_id, related)
         newest = max((facts[CHANGED] for facts in found.values() if facts), default=0)
         now = time.time_ns()
-        looks += 1
-        # What changed in the future did so by another clock than ours, and no waiting helps.
-        if looks == _MOST_LOOKS or newest <= started - TICK_NS or newest > now:
+        scans += 1
+        # A time in the future is from another clock, so waiting does not help.
+        if scans == _MOST_SCANS or newest <= started - TICK_NS or newest > now:
             paths = sorted(found)
             return ToolsetSignature(b"\0".join(paths), digest([found[path] for path in paths]))
         time.sleep(max(0, newest + TICK_NS - now) / 1e9)
 
 
 def read_with_signature(root: Path, toolset_id: str) -> tuple[ToolsetSignature, Toolset]:
-    """Read a toolset of a project, after a look at all that it is read from.
-
-    So what changes while it is read changes its signature too.
-    """
-    seen = signature_of(root / "toolsets", toolset_id)
-    from covalt_git.toolsets.toolset import read_toolset  # noqa: PLC0415 - mostly nothing changed
+    """Read a toolset after computing its signature, so that a change during the read is detected later."""
+    signature = signature_of(root / "toolsets", toolset_id)
+    from covalt_git.toolsets.toolset import read_toolset  # noqa: PLC0415 - often no toolset changed
 
     toolset = read_toolset(root, toolset_id)
-    if toolset.related_files:  # which only its manifest could tell
-        seen = signature_of(root / "toolsets", toolset_id, toolset.related_files)
+    if toolset.related_files:  # known only from its manifest
+        signature = signature_of(root / "toolsets", toolset_id, toolset.related_files)
         toolset = read_toolset(root, toolset_id)
-    return seen, toolset
+    return signature, toolset
 
 
 def is_unchanged(toolsets: int, before: ToolsetSignature) -> bool:
-    """Tell whether nothing of a toolset changed; ``toolsets`` is the folder, open."""
+    """Return whether a toolset is unchanged; ``toolsets`` is a descriptor of the folder."""
     facts: list[Facts | None] = []
     for path in before.paths.split(b"\0"):
         try:
@@ -82,20 +78,20 @@ def is_unchanged(toolsets: int, before: ToolsetSignature) -> bool:
     return digest(facts) == before.signature
 
 
-def _scan(toolsets: Path, toolset_id: str, beside: Iterable[str]) -> dict[bytes, Facts | None]:
-    """Return the facts of every path, those of a folder from before it was listed.
+def _scan(toolsets: Path, toolset_id: str, related: Iterable[str]) -> dict[bytes, Facts | None]:
+    """Return the facts of every path; those of a folder are read before its listing.
 
-    So whatever comes into a folder while this looks makes the facts old.
+    So a file that is added during the scan invalidates them.
     """
     top = os.fsencode(toolsets) + b"/"
-    alone = map(os.fsencode, (f"{STATE_FOLDER}/{toolset_id}.yaml", *beside))
-    found = {path: lstat(top + path) for path in alone}
-    waiting = [os.fsencode(toolset_id)]
-    while waiting:
-        path = waiting.pop()
+    single_files = map(os.fsencode, (f"{STATE_FOLDER}/{toolset_id}.yaml", *related))
+    found = {path: lstat(top + path) for path in single_files}
+    pending = [os.fsencode(toolset_id)]
+    while pending:
+        path = pending.pop()
         found[path] = facts = lstat(top + path)
         if facts and stat.S_ISDIR(facts[MODE]):
             with contextlib.suppress(OSError), os.scandir(top + path) as entries:
                 names = [entry.name for entry in entries if entry.name != b"__pycache__"]
-                waiting += [path + b"/" + name for name in names]
+                pending += [path + b"/" + name for name in names]
     return found

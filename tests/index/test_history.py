@@ -122,7 +122,7 @@ def test_pages_follow_one_another(index: Index) -> None:
         while more:
             before = found[-1].id if found else None
             page = index.manifests("long", head=head, limit=size, before=before)
-            lines = index.lines("long", head=head, limit=size, before=before)
+            lines = index.history_nodes("long", head=head, limit=size, before=before)
             more = page.more
             found += page.rows
 

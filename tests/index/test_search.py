@@ -94,7 +94,7 @@ def test_tools_with_all_words_rank_before_tools_with_some(connection: sqlite3.Co
 def test_no_query_is_an_error(connection: sqlite3.Connection, query: str) -> None:
     assert set(found(connection, query)) <= set(TOOLS)
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as scratch:
-        database._make(scratch)
+        database._create_schema(scratch)
         assert found(scratch, query) == []
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from flask import Blueprint, render_template, request
 
 from covalt_git.conversations.history import layout
-from covalt_git.index.history import Line
+from covalt_git.index.history import HistoryNode
 from covalt_git.operations.chats import (
     branches,
     chats,
@@ -184,10 +184,11 @@ def _picture(
     heads = {one.name: one.manifest_id for one in chat.branches}
     head = heads.get(branch) if branch else None
     if has_all:
-        lines = request_context.index().lines(chat.id, head=head, limit=len(rows), before=before)
-        laid = layout(lines, trunk=head or chat.active_manifest_id)[len(lines) - len(rows) :]
+        index = request_context.index()
+        nodes = index.history_nodes(chat.id, head=head, limit=len(rows), before=before)
+        laid = layout(nodes, trunk=head or chat.active_manifest_id)[len(nodes) - len(rows) :]
     else:
-        laid = layout(Line(row.id, ()) for row in rows)
+        laid = layout(HistoryNode(row.id, ()) for row in rows)
     lanes = history_graph.lanes_of(laid)
     kinds = ["" if one.files_changed else "hollow" for one in rows]
     cells = [
