@@ -170,7 +170,7 @@ class Gateway:
         project = self.project()
         own = self._gateway_tools().get(asked.name)
         if own is None and self.mode == "search":
-            raise self._no_such_tool(asked.name)
+            raise NoSuchToolError(f"{asked.name!r} is not a listed tool: call it by call_tool")
         named = None if own else self._find(project, asked.name)
         try:
             if own is not None:

@@ -72,8 +72,10 @@ class Terminal:
             argv, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as server:
             assert server.stdout is not None
-            yield json.loads(server.stdout.readline())["url"]
-            server.send_signal(end)
+            try:
+                yield json.loads(server.stdout.readline())["url"]
+            finally:
+                server.send_signal(end)
             _, err = server.communicate(timeout=30)
             assert server.returncode == 0
             assert "Traceback" not in err

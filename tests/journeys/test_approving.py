@@ -43,14 +43,6 @@ def test_a_pending_call_runs_once_when_it_is_approved(chat: Terminal) -> None:
     assert (pending(chat), runs(chat)) == ([], 1)
 
 
-def test_a_denied_call_does_not_run(chat: Terminal) -> None:
-    waiting = chat.json(*COMMAND, code=1)
-    chat.covalt("approval", "deny", waiting["execution_id"], *FROM_A_SCRIPT)
-
-    assert chat.json("chat", "show", "c1")["record"]["call"]["error"]["code"] == "denied"
-    assert runs(chat) == 0
-
-
 def test_yes_approves_a_call(chat: Terminal) -> None:
     assert chat.json(*COMMAND, "--yes")["status"] == "success"
     assert runs(chat) == 1

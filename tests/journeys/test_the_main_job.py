@@ -66,9 +66,6 @@ def test_a_person_edits_calls_branches_and_rebuilds(tmp_path: Path, wheel_script
     assert _every_row(here.folder / "data/index.db") == before
     assert len(before["tool_calls"]) == 2
 
-    here.covalt("toolset", "new", "mine", "--template", "html")
-    assert here.json("tool", "test", "mine")["ok"] == 1
-
     assert here.git("-C", "data/chats/c1/store.git", "fsck", "--strict") == ""
     here.git("clone", "--quiet", "data/chats/c1/store.git", "copy")
     assert sorted(path.name for path in (here.folder / "copy").iterdir()) == [
