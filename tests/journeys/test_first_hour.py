@@ -69,7 +69,7 @@ def test_a_user_manages_the_work_of_an_agent(project: Terminal) -> None:
         results = [await client.call_tool("resume", {"execution_id": one}) for one in (yes, no)]
         return [text(one).partition(":")[0] for one in results if one.is_error]
 
-    agent = {"client_info": types.Implementation(name="claude-code", version="1")}
+    agent: Any = {"client_info": types.Implementation(name="claude-code", version="1")}
     yes, no = over_stdio(project.folder, work, **agent)
     project.covalt("approval", "deny", no, "--no-terminal", "once is enough")
     project.covalt("approval", "approve", yes, "--no-terminal", "harmless")
