@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
@@ -31,6 +32,9 @@ IN_A_BROWSER = {"browser", "chromium"}
 # what they start: the tests press Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Git's sample hooks, which nobody uses, are half the files of a small project, and projects are copied.
+os.environ["GIT_TEMPLATE_DIR"] = ""
 
 # How fast this machine makes examples is no fact about us.
 slow = [hypothesis.HealthCheck.too_slow]

@@ -70,7 +70,7 @@ def test_status_tells_an_interrupted_switch_from_edits(
     (workspace / "a.txt").write_text("new", encoding="utf-8")
     shown = cli("chat", "status", "c1")[1]
 
-    assert f"a switch to idea, at {str(new)[:12]}, was interrupted" in shown
+    assert f"a checkout of idea, at {str(new)[:12]}, was interrupted" in shown
     assert [line for line in shown.splitlines() if "~" in line] == ["  ~ c.txt"]
     cli("chat", "checkout", "c1", "idea")
     assert (workspace / "b.txt").read_text(encoding="utf-8") == "new"
