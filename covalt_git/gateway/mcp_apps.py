@@ -23,7 +23,7 @@ from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 from covalt_git import __version__
 from covalt_git.errors import CovaltError
 from covalt_git.render.csp import PAGE_POLICY
-from covalt_git.render.inject_data import divided, escaped
+from covalt_git.render.inject_data import escaped, split_page
 from covalt_git.render.targets import RefusedError, check_file
 from covalt_git.templating.expressions import Values, interpolate
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
@@ -142,7 +142,7 @@ def without_page(describe: Callable[[], types.Tool], _: Tool | None = None) -> t
 
 def app_page(page: bytes | None, *, title: str) -> str:
     """Return what a host loads to show a page, or the ``content`` of each result where there is none."""
-    halves = None if page is None else [_text(half) for half in divided(page)]
+    halves = None if page is None else [_text(half) for half in split_page(page)]
     return _PAGE.format(
         version=__version__,
         policy="; ".join(PAGE_POLICY),

@@ -1,1 +1,1 @@
-"""How a result is shown: expressions, render plans and pages with their data, without any I/O."""
+"""Render plans of results, and HTML pages with their data; without I/O."""

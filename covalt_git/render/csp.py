@@ -1,4 +1,4 @@
-"""What a page of a toolset may load, wherever it is shown: what stands in it, and nothing else."""
+"""Content-Security-Policy of the pages of toolsets, which can load nothing outside of the page."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ PAGE_POLICY = (
     "base-uri 'none'",
     "form-action 'none'",
 )
-"""Directives of a content security policy that a header and a ``meta`` element may hold."""
+"""Directives that are valid both in a header and in a ``meta`` element."""

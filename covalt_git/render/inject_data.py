@@ -1,7 +1,7 @@
-"""Giving a page its data: one script, where neither page nor data can take it apart.
+"""Injection of ``window.__TOOL_DATA__`` into a page (the specification's section 5.4).
 
-The specification's section 5.4.  A page is bytes in any encoding that holds ASCII; its own stay as
-they are.
+Neither the page nor the data can break the script.  A page is bytes in any encoding that extends ASCII;
+its bytes are not changed.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 def inject(html: bytes, data: Any) -> bytes:
     """Return the page with ``window.__TOOL_DATA__`` set to ``data``, a JSON value.
 
-    The script stands before the real ``</head>``: one that is a tag to a browser too, not text in a
-    comment, script or title.  Without one it stands behind ``<body>``, ``<html>`` or the doctype,
-    whichever there is first, or in front of everything.
+    The script is inserted before ``</head>``, if that is a tag and not text in a comment, script or
+    title.  Without it, the script is inserted after the first of ``<body>``, ``<html>`` and the doctype, or
+    at the start of the page.
     """
-    before, behind = divided(html)
+    before, after = split_page(html)
     script = f"<script>window.__TOOL_DATA__ = {_expression(data)};</script>"
-    return before + script.encode("ascii") + behind
+    return before + script.encode("ascii") + after
 
 
-def divided(html: bytes) -> tuple[bytes, bytes]:
-    """Return a page in two: what stands before its data, and what may already read it."""
+def split_page(html: bytes) -> tuple[bytes, bytes]:
+    """Return the parts of a page before and after the place of its data."""
     place = _place(html)
     return html[:place], html[place:]
 
 
 def escaped(data: Any) -> str:
-    """Return ``data`` as JSON in ASCII, without what means something to HTML."""
+    """Return ``data`` as JSON in ASCII, without characters that have a meaning in HTML."""
     return json.dumps(data, allow_nan=False, separators=(",", ":")).translate(_ESCAPES)
 
 
 def _expression(data: Any) -> str:
-    """Return ``data`` as JavaScript, as it may stand in a script of a page."""
+    """Return ``data`` as a JavaScript expression for a script in a page."""
     text = escaped(data)
     if '"__proto__":' in text:
-        # As a key of a JavaScript literal it would set the object's prototype, not a member.
+        # In a JavaScript literal, this key would set the prototype of the object.
         return f"JSON.parse({json.dumps(text)})"
     return text
 
 
 def _place(html: bytes) -> int:
-    """Return where the script goes."""
-    behind: dict[str, int] = {}
+    """Return the index in the page at which the script is inserted."""
+    ends: dict[str, int] = {}
     templates = 0
     for tag in tags(html.decode("latin-1")):  # one character a byte
         if tag.name == "template":
@@ -63,6 +63,6 @@ def _place(html: bytes) -> int:
         elif tag.name == "body":
             return tag.end
         else:
-            behind.setdefault(tag.name, tag.end)
+            ends.setdefault(tag.name, tag.end)
     start = len(_BOM) if html.startswith(_BOM) else 0
-    return behind.get("html", behind.get("!doctype", start))
+    return ends.get("html", ends.get("!doctype", start))

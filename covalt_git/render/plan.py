@@ -1,9 +1,8 @@
-"""The render plan of a call: its renderer's configuration with everything in it resolved.
+"""Render plan of a call: the configuration of its renderer, with all expressions resolved.
 
-A plan can go wrong; the call it belongs to never does because of it.  Whatever does not resolve or
-is refused is told in the plan's ``error``, and an unresolved expression stays as it was written.
-Keys that lead somewhere (a file, an address, a port) hold only what was checked and are left out
-otherwise, so that nobody who forgets to look at ``error`` follows them.
+An error in a plan does not affect the call.  ``error`` reports expressions that cannot be resolved, which
+stay in the configuration, and invalid targets.  Targets (files, URLs, ports) are left out unless they
+are valid, so that code which ignores ``error`` cannot use an invalid one.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import CallError
     from covalt_git.models.renderers import Renderer
 
-_LEADING_KEYS = frozenset({*FILE_KEYS, "url", "port"})
+_TARGET_KEYS = frozenset({*FILE_KEYS, "url", "port"})
 
 
 def plan(
@@ -31,10 +30,10 @@ def plan(
     chat_id: str,
     error: CallError | None = None,
 ) -> RenderPlan | None:
-    """Return how a call is shown, or None where its tool asks for nothing.
+    """Return the render plan of a call, or None if its tool has no renderer.
 
-    A failed call has no result.  Its renderer shows it where that needs no ``$return``; otherwise,
-    and without a renderer too, the plan shows the error as text, so that history tells it.
+    A failed call has no result.  If its renderer needs ``$return``, or if it has no renderer, the plan
+    shows the error as text.
     """
     config = {} if renderer is None else _with_defaults(renderer)
     if error is not None and (renderer is None or _needs_result(config)):
@@ -68,13 +67,13 @@ def _error_plan(error: CallError) -> RenderPlan:
 
 
 def _resolve(config: JsonObject, values: Values) -> tuple[JsonObject, list[str]]:
-    """Return the configuration as far as it resolves and is allowed, and what is wrong with it."""
+    """Return the resolved configuration with valid targets, and the problems."""
     resolved: JsonObject = {}
     problems: list[str] = []
     for key, template in config.items():
         value, unresolved = interpolate(template, values)
         problems += unresolved
-        if key not in _LEADING_KEYS:
+        if key not in _TARGET_KEYS:
             resolved[key] = value
         elif not unresolved and value is not None:
             try:
@@ -97,4 +96,4 @@ def _with_url(config: JsonObject) -> tuple[JsonObject, list[str]]:
         return config, []
     if "port" in config:
         return {"url": f"http://localhost:{config['port']}/", **config}, []
-    return config, ["a frame needs 'url' or 'port'"]
+    return config, ["a frame requires 'url' or 'port'"]

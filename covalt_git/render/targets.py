@@ -1,8 +1,7 @@
-"""Where a render plan may lead: to files of the workspace or toolset, and to addresses of a frame.
+"""Checks of the targets of a render plan: files of the workspace or toolset, URLs and ports of a frame.
 
-Data fills in a file's name or the end of an address; it never chooses another place or another
-host.  The one strict grammar of :mod:`covalt_git.hosts` reads addresses, so that no browser sees
-another host in them.
+The data of a call can determine the path of a file or of a URL, but not the folder or the host.  URLs are
+parsed by the strict grammar of :mod:`covalt_git.hosts`, so that browsers see the same host.
 """
 
 from __future__ import annotations
@@ -17,43 +16,43 @@ from covalt_git.text.display import shorten
 PORTS = range(1024, 65536)
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
-_SETTLED_HOST = re.compile(HOST + r"[:/?#]", re.IGNORECASE)
-_SETTLED_PORT = re.compile(HOST + r"(?::[0-9]{1,5})?[/?#]", re.IGNORECASE)
+_FIXED_HOST = re.compile(HOST + r"[:/?#]", re.IGNORECASE)
+_FIXED_PORT = re.compile(HOST + r"(?::[0-9]{1,5})?[/?#]", re.IGNORECASE)
 _PORT = re.compile(r"[0-9]{4,5}")
 
 
 class RefusedError(Exception):
-    """A render plan may not lead there; the message says why."""
+    """The target of a render plan is not allowed."""
 
 
 def check_file(value: object, template: object, *, place: str) -> str:
-    """Return ``workspace:<path>`` or ``toolset:<path>`` for the file that ``template`` names.
+    """Return ``workspace:<path>`` or ``toolset:<path>`` for ``value``, the resolved ``template``.
 
-    A template that starts with ``$workspace`` or ``$toolset`` chooses its place; data never does.
+    The folder is ``place``, unless the template starts with ``$workspace`` or ``$toolset``.
 
     Raises:
-        RefusedError: when it is no file's name, or leads outside.
+        RefusedError: when it is not a path in that folder.
     """
     if not isinstance(value, str) or not isinstance(template, str):
-        raise RefusedError(f"{shorten(repr(value))} is not a file's name")
+        raise RefusedError(f"{shorten(repr(value))} is not a path")
     chosen = _chosen_place(template)
     path = value.removeprefix(f"{chosen}:") if chosen else value
     if path.startswith("/"):
-        raise RefusedError(f"{shorten(repr(value))} is not relative to the {chosen or place}")
+        raise RefusedError(f"{shorten(repr(value))} must be relative to the {chosen or place}")
     plain = "/".join(element for element in path.split("/") if element not in {"", "."})
     if not plain:
-        raise RefusedError(f"{shorten(repr(value))} names no file")
+        raise RefusedError(f"{shorten(repr(value))} is not the path of a file")
     verdict = check_path(plain)
     if verdict.kind == "refused":
-        raise RefusedError(f"{shorten(repr(value))} names no file: {verdict.reason}")
+        raise RefusedError(f"{shorten(repr(value))} is not the path of a file: {verdict.reason}")
     return f"{chosen or place}:{plain}"
 
 
 def check_port(value: object) -> int:
-    """Return ``value`` as the port of a server on this machine.
+    """Return ``value``, a number or its digits, as the port of a server on this machine.
 
     Raises:
-        RefusedError: for everything but 1024 to 65535, as a number or as its digits.
+        RefusedError: when it is not a port from 1024 to 65535.
     """
     number = int(value) if isinstance(value, str) and _PORT.fullmatch(value) else value
     if isinstance(number, int) and not isinstance(number, bool) and number in PORTS:
@@ -62,40 +61,40 @@ def check_port(value: object) -> int:
 
 
 def check_url(value: object, template: object) -> str:
-    """Return ``value``, the address that ``template`` became.
+    """Return ``value``, the resolved ``template``, as a URL.
 
-    A template without expressions may lead anywhere.  Otherwise the text before its first
-    expression settles the host; where it does not, only this machine is shown.  A port that data
-    chose is held to the range of :func:`check_port`.
+    A template without expressions can have any host.  Otherwise the host must be in the text before the
+    first expression; if it is not, only this machine is allowed.  A port from an expression must be in the
+    range of :func:`check_port`.
 
     Raises:
-        RefusedError: for everything else.
+        RefusedError: when the URL is invalid or its host or port is not allowed.
     """
     if not isinstance(value, str) or not isinstance(template, str):
-        raise RefusedError(f"{shorten(repr(value))} is not an http or https address")
-    address = read_address(value)
+        raise RefusedError(f"{shorten(repr(value))} is not an http or https URL")
+    address = parse_url(value)
     first, *more = split(template)
     before = first if isinstance(first, str) else ""
     if before and not more:
         return value
-    settled = _SETTLED_HOST.match(before)
-    allowed = (settled["host"].lower(),) if settled else LOCAL_HOSTS
+    fixed = _FIXED_HOST.match(before)
+    allowed = (fixed["host"].lower(),) if fixed else LOCAL_HOSTS
     if address.host not in allowed:
-        raise RefusedError(f"{shorten(repr(value))} does not lead to {' or '.join(allowed)}")
-    if address.port is not None and not _SETTLED_PORT.match(before):
+        raise RefusedError(f"the host of {shorten(repr(value))} must be {' or '.join(allowed)}")
+    if address.port is not None and not _FIXED_PORT.match(before):
         check_port(address.port)
     return value
 
 
-def read_address(value: object) -> Address:
-    """Return an http or https address in its parts.
+def parse_url(value: object) -> Address:
+    """Return the parts of an http or https URL.
 
     Raises:
-        RefusedError: when it is none, or one that two readers could understand differently.
+        RefusedError: when it is not a URL, or URL parsers could read it differently.
     """
     address = split_address(value)
     if address is None:
-        raise RefusedError(f"{shorten(repr(value))} is not an http or https address")
+        raise RefusedError(f"{shorten(repr(value))} is not an http or https URL")
     return address
 
 

@@ -112,7 +112,7 @@ def test_frame_with_another_port_shows_nothing(port: object) -> None:
             {"content": "$return.out", "language": "$args.lang"},
             "$return.out: the result has no 'out'; $args.lang: the arguments have no 'lang'",
         ),
-        ("frame", {}, None, {}, "a frame needs 'url' or 'port'"),
+        ("frame", {}, None, {}, "a frame requires 'url' or 'port'"),
         (
             "frame",
             {"url": "http://localhost:3000/a", "port": 3000},
@@ -125,7 +125,7 @@ def test_frame_with_another_port_shows_nothing(port: object) -> None:
             {"url": "$return", "port": 3000},
             "https://evil.tld/",
             {"port": 3000},
-            "url: 'https://evil.tld/' does not lead to localhost or 127.0.0.1 or [::1]",
+            "url: the host of 'https://evil.tld/' must be localhost or 127.0.0.1 or [::1]",
         ),
     ],
 )

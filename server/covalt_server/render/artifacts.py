@@ -18,7 +18,7 @@ from covalt_git.models.calls import RenderPlan
 from covalt_git.names import is_id
 from covalt_git.render.csp import PAGE_POLICY
 from covalt_git.render.inject_data import inject
-from covalt_git.render.targets import LOCAL_HOSTS, PORTS, RefusedError, read_address
+from covalt_git.render.targets import LOCAL_HOSTS, PORTS, RefusedError, parse_url
 from covalt_git.system.file_cache import FileCache
 from covalt_git.workspaces.chat import finished_call
 from covalt_server import request_context
@@ -204,7 +204,7 @@ def frame_address(
     our token; it sends none to ``localhost``.
     """
     try:
-        address = read_address(config.get("url"))
+        address = parse_url(config.get("url"))
     except RefusedError as refused:
         return Refused(str(refused))
     host, port, own_name = address.host, address.port, _name(page_host)
