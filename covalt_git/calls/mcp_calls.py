@@ -12,7 +12,7 @@ from covalt_git.access.grants import granted
 from covalt_git.calls import call_secrets
 from covalt_git.calls.running import Installing
 from covalt_git.calls.tool_grants import check_server_grant, server_of
-from covalt_git.elicitation.requests import asked, inquire
+from covalt_git.elicitation.requests import inquire, question_records
 from covalt_git.errors import CovaltError
 from covalt_git.http_tools.files import WorkspaceFiles
 from covalt_git.http_tools.secret_lookup import Lookup
@@ -146,7 +146,9 @@ def run(
             cancel=follower.cancel,
         )
     )
-    return outcome._replace(asked=tuple(one for inquiry in inquiries for one in asked(inquiry)))
+    return outcome._replace(
+        asked=tuple(one for inquiry in inquiries for one in question_records(inquiry))
+    )
 
 
 def _of_call(

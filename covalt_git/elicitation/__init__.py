@@ -1,1 +1,1 @@
-"""Elicitation: a call that runs asks its user or its MCP client something, and gets the answer."""
+"""Elicitation: requests of a running call to its user or MCP client, and the responses."""

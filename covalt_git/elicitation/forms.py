@@ -1,7 +1,7 @@
-"""Fields of a form that a call asks its user to fill in.
+"""Fields of a form for elicitation.
 
-MCP restricts a form to an object of flat fields (specification, "Elicitation", section "Requested
-Schema"): strings, numbers, booleans, and choices of one or several.
+The schema of a form is a flat object of strings, numbers, booleans, and single or multiple choices (MCP
+specification, "Elicitation", section "Requested Schema").
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _KEYWORDS: dict[FieldKind, frozenset[str]] = {
     "choice": _COMMON | {"enum", "enumNames", "oneOf"},
     "choices": _COMMON | {"items", "minItems", "maxItems"},
 }
-_SAYS_SO = re.compile(
+_SECRET_NAME = re.compile(
     r"(?:^|[_-])(?:api[_-]?key|token|secret|password|passwd|passphrase|credentials?)(?:$|[_-])",
     re.IGNORECASE,
 )
 
 
 class BadFormError(CovaltError):
-    """A form that a user cannot be asked to fill in."""
+    """The schema of a form is invalid, or the form asks for a secret."""
 
     code = "bad_form"
 
@@ -59,71 +59,71 @@ def form_fields(schema: object) -> tuple[FormField, ...]:
         BadFormError: if a field is not flat, or asks for a secret.
     """
     if not isinstance(schema, dict) or schema.get("type") != "object":
-        raise BadFormError("the schema of a form is an object with properties")
+        raise BadFormError("the schema of a form must be an object with properties")
     properties = schema.get("properties", {})
     required = schema.get("required", [])
     if not isinstance(properties, dict) or not isinstance(required, list):
-        raise BadFormError("the schema of a form is an object with properties")
+        raise BadFormError("the schema of a form must be an object with properties")
     if len(properties) > MOST_FIELDS:
-        raise BadFormError(f"a form has at most {MOST_FIELDS} fields")
+        raise BadFormError(f"a form can have at most {MOST_FIELDS} fields (got {len(properties)})")
     return tuple(
-        _field(name, told, is_required=name in required) for name, told in properties.items()
+        _field(name, field, is_required=name in required) for name, field in properties.items()
     )
 
 
-def _field(name: str, told: object, *, is_required: bool) -> FormField:
-    if _SAYS_SO.search(name):
+def _field(name: str, schema: object, *, is_required: bool) -> FormField:
+    if _SECRET_NAME.search(name):
         raise BadFormError(
-            f"the field {name!r} asks for a secret, which a form may not",
-            hint="declare it under secrets of toolset.yaml, or ask by an address (elicit_url)",
+            f"the field {name!r} asks for a secret, which is not allowed in a form",
+            hint="declare it under secrets of toolset.yaml, or open a URL for it (elicit_url)",
         )
-    if not isinstance(told, dict):
-        raise _more_than_flat(name)
-    kind, options = _kind(name, told)
-    if unknown := sorted(set(told) - _KEYWORDS[kind]):
+    if not isinstance(schema, dict):
+        raise _not_flat(name)
+    kind, options = _kind(name, schema)
+    if unknown := sorted(set(schema) - _KEYWORDS[kind]):
         raise BadFormError(
-            f"the field {name!r} has {unknown[0]!r}, which forms do not",
+            f"the field {name!r} has the keyword {unknown[0]!r}, which forms do not support",
             hint=f"one of: {', '.join(sorted(_KEYWORDS[kind]))}",
         )
     return FormField(
         name,
         kind,
-        title=str(told.get("title") or name),
-        description=str(told.get("description") or ""),
+        title=str(schema.get("title") or name),
+        description=str(schema.get("description") or ""),
         is_required=is_required,
-        default=told.get("default"),
+        default=schema.get("default"),
         options=options,
-        format=str(told.get("format") or ""),
+        format=str(schema.get("format") or ""),
     )
 
 
-def _kind(name: str, told: Mapping[str, Any]) -> tuple[FieldKind, tuple[tuple[str, str], ...]]:
-    match told.get("type"):
-        case "string" if "enum" in told or "oneOf" in told:
-            return "choice", _options(name, told, "oneOf")
-        case "array" if isinstance(told.get("items"), dict):
-            return "choices", _options(name, told["items"], "anyOf")
+def _kind(name: str, schema: Mapping[str, Any]) -> tuple[FieldKind, tuple[tuple[str, str], ...]]:
+    match schema.get("type"):
+        case "string" if "enum" in schema or "oneOf" in schema:
+            return "choice", _options(name, schema, "oneOf")
+        case "array" if isinstance(schema.get("items"), dict):
+            return "choices", _options(name, schema["items"], "anyOf")
         case "string" | "number" | "integer" | "boolean" as kind:
             return kind, ()
-    raise _more_than_flat(name)
+    raise _not_flat(name)
 
 
-def _options(name: str, told: Mapping[str, Any], key: str) -> tuple[tuple[str, str], ...]:
-    """Return the values to choose from, written as a plain list or each with a title."""
-    values, words = told.get("enum"), told.get("enumNames")
-    if key in told:
-        titled = told[key] if isinstance(told[key], list) else []
-        values = [one.get("const") for one in titled if isinstance(one, dict)]
-        words = [one.get("title") for one in titled if isinstance(one, dict)]
+def _options(name: str, schema: Mapping[str, Any], key: str) -> tuple[tuple[str, str], ...]:
+    """Return the options with their titles, from ``enum`` or from the schemas under ``key``."""
+    values, titles = schema.get("enum"), schema.get("enumNames")
+    if key in schema:
+        choices = schema[key] if isinstance(schema[key], list) else []
+        values = [one.get("const") for one in choices if isinstance(one, dict)]
+        titles = [one.get("title") for one in choices if isinstance(one, dict)]
     if not isinstance(values, list) or not values or not all(isinstance(v, str) for v in values):
-        raise _more_than_flat(name)
-    if not isinstance(words, list) or len(words) != len(values):
-        words = values
-    return tuple((value, str(word or value)) for value, word in zip(values, words, strict=True))
+        raise _not_flat(name)
+    if not isinstance(titles, list) or len(titles) != len(values):
+        titles = values
+    return tuple((value, str(title or value)) for value, title in zip(values, titles, strict=True))
 
 
-def _more_than_flat(name: str) -> BadFormError:
+def _not_flat(name: str) -> BadFormError:
     return BadFormError(
-        f"the field {name!r} is no text, number, truth or choice of texts",
-        hint="the fields of a form are flat: string, number, integer, boolean, enum, array of enum",
+        f"the field {name!r} is not a string, number, boolean or choice of strings",
+        hint="use string, number, integer, boolean, enum or an array of enum",
     )

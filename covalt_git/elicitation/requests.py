@@ -1,7 +1,7 @@
-"""Elicitation requests of a running call, and their way to a respondent and back.
+"""Requests of a running call to a respondent, and the answers.
 
-A call makes an :class:`Inquiry` with :func:`inquire` and waits for it.  The :class:`Respondent` shows it,
-and answers in any thread.  An answer that does not fit its question is rejected.
+A call creates an :class:`Inquiry` with :func:`inquire` and waits for it.  The :class:`Respondent` shows
+it, and answers in any thread.  Answers that do not match their request are rejected.
 """
 
 from __future__ import annotations
@@ -27,52 +27,52 @@ if TYPE_CHECKING:
     from covalt_git.models.elicitation import Question, QuestionKind
 
 MOST_MESSAGE = 2_000
-"""How much of a message is kept in a record, in characters."""
+"""The most characters of a message in a record."""
 
-WHERE_TO_ASK = "call it at a terminal, on its page, or from an MCP client that can be asked"
-MORE_TIME = "raise limits.answer_s of the tool, and of covalt.yaml where that says less"
-"""Hints for a call that has no respondent, or got no answer in time."""
+WHERE_TO_ASK = "call the tool at a terminal, on its page, or from an MCP client with elicitation"
+MORE_TIME = "raise limits.answer_s of the tool, and in covalt.yaml if that is lower"
+"""Hints for a call without a respondent, or without an answer in time."""
 
-_WORDS = {
-    "form": "to fill in a form",
-    "url": "to open an address",
-    "sampling": "for what a model says",
-    "roots": "for its folders",
+_ACTIONS = {
+    "form": "fill in a form",
+    "url": "open a URL",
+    "sampling": "call its model",
+    "roots": "list its folders",
 }
 
 
 class CannotAskError(CovaltError):
-    """There is no respondent who could answer."""
+    """No user or client can answer the request."""
 
     code = "cannot_ask"
     http_status = 409
 
 
 class NotAnsweredError(CovaltError):
-    """No answer came in time, or the call ended before."""
+    """The answer did not arrive in time, or the call ended before."""
 
     code = "not_answered"
     http_status = 409
 
 
 class InvalidAnswerError(CovaltError):
-    """An answer that does not fit its question; the respondent may answer again."""
+    """An answer does not match its request; the respondent can answer again."""
 
     code = "invalid_answer"
 
 
 class NoOpenQuestionError(CovaltError):
-    """No open question has that key."""
+    """No open request has that key."""
 
     code = "not_asked"
     http_status = 409
 
 
 class Inquiry:
-    """Questions that are asked together, each under a key; for use by many threads.
+    """A group of requests, each with a key; thread-safe.
 
-    ``future`` gets all answers by their keys, so that an event loop can wait for them
-    (``asyncio.wrap_future``).  Cancelling it withdraws the questions.
+    The result of ``future`` is the answers by key, so that an event loop can wait for them
+    (``asyncio.wrap_future``).  Cancelling it withdraws the requests.
     """
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
@@ -84,59 +84,59 @@ class Inquiry:
 
     @property
     def is_over(self) -> bool:
-        """Whether all is answered, or the questions are withdrawn."""
+        """Whether all requests are answered or withdrawn."""
         return self.future.done()
 
     def open(self) -> dict[str, Question]:
-        """Return the questions without an answer."""
-        given = self.given()
+        """Return the requests without an answer."""
+        answers = self.answers()
         if self.is_over:
             return {}
-        return {key: one for key, one in self.questions.items() if key not in given}
+        return {key: one for key, one in self.questions.items() if key not in answers}
 
-    def given(self) -> dict[str, JsonObject]:
-        """Return the answers so far."""
+    def answers(self) -> dict[str, JsonObject]:
+        """Return the answers so far, by key."""
         with self._lock:
             return dict(self._answers)
 
     def answer(self, key: str, answer: object) -> None:
-        """Answer a question with the result object that MCP has for its method.
+        """Answer a request with the result object of its MCP method.
 
         Raises:
-            NoOpenQuestionError: if no open question has that key.
-            InvalidAnswerError: if it does not fit the question, which stays open.
+            NoOpenQuestionError: if no open request has that key.
+            InvalidAnswerError: if it does not match the request, which stays open.
         """
         question = self.questions.get(key)
         if question is None:
-            raise NoOpenQuestionError(f"nothing is asked under {key!r}")
+            raise NoOpenQuestionError(f"there is no request {key!r}")
         checked = checked_answer(question, answer)
         with self._lock:
             if key in self._answers or self.is_over:
-                raise NoOpenQuestionError(f"{key!r} is not asked any more")
+                raise NoOpenQuestionError(f"the request {key!r} is already answered or withdrawn")
             self._answers[key] = checked
             complete = len(self._answers) == len(self.questions)
         if complete:
-            with suppress(InvalidStateError):  # withdrawn this moment
+            with suppress(InvalidStateError):  # withdrawn at the same time
                 self.future.set_result({key: self._answers[key] for key in self.questions})
 
     def fail(self, error: CovaltError) -> None:
-        """Let :meth:`wait` raise an error: there will be no answer."""
+        """Make :meth:`wait` raise an error, because no answer will arrive."""
         with suppress(InvalidStateError):
             self.future.set_exception(error)
 
     def withdraw(self) -> None:
-        """Withdraw the questions."""
+        """Withdraw the requests."""
         self.future.cancel()
 
-    def on_end(self, tell: Callable[[], None]) -> None:
-        """Call ``tell`` once when it is over, in the thread that ends it."""
-        self.future.add_done_callback(lambda _: tell())
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` once when it is over, in the thread that ends it."""
+        self.future.add_done_callback(lambda _: callback())
 
     def wait(self, limit_s: float, cancel: threading.Event | None = None) -> dict[str, JsonObject]:
-        """Wait for the answers and return them by their keys; without them, withdraw the questions.
+        """Wait for all answers and return them by key; on errors, withdraw the requests.
 
         Raises:
-            NotAnsweredError: if they did not come within ``limit_s`` seconds, or ``cancel`` was set.
+            NotAnsweredError: if they did not arrive within ``limit_s`` seconds, or ``cancel`` was set.
             CovaltError: the one given to :meth:`fail`.
         """
         end = time.monotonic() + limit_s
@@ -151,16 +151,16 @@ class Inquiry:
             pass
         finally:
             self.withdraw()
-        raise NotAnsweredError("it is not asked any more")
+        raise NotAnsweredError("the request was withdrawn")
 
 
 class Respondent(NamedTuple):
-    """A user at a terminal or a page, or the client of an MCP server, who answers questions.
+    """A user at a terminal or a page, or an MCP client, who answers requests.
 
     Attributes:
-        kinds: the kinds of questions that they can answer.
-        show: shows an inquiry and returns at once; the answer goes to :meth:`Inquiry.answer`.
-        refused: is called with a kind that they were to be asked and cannot answer.
+        kinds: the kinds of requests that the respondent can answer.
+        show: shows an inquiry and returns immediately; answers go to :meth:`Inquiry.answer`.
+        refused: is called with the kind of a request that the respondent cannot answer.
     """
 
     kinds: frozenset[QuestionKind]
@@ -168,25 +168,25 @@ class Respondent(NamedTuple):
     refused: Callable[[QuestionKind], None] = lambda _: None
 
 
-NO_RESPONDENT = Respondent(frozenset(), lambda inquiry: inquiry.fail(_nobody("")))
+NO_RESPONDENT = Respondent(frozenset(), lambda inquiry: inquiry.fail(_cannot_ask("")))
 """The respondent of a call without a user or a client."""
 
 
 def inquire(
     respondent: Respondent, questions: Mapping[str, Question], *, any_form: bool = False
 ) -> Inquiry:
-    """Show questions to a respondent, and return at once.
+    """Show requests to a respondent, and return immediately.
 
-    With ``any_form`` the fields of a form need not be flat: MCP servers are not checked.
+    With ``any_form``, forms are not checked; they come from MCP servers.
 
     Raises:
-        CannotAskError: if the respondent cannot answer one of the questions.
+        CannotAskError: if the respondent cannot answer one of the requests.
         BadFormError: if a form is not of flat fields, or asks for a secret.
     """
     for question in questions.values():
         if question.kind not in respondent.kinds:
             respondent.refused(question.kind)
-            raise _nobody(question.kind)
+            raise _cannot_ask(question.kind)
         if question.kind == "form" and not any_form:
             form_fields(question.params.get("requestedSchema"))
     inquiry = Inquiry(questions)
@@ -194,30 +194,30 @@ def inquire(
     return inquiry
 
 
-def asked(inquiry: Inquiry) -> list[QuestionRecord]:
-    """Return the record of an inquiry: each question, and whether it was answered."""
-    given = inquiry.given()
+def question_records(inquiry: Inquiry) -> list[QuestionRecord]:
+    """Return the records of an inquiry's requests, without the content of the answers."""
+    answers = inquiry.answers()
     return [
         QuestionRecord(
             method=one.method,
             message=one.message[:MOST_MESSAGE],
-            answer=given[key].get("action", "given") if key in given else None,
+            answer=answers[key].get("action", "given") if key in answers else None,
         )
         for key, one in inquiry.questions.items()
     ]
 
 
 def checked_answer(question: Question, answer: object) -> JsonObject:
-    """Return an answer, checked against its question.
+    """Return an answer after checking it against its request.
 
-    The content of an accepted form must fit its schema; other actions have no content (MCP
+    The content of an accepted form must match its schema; other actions have no content (MCP
     specification, "Elicitation", section "Response Actions").
 
     Raises:
-        InvalidAnswerError: if it does not fit.
+        InvalidAnswerError: if it does not match.
     """
     if not isinstance(answer, dict):
-        raise InvalidAnswerError("an answer is an object")
+        raise InvalidAnswerError("an answer must be an object")
     match question.kind:
         case "sampling":
             _check(answer, _SAMPLED)
@@ -270,23 +270,23 @@ def _check(value: Any, schema: JsonObject) -> None:
     try:
         found = json_schema.value_problems(schema, value)
     except json_schema.BadSchemaError as error:
-        raise InvalidAnswerError(f"no answer fits: {error.message}") from None
+        raise InvalidAnswerError(f"the requested schema is invalid: {error.message}") from None
     if found:
-        told = (f"{json_path(place)}: {message}" for place, message in found)
-        raise InvalidAnswerError("; ".join(told))
+        problems = (f"{json_path(place)}: {message}" for place, message in found)
+        raise InvalidAnswerError("; ".join(problems))
 
 
 def too_late(limit_s: float) -> NotAnsweredError:
-    """Return the error of a question without an answer in time."""
+    """Return the error of a request without an answer in time."""
     return NotAnsweredError(
-        f"nobody has answered within {limit_s:g} s",
+        f"no answer arrived within {limit_s:g} s",
         hint=MORE_TIME,
     )
 
 
-def _nobody(kind: str) -> CannotAskError:
-    wanted = f" {_WORDS[kind]}" if kind else ""
+def _cannot_ask(kind: str) -> CannotAskError:
+    action = _ACTIONS.get(kind, "answer the tool's request")
     return CannotAskError(
-        f"nobody is there who could be asked{wanted}",
+        f"there is no user or client that can {action}",
         hint=WHERE_TO_ASK,
     )

@@ -227,7 +227,7 @@ async def prompt_arguments(
         # Without a state the next request has only its own answers, so all questions are asked.
         if inquiry.open() and (needed := input_required(Inquiry(inquiry.questions))):
             return needed
-    accepted = {key: one for key, one in inquiry.given().items() if one["action"] == "accept"}
+    accepted = {key: one for key, one in inquiry.answers().items() if one["action"] == "accept"}
     return args | {name: one["content"][name] for name, one in accepted.items()}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from covalt_git.elicitation.requests import CannotAskError, asked, too_late
+from covalt_git.elicitation.requests import CannotAskError, question_records, too_late
 from covalt_git.errors import CovaltError
 from covalt_git.models.elicitation import Question
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
@@ -107,7 +107,7 @@ class ToolElicitation:
         if self._inquiry is None:
             return
         self._before_s = self.waited_s
-        self._asked += asked(self._inquiry)
+        self._asked += question_records(self._inquiry)
         inquiry, self._inquiry = self._inquiry, None
         inquiry.withdraw()
 

@@ -225,7 +225,7 @@ def test_a_person_is_shown_what_they_ask_and_the_answer_is_theirs(world: World) 
     asked = [[one.answer for one in call.asked] for call in last if call]
     assert asked == [["accept"], ["accept"], ["accept", "accept"], []]
     assert nobody.error is not None
-    assert "nobody is there who could be asked" in nobody.error.message
+    assert "there is no user or client that can" in nobody.error.message
 
 
 def test_kill_9_between_calls_is_not_noticed_by_the_next(world: World) -> None:
