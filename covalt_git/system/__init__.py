@@ -1,1 +1,1 @@
-"""Primitives of files and processes that all packages share."""
+"""Shared functions for files, locks and processes."""

@@ -1,4 +1,4 @@
-"""Atomic, durable writes: readers see the old file or the new one, also after a kill or a power cut."""
+"""Atomic, durable writes: readers see the old or the new file, also after a crash or power failure."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ FEW = 8
 """Up to this number of files, single ``fsync`` calls are as fast as one ``syncfs``."""
 
 _STALE_S = 3600
-"""No writer takes an hour, so an older temporary file is of a killed one."""
+"""The age at which a temporary file is considered to be of a killed process."""
 
 
 def replace(path: Path, content: str | bytes, *, private: bool = False) -> None:
-    """Write a file, or replace the one at ``path``, whose mode it keeps; text is written as UTF-8.
+    """Write or replace the file at ``path``, and keep the mode of the old one; text is UTF-8.
 
-    If it is ``private``, only its owner may read or write it, and the folder if that is new.
+    If ``private``, only the owner can access the file, and the folder if that is new.
 
     Raises:
         OSError: when it cannot be written; the old file is unchanged.
@@ -37,7 +37,7 @@ def replace(path: Path, content: str | bytes, *, private: bool = False) -> None:
     """
     path.parent.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
     _remove_stale(path)
-    with _written(path, Path.replace, private=private) as file:
+    with _temporary(path, Path.replace, private=private) as file:
         file.write(content.encode() if isinstance(content, str) else content)
         if not private:
             with contextlib.suppress(FileNotFoundError):
@@ -46,17 +46,17 @@ def replace(path: Path, content: str | bytes, *, private: bool = False) -> None:
 
 @contextmanager
 def create(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a file that gets the name ``path`` when the block ends without an error.
+    """Yield a file that is renamed to ``path`` when the block ends without an error.
 
     Raises:
         CovaltError: when ``path`` already exists, or cannot be written.
     """
     if os.path.lexists(path):
         raise CovaltError(
-            f"there is a file {str(path)!r}", hint="name another: -o FILE, or move it away"
+            f"the file {str(path)!r} already exists", hint="use another name: -o FILE, or move it"
         )
     try:
-        with _written(path, Path.rename) as file:
+        with _temporary(path, Path.rename) as file:
             yield file
     except OSError as error:
         reason = (error.strerror or "no reason given").lower()
@@ -64,29 +64,29 @@ def create(path: Path) -> Iterator[IO[bytes]]:
 
 
 def create_private(path: Path, content: bytes) -> None:
-    """Write a new file that only its owner may read or write.
+    """Write a new file that only its owner can access.
 
     Raises:
-        FileExistsError: when ``path`` already exists, also when another process creates it just now.
+        FileExistsError: when ``path`` exists, also if another process creates it at the same time.
         OSError: when it cannot be written.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _written(path, os.link, private=True) as file:
+    with _temporary(path, os.link, private=True) as file:
         file.write(content)
 
 
 def rename(source: Path, target: Path) -> None:
-    """Rename a file or a folder within its file system, durably; its content is not fsynced.
+    """Rename a file or a folder within a file system, durably; its content is not fsynced.
 
     Raises:
-        OSError: when that is not possible, as where ``target`` is a folder that is not empty.
+        OSError: when that is not possible, for example if ``target`` is a folder that is not empty.
     """
     source.rename(target)
     fsync(target.parent)
 
 
 def fsync(path: Path | str) -> None:
-    """Wait until a file's content, or the names in a folder, are on the disk."""
+    """Fsync a file, or the names in a folder."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -95,14 +95,14 @@ def fsync(path: Path | str) -> None:
 
 
 def fsync_data(handle: int) -> None:
-    """Wait until an open file's content is on the disk, but not its times."""
-    getattr(os, "fdatasync", os.fsync)(handle)  # macOS has only the one
+    """Fsync an open file's content, but not its times."""
+    getattr(os, "fdatasync", os.fsync)(handle)  # macOS only has fsync
 
 
 def fsync_many(paths: Sequence[str]) -> None:
-    """Wait until files and the names in folders, all of one file system, are on the disk.
+    """Fsync files and the names in folders, which are in the same file system.
 
-    Links are skipped: a link is a part of its folder.
+    Symbolic links are skipped, as they are part of their folder.
     """
     if len(paths) > FEW:
         handle = os.open(Path(paths[0]).parent, os.O_RDONLY)
@@ -117,7 +117,7 @@ def fsync_many(paths: Sequence[str]) -> None:
 
 
 def fsync_tree(folder: Path | str) -> None:
-    """Wait until a folder with everything in it, in one file system, is on the disk."""
+    """Fsync a folder with everything in it, which is in the same file system."""
     found = [str(folder)]
     for top, folders, files in os.walk(folder):
         found += [f"{top}/{name}" for name in (*folders, *files)]
@@ -125,12 +125,12 @@ def fsync_tree(folder: Path | str) -> None:
 
 
 def fsync_file_system(handle: int) -> bool:
-    """Wait until all of an open file's file system is on the disk; return False where that is impossible.
+    """Sync the file system of an open file by ``syncfs(2)``; return False if it is not Linux.
 
-    Each ``fsync`` waits for the disk; ``syncfs(2)`` of Linux waits once, for all writers.
+    Each ``fsync`` waits for the disk; ``syncfs`` waits once for all files.
 
     Raises:
-        OSError: when something could not be written.
+        OSError: when a file could not be written.
     """
     if sys.platform != "linux":
         return False
@@ -142,7 +142,7 @@ def fsync_file_system(handle: int) -> bool:
 
 @functools.cache
 def _syncfs() -> Callable[[int], int]:
-    """Return ``syncfs(2)``, which returns the number of its error."""
+    """Return ``syncfs(2)`` as a function that returns the error number or 0."""
     import ctypes  # noqa: PLC0415 - few commands come here
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -150,10 +150,10 @@ def _syncfs() -> Callable[[int], int]:
 
 
 @contextmanager
-def _written(
-    path: Path, put: Callable[[Path, Path], object], *, private: bool = False
+def _temporary(
+    path: Path, move: Callable[[Path, Path], object], *, private: bool = False
 ) -> Iterator[IO[bytes]]:
-    """Yield a temporary file; after the block fsync it, and ``put`` it at ``path``."""
+    """Yield a temporary file; after the block, fsync it and ``move`` it to ``path``."""
     temporary = path.with_name(f".{path.name}.{new_id()}.tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
     try:
@@ -161,7 +161,7 @@ def _written(
             yield file
             file.flush()
             os.fsync(handle)
-        put(temporary, path)
+        move(temporary, path)
         fsync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
@@ -169,7 +169,7 @@ def _written(
 
 def _remove_stale(path: Path) -> None:
     """Remove the temporary files of killed writers of ``path``."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+    for file in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with contextlib.suppress(OSError):
-            if left.stat().st_mtime < time.time() - _STALE_S:
-                left.unlink()
+            if file.stat().st_mtime < time.time() - _STALE_S:
+                file.unlink()

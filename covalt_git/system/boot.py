@@ -1,4 +1,4 @@
-"""Boot id of the machine: it differs after every restart, on which unwritten data may have been lost."""
+"""Boot id of the machine, which changes at every restart, when data without fsync can be lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def boot_id() -> str:
-    """Return the id of this boot, or an empty text where the system has none."""
+    """Return the id of the current boot, or an empty text if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

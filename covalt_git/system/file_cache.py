@@ -1,6 +1,6 @@
-"""Cache of what was made of files, valid while their signature stays the same.
+"""Cache of values that depend on files, valid while the signature of the files is unchanged.
 
-A file's signature is a digest of its mode, size, times and inode, so that no file is read to compare it.
+The signature is a digest of mode, size, times and inode, so that files need not be read.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
     from pathlib import Path
 
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 
 TICK_NS = 20_000_000
-"""Longer than the ticks in which file systems keep time, with any kernel that we run on."""
+"""An upper bound of the resolution of file timestamps, on all supported kernels."""
 
 Facts = tuple[int, int, int, int, int]
 """Mode, size in bytes, times of modification and of change in nanoseconds, inode."""
@@ -31,37 +31,38 @@ MODE, CHANGED = 0, 3
 
 
 class FileCache:
-    """The latest value of each key, for many threads; the least recently used of over ``most`` go."""
+    """Thread-safe LRU cache of at most ``most`` values."""
 
     def __init__(self, *, most: int = 64) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._made: OrderedDict[Hashable, tuple[str, Any]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[str, Any]] = OrderedDict()
 
-    def get(self, key: Hashable, files: Sequence[Path | str], make: Callable[[], Made]) -> Made:
-        """Return what ``make`` returns, or what it returned for this key with the same ``files``."""
-        # Before it is made, so that a change meanwhile makes the signature an old one.
+    def get(self, key: Hashable, files: Sequence[Path | str], make: Callable[[], Value]) -> Value:
+        """Return the cached value of ``key`` if ``files`` are unchanged, else that of ``make()``."""
+        # Before make(), so that a change of the files during it invalidates the value.
         now = signature(*files)
         with self._lock:
-            cached = self._made.get(key)
+            cached = self._entries.get(key)
             if cached is not None and cached[0] == now:
-                self._made.move_to_end(key)
-                found: Made = cached[1]
+                self._entries.move_to_end(key)
+                found: Value = cached[1]
                 return found
-        made = make()
+        value = make()
         if now is not None:
             with self._lock:
-                self._made[key] = (now, made)
-                self._made.move_to_end(key)
-                if len(self._made) > self._most:
-                    self._made.popitem(last=False)
-        return made
+                self._entries[key] = (now, value)
+                self._entries.move_to_end(key)
+                if len(self._entries) > self._most:
+                    self._entries.popitem(last=False)
+        return value
 
 
 def signature(*paths: Path | str) -> str | None:
-    """Return the signature of these files, and of all files below these folders.
+    """Return the signature of these files and of all files below these folders.
 
-    It is None if one changed in this tick of the file system's clock: another change would not show.
+    It is None if a file was changed within the last ``TICK_NS``, as its timestamp may not show another
+    change.
     """
     started = time.time_ns()
     found: list[tuple[bytes, Facts | None]] = []
@@ -79,7 +80,7 @@ def signature(*paths: Path | str) -> str | None:
 
 
 def lstat(path: bytes) -> Facts | None:
-    """Return the facts of a path; None where it does not exist or cannot be reached."""
+    """Return the facts of a path, or None if it does not exist or cannot be accessed."""
     try:
         return facts_of(os.lstat(path))
     except OSError:
@@ -87,11 +88,11 @@ def lstat(path: bytes) -> Facts | None:
 
 
 def facts_of(status: os.stat_result) -> Facts:
-    """Return the facts of a status that change whenever the file does."""
+    """Return the parts of a stat result that change whenever the file changes."""
     return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def digest(facts: list[Any]) -> str:
     """Return the digest of a list of facts."""
-    # The second version of this format has no references: equal facts have equal bytes.
+    # Version 2 of marshal has no object references, so that equal facts have equal bytes.
     return hashlib.sha256(marshal.dumps(facts, 2)).hexdigest()

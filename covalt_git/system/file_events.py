@@ -1,10 +1,10 @@
-"""Changes of watched folders, as the kernel reports them through inotify.
+"""Change events of watched folders, by inotify.
 
-Of watchdog only the binding of inotify is used.  Its threads pass an event on after half a second;
-:meth:`FolderEvents.read` returns every change that was made before the call.
+Only watchdog's binding of inotify is used.  Its threads deliver events after half a second, while
+:meth:`FolderEvents.read` returns all changes before the call.
 
-The kernel does not report writes through a mapping of a file that is still mapped, changes through a
-hard link outside the watched folders, and what other machines do to a network file system (see
+The kernel does not report writes through memory mappings, changes through a hard link outside of the
+watched folders, and changes to a network file system by other machines (see
 :func:`reports_all_changes`).
 """
 
@@ -26,7 +26,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 
 class CannotWatchError(Exception):
-    """Why folders cannot be watched here."""
+    """Folders cannot be watched on this system."""
 
 
 class FolderEvents:
@@ -40,7 +40,7 @@ class FolderEvents:
         """
         try:
             self._binding: Any = importlib.import_module("watchdog.observers.inotify_c")
-        except Exception as error:  # noqa: BLE001 - watchdog's own kinds, on other systems
+        except Exception as error:  # noqa: BLE001 - watchdog raises its own types on other systems
             raise CannotWatchError(f"this system has no inotify: {error}") from None
         bits = self._binding.InotifyConstants
         self._moves = bits.IN_CREATE | bits.IN_MOVED_TO | bits.IN_MOVED_FROM
@@ -62,7 +62,7 @@ class FolderEvents:
         return self._handle in ready
 
     def watch(self, folder: int) -> None:
-        """Watch an open folder, also after it was moved; to watch it again changes nothing.
+        """Watch an open folder, also after it is moved; a second call changes nothing.
 
         Raises:
             CannotWatchError: when the limit of watches is reached.
@@ -80,9 +80,9 @@ class FolderEvents:
         raise OSError(reason, os.strerror(reason))
 
     def read(self) -> bool:
-        """Read all events; return whether folders have to be watched anew.
+        """Read all events; return whether the folders must be watched again.
 
-        That is after a folder appeared or moved, a watch ended, or the queue was full and lost events.
+        This is the case if a folder was created or moved, a watch ended, or the queue overflowed.
         """
         is_stale = False
         while True:
@@ -101,9 +101,9 @@ class FolderEvents:
 
 
 def reports_all_changes(device: int) -> bool:
-    """Return whether the kernel reports every change of a device's file system (``st_dev``).
+    """Return whether the kernel reports every change of a file system, by its device (``st_dev``).
 
-    It does not if other machines write to it, or if a user-space file system is below it.
+    It does not for network file systems and file systems in user space.
     """
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:

@@ -1,4 +1,4 @@
-"""Locks on files and folders (``flock(2)``); the kernel releases those of a process that ends."""
+"""Locks on files and folders (``flock(2)``), which the kernel releases when a process ends."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 POLL_S = 0.1
-"""How often a lock, a file of another process, or anything else without an event is polled; in seconds."""
+"""Interval in seconds for polling locks, files of other processes, and other things without events."""
 
 
 def acquire(handle: int, *, shared: bool = False, wait: bool = True) -> bool:
-    """Lock an open file or folder until it is closed; without ``wait``, return False if it is locked."""
+    """Lock an open file or folder until it is closed.
+
+    Without ``wait``, return False if another process has the lock.
+    """
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
         fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)  # noqa: TID251 - its home
@@ -29,10 +32,10 @@ def acquire(handle: int, *, shared: bool = False, wait: bool = True) -> bool:
 def held(path: Path, *, create: bool = False, wait: bool = True) -> Iterator[int]:
     """Hold the lock of a file or a folder during the block, and yield its handle.
 
-    With ``create``, a file that only its owner may open is made where there is none.
+    With ``create``, a missing file is created, which only its owner can access.
 
     Raises:
-        BlockingIOError: without ``wait``, if it is locked.
+        BlockingIOError: without ``wait``, if another process has the lock.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT if create else os.O_RDONLY, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""A user's own files outside of all projects; :func:`~.atomic_write.replace` writes them as ``private``."""
+"""Private files of a user outside of projects; :func:`~.atomic_write.replace` writes them."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def user_folder() -> Path:
-    """Return ``$XDG_CONFIG_HOME/covalt-git`` of the user of this process."""
+    """Return the configuration folder of the user: ``$XDG_CONFIG_HOME/covalt-git``."""
     config = os.environ.get("XDG_CONFIG_HOME")
     folder = Path(config) if config and Path(config).is_absolute() else Path.home() / ".config"
     return folder / "covalt-git"
 
 
 def read_private(file: Path, refusal: type[CovaltError]) -> str | None:
-    """Return the text of a file that only its owner may read or write, or None where there is none.
+    """Return the text of a file that only its owner can access, or None if it does not exist.
 
     Raises:
-        CovaltError: of the kind ``refusal``, when others may, or it cannot be read.
+        CovaltError: of the type ``refusal``, when other users can access it, or it cannot be read.
     """
     try:
         with file.open(encoding="utf-8") as lines:
             if os.fstat(lines.fileno()).st_mode & _OTHERS:
                 raise refusal(
-                    f"others may read {str(file)!r}, so nothing is taken from it",
+                    f"other users can access {str(file)!r}, so it is not used",
                     hint=f"chmod 600 {file}",
                 )
             return lines.read()

@@ -1,4 +1,4 @@
-"""Removing a file or a folder, also one whose permissions lock its owner out."""
+"""Removal of a file or a folder, also of folders without permissions for their owner."""
 
 from __future__ import annotations
 

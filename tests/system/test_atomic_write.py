@@ -92,7 +92,7 @@ def test_create_refuses_an_existing_file_and_removes_a_half_written_one(tmp_path
 
     with atomic_write.create(file) as out:
         out.write(b"whole")
-    with pytest.raises(CovaltError, match=r"there is a file"), atomic_write.create(file):
+    with pytest.raises(CovaltError, match=r"already exists"), atomic_write.create(file):
         pass
 
     assert file.read_bytes() == b"whole"
@@ -124,7 +124,7 @@ def test_a_private_file_that_others_may_read_is_not_read(tmp_path: Path) -> None
     file = tmp_path / "own" / "a.json"
     atomic_write.replace(file, "one", private=True)
     file.chmod(0o644)
-    with pytest.raises(CovaltError, match=r"others may read"):
+    with pytest.raises(CovaltError, match=r"other users can access"):
         read_private(file, CovaltError)
 
     atomic_write.replace(file, "two", private=True)

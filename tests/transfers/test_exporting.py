@@ -117,7 +117,7 @@ def test_a_file_that_is_there_is_not_written_over(full: ChatStore, tmp_path: Pat
     path = tmp_path / "chat.bundle"
     path.write_text("mine")
 
-    with pytest.raises(CovaltError, match="there is a file"):
+    with pytest.raises(CovaltError, match="already exists"):
         export_to(full, path)
 
     assert layout_of(tmp_path) == {"chat.bundle": ("file", b"mine")}
