@@ -1,1 +1,1 @@
-"""What texts are made of, and how people see them."""
+"""Text functions: display of hidden characters, line diffs, HTML tags, media types."""

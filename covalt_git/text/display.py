@@ -1,9 +1,9 @@
-r"""Display forms of texts: characters that a person cannot see are written as ``\u{...}``.
+r"""Escaping of hidden characters for display, as ``\u{...}``.
 
-Hidden characters make two names look the same, hide a part of a command from its reviewer, or show
-a text in another order than it runs (UTS 39, UTR 36, "Trojan Source" CVE-2021-42574).  Use ``in_line``
-for everything that a person decides on or identifies, ``in_lines`` where it has lines, and
-``running`` for prose.  Data (JSON output, API, downloads, an editor's text) is never escaped.
+Hidden characters can make different names look equal, hide a part of a command from its reviewer, or
+change the order of a text (UTS 39, UTR 36, "Trojan Source" CVE-2021-42574).  Use ``in_line`` for names and
+for texts that users decide on, ``in_lines`` if they have several lines, and ``running`` for prose.  Data
+(JSON output, API, downloads, the text in an editor) is never escaped.
 
 The kinds of characters come from Unicode 16.0.0 in every version of Python (``unicode_table.py``):
 
@@ -14,8 +14,8 @@ The kinds of characters come from Unicode 16.0.0 in every version of Python (``u
   other format characters (Cf) except Prepended_Concatenation_Mark, which have a glyph.
 - ``blank``: spaces (Zs) except U+0020, and the symbols without ink U+2800, U+16FE4 and U+1D159.
 - ``no-glyph``: surrogates (Cs), private use (Co), and unassigned code points and noncharacters (Cn).
-  Each font shows something else for them, and some terminals print nothing.
-- ``pictograph``: Extended_Pictographic (emoji-data.txt), with the places reserved for later emoji,
+  They look different in each font, and some terminals print nothing.
+- ``pictograph``: Extended_Pictographic (emoji-data.txt), including code points reserved for emoji,
   and Emoji_Modifier.
 - ``letter``: letters and marks (L, M) outside of ASCII.  ``visible``: everything else.
 """
@@ -46,7 +46,7 @@ Kind = Literal[
 ]
 
 CONTROLS: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
-"""Controls and line breaks for the character class of a pattern."""
+"""Control characters and line breaks, for a character class in a regular expression."""
 
 _KINDS: Final[dict[str, Kind]] = {
     "C": "control",
@@ -59,7 +59,7 @@ _KINDS: Final[dict[str, Kind]] = {
     "L": "letter",
     "V": "visible",
 }
-_SEEN: Final = frozenset({"pictograph", "letter", "visible"})
+_VISIBLE: Final = frozenset({"pictograph", "letter", "visible"})
 _JOINER: Final = re.compile("[\u200c\u200d\ufe0f]")
 _KEYCAP: Final = "\u20e3"
 
@@ -71,7 +71,7 @@ def kind(character: str) -> Kind:
 
 
 def is_shown(text: str) -> bool:
-    """Tell whether a text on one line has no character that ``in_line`` would escape."""
+    """Return whether a text has no characters that ``in_line`` would escape."""
     return in_line(text) == text
 
 
@@ -81,39 +81,39 @@ def escape(character: str) -> str:
 
 
 def in_line(text: str) -> str:
-    """Return a name, argument or command on one line: tabs and line breaks are escaped too."""
-    return _escaped(text, "", _SEEN, escape)
+    """Return a name, argument or command on one line; tabs and line breaks are escaped, too."""
+    return _escaped(text, "", _VISIBLE, escape)
 
 
-def in_lines(text: str, written: Callable[[str], str] = escape) -> str:
-    """Return a text of several lines, such as a log: only tabs and line feeds are kept.
+def in_lines(text: str, escape_one: Callable[[str], str] = escape) -> str:
+    """Return a text of several lines, such as a log; only tabs and line feeds are not escaped.
 
-    ``written`` returns the escape of a character.
+    ``escape_one`` returns the escape of a character.
     """
-    return _escaped(text, "\t\n", _SEEN, written)
+    return _escaped(text, "\t\n", _VISIBLE, escape_one)
 
 
 def shorten(text: str, most: int = 80) -> str:
-    """Return at most so many characters of a text, the last one an ellipsis where it is cut."""
+    """Return at most ``most`` characters of a text; the last one is an ellipsis if it is truncated."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def running(text: str, written: Callable[[str], str] = escape) -> str:
-    """Return prose: it also keeps spaces, and joiners and emoji selectors where they have an effect."""
-    seen = {*_SEEN, "blank"}
-    shown, end = [], 0
+def running(text: str, escape_one: Callable[[str], str] = escape) -> str:
+    """Return prose; blanks are not escaped, nor joiners and emoji selectors that have an effect."""
+    allowed = {*_VISIBLE, "blank"}
+    parts, end = [], 0
     for found in _JOINER.finditer(text):
         if is_joined(text, found.start()):
-            shown += [_escaped(text[end : found.start()], "\t\n", seen, written), found[0]]
+            parts += [_escaped(text[end : found.start()], "\t\n", allowed, escape_one), found[0]]
             end = found.end()
-    return "".join([*shown, _escaped(text[end:], "\t\n", seen, written)])
+    return "".join([*parts, _escaped(text[end:], "\t\n", allowed, escape_one)])
 
 
 def is_joined(text: str, place: int) -> bool:
-    """Tell whether a joiner or emoji selector changes how the characters beside it are drawn.
+    """Return whether a joiner or emoji selector changes the appearance of the adjacent characters.
 
-    That is U+200C and U+200D between two letters outside of ASCII or between two emoji, and U+FE0F
-    after a pictograph or in a keycap.
+    These are U+200C and U+200D between two non-ASCII letters or two emoji, and U+FE0F after a pictograph
+    or in a keycap.
     """
     before, after = text[max(place - 1, 0) : place], text[place + 1 : place + 2]
     if not before:
@@ -127,16 +127,18 @@ def is_joined(text: str, place: int) -> bool:
     return kind(before) == kind(after) and kind(after) in {"letter", "pictograph"}
 
 
-def _escaped(text: str, kept: str, seen: Collection[str], written: Callable[[str], str]) -> str:
+def _escaped(
+    text: str, exempt: str, allowed: Collection[str], escape_one: Callable[[str], str]
+) -> str:
     if text.isascii() and text.isprintable():
         return text
-    found = {one for one in set(text) if one not in kept and kind(one) not in seen}
-    return text.translate({ord(one): written(one) for one in found}) if found else text
+    found = {one for one in set(text) if one not in exempt and kind(one) not in allowed}
+    return text.translate({ord(one): escape_one(one) for one in found}) if found else text
 
 
 @lru_cache(maxsize=1)
 def _table() -> tuple[list[int], list[Kind]]:
-    """Return where each run of characters of one kind begins, and its kind."""
+    """Return the first code point of each run of characters of the same kind, and the kinds."""
     runs = re.findall("([0-9a-z]+)([A-Z])", RUNS)
     starts = accumulate((int(length, 36) for length, _ in runs), initial=0)
     return list(starts)[:-1], [_KINDS[letter] for _, letter in runs]

@@ -1,8 +1,7 @@
-"""The tags of an HTML page, found where a browser finds them.
+"""Scanner of the tags of an HTML page, which finds the same tags as a browser.
 
-A small scanner follows the tokens of the HTML standard (13.2.5) as far as tags and their attributes
-need; ``html.parser`` follows them less, and differently in each version of Python.  It reads a page
-once from its start to its end, whatever the page holds.
+It implements the tokenizer of the HTML standard (13.2.5) for tags and attributes.  ``html.parser``
+differs from it, and between versions of Python.  The scanner takes linear time for any page.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _RAW_TEXT = frozenset(
     {"iframe", "noembed", "noframes", "noscript", "script", "style", "textarea", "title", "xmp"}
 )
-"""Elements that hold text and no tags; ``noscript`` is one where scripts run, as they do here."""
+"""Elements that contain text only; ``noscript`` is one of them, because scripts are enabled."""
 
 _MARKUP = re.compile(
     r"<(?:(?P<comment>!--)|(?P<end>/?)(?P<name>[a-z][^\t\n\f\r />]*)|(?P<doctype>!doctype)|[!?/])",
@@ -32,15 +31,16 @@ _VALUE = r"""
 """
 _ATTRIBUTE = re.compile(rf"{_NAME} (?:{_VALUE})?+", re.VERBOSE)
 _TAG_END = re.compile(rf"(?: [\t\n\f\r /]++ | {_NAME} (?:{_VALUE})?+ )*+ >", re.VERBOSE)
-"""Attributes up to the end of a tag: a ``>`` within quotes ends none, a quote never closed all."""
+"""Attributes up to the end of a tag.  A ``>`` in quotes does not end it; without a closing quote,
+there is no end."""
 
 _SCRIPT_MARKUP = re.compile(r"<!--|-->|<(?P<end>/?)script(?=[\t\n\f\r />])", re.IGNORECASE)
 
 
 class Tag(NamedTuple):
-    """A tag or doctype of a page, and the place of its first character and of the first after it.
+    """A tag or doctype of a page, and the indexes of its start and end.
 
-    The name is in lower case; an end tag's begins with ``/``.
+    The name is in lower case; that of an end tag begins with ``/``.
     """
 
     name: str
@@ -62,7 +62,7 @@ def tags(page: str) -> Iterator[Tag]:
 
 
 def attributes(page: str, tag: Tag) -> dict[str, str]:
-    """Return the attributes of a tag, names in lower case; of two with one name the first counts."""
+    """Return the attributes of a tag, with names in lower case; duplicates are ignored."""
     found: dict[str, str] = {}
     start = tag.start + len("<") + len(tag.name)
     for attribute in _ATTRIBUTE.finditer(page, start, tag.end - len(">")):
@@ -74,12 +74,12 @@ def attributes(page: str, tag: Tag) -> dict[str, str]:
 
 
 def text_of(page: str, tag: Tag) -> str:
-    """Return what stands in an element that holds text and no tags, such as a script."""
+    """Return the content of an element that contains text only, such as a script."""
     return page[tag.end : _end_of_text(page, tag.name, tag.end)]
 
 
 def _end_of_markup(page: str, found: re.Match[str]) -> int | None:
-    """Return the place behind a tag, comment or declaration, or None where it never ends."""
+    """Return the index after a tag, comment or declaration, or None if it does not end."""
     if found["name"]:
         closed = _TAG_END.match(page, found.end())
     elif found["comment"]:
@@ -90,7 +90,7 @@ def _end_of_markup(page: str, found: re.Match[str]) -> int | None:
 
 
 def _end_of_text(page: str, name: str, position: int) -> int | None:
-    """Return the place of the end tag of an element that holds text, or None without one."""
+    """Return the index of the end tag of an element with text, or None if there is none."""
     if name == "script":
         return _end_of_script(page, position)
     closed = re.compile(rf"</{name}(?=[\t\n\f\r />])", re.IGNORECASE).search(page, position)
@@ -98,7 +98,7 @@ def _end_of_text(page: str, name: str, position: int) -> int | None:
 
 
 def _end_of_script(page: str, position: int) -> int | None:
-    """Return the place of a script's end tag: not of one that a script in a comment closes."""
+    """Return the index of a script's end tag, ignoring end tags of scripts in a comment."""
     commented = nested = False
     while found := _SCRIPT_MARKUP.search(page, position):
         position = found.end()

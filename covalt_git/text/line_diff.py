@@ -1,8 +1,8 @@
-"""Difference of texts by lines, the one place that compares them with ``difflib``."""
+"""Line-based differences of texts; the only module that uses ``difflib``."""
 
 from __future__ import annotations
 
-from difflib import SequenceMatcher, unified_diff  # noqa: TID251 - here is their home
+from difflib import SequenceMatcher, unified_diff  # noqa: TID251 - the only use
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def unified(before: str, after: str, names: tuple[str, str]) -> str:
-    """Return the unified difference of two texts, which ``git apply`` and ``patch`` take.
+    """Return the unified diff of two texts, for ``git apply`` and ``patch``.
 
-    ``names`` are what it calls the two files, as ``a/covalt.yaml``.
+    ``names`` are the names of the two files in it, such as ``a/covalt.yaml``.
     """
     old, new = (list(StringIO(text, newline="\n")) for text in (before, after))
     return "".join(
@@ -23,7 +23,7 @@ def unified(before: str, after: str, names: tuple[str, str]) -> str:
 
 
 def marked_lines(old: Sequence[str], new: Sequence[str], around: int) -> Iterator[tuple[str, str]]:
-    """Yield lines with their marks: ``-`` and ``+``, and a space for ``around`` lines that stay beside."""
+    """Yield lines with their marks: ``-``, ``+``, and a space for ``around`` lines of context."""
     for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(around):
         for kind, start, end, new_start, new_end in group:
             yield from ((" " if kind == "equal" else "-", line) for line in old[start:end])
@@ -31,7 +31,7 @@ def marked_lines(old: Sequence[str], new: Sequence[str], around: int) -> Iterato
                 yield from (("+", line) for line in new[new_start:new_end])
 
 
-def lines_that_stay(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the positions, in the old and in the new text, of each line that both have in order."""
+def unchanged_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the indexes, in the old and in the new text, of each unchanged line."""
     for start, new_start, length in SequenceMatcher(None, old, new).get_matching_blocks():
         yield from ((start + at, new_start + at) for at in range(length))

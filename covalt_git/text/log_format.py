@@ -1,4 +1,4 @@
-"""Log lines for people: hidden characters in them are escaped."""
+"""Log formatter that escapes hidden characters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from covalt_git.text import display
 
 
 class LogFormatter(logging.Formatter):
-    """Formats a record as the standard library does, its hidden characters escaped."""
+    """The standard formatter, with hidden characters escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines of a record."""
@@ -16,6 +16,6 @@ class LogFormatter(logging.Formatter):
 
 
 def escape_logs() -> None:
-    """Escape hidden characters in records that no handler takes, which Python prints itself."""
+    """Escape hidden characters in records without a handler, which Python prints itself."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(LogFormatter())

@@ -1,6 +1,6 @@
-"""Media types of images, audio and text, found by the content: a file's name is its author's choice.
+"""Media types of images, audio and text, by content; file names are untrusted.
 
-A browser may be sent all of these: they run no code.  SVG and HTML are plain text here.
+Browsers run no code in files of these types.  SVG and HTML are reported as plain text.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _AUDIO = (
     ("audio/flac", re.compile(rb"fLaC")),
 )
 SENT = (BYTES, TEXT, *(name for name, _ in (*_IMAGES, *_AUDIO)))
-"""All that :func:`media_type` may answer."""
+"""All results of :func:`media_type`."""
 
 
 def media_type(content: bytes) -> str:
-    """Return the type of an image or of audio that browsers know, of UTF-8 text, or of bytes."""
+    """Return the media type of an image or audio, ``text/plain`` for UTF-8, or that of bytes."""
     for name, first in (*_IMAGES, *_AUDIO):
         if first.match(content):
             return name

@@ -130,7 +130,7 @@ def test_prose_without_its_joined_characters_is_shown_as_lines_with_spaces(text:
     assert [text[place] for place in joined] == [
         one for one in display.running(text) if one in "\u200c\u200d\ufe0f"
     ]
-    assert display.running(text, written=lambda _: "") == "".join(
+    assert display.running(text, escape_one=lambda _: "") == "".join(
         one
         for place, one in enumerate(text)
         if place in joined

@@ -24,7 +24,7 @@ def test_the_lines_with_marks_are_those_of_both_texts(old: list[str], new: list[
     if old != new:
         assert [line for mark, line in marked if mark != "+"] == old
         assert [line for mark, line in marked if mark != "-"] == new
-    stay = list(line_diff.lines_that_stay(old, new))
+    stay = list(line_diff.unchanged_lines(old, new))
     assert all(old[one] == new[other] for one, other in stay)
     assert stay == sorted(set(stay))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.json_values import canonical_json
 from covalt_git.text.display import shorten
-from covalt_git.text.line_diff import lines_that_stay
+from covalt_git.text.line_diff import unchanged_lines
 from covalt_server.forms.fields import inner_name, mark
 from covalt_server.forms.problems import FieldProblem
 from covalt_server.forms.shapes import (
@@ -228,7 +228,7 @@ def with_breaks_of(before: str, typed: str) -> str:
     if len(set(breaks)) <= 1:
         return usual.join(lines)
     ends = [usual] * (len(lines) - 1)
-    for old, new in lines_that_stay(_BREAK.split(before), lines):
+    for old, new in unchanged_lines(_BREAK.split(before), lines):
         if old < len(breaks) and new < len(ends):
             ends[new] = breaks[old]
     for at in reversed(range(len(ends) - 1)):
