@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.terminal import output
-from covalt_git.problems.explain import Explanation, all_in_one, explanation, titles
+from covalt_git.problems.explain import Explanation, explanation, problems_page, titles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ _INLINE = re.compile(r"`([^`]+)`")
 def command(code: str | None, *, as_json: bool, markdown: bool) -> None:
     """Explain a problem CODE that validate prints; without one, list them all."""
     if markdown:
-        click.echo(all_in_one(), nl=False)
+        click.echo(problems_page(), nl=False)
     elif code is None:
         if as_json:
             output.as_json([{"code": one, "title": title} for one, title in titles().items()])

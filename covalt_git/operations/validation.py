@@ -15,7 +15,7 @@ from covalt_git.manifests.project_root import CONFIG
 from covalt_git.operations.context import Context
 from covalt_git.operations.grant_results import GrantLacking
 from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
-from covalt_git.problems.baseline import ProblemKey, baseline_text, compare, read_baseline, updated
+from covalt_git.problems.baseline import ProblemKey, baseline_text, compare, read_baseline, update
 from covalt_git.system import atomic_write
 from covalt_git.text import line_diff
 from covalt_git.toolsets.project_files import read_project
@@ -139,7 +139,7 @@ def write_baseline(context: Context, request: WriteBaseline) -> BaselineWritten:
     wanted = _path_filter(context.root, request.paths)
     found = _problems(read_project(context.root, context.progress), wanted)
     before = read_baseline(request.baseline) if request.baseline.exists() else Counter[ProblemKey]()
-    entries = updated(found, before, wanted)
+    entries = update(found, before, wanted)
     atomic_write.replace(request.baseline, baseline_text(entries))
     return BaselineWritten(problems=entries.total())
 

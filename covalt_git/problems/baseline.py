@@ -1,7 +1,7 @@
-"""Baselines: problems that are known and accepted for now, so that only new ones are reported.
+"""Baselines: lists of accepted problems, so that ``validate`` reports new ones only.
 
-A problem is known by its code, its file and its message, which names the item; never by its line,
-so that editing above it changes nothing.  One that stands twice in a file is counted.
+A problem is identified by path, code, item and message, not by its line, which changes with edits above
+it.  Equal problems in a file are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_BYTES = 64 << 20
 
 
 class ProblemKey(NamedTuple):
-    """What a problem is recognised by."""
+    """The identity of a problem in baselines."""
 
     path: str
     code: str
@@ -33,14 +33,14 @@ class ProblemKey(NamedTuple):
 
 
 class BrokenBaselineError(CovaltError):
-    """A baseline cannot be read: nothing is hidden on a guess."""
+    """A baseline file cannot be read."""
 
     code = "broken_baseline"
     exit_code = 2
 
 
-class Compared(NamedTuple):
-    """What a baseline leaves: new problems, how many it hides, and its entries that nothing needs."""
+class Comparison(NamedTuple):
+    """The new problems, the number of hidden ones, and the entries of fixed problems."""
 
     new: list[Problem]
     hidden: int
@@ -48,13 +48,13 @@ class Compared(NamedTuple):
 
 
 def problem_key(problem: Problem) -> ProblemKey:
-    """Return what a problem is recognised by, whatever moves."""
+    """Return the identity of a problem, without line numbers."""
     message = _LINE.sub("in line ...", problem.message)
     return ProblemKey(problem.path, problem.code, problem.item, message)
 
 
-def compare(problems: Iterable[Problem], baseline: Counter[ProblemKey]) -> Compared:
-    """Return what is new; the first ones in a file are those that the baseline has."""
+def compare(problems: Iterable[Problem], baseline: Counter[ProblemKey]) -> Comparison:
+    """Compare problems with a baseline; of equal problems, the first ones are hidden."""
     left = Counter(baseline)
     new = []
     hidden = 0
@@ -65,24 +65,24 @@ def compare(problems: Iterable[Problem], baseline: Counter[ProblemKey]) -> Compa
             hidden += 1
         else:
             new.append(problem)
-    return Compared(new, hidden, sorted(entry for entry, count in left.items() if count > 0))
+    return Comparison(new, hidden, sorted(entry for entry, count in left.items() if count > 0))
 
 
-def updated(
-    problems: Iterable[Problem], baseline: Counter[ProblemKey], looked_at: Callable[[str], bool]
+def update(
+    problems: Iterable[Problem], baseline: Counter[ProblemKey], was_checked: Callable[[str], bool]
 ) -> Counter[ProblemKey]:
-    """Return the baseline of these problems; entries of files that were not looked at stay."""
-    kept = {entry: count for entry, count in baseline.items() if not looked_at(entry.path)}
-    return Counter(problem_key(problem) for problem in problems) + Counter(kept)
+    """Return the baseline of these problems, with the old entries of files that were not checked."""
+    old = {entry: count for entry, count in baseline.items() if not was_checked(entry.path)}
+    return Counter(problem_key(problem) for problem in problems) + Counter(old)
 
 
 def read_baseline(file: Path) -> Counter[ProblemKey]:
-    """Return the entries of a baseline file, each with how often it may stand.
+    """Return the entries of a baseline file with their counts.
 
     Raises:
-        BrokenBaselineError: when it cannot be read, or is none.
+        BrokenBaselineError: when it cannot be read, or is not a baseline.
     """
-    hint = f"make it with: covalt-git validate --baseline {file} --write-baseline"
+    hint = f"create it with: covalt-git validate --baseline {file} --write-baseline"
     try:
         with file.open("rb") as stream:
             written = json.loads(stream.read(_MAX_BYTES))
@@ -97,7 +97,7 @@ def read_baseline(file: Path) -> Counter[ProblemKey]:
 
 
 def baseline_text(entries: Counter[ProblemKey]) -> str:
-    """Return a baseline as JSON, sorted, one entry a line, so that branches merge."""
+    """Return a baseline as JSON with one sorted entry a line, so that git can merge branches."""
     lines = [
         json.dumps(entry._asdict() | {"count": entries[entry]}, ensure_ascii=False)
         for entry in sorted(entries)

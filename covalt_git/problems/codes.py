@@ -1,7 +1,7 @@
-"""The codes of everything that ``validate`` can find, each a stable name for one kind of problem.
+"""Codes of the problems that ``validate`` reports.
 
-A code never changes its meaning and is never used again.  The hundreds say where to look: 1 the YAML
-text, 2 the values in it, 3 the files of a toolset, 4 the project as a whole.
+Codes never change their meaning and are never reused.  CG1xx is the YAML text, CG2xx its values, CG3xx
+the files of a toolset, CG4xx the project.
 """
 
 from __future__ import annotations

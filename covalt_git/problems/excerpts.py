@@ -1,7 +1,7 @@
-"""The line that a problem is about, with carets below the word that is meant.
+"""Excerpt of a file for a problem: its line, with the position of the carets.
 
-Widths are those of terminal cells (Unicode Standard Annex 11), a tab reaches the next multiple of
-four, and characters that move the cursor or cannot be seen are written out.
+Widths are in terminal cells (Unicode Standard Annex 11).  Tab stops are four cells apart, and hidden
+characters are escaped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WORD = re.compile(r"""\"[^"]*\"|'[^']*'|[^\s,:\[\]{}"'<>()=]+|.""")
 
 
 class Excerpt(NamedTuple):
-    """A line as a terminal shows it, and the cells that are pointed at, from 0."""
+    """A line for a terminal, and the cells of the carets: first one, from 0, and number."""
 
     line: int
     text: str
@@ -34,18 +34,18 @@ class Excerpt(NamedTuple):
 
 
 class Sources:
-    """The lines of a project's files, each file read once.
+    """The lines of a project's files; each file is read once.
 
-    Its text goes through ``blot``, which may cover what nobody is to read, and moves nothing.
+    ``mask`` masks secrets in the text of a file, without changing the positions of other characters.
     """
 
-    def __init__(self, root: Path, blot: Callable[[str], str] = str) -> None:
+    def __init__(self, root: Path, mask: Callable[[str], str] = str) -> None:
         self._root = root
-        self._blot = blot
+        self._mask = mask
         self._lines: dict[str, list[str]] = {}
 
     def excerpt(self, problem: Problem, room: int) -> Excerpt | None:
-        """Return the line of a problem in at most ``room`` cells; None where there is none."""
+        """Return the excerpt of a problem in at most ``room`` cells, or None if it has no line."""
         if not problem.line:
             return None
         lines = self._read(problem.path)
@@ -57,18 +57,18 @@ class Sources:
         if path not in self._lines:
             file = self._root / path
             try:
-                if not file.is_file():  # a pipe would be waited for
+                if not file.is_file():  # opening a pipe would block
                     return []
                 with file.open("rb") as stream:
                     text = stream.read(_MAX_BYTES).decode("utf-8-sig", "replace")
             except OSError:
                 return []
-            self._lines[path] = _LINE_END.split(self._blot(text))
+            self._lines[path] = _LINE_END.split(self._mask(text))
         return self._lines[path]
 
 
 def excerpt(number: int, line: str, col: int, room: int) -> Excerpt:
-    """Return ``line`` as it is shown, its word at ``col`` (a character, from 1) pointed at."""
+    """Return the excerpt of a line, with carets for the word at ``col`` (a character, from 1)."""
     start = min(col - 1, len(line))
     found = _WORD.match(line, start)
     end = found.end() if found else start
@@ -79,7 +79,7 @@ def excerpt(number: int, line: str, col: int, room: int) -> Excerpt:
         edges.append(edges[-1] + width(cells[-1]))
     first, after = 0, len(line)
     if edges[-1] > room:
-        # What is before the word is cut first, so that the carets are always there.
+        # Truncate the text before the word first, so that the carets are always visible.
         while first < start and edges[min(end + _TAB, len(line))] - edges[first] + 1 > room:
             first += 1
         while after > start and edges[after] - edges[first] + 2 > room:
@@ -92,7 +92,7 @@ def excerpt(number: int, line: str, col: int, room: int) -> Excerpt:
 
 
 def width(text: str) -> int:
-    """Return how many cells of a terminal a text takes that holds no control characters."""
+    """Return the number of terminal cells of a text without control characters."""
     return sum(_cells(character) for character in text)
 
 
@@ -105,7 +105,7 @@ def _cells(character: str) -> int:
 
 
 def _cell_text(character: str, at: int) -> str:
-    """Return a character as it is shown at a cell."""
+    """Return the displayed text of a character at a cell."""
     if character == "\t":
         return " " * (_TAB - at % _TAB)
     return display.in_line(character)

@@ -1,4 +1,4 @@
-"""Explanations of problem codes: a Markdown file for each code.
+"""Explanations of problem codes, a Markdown file for each code.
 
 The first line of ``CGnnn.md`` is its title; the sections ``What``, ``Why`` and ``How to fix`` follow.
 The last has examples in fenced code.  Their info string has the language, ``bad`` or ``good``, and the
@@ -18,7 +18,7 @@ SECTIONS: Final = ("What", "Why", "How to fix")
 
 
 class Explanation(NamedTuple):
-    """One code explained; ``markdown`` is the whole file, ``sections`` the text below each heading."""
+    """The explanation of a code: its file as ``markdown``, and its ``sections`` by heading."""
 
     code: str
     title: str
@@ -28,17 +28,17 @@ class Explanation(NamedTuple):
 
 @cache
 def titles() -> dict[str, str]:
-    """Return the title of every code, in the order of the codes."""
+    """Return the titles of all codes, in the order of the codes."""
     names = sorted(file.name for file in _FOLDER.iterdir() if file.name.endswith(".md"))
     heads = (_markdown(name).partition("\n")[0].partition(": ") for name in names)
     return {head.removeprefix("# "): title for head, _, title in heads}
 
 
 def explanation(code: str) -> Explanation:
-    """Return what a code means; it may be written in lower case.
+    """Return the explanation of a code, which can be in lower case.
 
     Raises:
-        UnknownNameError: when there is no such code; it names the nearest.
+        UnknownNameError: for an unknown code, naming the nearest.
     """
     code = code.upper()
     if code not in titles():
@@ -56,8 +56,8 @@ def _markdown(name: str) -> str:
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
-def all_in_one() -> str:
-    """Return ``docs/problems.md``: every explanation below one title, in the order of the codes."""
+def problems_page() -> str:
+    """Return the text of ``docs/problems.md``: all explanations, in the order of the codes."""
     chapters = [_INTRODUCTION]
     for code in titles():
         lines = explanation(code).markdown.rstrip().split("\n")

@@ -1,7 +1,7 @@
-"""Problems as workflow commands, which GitHub Actions shows at the lines of a pull request.
+"""Problems as workflow commands of GitHub Actions, which shows them at the lines of a pull request.
 
-The commands and their escapes are those of the runner: ``ActionCommand`` in actions/runner, the same
-as ``@actions/core`` writes (toolkit, packages/core/src/command.ts).
+Commands and escapes follow ``ActionCommand`` in actions/runner and ``@actions/core`` (toolkit,
+packages/core/src/command.ts).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def github_command(problem: Problem, prefix: str) -> str:
-    """Return one problem as a command; ``prefix`` leads from the repository to the project."""
+    """Return a problem as a command; ``prefix`` is the path of the project in the repository."""
     places = {"file": prefix + problem.path}
     if problem.line:
         places |= {"line": str(problem.line), "col": str(problem.col)}

@@ -1,8 +1,8 @@
-"""Problems as JUnit XML, which CI servers show among the tests.
+"""Problems as JUnit XML, which CI servers show with the tests.
 
-There is no one schema: the elements are those that Jenkins' xUnit, GitLab, Azure and CircleCI read.  A
-suite is a file with problems, a case one of them; a warning is a case that passes and says something.
-What has no problem is a case that passes, because readers take a report without cases for an error.
+JUnit has no standard schema; Jenkins' xUnit, GitLab, Azure and CircleCI support these elements.  A suite
+is a file, a case is a problem of it.  A warning is a case that passes, with output.  A file without
+problems is a case that passes, because a report without cases is an error for some servers.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_report(problems: Sequence[Problem], sound: Collection[str], failing: set[str]) -> str:
-    """Return the report: ``problems`` sorted by path, ``sound`` the files without any.
+def junit_report(problems: Sequence[Problem], valid: Collection[str], failing: set[str]) -> str:
+    """Return the report of ``problems``, sorted by path, and of ``valid``, the files without any.
 
-    ``failing`` holds the severities that are failures.
+    ``failing`` are the severities that count as failures.
     """
     suites = ET.Element("testsuites", name="covalt-git validate")
     for path, group in groupby(problems, lambda one: one.path):
@@ -31,7 +31,7 @@ def junit_report(problems: Sequence[Problem], sound: Collection[str], failing: s
         for problem in group:
             _add_case(suite, problem, fails=problem.severity in failing)
         _count(suite)
-    for path in sorted(sound):
+    for path in sorted(valid):
         suite = ET.SubElement(suites, "testsuite", name=_text(path))
         ET.SubElement(suite, "testcase", classname=_text(path), name="no problems")
         _count(suite)
@@ -53,10 +53,10 @@ def _add_case(suite: ET.Element, problem: Problem, *, fails: bool) -> None:
     if problem.line:
         case.set("line", str(problem.line))
     if fails:
-        told = ET.SubElement(case, "failure", message=_text(problem.message), type=problem.code)
+        output = ET.SubElement(case, "failure", message=_text(problem.message), type=problem.code)
     else:
-        told = ET.SubElement(case, "system-out")
-    told.text = _text(str(problem))
+        output = ET.SubElement(case, "system-out")
+    output.text = _text(str(problem))
 
 
 def _count(suite: ET.Element) -> None:
@@ -66,5 +66,5 @@ def _count(suite: ET.Element) -> None:
 
 
 def _text(text: str) -> str:
-    """Return a text with what cannot stand in XML 1.0 written out."""
+    """Return a text with escapes for characters that XML 1.0 does not allow."""
     return _NOT_IN_XML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -1,7 +1,4 @@
-"""Problems in the words of others: excerpts for people, GitHub, SARIF, JUnit; and baselines.
-
-Everything here makes texts of problems that were found; printing is for ``cli``.
-"""
+"""Path of a project in its git repository, for reports whose paths are relative to that."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ if TYPE_CHECKING:
 
 
 def repository_prefix(root: Path) -> str:
-    """Return what stands before a project's paths to make them relative to its git repository.
+    """Return the prefix that makes a project's paths relative to its git repository, as GitHub expects.
 
-    GitHub finds files from there; a project that is in no repository is taken for one.
+    It is empty if the project is the root of the repository, or is not in one.
     """
     root = root.absolute()
     for folder in (root, *root.parents):

@@ -1,7 +1,6 @@
-"""Problems as a SARIF 2.1.0 log, which GitHub's code scanning and editors read.
+"""Problems as a SARIF log, for GitHub's code scanning and editors (OASIS SARIF 2.1.0 with errata 01).
 
-The format is OASIS SARIF 2.1.0 with errata 01.  Columns count Unicode characters, as everywhere in
-covalt-git, and the log says so.  No path of this machine is in it: the same files give the same log.
+Columns are in Unicode characters.  The log contains no absolute paths, so that equal files have equal logs.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _ROOT: Final = "%SRCROOT%"
 
 
 def sarif_log(problems: Sequence[Problem], prefix: str) -> JsonObject:
-    """Return the log of one run; ``prefix`` leads from the repository to the project."""
+    """Return the log of one run; ``prefix`` is the path of the project in the repository."""
     seen: Counter[str] = Counter()
     return log_of_run(
         [_rule(code) for code in titles()], [_result(one, prefix, seen) for one in problems]
@@ -33,7 +32,7 @@ def sarif_log(problems: Sequence[Problem], prefix: str) -> JsonObject:
 
 
 def log_of_run(rules: Sequence[JsonObject], results: Sequence[JsonObject]) -> JsonObject:
-    """Return the log of a run that found ``results``, each of one of the ``rules``."""
+    """Return the log of a run with these rules and results."""
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -58,7 +57,7 @@ def log_of_run(rules: Sequence[JsonObject], results: Sequence[JsonObject]) -> Js
 
 
 def physical_location(path: str, line: int, col: int) -> JsonObject:
-    """Return a place in a file, named from the repository's root; line 0 is the whole file."""
+    """Return a place in a file, whose path is relative to the repository; line 0 is the file itself."""
     physical: JsonObject = {"artifactLocation": {"uri": quote(path), "uriBaseId": _ROOT}}
     if line:
         physical["region"] = {"startLine": line, "startColumn": col}
@@ -81,7 +80,7 @@ _AREAS: Final = {"1": "yaml", "2": "manifest", "3": "toolset-files", "4": "proje
 
 
 def _plain(markdown: str) -> str:
-    """Return the text of a paragraph on one line, without its code marks."""
+    """Return the text of a paragraph on one line, without backticks."""
     return " ".join(markdown.replace("`", "").split())
 
 
@@ -104,7 +103,7 @@ def _result(problem: Problem, prefix: str, seen: Counter[str]) -> JsonObject:
 
 
 def fingerprint(parts: Sequence[str], seen: Counter[str]) -> str:
-    """Return what stays the same while lines move; equal results are counted."""
+    """Return the identity of a result without its line; equal results are numbered by ``seen``."""
     facts = "\0".join(parts)
     seen[facts] += 1
     return hashlib.sha256(f"{facts}\0{seen[facts]}".encode("utf-8", "replace")).hexdigest()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.problems.explain import SECTIONS, all_in_one, explanation, titles
+from covalt_git.problems.explain import SECTIONS, explanation, problems_page, titles
 from covalt_git.toolsets.project_files import read_project
 from tests.toolsets.projects import REPOSITORY, put_hello
 
@@ -94,4 +94,4 @@ def test_code_in_lower_case_is_found_and_unknown_code_names_the_nearest() -> Non
 
 def test_docs_problems_is_up_to_date() -> None:
     """Make it anew with ``covalt-git explain --markdown > docs/problems.md``."""
-    assert (REPOSITORY / "docs/problems.md").read_text(encoding="utf-8") == all_in_one()
+    assert (REPOSITORY / "docs/problems.md").read_text(encoding="utf-8") == problems_page()

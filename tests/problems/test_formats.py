@@ -19,7 +19,7 @@ from covalt_git.problems.baseline import (
     compare,
     problem_key,
     read_baseline,
-    updated,
+    update,
 )
 from covalt_git.problems.explain import titles
 from covalt_git.problems.github import github_command
@@ -142,7 +142,7 @@ def test_problem_of_the_baseline_is_not_new(
     tmp_path_factory: pytest.TempPathFactory, problems: list[Problem]
 ) -> None:
     file = tmp_path_factory.mktemp("baseline") / "b.json"
-    entries = updated(problems, Counter(), lambda _: True)
+    entries = update(problems, Counter(), lambda _: True)
     file.write_text(baseline_text(entries), encoding="utf-8")
 
     read = read_baseline(file)
