@@ -44,7 +44,7 @@ def command() -> None:
 )
 @json_option
 def list_branches(chat_id: str, *, deleted: bool, as_json: bool) -> None:
-    """List the branches; `*` marks the active one, which the folder has the files of."""
+    """List the branches; `*` marks the active one."""
     if deleted:
         _list_deleted(chat_id, as_json=as_json)
         return
@@ -115,9 +115,10 @@ def delete_branch(chat_id: str, name: str, *, force: bool, as_json: bool) -> Non
 @click.argument("name", metavar="BRANCH")
 @json_option
 def checkout(chat_id: str, name: str, *, as_json: bool) -> None:
-    """Switch to a BRANCH; uncommitted changes are committed on the active branch first.
+    """Switch to a BRANCH.
 
-    To go back to a commit, use `chat restore`, or `chat branch --from` and check out the new branch.
+    Uncommitted changes are committed on the active branch first.  To go back to a commit, use `chat
+    restore`, or `chat branch --from` and check out the new branch.
     """
     done = ask(branches.switch_branch, chat_id=chat_id, branch=name)
     if as_json:

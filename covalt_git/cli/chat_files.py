@@ -20,7 +20,7 @@ from covalt_git.text import display
 @click.argument("commit", default="HEAD")
 @json_option
 def files(chat_id: str, commit: str, *, as_json: bool) -> None:
-    """List the files of a COMMIT, by default HEAD, each with its sha256."""
+    """List the files of a COMMIT; default: HEAD."""
     found = ask(workspace_files.get_workspace_files, chat_id=chat_id, manifest=commit)
     if as_json:
         output.as_json(found)
@@ -36,7 +36,9 @@ def files(chat_id: str, commit: str, *, as_json: bool) -> None:
 @click.option("--stat", "only_names", is_flag=True, help="List only the paths.")
 @json_option
 def diff(chat_id: str, old: str, new: str, *, only_names: bool, as_json: bool) -> None:
-    """Show changes between two COMMITs, or between a COMMIT, by default HEAD, and the folder.
+    """Show changes between COMMITs, or to the folder.
+
+    With one COMMIT, or none for HEAD, these are the changes from it to the folder as it is now.
 
     Example: covalt-git chat diff c1 HEAD~2 HEAD
     """

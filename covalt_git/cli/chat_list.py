@@ -78,7 +78,7 @@ def rename(chat_id: str, title: str, *, as_json: bool) -> None:
 @chat_argument
 @json_option
 def status(chat_id: str, *, as_json: bool) -> None:
-    """Show the branch, uncommitted changes, ignored files, conflicts and pending calls."""
+    """Show the branch, changes, conflicts and pending calls."""
     chat = ask(chats.get_chat, chat_id=chat_id)
     if as_json:
         output.as_json(chat)

@@ -50,9 +50,10 @@ def log(
     graph: bool,
     as_json: bool,
 ) -> None:
-    """List the commits of the active branch, or the history of COMMIT, newest first.
+    """List the commits of a chat, newest first.
 
-    With a PATH, only the commits that changed this file, or files in this folder.
+    These are the commits of the active branch, or the history of COMMIT.  With a PATH, only the
+    commits that changed this file, or files in this folder.
 
     Example: covalt-git chat log c1 -- report.md
     """
@@ -83,7 +84,7 @@ def log(
 @click.argument("commit", default="HEAD")
 @json_option
 def show(chat_id: str, commit: str, *, as_json: bool) -> None:
-    """Show a COMMIT, by default HEAD: what was done, the changed files, and the result of a call."""
+    """Show a COMMIT, default: HEAD, and its changed files."""
     shown = ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=commit)
     if as_json:
         output.as_json(shown)

@@ -56,11 +56,12 @@ def merge(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Merge BRANCH into the active branch; uncommitted changes are committed first.
+    """Merge BRANCH into the active branch.
 
-    If both branches changed the same lines, the merge stops and shows them, and nothing changes.
-    Resolve them with `covalt-git chat resolve`, or merge again with --prefer or --resolve.  With
-    --keep-both, BRANCH's version is added as NAME.theirs-BRANCH, to be resolved later.
+    Uncommitted changes are committed first.  If both branches changed the same lines, the merge
+    stops and shows them, and nothing changes.  Resolve them with `covalt-git chat resolve`, or
+    merge again with --prefer or --resolve.  With --keep-both, BRANCH's version is added as
+    NAME.theirs-BRANCH, to be resolved later.
 
     Exits with 1 when conflicts stopped the merge.
 
@@ -110,11 +111,12 @@ def resolve(
     union: bool,
     as_json: bool,
 ) -> None:
-    """Resolve the conflict at PATH; without PATH, list the conflicts that a merge kept.
+    """Resolve the conflict at PATH, or list conflicts.
 
-    If a merge stopped, this makes the merge with your choice, and keeps both versions of each other
-    conflict: PATH and PATH.theirs-BRANCH.  Deleting PATH.theirs-BRANCH, or moving it to PATH, resolves
-    the conflict too.
+    Without PATH, it lists the conflicts that a merge kept.  If a merge stopped, this makes the
+    merge with your choice, and keeps both versions of each other conflict: PATH and
+    PATH.theirs-BRANCH.  Deleting PATH.theirs-BRANCH, or moving it to PATH, resolves the conflict
+    too.
 
     Example: covalt-git chat resolve c1 report.md --theirs
     """

@@ -51,10 +51,10 @@ def add(
     *,
     as_json: bool,
 ) -> None:
-    """Add a message with a TEXT (- reads it from standard input), a --ref, or both.
+    """Add a message with a TEXT, a --ref, or both.
 
-    If other messages follow --parent, the new one is on a new branch.  `covalt-git call CHAT TOOL
-    --message ID` makes a call for a message.
+    `-` reads the TEXT from standard input.  If other messages follow --parent, the new one is on a
+    new branch.  `covalt-git call CHAT TOOL --message ID` makes a call for a message.
     """
     place = ask(
         messages.add_message,
@@ -72,9 +72,9 @@ def add(
 @chat_argument
 @json_option
 def list_messages(chat_id: str, *, as_json: bool) -> None:
-    """Show the messages as a tree, each with the last commit of its calls.
+    """Show the messages as a tree.
 
-    `user 2/3` is the second of three messages after the same one.
+    Each has the last commit of its calls.  `user 2/3` is the second of three messages after the same one.
     """
     found = ask(messages.list_messages, chat_id=chat_id)
     if as_json:
@@ -97,7 +97,7 @@ def list_messages(chat_id: str, *, as_json: bool) -> None:
 @last_message_argument
 @json_option
 def show(chat_id: str, message: str | None, *, as_json: bool) -> None:
-    """Show a MESSAGE, by default the last one: its text, and what its calls changed."""
+    """Show a MESSAGE and what its calls changed."""
     found = ask(messages.get_message, chat_id=chat_id, message=message)
     if as_json:
         output.as_json(found)
@@ -119,10 +119,11 @@ def show(chat_id: str, message: str | None, *, as_json: bool) -> None:
 @branch_option
 @json_option
 def retry(chat_id: str, message: str | None, branch: str | None, *, as_json: bool) -> None:
-    """Start a branch for another answer to a user's MESSAGE; default: the last message.
+    """Start a branch for another answer to a MESSAGE.
 
-    It starts after that message, with the files from before its calls.  For a MESSAGE of another role,
-    it starts before that one.  The branch is retry-1, ... by default.
+    For a user's MESSAGE, the branch starts after it, with the files from before its calls.  For
+    another MESSAGE, such as an assistant's, it starts before it.  The default is the last message,
+    and a branch retry-1, ...
     """
     place = ask(messages.retry_message, chat_id=chat_id, message=message, branch=branch)
     _print(chat_id, place, as_json=as_json)
@@ -146,9 +147,10 @@ def edit(
     *,
     as_json: bool,
 ) -> None:
-    """Add another TEXT (- reads it from standard input) in place of a MESSAGE, on a new branch.
+    """Edit a MESSAGE: add the new TEXT on a new branch.
 
-    The files are those before the calls of the MESSAGE.  The branch is edit-1, ... by default.
+    `-` reads the TEXT from standard input.  The files are those from before the calls of the MESSAGE.
+    The branch is edit-1, ... by default.
     """
     place = ask(
         messages.edit_message,
@@ -167,7 +169,10 @@ def edit(
 @message_argument
 @json_option
 def switch(chat_id: str, message: str, *, as_json: bool) -> None:
-    """Check out the branch with the most messages after a MESSAGE; of several, the newest."""
+    """Check out the longest branch after a MESSAGE.
+
+    Of several branches with as many messages, it is the newest.
+    """
     place = ask(messages.switch_to_message, chat_id=chat_id, message=message)
     _print(chat_id, place, as_json=as_json)
 
@@ -178,7 +183,10 @@ def switch(chat_id: str, message: str, *, as_json: bool) -> None:
 @branch_option
 @json_option
 def go_on(chat_id: str, message: str | None, branch: str | None, *, as_json: bool) -> None:
-    """Continue after a MESSAGE and its calls: on the branch that ends with it, or a new one."""
+    """Continue after a MESSAGE and its calls.
+
+    This is on the branch that ends with the MESSAGE, or on a new branch continue-1, ...
+    """
     place = ask(messages.continue_message, chat_id=chat_id, message=message, branch=branch)
     _print(chat_id, place, as_json=as_json)
 

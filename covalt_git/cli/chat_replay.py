@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 def command(
     chat_id: str, call: str, *, kept: bool, discard: bool, yes: bool, as_json: bool
 ) -> None:
-    """Run a recorded CALL again on the same files, and show how the result differs.
+    """Run a recorded CALL again, and compare the results.
 
-    It runs in a separate folder.  If the result or the files differ, the branch replay-N has them.
-    CALL is the id of a call, or of its commit.
+    It runs on the same files, in a separate folder.  If the result or the files differ, the branch
+    replay-N has them.  CALL is the id of a call, or of its commit.
 
     Exits with 1 when something differs, or when the call needs approval.
     """

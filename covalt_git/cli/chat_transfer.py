@@ -32,7 +32,7 @@ _MOST_NOTES = 20
 def fork(
     chat_id: str, manifest: str | None, new_id: str | None, title: str | None, *, as_json: bool
 ) -> None:
-    """Copy a chat: create an independent one with the same history.
+    """Create an independent chat with the same history.
 
     Both chats share the stored objects, so a fork takes no space.  Later changes of one do not affect
     the other.  Pending calls stay in CHAT.
@@ -58,9 +58,10 @@ def fork(
 @click.option("--branch", help="Only this branch.")
 @json_option
 def export(chat_id: str, path: Path | None, branch: str | None, *, as_json: bool) -> None:
-    """Write a chat to one file, a git bundle, which `git clone FILE` reads.
+    """Write a chat to a git bundle.
 
-    Uncommitted changes are committed first.  Pending calls and approvals are not exported.
+    `git clone FILE` and `chat import FILE` read it.  Uncommitted changes are committed first.
+    Pending calls and approvals are not exported.
     """
     path = Path(f"{chat_id}.bundle") if path is None else path
     context(progress=Bar("objects"))
@@ -79,7 +80,7 @@ def export(chat_id: str, path: Path | None, branch: str | None, *, as_json: bool
 @click.option("--title", help="Its title; default: the one it had.")
 @json_option
 def import_chat(source: Path, chat_id: str | None, title: str | None, *, as_json: bool) -> None:
-    """Import an exported chat, or any git repository, as a new chat.
+    """Import an exported chat or a git repository.
 
     FILE is a bundle (covalt-git chat export, or git bundle create FILE --all), or the folder of a git
     repository.  Every object, path and link is checked first, and no code runs.  Its commits count as
@@ -140,7 +141,7 @@ def gc(chat_id: str | None, *, everything: bool, now: bool, as_json: bool) -> No
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def delete(chat_id: str, *, yes: bool, as_json: bool) -> None:
-    """Delete a chat with its history and its folder; this cannot be undone."""
+    """Delete a chat with its history and its folder for good."""
     if not yes:
         lost = _lost(ask(chats.delete_chat, chat_id=chat_id, dry_run=True))
         if as_json or not sys.stdin.isatty():
