@@ -111,7 +111,7 @@ class Connection:
         self._last_used = 0.0
         self._status: int | None = None
         self._tokens = StoredTokens(definition) if definition.may_sign_in else None
-        self._not_before = 0.0
+        self._earliest_start = 0.0
         self._failures = 0
         self._starts = 0
         self._error = ""
@@ -301,7 +301,7 @@ class Connection:
             if self._owner is not None and self._closed.is_set():
                 await asyncio.wait({self._owner})  # it is stopping
             if self._owner is None or self._owner.done():
-                pause = self._not_before - loop.time()
+                pause = self._earliest_start - loop.time()
                 if pause > 0:
                     name = self.definition.name
                     message = f"waiting {pause:.2g} s before {name} is restarted"
@@ -345,7 +345,7 @@ class Connection:
                 self._error = self._error or "it exited"
                 pause = PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
                 self._failures += 1
-                self._not_before = asyncio.get_running_loop().time() + pause
+                self._earliest_start = asyncio.get_running_loop().time() + pause
 
     def _connected(self, client: Client) -> None:
         self._starts += 1

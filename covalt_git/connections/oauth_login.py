@@ -327,12 +327,12 @@ class _Login:
         """Return the pre-registered client, bound to the issuer of its previous login."""
         if self._client.client_id is None:
             return None
-        known = self.previous is not None and self.previous.choice == self._client
+        is_same = self.previous is not None and self.previous.choice == self._client
         return OAuthClientInformationFull(
             client_id=self._client.client_id,
             client_secret=self._secret,
             token_endpoint_auth_method="client_secret_basic" if self._secret else "none",
-            issuer=self.previous.issuer if self.previous and known else None,
+            issuer=self.previous.issuer if self.previous and is_same else None,
         )
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:

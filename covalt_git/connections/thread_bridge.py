@@ -48,7 +48,7 @@ class CallerThread:
         self._events: queue.SimpleQueue[Callable[[EventHandlers], None] | None] = (
             queue.SimpleQueue()
         )
-        self._waiting: list[Future[None]] = []
+        self._elicitations: list[Future[None]] = []
 
     def send(self, event: Callable[[EventHandlers], None]) -> None:
         """Send an event to the caller's thread."""
@@ -62,9 +62,9 @@ class CallerThread:
         """
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[JsonObject] = loop.create_future()
-        waiting: Future[None] = Future()
-        reply.add_done_callback(lambda _: waiting.cancel())
-        self._waiting.append(waiting)
+        pending: Future[None] = Future()
+        reply.add_done_callback(lambda _: pending.cancel())
+        self._elicitations.append(pending)
 
         def set_reply(answer: JsonObject | Exception) -> None:
             if reply.done():
@@ -74,15 +74,15 @@ class CallerThread:
             else:
                 reply.set_result(answer)
 
-        def put(handlers: EventHandlers) -> None:
+        def ask_user(handlers: EventHandlers) -> None:
             assert handlers.ask is not None
             try:
-                answer: JsonObject | Exception = handlers.ask(method, params, waiting)
+                answer: JsonObject | Exception = handlers.ask(method, params, pending)
             except Exception as error:  # noqa: BLE001 - raised again on the loop
                 answer = error
             loop.call_soon_threadsafe(set_reply, answer)
 
-        self._events.put(put)
+        self._events.put(ask_user)
         return await reply
 
     def handle_events_until_done(self, done: Callable[[], bool], handlers: EventHandlers) -> None:
@@ -99,7 +99,7 @@ class CallerThread:
     def end(self) -> None:
         """Wake the caller's thread, and withdraw open elicitations."""
         self._events.put(None)
-        for one in self._waiting:
+        for one in self._elicitations:
             one.cancel()
 
 

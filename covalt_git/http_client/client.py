@@ -108,7 +108,7 @@ class HttpClient(NamedTuple):
         trust = self.trust or (system_trust() if request.url.startswith("https:") else None)
         transport = Transport(self.reach, resolve=self.resolve, trust=trust, max_idle=0)
         work = self._send(transport, request)
-        return asyncio.run(deadline.wait(work, lambda: transport.network.waits_for))
+        return asyncio.run(deadline.wait(work, lambda: transport.network.step))
 
     async def _send(self, transport: Transport, request: Request) -> Response:
         async with transport:
@@ -251,14 +251,14 @@ def _redirected(request: Request, status: int, location: str) -> Request:
 
     Another origin receives no credentials: only the headers of ``_SAFE_HEADERS``.
     """
-    before, _ = origin_of(request.url)
+    source, _ = origin_of(request.url)
     # httpx2 percent-encodes the spaces and letters that some servers send raw.
     try:
         url = str(httpx2.URL(urljoin(request.url, location.strip()))).partition("#")[0]
-        after, _ = origin_of(url)
+        target, _ = origin_of(url)
     except (httpx2.InvalidURL, ValueError, BadHostError):
         raise HttpError(
-            "bad_redirect", f"{before.shown_host} redirects to an invalid URL", sent=True
+            "bad_redirect", f"{source.shown_host} redirects to an invalid URL", sent=True
         ) from None
     headers = request.headers
     method, content, parts = request.method, request.content, request.parts
@@ -267,22 +267,22 @@ def _redirected(request: Request, status: int, location: str) -> Request:
     ):
         method, content, parts = "GET", b"", ()
         headers = tuple(one for one in headers if one[0].lower() not in _CONTENT_HEADERS)
-    if after != before:
+    if target != source:
         if content or parts:
             raise HttpError(
                 "bad_redirect",
-                f"{before.shown_host} redirects the request's body to {after.shown_host}",
+                f"{source.shown_host} redirects the request's body to {target.shown_host}",
                 sent=True,
             )
         headers = tuple(one for one in headers if one[0].lower() in _SAFE_HEADERS)
-    if before.scheme == "https" and after.scheme == "http":
-        raise HttpError("bad_redirect", f"{before.shown_host} redirects to plain http", sent=True)
+    if source.scheme == "https" and target.scheme == "http":
+        raise HttpError("bad_redirect", f"{source.shown_host} redirects to plain http", sent=True)
     if request.within is not None and not _stays(url, request.within):
         _, path = origin_of(url)
         _, folder = origin_of(request.within)
         raise HttpError(
             "bad_redirect",
-            f"{after.shown_host} redirects to {path.partition('?')[0][:100]}, which is not below {folder}",
+            f"{target.shown_host} redirects to {path.partition('?')[0][:100]}, which is not below {folder}",
             hint="use the redirect's path in the tool's url",
             sent=True,
         )

@@ -68,8 +68,10 @@ class Deadline:
             self.sleep(step_s)
             seconds -= step_s
 
-    async def wait(self, work: Coroutine[Any, Any, Result], waits_for: Callable[[], str]) -> Result:
-        """Return the result of ``work``; ``waits_for`` returns its current step, for errors.
+    async def wait(
+        self, work: Coroutine[Any, Any, Result], current_step: Callable[[], str]
+    ) -> Result:
+        """Return the result of ``work``; ``current_step`` returns its current step, for errors.
 
         Raises:
             HttpError: as :meth:`check`; the work is then cancelled.
@@ -77,7 +79,7 @@ class Deadline:
         task = asyncio.create_task(work)
         try:
             while not task.done():
-                left = self.check(waits_for())
+                left = self.check(current_step())
                 await asyncio.wait([task], timeout=min(left, POLL_S))
         finally:
             task.cancel()

@@ -143,13 +143,13 @@ class Transport(httpx2.AsyncHTTPTransport):
 
 
 class Network(httpcore2.AsyncNetworkBackend):
-    """Network backend that connects only to granted hosts; ``waits_for`` is its current step."""
+    """Network backend that connects only to granted hosts; ``step`` is its current step."""
 
     def __init__(self, reach: HostPolicy, resolve: Resolve) -> None:
         self._reach = reach
         self._resolve = resolve
         self._network = httpcore2.AnyIOBackend()
-        self.waits_for = ""
+        self.step = ""
 
     async def connect_tcp(
         self,
@@ -164,7 +164,7 @@ class Network(httpcore2.AsyncNetworkBackend):
         Raises:
             HttpError: if an address is not granted, or none answers.
         """
-        self.waits_for = f"looking up {host}"
+        self.step = f"looking up {host}"
         try:
             addresses = await self._look_up(host, port)
         except (OSError, UnicodeError) as error:
@@ -178,7 +178,7 @@ class Network(httpcore2.AsyncNetworkBackend):
                 raise HttpError("refused_destination", f"{why}, and was not granted")
         why = "it has no address"
         for address in addresses:
-            self.waits_for = f"connecting to {address}"
+            self.step = f"connecting to {address}"
             try:
                 stream = await self._network.connect_tcp(
                     address, port, timeout, local_address, socket_options
@@ -188,7 +188,7 @@ class Network(httpcore2.AsyncNetworkBackend):
             except httpcore2.ConnectError as error:
                 why = why_broken(error)
             else:
-                self.waits_for = f"the response of {host}"
+                self.step = f"the response of {host}"
                 return stream
         raise HttpError("connection_failed", f"{host} cannot be reached: {why}", is_transient=True)
 

@@ -44,13 +44,13 @@ def sync_toolsets(
 
     ``on_progress`` is called with the number of changed toolsets that were read, and of all changed ones.
     """
-    known = {
+    indexed = {
         row["toolset_id"]: ToolsetSignature(row["paths"], row["signature"])
         for row in connection.execute("SELECT toolset_id, paths, signature FROM toolset_readings")
     }
     ids = toolset_ids(root / "toolsets")
-    changed = _changed(root / "toolsets", ids, known)
-    deleted = known.keys() - set(ids)
+    changed = _changed(root / "toolsets", ids, indexed)
+    deleted = indexed.keys() - set(ids)
     if not changed and not deleted:
         return
     readings: list[Reading] = []
@@ -70,12 +70,14 @@ def _read(root: Path, toolset_id: str) -> Reading:
     return _reading_row(toolset, signature), _rows(toolset) if toolset.sound else []
 
 
-def _changed(toolsets: Path, ids: list[str], known: dict[str, ToolsetSignature]) -> list[str]:
+def _changed(toolsets: Path, ids: list[str], indexed: dict[str, ToolsetSignature]) -> list[str]:
     if not ids:
         return []
     folder = os.open(toolsets, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return [name for name in ids if name not in known or not is_unchanged(folder, known[name])]
+        return [
+            name for name in ids if name not in indexed or not is_unchanged(folder, indexed[name])
+        ]
     finally:
         os.close(folder)
 

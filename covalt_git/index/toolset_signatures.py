@@ -67,15 +67,15 @@ def read_with_signature(root: Path, toolset_id: str) -> tuple[ToolsetSignature, 
     return signature, toolset
 
 
-def is_unchanged(toolsets: int, before: ToolsetSignature) -> bool:
+def is_unchanged(toolsets: int, old: ToolsetSignature) -> bool:
     """Return whether a toolset is unchanged; ``toolsets`` is a descriptor of the folder."""
     facts: list[Facts | None] = []
-    for path in before.paths.split(b"\0"):
+    for path in old.paths.split(b"\0"):
         try:
             facts.append(facts_of(os.stat(path, dir_fd=toolsets, follow_symlinks=False)))
         except OSError:
             facts.append(None)
-    return digest(facts) == before.signature
+    return digest(facts) == old.signature
 
 
 def _scan(toolsets: Path, toolset_id: str, related: Iterable[str]) -> dict[bytes, Facts | None]:

@@ -201,19 +201,19 @@ class _Decorators(NamedTuple):
 def _read_decorators(node: FunctionNode, names: ModuleNames) -> _Decorators:
     """Read the decorators, the outermost first, whose ``@tool`` overrides the others."""
     texts: dict[str, str] | None = None
-    confirm = False
+    confirms = False
     keeps_signature = True
     for decorator in node.decorator_list:
         call = decorator if isinstance(decorator, ast.Call) else None
         origin = names.origin(call.func if call else decorator)
         if origin == _TOOL:
             if texts is None:
-                texts, confirm_here = _read_tool_call(call)
-                confirm = confirm or confirm_here
+                texts, call_confirms = _read_tool_call(call)
+                confirms = confirms or call_confirms
         elif origin not in _TRANSPARENT:
             keeps_signature = False
-            confirm = confirm or texts is None  # it may apply @tool(requires_confirmation=True)
-    return _Decorators(texts or {}, confirm, keeps_signature)
+            confirms = confirms or texts is None  # it may apply @tool(requires_confirmation=True)
+    return _Decorators(texts or {}, confirms, keeps_signature)
 
 
 def _read_tool_call(call: ast.Call | None) -> tuple[dict[str, str], bool]:

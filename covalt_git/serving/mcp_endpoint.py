@@ -95,7 +95,7 @@ class McpEndpoint:
         """Answer a request with the MCP server of its token."""
         server = await self._server_of(scope[CHECKED])
         with suppress(ClientDisconnect):
-            await server.app(scope, _with_whole_body(receive), send)
+            await server.app(scope, _with_complete_body(receive), send)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -220,7 +220,7 @@ def _headers(scope: Scope) -> dict[str, str]:
     return headers
 
 
-def _with_whole_body(receive: Receive) -> Receive:
+def _with_complete_body(receive: Receive) -> Receive:
     """Return a ``receive`` that raises ClientDisconnect if the client leaves within its request's body.
 
     The SDK reads the body before it does anything else; later it would log that with a traceback.

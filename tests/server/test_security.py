@@ -72,7 +72,12 @@ def send(app: Flask, method: str, path: str, sent: dict[str, str]) -> TestRespon
 
 
 ONE_OF_EACH = [
-    *(("GET", "/"), ("GET", "/api/list_tools"), ("POST", "/api/call_tool"), ("POST", "/approvals/1")),
+    *(
+        ("GET", "/"),
+        ("GET", "/api/list_tools"),
+        ("POST", "/api/call_tool"),
+        ("POST", "/approvals/1"),
+    ),
     *(("GET", "/no/such/page"), ("GET", "/api/nothing")),
 ]
 """A request of each kind.  Every route is tried with one row a check: no route has checks of its own."""
