@@ -124,13 +124,13 @@ def revoke(toolset_id: str) -> Response:
 
 @pages.post("/toolsets/<toolset_id>/refresh")
 def refresh(toolset_id: str) -> Response:
-    """Ask an MCP server for its tools; why it cannot be asked is told beside it."""
+    """List the tools of an MCP server; an error is shown next to it."""
     namespace = request.form.get("namespace", "")
     try:
         ask(sources.refresh_source, toolset_id=toolset_id, namespace=namespace)
     except CovaltError as error:
         return make_response(_toolset(toolset_id, error), error.http_status)
-    message = "It was asked; what is new or changed is off until it is accepted."
+    message = "Listed. New and changed tools cannot be called until you accept them."
     return _back_to_source(toolset_id, message)
 
 

@@ -36,6 +36,15 @@ sayTimes();
 setInterval(sayTimes, 30_000);
 document.addEventListener("covalt:more", () => sayTimes()); // part of a page came later
 
+// A command is copied by the button next to it; the clipboard needs https or this machine.
+for (const button of navigator.clipboard ? document.querySelectorAll("[data-copy]") : []) {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.textContent = "Copied";
+  });
+}
+
 // A form that was sent is not sent twice, and its button says that work goes on.
 document.addEventListener("submit", (event) => {
   const button = event.submitter;
