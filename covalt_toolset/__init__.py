@@ -1,4 +1,4 @@
-"""What a tool's author imports: mark functions as tools, reach the call's workspace, try tools out.
+"""SDK for authors of tools: mark functions as tools, access the workspace of a call, test tools.
 
 ::
 
@@ -9,12 +9,12 @@
         text = get_context().path(filename).read_text(encoding="utf-8")
         return {"words": len(text.split())}
 
-A test of it needs no server::
+A test needs no server::
 
     with set_context(workspace=tmp_path):
         assert invoke(word_count, {"filename": "poem.txt"}) == {"words": 5}
 
-This package knows nothing of Git, chats or servers, and imports nothing of ``covalt_git``.
+This package does not depend on Git, chats or servers, and does not import ``covalt_git``.
 """
 
 from __future__ import annotations

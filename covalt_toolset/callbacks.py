@@ -1,4 +1,4 @@
-"""Who is told what happens while a tool runs, and who answers what it asks."""
+"""Callbacks of a running tool: progress, log messages, cancellation, and requests to the client."""
 
 from __future__ import annotations
 
@@ -13,60 +13,60 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Listener(Protocol):
-    """What a runtime hears of a call, and says about it; each may be asked from any thread."""
+    """The callbacks of a call; methods are called from any thread."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody wants the result any more."""
+        """Whether the call was cancelled."""
         ...
 
     @property
     def kinds(self) -> Collection[Kind]:
-        """What whoever made the call can be asked."""
+        """The kinds of requests that the caller can answer."""
         ...
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """Hear how far the tool has come."""
+        """Receive a progress report."""
         ...
 
     def log(self, level: LogLevel, message: str) -> None:
-        """Hear what the tool has to say."""
+        """Receive a log message."""
         ...
 
     def ask(self, questions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
-        """Return the answers to questions, both as MCP has them, by the questions' keys.
+        """Return the MCP results for MCP requests, by the same keys.
 
         Raises:
-            CannotAsk: where nobody can answer one of them.
-            NotAnswered: where nobody did.
+            CannotAsk: if no user or client can answer one of them.
+            NotAnswered: if an answer did not arrive in time.
         """
         ...
 
 
-class Nobody:
-    """Hears nothing, cancels nothing and answers nothing, as in a test."""
+class NoListener:
+    """Listener that ignores all reports and answers no requests, as in a test."""
 
     cancelled = False
     kinds: Collection[Kind] = ()
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """Pass over it."""
+        """Ignore a progress report."""
 
     def log(self, level: LogLevel, message: str) -> None:
-        """Pass over it."""
+        """Ignore a log message."""
 
     def ask(self, questions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
-        """Refuse."""
-        raise CannotAsk(f"nobody is there who could be asked {', '.join(questions)}")
+        """Raise an error for any request."""
+        raise CannotAsk(f"there is no user or client that can answer {', '.join(questions)}")
 
 
-class Answering(Nobody):
-    """Answers what is asked under each key with what was given for it, for tests of tools that ask.
+class Answering(NoListener):
+    """Listener with fixed answers by key, for tests of tools that send requests.
 
     ::
 
-        said = {"city": {"action": "accept", "content": {"name": "Paris"}}}
-        with set_context(workspace=tmp_path, listener=Answering(said)):
+        answers = {"city": {"action": "accept", "content": {"name": "Paris"}}}
+        with set_context(workspace=tmp_path, listener=Answering(answers)):
             ...
     """
 
@@ -76,8 +76,8 @@ class Answering(Nobody):
         self._answers = answers
 
     def ask(self, questions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
-        """Return what was given."""
+        """Return the fixed answers."""
         missing = [key for key in questions if key not in self._answers]
         if missing:
-            raise CannotAsk(f"this test has no answer to {missing[0]!r}")
+            raise CannotAsk(f"this test has no answer for {missing[0]!r}")
         return {key: self._answers[key] for key in questions}

@@ -1,7 +1,7 @@
-"""The call that is running: which workspace, chat and toolset a tool works for.
+"""Context of the running call: workspace, chat, toolset, secrets and callbacks.
 
-The context travels in a ``contextvars`` variable, so it follows ``async`` code and
-``asyncio.to_thread``; a bare thread starts without one, as Python has it.
+It is a context variable (``contextvars``), which ``async`` code and ``asyncio.to_thread`` inherit; new
+threads do not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from covalt_toolset.callbacks import Listener, LogLevel, Nobody
+from covalt_toolset.callbacks import Listener, LogLevel, NoListener
 from covalt_toolset.elicitation import (
     Address,
     Answer,
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
-    """One call, as the tool sees it.
+    """The context of one call.
 
     Attributes:
-        workspace: the folder that the tool reads and writes; its state after the call is kept.
-        chat_id: the chat whose workspace this is.
-        toolset_id: the toolset that the tool belongs to.
-        toolset_dir: the toolset's files, with its ``assets/``: a read-only copy.
-        call_id: this call.
-        message_id: the message that asked for the call, if one did.
-        extra: whatever else the caller hands to the tool.
-        secrets: the values that this toolset declared and the project granted, by name.
-        listener: who hears of :meth:`progress` and :meth:`log`, and answers what is asked.
+        workspace: the folder of the chat's files; changes are committed after the call.
+        chat_id: the id of the chat.
+        toolset_id: the id of the tool's toolset.
+        toolset_dir: a read-only copy of the toolset's files, with its ``assets/``.
+        call_id: the id of the call.
+        message_id: the id of the message that caused the call, if any.
+        extra: additional data from the caller.
+        secrets: the secrets that the toolset declares and the project grants, by name.
+        listener: receives progress reports and log messages, and answers requests.
     """
 
     workspace: Path
@@ -56,59 +56,59 @@ class ToolContext:
     message_id: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=lambda: Secrets({}))
-    listener: Listener = field(default_factory=Nobody, repr=False, compare=False)
+    listener: Listener = field(default_factory=NoListener, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Whatever mapping came, it does not show its values, and says what is missing.
+        # Secrets hides the values in its repr, and has a clear error for missing secrets.
         object.__setattr__(self, "secrets", Secrets(self.secrets))
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody wants the result any more; a tool that looks may still tidy up.
+        """Whether the call was cancelled.  A tool that checks this can clean up and return.
 
-        One that does not look, or takes too long, is ended.
+        A tool that does not end in time is killed.
         """
         return self.listener.cancelled
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tell whoever follows the call how far it has come: ``progress(3, 10, "page 3")``."""
+        """Report progress: ``progress(3, 10, "page 3")``."""
         self.listener.progress(done, total, message)
 
     def log(self, message: str, level: LogLevel = "info") -> None:
-        """Tell whoever follows the call something; it is kept in the record, as what is printed."""
+        """Log a message, which is also recorded with the printed output of the call."""
         self.listener.log(level, message)
 
     def can_ask(self, kind: Kind) -> bool:
-        """Tell whether whoever made the call can be asked: by ``form`` or ``url``, ``sampling``, ``roots``."""
+        """Return whether the caller can answer ``form``, ``url``, ``sampling`` or ``roots`` requests."""
         return kind in self.listener.kinds
 
     def ask(self, questions: Mapping[str, Question]) -> dict[str, Any]:
-        """Ask several things at once, each under a key; return their answers by the same keys.
+        """Send several requests at once, and return their answers by the same keys.
 
-        Waits until all are answered; the call's time limit stands still meanwhile.
+        Waits for all answers; this time does not count for the call's time limit.
 
         Raises:
-            CannotAsk: where nobody is there who could answer one of them.
-            NotAnswered: where nobody has answered in time.
-            ValueError: for a form that is more than flat fields, or asks for a secret.
+            CannotAsk: if no user or client can answer one of the requests.
+            NotAnswered: if an answer did not arrive in time.
+            ValueError: for a form with fields that are not flat, or that asks for a secret.
         """
         answers = self.listener.ask({key: one.as_json() for key, one in questions.items()})
         return {key: one.read(answers[key]) for key, one in questions.items()}
 
     def elicit(self, message: str, schema: Any, *, key: str = "answer") -> Answer[Any]:
-        """Have a person fill in a form: ``elicit("Which city?", City).content.name``.
+        """Show a form to the user: ``elicit("Which city?", City).content.name``.
 
         Raises:
-            CannotAsk: and what else :meth:`ask` raises.
+            CannotAsk: and the other errors of :meth:`ask`.
         """
         answer: Answer[Any] = self.ask({key: Form(message, schema)})[key]
         return answer
 
     def elicit_url(self, message: str, url: str, *, key: str = "answer") -> Answer[None]:
-        """Have a person open an address; that they agree is not that they are done there.
+        """Ask the user to open a URL; after accepting, they may not have finished there.
 
         Raises:
-            CannotAsk: and what else :meth:`ask` raises.
+            CannotAsk: and the other errors of :meth:`ask`.
         """
         answer: Answer[None] = self.ask({key: Address(message, url)})[key]
         return answer
@@ -122,12 +122,12 @@ class ToolContext:
         key: str = "sample",
         **more: Any,
     ) -> Sampled:
-        """Have the client's model go on: ``sample("Name a color", max_tokens=10).text``.
+        """Call the client's model: ``sample("Name a color", max_tokens=10).text``.
 
-        ``more`` are further parameters of MCP's sampling, such as ``temperature``.
+        ``more`` are other parameters of MCP's sampling, such as ``temperature``.
 
         Raises:
-            CannotAsk: and what else :meth:`ask` raises.
+            CannotAsk: and the other errors of :meth:`ask`.
         """
         sampled: Sampled = self.ask({key: Sampling(messages, max_tokens, system_prompt, more)})[key]
         return sampled
@@ -136,39 +136,36 @@ class ToolContext:
         """Return the folders that the client works in.
 
         Raises:
-            CannotAsk: and what else :meth:`ask` raises.
+            CannotAsk: and the other errors of :meth:`ask`.
         """
         roots: tuple[Root, ...] = self.ask({key: Roots()})[key]
         return roots
 
     def path(self, relative: str | PathLike[str], *, follow_links: bool = False) -> Path:
-        """Return a path inside the workspace; the file need not exist.
+        """Return the absolute path of a file in the workspace, which need not exist.
 
-        A path that a symbolic link leads to another place of the workspace is refused: an approval
-        rule compares the path that the caller gives.  ``follow_links`` is for a tool's own paths.
+        Paths through symbolic links are rejected, because approval rules compare the path of the caller.
+        ``follow_links`` allows links within the workspace, for the tool's own paths.
 
-        This guards against mistakes and against what a model was talked into; the sandbox that the
-        tool runs in is the wall against hostile code.
+        This check protects from mistakes and from prompt injection.  The sandbox of the tool protects from
+        malicious code.
 
         Raises:
-            ValueError: for an absolute path, for one that leads out of the workspace by ``..`` or by
-                a symbolic link, and for one that a symbolic link leads elsewhere.
+            ValueError: for an absolute path, a path outside of the workspace, or one through a link.
         """
         wanted = Path(relative)
         if wanted.is_absolute():
-            raise ValueError(
-                f"{str(relative)!r} is an absolute path, give one relative to the workspace"
-            )
+            raise ValueError(f"{str(relative)!r} is absolute; use a path relative to the workspace")
         try:
             root = self.workspace.resolve()
             found = (root / wanted).resolve()
-        except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a zero byte
-            raise ValueError(f"{str(relative)!r} is not a path that can be followed") from error
+        except (OSError, RuntimeError, ValueError) as error:  # circular links, a NUL character
+            raise ValueError(f"{str(relative)!r} is not a valid path") from error
         if not found.is_relative_to(root):
-            raise ValueError(f"{str(relative)!r} leads out of the workspace")
+            raise ValueError(f"{str(relative)!r} is outside of the workspace")
         if not follow_links and found != root / os.path.normpath(wanted):
             real = found.relative_to(root).as_posix()
-            raise ValueError(f"{str(relative)!r} leads to {real!r} by a link: give that path")
+            raise ValueError(f"{str(relative)!r} is a link to {real!r}; use that path")
         return self.workspace / found.relative_to(root)
 
 
@@ -177,7 +174,7 @@ _current: ContextVar[ToolContext | None] = ContextVar("covalt_toolset_context", 
 
 @dataclass(frozen=True)
 class ActiveContext:
-    """The result of :func:`set_context`; as a context manager it puts back what was before."""
+    """The result of :func:`set_context`; as a context manager, it restores the previous context."""
 
     context: ToolContext
     _token: Token[ToolContext | None] = field(repr=False)
@@ -195,10 +192,10 @@ class ActiveContext:
 
 
 def get_context() -> ToolContext:
-    """Return the context of the call that is running.
+    """Return the context of the running call.
 
     Raises:
-        RuntimeError: where no call is running.
+        RuntimeError: if no call is running.
     """
     context = _current.get()
     if context is None:
@@ -242,9 +239,9 @@ def set_context(
     secrets: Mapping[str, str] | None = None,
     listener: Listener | None = None,
 ) -> ActiveContext:
-    """Make ``context`` the one that :func:`get_context` returns, or one of the given values.
+    """Set the context that :func:`get_context` returns: ``context``, or a new one with these values.
 
-    It stays until :func:`clear_context`, or to the end of a ``with`` statement.
+    It is valid until :func:`clear_context`, or to the end of a ``with`` statement.
 
     Raises:
         TypeError: without a context and without a workspace.
@@ -261,11 +258,11 @@ def set_context(
             message_id=message_id,
             extra=extra or {},
             secrets=secrets or {},
-            listener=listener or Nobody(),
+            listener=listener or NoListener(),
         )
     return ActiveContext(context, _current.set(context))
 
 
 def clear_context() -> None:
-    """Forget the context; :func:`get_context` then fails, as it does outside of a call."""
+    """Remove the context; :func:`get_context` then raises an error, as outside of a call."""
     _current.set(None)

@@ -1,4 +1,4 @@
-"""The mark on a function that makes it a tool with a name, a description and a confirmation."""
+"""Decorator that marks a function as a tool, with its name, description and confirmation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Function = TypeVar("_Function", bound="Callable[..., object]")
 
 @dataclass(frozen=True)
 class ToolMetadata:
-    """What ``@tool`` says of a function; the toolset's manifest may say otherwise."""
+    """The arguments of ``@tool`` for a function; the toolset's manifest takes precedence."""
 
     name: str
     description: str
@@ -46,15 +46,15 @@ def tool(
     requires_confirmation: bool = False,
     category: str | None = None,
 ) -> _Function | Callable[[_Function], _Function]:
-    """Mark a function as a tool; the function itself stays as it is.
+    """Mark a function as a tool, without changing it.
 
     Works as ``@tool``, ``@tool()`` and ``@tool(name="Write File", requires_confirmation=True)``.
 
     Args:
-        name: the name people see; the function's own where none is given.
-        description: what the model reads; the docstring where none is given.
-        requires_confirmation: ask a person before each call.
-        category: where a list of tools shows this one.
+        name: the display name; default: the name of the function.
+        description: the description for the model; default: the docstring.
+        requires_confirmation: whether each call requires approval.
+        category: the group in lists of tools.
     """
 
     def mark(function: _Function) -> _Function:
@@ -73,18 +73,18 @@ def tool(
 
 
 def get_tool_metadata(function: Callable[..., object]) -> ToolMetadata | None:
-    """Return what ``@tool`` said of ``function``, or None for a plain function."""
+    """Return the metadata of a tool, or None for a plain function."""
     metadata = getattr(function, _ATTRIBUTE, None)
     return metadata if isinstance(metadata, ToolMetadata) else None
 
 
 def is_tool(function: Callable[..., object]) -> bool:
-    """Say whether ``function`` carries the mark."""
+    """Return whether a function is marked with ``@tool``."""
     return get_tool_metadata(function) is not None
 
 
 def metadata_of(function: Callable[..., object]) -> ToolMetadata:
-    """Return the mark of ``function``, or the one that a bare ``@tool`` would give it."""
+    """Return the metadata of a tool; for a plain function, that of ``@tool`` without arguments."""
     return get_tool_metadata(function) or ToolMetadata(
         name=function_name(function),
         description=_description(function),
@@ -94,7 +94,7 @@ def metadata_of(function: Callable[..., object]) -> ToolMetadata:
 
 
 def function_name(function: Callable[..., object]) -> str:
-    """Return the name that ``function`` was defined with."""
+    """Return the name of a function in its definition."""
     return str(getattr(function, "__name__", type(function).__name__))
 
 

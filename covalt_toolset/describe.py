@@ -1,4 +1,4 @@
-"""What a catalogue needs to know of a tool, read from its Python function."""
+"""Description of a tool for a catalog, from its Python function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ToolDescription:
-    """A tool as a model and a person see it; the schemas are JSON Schema 2020-12."""
+    """The description of a tool for models and users; the schemas are JSON Schema 2020-12."""
 
     name: str
     description: str
@@ -26,10 +26,10 @@ class ToolDescription:
 
 
 def describe(function: Callable[..., object]) -> ToolDescription:
-    """Describe a tool, or a plain function as if a bare ``@tool`` stood over it.
+    """Return the description of a tool; a plain function is described as with ``@tool``.
 
     Raises:
-        ToolSignatureError: for a parameter that cannot be given by name and as JSON.
+        ToolSignatureError: for a parameter that cannot be passed by name and as JSON.
     """
     metadata = metadata_of(function)
     signature = read_signature(function)

@@ -1,4 +1,4 @@
-"""What a function's docstring says to the model: a description, and a line per parameter."""
+"""Docstrings of tools: the description for the model, and those of the parameters."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Docstring:
-    """The parts of a docstring that a tool's description is made of."""
+    """The description of a function, and of its parameters by name."""
 
     description: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_docstring(function: Callable[..., object]) -> Docstring:
-    """Read a docstring in Google, NumPy or reStructuredText style."""
+    """Parse a docstring in Google, NumPy or reStructuredText style."""
     text = inspect.getdoc(function)
     if not text:
         return Docstring()
 
-    import docstring_parser  # noqa: PLC0415 - most tools say their description in the decorator
+    import docstring_parser  # noqa: PLC0415 - most tools have a description in the decorator
 
     try:
         parsed = docstring_parser.parse(text)

@@ -1,6 +1,6 @@
-"""What a tool may ask while it runs: a person through a form or an address, a model, the client's folders.
+"""Requests of a running tool: a form or a URL for the user, sampling by the client's model, roots.
 
-The shapes on the wire are those of the Model Context Protocol ("Elicitation", "Sampling", "Roots").
+Their JSON is that of the Model Context Protocol ("Elicitation", "Sampling", "Roots").
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ Kind = Literal["form", "url", "sampling", "roots"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-class CannotAsk(RuntimeError):  # noqa: N818 - it says what is the matter, as authors read it
-    """Nobody is there who could answer."""
+class CannotAsk(RuntimeError):  # noqa: N818 - a public name of the SDK
+    """No user or client can answer the request."""
 
 
 class NotAnswered(RuntimeError):  # noqa: N818 - as above
-    """Nobody has answered in time, or nobody wants the call's result any more."""
+    """The answer did not arrive in time, or the call was cancelled."""
 
 
 @dataclass(frozen=True)
 class Answer(Generic[Content]):
-    """What a person did with a question; ``content`` only where they accepted a form."""
+    """The user's answer; ``content`` is set only if the user accepted a form."""
 
     action: Literal["accept", "decline", "cancel"]
     content: Content | None = None
 
     @property
     def accepted(self) -> bool:
-        """Whether the person agreed."""
+        """Whether the user accepted."""
         return self.action == "accept"
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """What the client's model said; ``content`` is a block of MCP, or a list of them."""
+    """The output of the client's model; ``content`` is a content block of MCP, or a list of them."""
 
     role: str
     content: Any
@@ -64,7 +64,7 @@ class Sampled:
 
     @property
     def text(self) -> str:
-        """The words of it."""
+        """The text of the content."""
         blocks = self.content if isinstance(self.content, list) else [self.content]
         return "\n".join(one["text"] for one in blocks if one.get("type") == "text")
 
@@ -79,23 +79,23 @@ class Root:
 
 @dataclass(frozen=True)
 class Form:
-    """A form for a person: flat fields, as a schema, a pydantic model, a dataclass or a TypedDict.
+    """A form with flat fields: a JSON Schema, a pydantic model, a dataclass or a TypedDict.
 
-    With a type, the answer's content is one of its values.  A form never asks for a secret: secrets
-    are declared in the manifest, or a person gives them at an address.
+    For a type, the content of the answer is an instance of it.  A form cannot ask for a secret: declare
+    secrets in the manifest, or open a URL where the user enters them.
     """
 
     message: str
     schema: Any
 
     def as_json(self) -> dict[str, Any]:
-        """Return the question as MCP has it."""
+        """Return the MCP request."""
         schema = self.schema if isinstance(self.schema, Mapping) else flat_schema(self.schema)
         params = {"mode": "form", "message": self.message, "requestedSchema": dict(schema)}
         return {"method": "elicitation/create", "params": params}
 
     def read(self, answer: Mapping[str, Any]) -> Answer[Any]:
-        """Return the answer that came."""
+        """Return the answer for an MCP result."""
         content = answer.get("content")
         is_plain = isinstance(self.schema, Mapping) or is_typeddict(self.schema)
         if answer["action"] == "accept" and not is_plain:
@@ -105,24 +105,24 @@ class Form:
 
 @dataclass(frozen=True)
 class Address:
-    """An address that a person is to open, for what does not pass through us: signing in, paying."""
+    """A URL for the user to open, for data that the tool must not receive: logins, payments."""
 
     message: str
     url: str
 
     def as_json(self) -> dict[str, Any]:
-        """Return the question as MCP has it."""
+        """Return the MCP request."""
         params = {"mode": "url", "message": self.message, "url": self.url}
         return {"method": "elicitation/create", "params": params}
 
     def read(self, answer: Mapping[str, Any]) -> Answer[None]:
-        """Return whether the person agreed to open it, which is not that they are done there."""
+        """Return whether the user accepted to open the URL; they may not have finished there."""
         return Answer(answer["action"])
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """What the client's model is to go on with: a text, or messages as MCP has them."""
+    """A request to the client's model: a text, or messages in MCP's form."""
 
     messages: str | Sequence[Mapping[str, Any]]
     max_tokens: int
@@ -130,7 +130,7 @@ class Sampling:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the question as MCP has it."""
+        """Return the MCP request."""
         messages = self.messages
         if isinstance(messages, str):
             messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
@@ -140,20 +140,20 @@ class Sampling:
         return {"method": "sampling/createMessage", "params": params}
 
     def read(self, answer: Mapping[str, Any]) -> Sampled:
-        """Return what came."""
+        """Return the model's output for an MCP result."""
         return Sampled(answer["role"], answer["content"], answer["model"], answer.get("stopReason"))
 
 
 @dataclass(frozen=True)
 class Roots:
-    """Which folders the client works in."""
+    """A request for the folders that the client works in."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the question as MCP has it."""
+        """Return the MCP request."""
         return {"method": "roots/list", "params": {}}
 
     def read(self, answer: Mapping[str, Any]) -> tuple[Root, ...]:
-        """Return what came."""
+        """Return the folders for an MCP result."""
         return tuple(Root(one["uri"], one.get("name") or "") for one in answer["roots"])
 
 
@@ -164,44 +164,45 @@ def flat_schema(kind: Any) -> dict[str, Any]:
     """Return the schema of a form with the fields of a type.
 
     Raises:
-        TypeError: for a type that has no fields, or one that is more than a text, a number, a truth
-            or a choice of texts.
+        TypeError: for a type without fields, or with a field that is not a string, number, boolean or
+            choice of strings.
     """
-    if is_typeddict(
-        kind
-    ):  # pydantic itself takes only those of typing_extensions before Python 3.12
+    if is_typeddict(kind):  # before Python 3.12, pydantic only supports that of typing_extensions
         hints = get_type_hints(kind, include_extras=True)
         fields: dict[str, Any] = {name: _key(kind, name, hint) for name, hint in hints.items()}
         kind = create_model(kind.__name__, **fields)
     if not (hasattr(kind, "model_fields") or hasattr(kind, "__dataclass_fields__")):
-        raise TypeError(f"a form is a schema, a model, a dataclass or a TypedDict, not {kind!r}")
-    written = TypeAdapter(kind).json_schema(schema_generator=_FormSchema)
-    definitions = written.get("$defs", {})
+        raise TypeError(
+            f"a form must be a schema, a model, a dataclass or a TypedDict, not {kind!r}"
+        )
+    schema = TypeAdapter(kind).json_schema(schema_generator=_FormSchema)
+    definitions = schema.get("$defs", {})
     properties = {
-        name: _flat(name, told, definitions) for name, told in written.get("properties", {}).items()
+        name: _flat(name, field, definitions)
+        for name, field in schema.get("properties", {}).items()
     }
-    return {"type": "object", "properties": properties, "required": written.get("required", [])}
+    return {"type": "object", "properties": properties, "required": schema.get("required", [])}
 
 
 def _key(kind: Any, name: str, hint: Any) -> tuple[Any, Any]:
-    """Return the type of a TypedDict's key, and whether a model needs it."""
+    """Return the type of a TypedDict's key, and its default: ``...`` if it is required."""
     qualifier = get_origin(hint)
     if qualifier in {Required, NotRequired}:
         return get_args(hint)[0], ... if qualifier is Required else None
     return hint, ... if name in kind.__required_keys__ else None
 
 
-def _flat(name: str, told: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a field without references, and without the null that ``str | None`` would take."""
-    flat = {key: value for key, value in told.items() if key not in {"$ref", "anyOf", "const"}}
-    if "$ref" in told:
-        named = definitions[told["$ref"].rpartition("/")[2]]
-        flat = {**_flat(name, named, definitions), **flat}
-    choices = [one for one in told.get("anyOf", []) if one != {"type": "null"}]
+def _flat(name: str, schema: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field without references, and without the null of ``str | None``."""
+    flat = {key: value for key, value in schema.items() if key not in {"$ref", "anyOf", "const"}}
+    if "$ref" in schema:
+        definition = definitions[schema["$ref"].rpartition("/")[2]]
+        flat = {**_flat(name, definition, definitions), **flat}
+    choices = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
     if len(choices) == 1:
         flat = {**_flat(name, choices[0], definitions), **flat}
-    if "const" in told:
-        flat["enum"] = [told["const"]]
+    if "const" in schema:
+        flat["enum"] = [schema["const"]]
     if flat.get("default", 0) is None:
         del flat["default"]
     if flat.get("type") == "array" and isinstance(flat.get("items"), dict):
@@ -212,13 +213,13 @@ def _flat(name: str, told: dict[str, Any], definitions: Mapping[str, Any]) -> di
             flat[ours] = flat.pop(theirs) + (1 if ours == "minimum" else -1)
     if flat.get("type") not in {"string", "number", "integer", "boolean", "array"}:
         raise TypeError(
-            f"the field {name!r} of a form is no text, number, truth or choice of texts"
+            f"the field {name!r} of a form is not a string, number, boolean or choice of strings"
         )
     return flat
 
 
 class _FormSchema(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Leave out titles that only repeat the key."""
+        """Return False, as the default titles repeat the keys."""
         del schema
         return False

@@ -1,4 +1,4 @@
-"""What a tool gives back that is no JSON: files, images and sounds, by reference and not by their bytes."""
+"""Files, images and audio as results of tools, which are returned by reference."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 
 BYTES_FOLDER = "files"
-"""Where bytes that a tool returns become a file."""
+"""The folder of the workspace in which bytes of results are stored."""
 
 FILE_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -48,18 +48,18 @@ EMBEDDED_SCHEMA: dict[str, Any] = {
 }
 
 
-class NoSuchFile(ValueError):  # noqa: N818 - it names what is wrong, as authors read it
-    """A result refers to what is no file of the workspace."""
+class NoSuchFile(ValueError):  # noqa: N818 - a public name of the SDK
+    """A result refers to a path that is not a file of the workspace."""
 
 
 class Reference(ABC):
-    """A value whose JSON names what it holds."""
+    """A value whose JSON is a reference to its content."""
 
     SCHEMA: ClassVar[dict[str, Any]] = FILE_SCHEMA
 
     @abstractmethod
     def reference(self) -> dict[str, Any]:
-        """Return what a caller receives.
+        """Return the JSON of the result.
 
         Raises:
             RuntimeError: outside of a call.
@@ -67,17 +67,17 @@ class Reference(ABC):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: Any, __: GetCoreSchemaHandler) -> Any:
-        """Let models hold it, and write it as its reference."""
+        """Return the schema for fields of models; the JSON is the reference."""
         return core_schema.is_instance_schema(
             cls,
             serialization=core_schema.plain_serializer_function_ser_schema(
-                lambda held: held.reference(), when_used="json"
+                lambda value: value.reference(), when_used="json"
             ),
         )
 
     @classmethod
     def __get_pydantic_json_schema__(cls, _: Any, __: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Say what a reference looks like."""
+        """Return the JSON Schema of the reference."""
         return dict(cls.SCHEMA)
 
 
@@ -85,21 +85,21 @@ class Reference(ABC):
 class File(Reference):
     """A file of the workspace as a result: ``return File("report.pdf")``.
 
-    A caller receives ``{"file": "report.pdf", "size": 1024, "media_type": "application/pdf"}``.
+    The JSON is ``{"file": "report.pdf", "size": 1024, "media_type": "application/pdf"}``.
     """
 
     path: str | os.PathLike[str]
 
     def reference(self) -> dict[str, Any]:
-        """Return what a caller receives.
+        """Return the JSON of the result.
 
         Raises:
-            NoSuchFile: where the workspace has no such file.
+            NoSuchFile: if the path is not a file of the workspace.
             RuntimeError: outside of a call.
         """
         context = get_context()
         try:
-            found = context.path(_inside(self.path, context.workspace), follow_links=True)
+            found = context.path(_relative(self.path, context.workspace), follow_links=True)
         except ValueError as error:
             raise NoSuchFile(str(error)) from None
         name = found.relative_to(context.workspace).as_posix()
@@ -114,34 +114,34 @@ class File(Reference):
 class Image(Reference):
     """An image as a result: ``return Image(png)``.
 
-    It becomes a file of the workspace, and a caller receives the reference of one.
+    It is stored as a file of the workspace, and the JSON is that of a :class:`File`.
     """
 
     content: bytes
     media_type: str = "image/png"
 
     def reference(self) -> dict[str, Any]:
-        """Return what a caller receives."""
-        return saved(self.content, self.media_type)
+        """Return the JSON of the result."""
+        return save(self.content, self.media_type)
 
 
 @dataclass(frozen=True)
 class Audio(Reference):
-    """A sound as a result: ``return Audio(wav)``; a file of the workspace, as an :class:`Image`."""
+    """Audio as a result: ``return Audio(wav)``; stored like an :class:`Image`."""
 
     content: bytes
     media_type: str = "audio/wav"
 
     def reference(self) -> dict[str, Any]:
-        """Return what a caller receives."""
-        return saved(self.content, self.media_type)
+        """Return the JSON of the result."""
+        return save(self.content, self.media_type)
 
 
 @dataclass(frozen=True)
 class Embedded(Reference):
-    """Something with an address of its own, given with what is there: ``Embedded("doc://a", text)``.
+    """A resource with its URI and content: ``Embedded("doc://a", text)``.
 
-    Text stands in the result, bytes become a file of the workspace.
+    The result contains text; bytes are stored as a file of the workspace.
     """
 
     uri: str
@@ -151,35 +151,35 @@ class Embedded(Reference):
     SCHEMA: ClassVar[dict[str, Any]] = EMBEDDED_SCHEMA
 
     def reference(self) -> dict[str, Any]:
-        """Return what a caller receives."""
+        """Return the JSON of the result."""
         if isinstance(self.content, str):
             return {"uri": self.uri, "media_type": self.media_type, "text": self.content}
-        return {"uri": self.uri, **saved(self.content, self.media_type)}
+        return {"uri": self.uri, **save(self.content, self.media_type)}
 
 
-def saved(content: bytes, media_type: str = "application/octet-stream") -> dict[str, Any]:
-    """Write bytes to a file of the workspace and return the reference; the same bytes are one file.
+def save(content: bytes, media_type: str = "application/octet-stream") -> dict[str, Any]:
+    """Write bytes to a file of the workspace, named by their hash, and return its reference.
 
     Raises:
         RuntimeError: outside of a call.
-        OSError: where it cannot be written.
+        OSError: if the file cannot be written.
     """
-    name = f"{BYTES_FOLDER}/{sha256(content).hexdigest()[:16]}{_ending(media_type)}"
+    name = f"{BYTES_FOLDER}/{sha256(content).hexdigest()[:16]}{_extension(media_type)}"
     path = get_context().path(name, follow_links=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return {**File(name).reference(), "media_type": media_type}
 
 
-def _ending(media_type: str) -> str:
-    """Return what the name of such a file ends in."""
-    kind, _, of_it = media_type.partition(";")[0].partition("/")
-    if kind not in {"image", "audio", "video"} or not of_it.isalnum():
+def _extension(media_type: str) -> str:
+    """Return the file name extension of a media type."""
+    kind, _, subtype = media_type.partition(";")[0].partition("/")
+    if kind not in {"image", "audio", "video"} or not subtype.isalnum():
         return mimetypes.guess_extension(media_type) or ".bin"
-    return mimetypes.guess_extension(media_type) or f".{of_it}"
+    return mimetypes.guess_extension(media_type) or f".{subtype}"
 
 
-def _inside(path: str | os.PathLike[str], workspace: os.PathLike[str]) -> str:
-    """Return a path as the workspace has it, also one that was made from it."""
+def _relative(path: str | os.PathLike[str], workspace: os.PathLike[str]) -> str:
+    """Return a path relative to the workspace."""
     text = os.fspath(path)
     return os.path.relpath(text, workspace) if Path(text).is_absolute() else text

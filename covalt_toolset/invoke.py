@@ -1,7 +1,7 @@
-"""Calling a tool with JSON arguments: judged by the schema, then built, then passed.
+"""Call of a tool with JSON arguments, which are checked by the schema and converted to the types.
 
-A parameter typed as a pydantic model receives the model, a dataclass the dataclass, an enum the
-member; what does not agree with the schema never reaches the function.
+A parameter annotated with a pydantic model, dataclass or enum receives an instance of it.  A function is
+not called with arguments that do not match its schema.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from covalt_toolset import json_path
 from covalt_toolset.context import get_context
 from covalt_toolset.result_json import ResultNotJson, to_json
-from covalt_toolset.schema_check import ArgumentProblem, ShapeReader
+from covalt_toolset.schema_check import ArgumentProblem, TypeChecker
 from covalt_toolset.signature import WORKSPACE, ToolSignature, read_signature
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["ArgumentProblem", "InvalidToolArguments", "invoke"]
 
 
-class InvalidToolArguments(ValueError):  # noqa: N818 - it names what is wrong, as authors read it
-    """The arguments do not agree with the tool's schema; ``problems`` has everything at once."""
+class InvalidToolArguments(ValueError):  # noqa: N818 - a public name of the SDK
+    """The arguments do not match the tool's schema; ``problems`` has all problems."""
 
     def __init__(self, problems: Sequence[ArgumentProblem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -36,15 +36,15 @@ class InvalidToolArguments(ValueError):  # noqa: N818 - it names what is wrong, 
 
 
 def invoke(function: Callable[..., object], arguments: Mapping[str, Any]) -> object:
-    """Call a tool with JSON arguments in the current context and return what it returns.
+    """Call a tool with JSON arguments in the current context and return its result.
 
-    An asynchronous tool runs to its end in an event loop of its own.
+    An asynchronous tool runs in a new event loop.
 
     Raises:
-        InvalidToolArguments: before the tool starts; ``problems`` names every wrong argument.
-        ToolSignatureError: for a parameter that cannot be given by name and as JSON.
-        RuntimeError: for a tool that takes the workspace, where no context is set; and for an
-            asynchronous tool inside a running event loop, which can ``await`` it itself.
+        InvalidToolArguments: when arguments are invalid; the tool is not called.
+        ToolSignatureError: for a parameter that cannot be passed by name and as JSON.
+        RuntimeError: when the tool takes the workspace and no context is set, and for an asynchronous
+            tool in a running event loop; ``await`` the tool there instead.
     """
     signature = read_signature(function)
     passed = _values(signature, arguments)
@@ -55,12 +55,12 @@ def invoke(function: Callable[..., object], arguments: Mapping[str, Any]) -> obj
 
 
 def result_problems(function: Callable[..., object], result: Any) -> list[ArgumentProblem]:
-    """Return where a result, as JSON, is not what the function's annotation promises."""
-    promised = read_signature(function).output_schema
-    if promised is None:
+    """Return the problems of a result, as JSON, by the function's annotation."""
+    schema = read_signature(function).output_schema
+    if schema is None:
         return []
-    reader = ShapeReader(promised.get("$defs", {}))
-    return list(reader.mismatches(result, promised, place=json_path.ROOT))
+    checker = TypeChecker(schema.get("$defs", {}))
+    return list(checker.mismatches(result, schema, place=json_path.ROOT))
 
 
 def _awaited(result: Awaitable[object]) -> object:
@@ -73,73 +73,73 @@ def _awaited(result: Awaitable[object]) -> object:
     try:
         return asyncio.run(waiting)
     finally:
-        # Where asyncio refuses to start, nothing else will ever await these two.
+        # If asyncio.run() refuses to start, these two would never be awaited.
         waiting.close()
         if inspect.iscoroutine(result):
             result.close()
 
 
 def _values(signature: ToolSignature, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what to pass, by Python name; an argument left out keeps the function's default."""
-    given = _as_json(arguments)
-    mismatches = _mismatches(signature.input_schema, given)
-    sound = {name: value for name, value in given.items() if name not in mismatches}
+    """Return the values by Python name; missing arguments with a Python default are left out."""
+    values = _as_json(arguments)
+    mismatches = _mismatches(signature.input_schema, values)
+    matching = {name: value for name, value in values.items() if name not in mismatches}
     try:
-        built = signature.model.model_validate_json(json.dumps(sound))
+        parsed = signature.model.model_validate_json(json.dumps(matching))
     except ValidationError as error:
-        refused = _refusals(error, sound)
-        raise InvalidToolArguments([*chain(*mismatches.values()), *refused]) from None
+        problems = _model_problems(error, matching)
+        raise InvalidToolArguments([*chain(*mismatches.values()), *problems]) from None
     if mismatches:
         raise InvalidToolArguments([*chain(*mismatches.values())])
     return {
-        parameter.name: getattr(built, parameter.field)
+        parameter.name: getattr(parsed, parameter.field)
         for parameter in signature.parameters
-        if parameter.field in built.model_fields_set or not parameter.has_python_default
+        if parameter.field in parsed.model_fields_set or not parameter.has_python_default
     }
 
 
 def _as_json(arguments: object) -> dict[str, Any]:
     try:
-        given = to_json(arguments)
+        values = to_json(arguments)
     except ResultNotJson as error:
         raise InvalidToolArguments([ArgumentProblem(error.place, error.reason)]) from None
-    if not isinstance(given, dict):
+    if not isinstance(values, dict):
         raise InvalidToolArguments([ArgumentProblem(json_path.ROOT, "must be an object")])
-    return given
+    return values
 
 
 def _mismatches(
-    schema: Mapping[str, Any], given: Mapping[str, Any]
+    schema: Mapping[str, Any], values: Mapping[str, Any]
 ) -> dict[str, list[ArgumentProblem]]:
-    """Return what disagrees with the schema, for each argument where something does."""
-    reader = ShapeReader(schema.get("$defs", {}))
+    """Return the problems by the schema, by argument."""
+    checker = TypeChecker(schema.get("$defs", {}))
     found: dict[str, list[ArgumentProblem]] = {}
     for name, expected in schema["properties"].items():
         place = json_path.member(json_path.ROOT, name)
-        if name in given:
-            found[name] = list(reader.mismatches(given[name], expected, place=place))
+        if name in values:
+            found[name] = list(checker.mismatches(values[name], expected, place=place))
         elif name in schema["required"]:
             found[name] = [ArgumentProblem(place, "missing")]
-    for name in given:
+    for name in values:
         if name not in schema["properties"]:
             place = json_path.member(json_path.ROOT, name)
             found[name] = [ArgumentProblem(place, "unknown argument")]
     return {name: problems for name, problems in found.items() if problems}
 
 
-def _refusals(error: ValidationError, given: Mapping[str, Any]) -> list[ArgumentProblem]:
-    """Return what pydantic holds against the arguments that have the right shape."""
+def _model_problems(error: ValidationError, values: Mapping[str, Any]) -> list[ArgumentProblem]:
+    """Return the problems that pydantic reports for arguments that match the schema's types."""
     messages: dict[str, list[str]] = {}
     for detail in error.errors(include_url=False, include_input=False):
-        if detail["loc"][0] in given:
-            place = _place(detail["loc"], given)
+        if detail["loc"][0] in values:
+            place = _place(detail["loc"], values)
             messages.setdefault(place, []).append(_plain(detail["msg"]))
-    # Several at one place are the choices of a union, each with its own objection.
-    return [ArgumentProblem(place, " or ".join(said)) for place, said in messages.items()]
+    # Several messages at a place are those of the members of a union.
+    return [ArgumentProblem(place, " or ".join(parts)) for place, parts in messages.items()]
 
 
 def _place(location: Iterable[int | str], value: Any) -> str:
-    """Turn pydantic's location into a place, leaving out what only pydantic counts as a step."""
+    """Return the place for pydantic's location, without its steps that are not in the value."""
     place = json_path.ROOT
     for step in location:
         if isinstance(value, Mapping) and step in value:
@@ -150,11 +150,11 @@ def _place(location: Iterable[int | str], value: Any) -> str:
 
 
 def _plain(message: str) -> str:
-    """Say ``must be greater than 0`` where pydantic says ``Input should be greater than 0``."""
-    message = _SPEECH.sub("", message)
+    """Return ``must be greater than 0`` for pydantic's ``Input should be greater than 0``."""
+    message = _PREFIX.sub("", message)
     message = _SUBJECT.sub("must ", message).replace(" after validation", "")
     return message[:1].lower() + message[1:]
 
 
-_SPEECH = re.compile(r"^(Value error|Assertion failed), ")
+_PREFIX = re.compile(r"^(Value error|Assertion failed), ")
 _SUBJECT = re.compile(r"^[A-Z][A-Za-z ]* should ")

@@ -1,4 +1,4 @@
-"""How a place inside a JSON value is written: ``$.config.rows[3].name``."""
+"""Paths of places in a JSON value: ``$.config.rows[3].name``."""
 
 from __future__ import annotations
 

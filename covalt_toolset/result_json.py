@@ -1,7 +1,7 @@
-"""A tool's result as JSON: what pydantic can write, and nothing lost on the way.
+"""Lossless conversion of results to JSON.
 
-Pydantic alone would turn a model's NaN into null, drop one of two keys that become the same text,
-and let half of a surrogate pair through; here each is an error that names its place.
+Pydantic converts a model's NaN to null, drops one of two keys with the same text, and accepts unpaired
+surrogates.  Here these are errors with their places.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     Keep = Callable[[bytes], Any]
 
 MAX_DEPTH = 128
-"""Deeper values are refused, well before Python's stack or a JSON reader gives up."""
+"""The maximum depth of values, which is less than the limits of Python's stack and of JSON parsers."""
 
 MAX_EXACT_INTEGER = 2**53 - 1
-"""The largest integer that every JSON reader keeps exactly (RFC 7493, section 2.2)."""
+"""The largest integer that every JSON parser reads exactly (RFC 7493, section 2.2)."""
 
 _ARRAYS = (Sequence, KeysView, ValuesView, ItemsView, Iterator)
 _NOT_ARRAYS = (bytes, bytearray, memoryview, IOBase)
 
 
-class ResultNotJson(TypeError):  # noqa: N818 - it names what is wrong, as authors read it
-    """A value that JSON cannot hold; ``place`` says where it stands, ``reason`` why."""
+class ResultNotJson(TypeError):  # noqa: N818 - a public name of the SDK
+    """JSON cannot represent the value at ``place``, because of ``reason``."""
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__(f"{place}: {reason}")
@@ -44,32 +44,31 @@ class ResultNotJson(TypeError):  # noqa: N818 - it names what is wrong, as autho
 
 
 def to_json(value: object, *, keep: Keep | None = None) -> Any:
-    """Return ``value`` as JSON: dicts with text as keys, lists, text, numbers, booleans and null.
+    """Return ``value`` as JSON: dicts with text keys, lists, text, numbers, booleans and None.
 
-    Models, dataclasses, enums, dates, paths, decimals, UUIDs and UTF-8 bytes become what pydantic
-    makes of them, a :class:`Reference` (a file, an image) what it says.  A set becomes a list, sorted
-    where it can be, so that equal sets are equal JSON.  Bytes are what ``keep`` returns for them, where
-    it is given.
+    Models, dataclasses, enums, dates, paths, decimals, UUIDs and UTF-8 bytes are converted by pydantic, a
+    :class:`Reference` (a file, an image) by its method.  A set becomes a list, sorted if possible, so
+    that equal sets have equal JSON.  Bytes become the result of ``keep``, if that is passed.
 
     Raises:
-        ResultNotJson: naming the first place that JSON cannot hold.
+        ResultNotJson: for the first value that JSON cannot represent.
     """
     return _converted(value, json_path.ROOT, way=_Way(keep=keep))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Way:
-    """The values around the one that is converted, and who takes bytes."""
+    """The ids of the values around the converted one, and the conversion of bytes."""
 
     above: tuple[int, ...] = ()
     keep: Keep | None = None
 
     def into(self, value: object, place: str) -> _Way:
-        """Return the way to what ``value`` holds."""
+        """Return the way to the parts of ``value``."""
         if id(value) in self.above:
             raise ResultNotJson(place, "contains itself")
         if len(self.above) >= MAX_DEPTH:
-            raise ResultNotJson(place, f"is nested more than {MAX_DEPTH} deep")
+            raise ResultNotJson(place, f"is nested deeper than {MAX_DEPTH} levels")
         return _Way((*self.above, id(value)), self.keep)
 
 
@@ -104,7 +103,7 @@ def _converted(value: Any, place: str, *, way: _Way) -> Any:
         return _array(_in_order(value), place, way=way)
     if isinstance(value, _ARRAYS) and not isinstance(value, _NOT_ARRAYS):
         return _array(value, place, way=way)
-    return _converted(_written(value, place), place, way=way)
+    return _converted(_by_pydantic(value, place), place, way=way)
 
 
 def _reference(value: Reference, place: str) -> dict[str, Any]:
@@ -118,14 +117,14 @@ def _text(value: str, place: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ResultNotJson(place, "half of a surrogate pair is not text") from None
+        raise ResultNotJson(place, "the text contains an unpaired surrogate") from None
     return str.__str__(value)
 
 
 def _integer(value: int, place: str) -> int:
     if abs(value) > MAX_EXACT_INTEGER:
         raise ResultNotJson(
-            place, "an integer beyond 2^53 is not exact in JSON, give it as a string"
+            place, "an integer beyond 2^53 is not exact in JSON, return it as a string"
         )
     return int(value)
 
@@ -137,7 +136,7 @@ def _number(value: float, place: str) -> float:
 
 
 def _object(value: Mapping[Any, Any], place: str, *, way: _Way) -> dict[str, Any]:
-    written: dict[str, Any] = {}
+    converted: dict[str, Any] = {}
     origins: dict[str, Any] = {}
     for key, inner in value.items():
         name = _key(key, place)
@@ -146,8 +145,8 @@ def _object(value: Mapping[Any, Any], place: str, *, way: _Way) -> dict[str, Any
                 place, f"the keys {origins[name]!r} and {key!r} are the same key in JSON"
             )
         origins[name] = key
-        written[name] = _converted(inner, json_path.member(place, name), way=way)
-    return written
+        converted[name] = _converted(inner, json_path.member(place, name), way=way)
+    return converted
 
 
 def _key(key: Any, place: str) -> str:
@@ -156,7 +155,7 @@ def _key(key: Any, place: str) -> str:
     try:
         (name,) = to_jsonable_python({key: None})
     except (ValueError, TypeError):
-        raise ResultNotJson(place, f"{_named(key)} is not a key in JSON") from None
+        raise ResultNotJson(place, f"{_type_name(key)} is not a key in JSON") from None
     return _text(name, place)
 
 
@@ -174,32 +173,32 @@ def _in_order(values: set[Any] | frozenset[Any]) -> list[Any]:
         return list(values)
 
 
-def _written(value: Any, place: str) -> Any:
-    """Let pydantic write what is neither a number, text nor a container."""
+def _by_pydantic(value: Any, place: str) -> Any:
+    """Convert a value that is neither a number, text nor a container."""
     if isinstance(value, IOBase):  # pydantic would read an open file to its end
-        raise ResultNotJson(place, f"{_named(value)} is not JSON")
+        raise ResultNotJson(place, f"{_type_name(value)} is not JSON")
     try:
         return to_jsonable_python(value)
     except UnicodeDecodeError:
         raise ResultNotJson(place, "bytes that are not UTF-8 text") from None
     except ValueError:
-        raise ResultNotJson(place, f"{_named(value)} is not JSON") from None
+        raise ResultNotJson(place, f"{_type_name(value)} is not JSON") from None
 
 
 def _model(value: Any, place: str, *, way: _Way) -> Any:
-    """Let a model write itself, because its author may have said how."""
+    """Convert a model by its own serializer, which its author can customize."""
     serializer = type(value).__pydantic_serializer__
     try:
-        whole = serializer.to_python(value, mode="python", by_alias=True, warnings=False)
+        original = serializer.to_python(value, mode="python", by_alias=True, warnings=False)
     except ValueError as error:
         raise ResultNotJson(place, _reason(error)) from None
     try:
-        written = serializer.to_python(value, mode="json", by_alias=True)
+        converted = serializer.to_python(value, mode="json", by_alias=True)
     except ValueError as error:
-        _converted(whole, place, way=way)  # this finds the place, where a value is at fault
+        _converted(original, place, way=way)  # raises an error with the place of an invalid value
         raise ResultNotJson(place, _reason(error)) from None
-    _check_nothing_lost(whole, written, place)
-    return _converted(written, place, way=way)
+    _check_lossless(original, converted, place)
+    return _converted(converted, place, way=way)
 
 
 def _reason(error: ValueError) -> str:
@@ -209,21 +208,21 @@ def _reason(error: ValueError) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _check_nothing_lost(whole: Any, written: Any, place: str) -> None:
-    """Compare a model's values with its JSON, which pydantic writes without a word on losses."""
-    if isinstance(whole, float) and written is None:
-        _number(whole, place)
-    elif isinstance(whole, dict) and isinstance(written, dict):
-        if len(whole) > len(written):
-            _object(dict.fromkeys(whole), place, way=_Way())
+def _check_lossless(original: Any, converted: Any, place: str) -> None:
+    """Compare a model's values with pydantic's JSON, which can lack values without an error."""
+    if isinstance(original, float) and converted is None:
+        _number(original, place)
+    elif isinstance(original, dict) and isinstance(converted, dict):
+        if len(original) > len(converted):
+            _object(dict.fromkeys(original), place, way=_Way())
             return
-        for (name, inner), part in zip(written.items(), whole.values(), strict=False):
-            _check_nothing_lost(part, inner, json_path.member(place, name))
-    elif isinstance(whole, list | tuple) and isinstance(written, list):
-        for index, (part, inner) in enumerate(zip(whole, written, strict=False)):
-            _check_nothing_lost(part, inner, json_path.item(place, index))
+        for (name, inner), part in zip(converted.items(), original.values(), strict=False):
+            _check_lossless(part, inner, json_path.member(place, name))
+    elif isinstance(original, list | tuple) and isinstance(converted, list):
+        for index, (part, inner) in enumerate(zip(original, converted, strict=False)):
+            _check_lossless(part, inner, json_path.item(place, index))
 
 
-def _named(value: Any) -> str:
+def _type_name(value: Any) -> str:
     name = type(value).__name__
     return f"an {name}" if name[:1] in "aeiouAEIOU" else f"a {name}"

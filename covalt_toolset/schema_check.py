@@ -1,9 +1,8 @@
-"""Whether a JSON value has the shape that a schema says, told in plain words and with places.
+"""Check of the types in a JSON value by a schema that pydantic generated.
 
-This reads the keywords by which pydantic writes shapes: types, keys, items, choices.  What a value
-of the right shape must satisfy beyond that (ranges, patterns, the author's own validators) is
-pydantic's to check, because it enforces it anyway.  Pydantic alone would not do: its lax mode takes
-"5" for an integer, and its strict mode refuses a date as text behind an author's validator.
+It checks types, keys, items and alternatives.  Pydantic checks ranges, patterns and custom validators
+after that.  Pydantic alone is not enough: its lax mode accepts "5" as an integer, and its strict mode
+rejects dates as text if they have a custom validator.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _WORDS = {
 }
 
 _FORMATS = {
-    # Without these pydantic takes "1704067200" as seconds since 1970.
+    # Without these, pydantic accepts "1704067200" as seconds since 1970.
     "date": (re.compile(r"\d{4}-\d\d-\d\d"), "must be a date such as 2026-01-31"),
     "date-time": (
         re.compile(r"\d{4}-\d\d-\d\d[Tt _]\d\d:\d\d.*"),
@@ -45,7 +44,7 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ArgumentProblem:
-    """One thing wrong with the arguments of a call, and where it stands."""
+    """A problem of the arguments of a call, and its place."""
 
     path: str
     message: str
@@ -56,14 +55,14 @@ class ArgumentProblem:
 
 
 @dataclass(frozen=True)
-class ShapeReader:
-    """Reads schemas that may refer to the ``$defs`` of one document."""
+class TypeChecker:
+    """Checks values by schemas, which can refer to the ``$defs`` of the same document."""
 
     definitions: Mapping[str, Schema]
 
     def mismatches(self, value: Any, schema: Schema, *, place: str) -> Iterator[ArgumentProblem]:
-        """Yield everything about ``value`` that ``schema`` does not allow."""
-        if not isinstance(schema, Mapping):  # an author's own ``true``
+        """Yield the places where ``value`` does not match ``schema``."""
+        if not isinstance(schema, Mapping):  # an author can write ``true``
             return
         kinds = self._kinds(schema)
         if not _is_one_of(value, kinds):
@@ -109,15 +108,15 @@ class ShapeReader:
         for index, inner in enumerate(value):
             part = first[index] if index < len(first) else rest
             yield from self.mismatches(inner, part, place=json_path.item(place, index))
-        if "prefixItems" in schema:  # pydantic says "missing" for a tuple's item, this is clearer
+        if "prefixItems" in schema:  # clearer than pydantic's "missing" for an item of a tuple
             yield from _length_mismatches(value, schema, place=place)
         if schema.get("uniqueItems") and len(set(map(json.dumps, value))) < len(value):
-            yield ArgumentProblem(place, "must not hold an item twice")
+            yield ArgumentProblem(place, "must not contain an item twice")
 
     def _nearest_choice(
         self, value: Any, choices: list[Schema], *, place: str
     ) -> Iterator[ArgumentProblem]:
-        """Report against the choice that fits best; telling of all would be noise."""
+        """Yield the problems by the alternative that has the fewest."""
         fitting = [choice for choice in choices if _is_one_of(value, self._kinds(choice))]
         found = [list(self.mismatches(value, choice, place=place)) for choice in fitting]
         yield from min(found, key=len)
@@ -125,7 +124,7 @@ class ShapeReader:
     def _tagged(
         self, value: dict[str, Any], schema: Schema, *, place: str
     ) -> Iterator[ArgumentProblem]:
-        """Report against the choice that the value names itself, in the key made for that."""
+        """Yield the problems by the alternative that the value's discriminator names."""
         key, targets = schema["discriminator"]["propertyName"], schema["discriminator"]["mapping"]
         target = targets.get(str(value.get(key)))
         if target:
@@ -136,10 +135,10 @@ class ShapeReader:
         yield ArgumentProblem(json_path.member(place, key), message)
 
     def _kinds(self, schema: Schema) -> set[str]:
-        """Return the JSON types that ``schema`` allows; all of them where it says nothing."""
+        """Return the JSON types that ``schema`` allows; all types if it does not restrict them."""
         if "type" in schema:
-            said = schema["type"]
-            return {said} if isinstance(said, str) else set(said)
+            types = schema["type"]
+            return {types} if isinstance(types, str) else set(types)
         if "$ref" in schema:
             return self._kinds(self._target(schema))
         if "const" in schema:
@@ -173,8 +172,8 @@ def _length_mismatches(
 ) -> Iterator[ArgumentProblem]:
     least, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
     if not least <= len(value) <= most:
-        wanted = f"{least}" if least == most else f"{least} or more"
-        yield ArgumentProblem(place, f"must have {wanted} items, not {len(value)}")
+        expected = f"{least}" if least == most else f"{least} or more"
+        yield ArgumentProblem(place, f"must have {expected} items, not {len(value)}")
 
 
 def _kind(value: Any) -> str:
@@ -197,7 +196,7 @@ def _is_one_of(value: Any, kinds: set[str]) -> bool:
         return True
     if kind == "integer":
         return "number" in kinds
-    # 5.0 and 5 are one number (JSON Schema Validation, 6.1.1), as long as 5.0 is exact.
+    # 5.0 is an integer (JSON Schema Validation, 6.1.1), as long as it is exact.
     exact = kind == "number" and value.is_integer() and abs(value) <= MAX_EXACT_INTEGER
     return exact and "integer" in kinds
 

@@ -1,18 +1,18 @@
-"""The secrets that a call was given, by their names."""
+"""The granted secrets of a call, by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 
-class SecretNotGranted(KeyError):  # noqa: N818 - it names what is wrong, as authors read it
-    """The tool asks for a secret that it was not given."""
+class SecretNotGranted(KeyError):  # noqa: N818 - a public name of the SDK
+    """The tool has no secret with that name."""
 
-    def __init__(self, name: str, given: tuple[str, ...]) -> None:
-        has = f"it was given {', '.join(given)}" if given else "it was given none"
+    def __init__(self, name: str, available: tuple[str, ...]) -> None:
+        has = f"available: {', '.join(available)}" if available else "it has no secrets"
         super().__init__(
-            f"the tool has no secret {name!r}, {has}; toolset.yaml names it under 'secrets', "
-            f"the project grants it (covalt-git grant add TOOLSET secret {name}), and somebody sets it"
+            f"the tool has no secret {name!r} ({has}); declare it under 'secrets' in toolset.yaml, "
+            f"grant it (covalt-git grant add TOOLSET secret {name}), and set its value"
         )
 
     def __str__(self) -> str:
@@ -20,7 +20,7 @@ class SecretNotGranted(KeyError):  # noqa: N818 - it names what is wrong, as aut
 
 
 class Secrets(Mapping[str, str]):
-    """The granted secrets; none of them is in its ``repr``."""
+    """The granted secrets; ``repr`` contains the names only."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
@@ -29,7 +29,7 @@ class Secrets(Mapping[str, str]):
         """Return the value.
 
         Raises:
-            SecretNotGranted: which is a ``KeyError``, where the call was not given it.
+            SecretNotGranted: a ``KeyError``, if the call does not have the secret.
         """
         try:
             return self._values[name]

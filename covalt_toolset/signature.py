@@ -1,4 +1,4 @@
-"""What a function takes and gives back, as a pydantic model of its arguments and two schemas."""
+"""Signature of a tool: a pydantic model of its arguments, and the schemas of arguments and result."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ WORKSPACE = "workspace"
 """A parameter of this name, annotated ``Path``, receives the call's workspace."""
 
 _NOT_BY_NAME = {
-    inspect.Parameter.VAR_POSITIONAL: ("*", "takes values without a name; declare a list instead"),
-    inspect.Parameter.VAR_KEYWORD: ("**", "takes any name; declare a dict instead"),
-    inspect.Parameter.POSITIONAL_ONLY: ("", "cannot be given by name; remove the '/' after it"),
+    inspect.Parameter.VAR_POSITIONAL: ("*", "has values without names; declare a list instead"),
+    inspect.Parameter.VAR_KEYWORD: ("**", "accepts any name; declare a dict instead"),
+    inspect.Parameter.POSITIONAL_ONLY: ("", "cannot be passed by name; remove the '/' after it"),
 }
 
 
 class ToolSignatureError(TypeError):
-    """A function takes what no caller can give it as JSON; names the function and parameter."""
+    """A parameter cannot be passed as JSON; the message names the function and the parameter."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Parameter:
     """One argument of a tool.
 
     Attributes:
-        name: the Python parameter.
-        public: the name in the schema; the same unless ``Field(alias=...)`` says otherwise.
-        field: the name in the model, which could not take ``copy`` or ``model_config``.
+        name: the name of the Python parameter.
+        public: the name in the schema, which ``Field(alias=...)`` can change.
+        field: the name in the model, which cannot have fields such as ``copy`` or ``model_config``.
         annotation: the type, with description and alias.
         default: the Python default, a ``Field(...)``, or ``inspect.Parameter.empty``.
     """
@@ -59,14 +59,14 @@ class Parameter:
 
     @property
     def has_python_default(self) -> bool:
-        """Say whether Python itself knows what to take when the argument is not given."""
-        nothing = inspect.Parameter.empty
-        return self.default is not nothing and not isinstance(self.default, FieldInfo)
+        """Whether Python has a default value if the argument is missing."""
+        empty = inspect.Parameter.empty
+        return self.default is not empty and not isinstance(self.default, FieldInfo)
 
 
 @dataclass(frozen=True)
 class ToolSignature:
-    """A function's parameters, the model that builds their values, and both schemas."""
+    """The parameters of a function, the model that parses their values, and both schemas."""
 
     parameters: tuple[Parameter, ...]
     takes_workspace: bool
@@ -76,11 +76,11 @@ class ToolSignature:
 
 
 def read_signature(function: Callable[..., object]) -> ToolSignature:
-    """Return what ``function`` takes and gives back; read once for each function.
+    """Return the signature of ``function``, cached.
 
     Raises:
-        ToolSignatureError: for a parameter that cannot be given by name and as JSON, and for what
-            is not a function.
+        ToolSignatureError: for a parameter that cannot be passed by name and as JSON, and for a value
+            that is not a function.
     """
     if not callable(function):
         raise ToolSignatureError(f"{function!r} is not a function")
@@ -92,9 +92,9 @@ def _read(function: Callable[..., object]) -> ToolSignature:
     try:
         signature = signature_of(function)
     except ValueError as error:
-        raise ToolSignatureError(f"{function!r} does not say what it takes") from error
+        raise ToolSignatureError(f"{function!r} has no signature") from error
     names = getattr(inspect.unwrap(function), "__globals__", {})
-    given = {
+    arguments = {
         name: parameter
         for name, parameter in signature.parameters.items()
         if not _is_workspace(parameter, names)
@@ -107,12 +107,12 @@ def _read(function: Callable[..., object]) -> ToolSignature:
             annotation=_resolved(function, parameter, names),
             description=documented.get(parameter.name),
         )
-        for position, parameter in enumerate(given.values())
+        for position, parameter in enumerate(arguments.values())
     )
     model, input_schema = _model(function, parameters)
     return ToolSignature(
         parameters=parameters,
-        takes_workspace=len(given) < len(signature.parameters),
+        takes_workspace=len(arguments) < len(signature.parameters),
         model=model,
         input_schema=input_schema,
         output_schema=_output_schema(signature.return_annotation, names),
@@ -122,7 +122,7 @@ def _read(function: Callable[..., object]) -> ToolSignature:
 def _is_workspace(parameter: inspect.Parameter, names: dict[str, Any]) -> bool:
     if parameter.name != WORKSPACE or parameter.kind in _NOT_BY_NAME:
         return False
-    # Linters move an import that only annotations need under TYPE_CHECKING.
+    # The name may not exist: linters move imports for annotations under TYPE_CHECKING.
     if written_name(parameter.annotation) in ("Path", "pathlib.Path"):
         return True
     try:
@@ -136,17 +136,17 @@ def _resolved(
 ) -> Any:
     where = function_name(function)
     if parameter.kind in _NOT_BY_NAME:
-        stars, why = _NOT_BY_NAME[parameter.kind]
-        raise ToolSignatureError(f"{where}(): '{stars}{parameter.name}' {why}")
+        stars, reason = _NOT_BY_NAME[parameter.kind]
+        raise ToolSignatureError(f"{where}(): '{stars}{parameter.name}' {reason}")
     if parameter.annotation is inspect.Parameter.empty:
         return Any
     try:
         return resolve(parameter.annotation, names=names)
     except (NameError, SyntaxError, TypeError) as error:
-        written = written_name(parameter.annotation) or parameter.annotation
+        annotation = written_name(parameter.annotation) or parameter.annotation
         raise ToolSignatureError(
-            f"{where}(): {parameter.name!r} is annotated {written}, "
-            f"which its module cannot resolve when it runs: {error}"
+            f"{where}(): {parameter.name!r} is annotated {annotation}, "
+            f"which cannot be resolved at run time: {error}"
         ) from error
 
 
@@ -155,14 +155,14 @@ def _parameter(
 ) -> Parameter:
     default = parameter.default
     annotation = _or_none(annotation) if default is None else annotation
-    said = (
+    info = (
         FieldInfo.from_annotated_attribute(annotation, default)
         if isinstance(default, FieldInfo)
         else FieldInfo.from_annotation(annotation)
     )
-    alias = said.validation_alias
+    alias = info.validation_alias
     public = alias if isinstance(alias, str) else parameter.name
-    ours = Field(validation_alias=public, description=said.description or description)
+    ours = Field(validation_alias=public, description=info.description or description)
     return Parameter(
         name=parameter.name,
         public=public,
@@ -173,7 +173,7 @@ def _parameter(
 
 
 def _or_none(annotation: Any) -> Any:
-    """Let ``size: int = None`` take the null that its own default shows."""
+    """Return the annotation that also accepts None, for ``size: int = None``."""
     if get_origin(annotation) is not Annotated:
         return Optional[annotation]  # noqa: UP045 - the operator fails on strings and Any
     inner, *metadata = get_args(annotation)
@@ -205,7 +205,7 @@ def _check_alone(function: Callable[..., object], parameter: Parameter) -> None:
 
 
 _UNREADABLE = (PydanticUserError, SchemaError, NameError, TypeError)
-"""What pydantic raises for a type it cannot read, or for a constraint that does not fit it."""
+"""Errors that pydantic raises for an unsupported type, or a constraint that does not apply to it."""
 
 
 def _first_line(error: BaseException) -> str:
@@ -216,24 +216,24 @@ def _built(parameters: Iterable[Parameter]) -> tuple[type[BaseModel], dict[str, 
     fields: dict[str, Any] = {
         parameter.field: _field_definition(parameter) for parameter in parameters
     }
-    # A cache of strings would be 256 KiB to copy for every process that makes a single call.
+    # pydantic's string cache has 256 KiB, which every process with a single call would copy.
     config = ConfigDict(extra="forbid", cache_strings="none")
     model = create_model("Arguments", __config__=config, **fields)
-    written = model.model_json_schema(schema_generator=_ToolSchema)
+    generated = model.model_json_schema(schema_generator=_ToolSchema)
     schema = {
         "type": "object",
-        "properties": written.get("properties", {}),
-        "required": written.get("required", []),
+        "properties": generated.get("properties", {}),
+        "required": generated.get("required", []),
         "additionalProperties": False,
     }
-    if "$defs" in written:
-        schema["$defs"] = written["$defs"]
+    if "$defs" in generated:
+        schema["$defs"] = generated["$defs"]
     return model, schema
 
 
 def _field_definition(parameter: Parameter) -> Any:
     if parameter.default is inspect.Parameter.empty:
-        return parameter.annotation  # which may hold a default of its own
+        return parameter.annotation  # it can contain a default
     return (parameter.annotation, parameter.default)
 
 
@@ -244,34 +244,34 @@ def _output_schema(annotation: Any, names: dict[str, Any]) -> dict[str, Any] | N
         returned = resolve(annotation, names=names)
         if returned in (None, type(None)):
             return None
-        written = TypeAdapter(returned).json_schema(
+        schema = TypeAdapter(returned).json_schema(
             mode="serialization", schema_generator=_ToolSchema
         )
     except (*_UNREADABLE, SyntaxError):
-        return None  # a schema of the result is a help, its absence hurts no call
-    return written or None
+        return None  # the schema of the result is optional
+    return schema or None
 
 
 class _ToolSchema(GenerateJsonSchema):
-    """JSON Schema 2020-12 as pydantic writes it, without what only costs a model its attention."""
+    """pydantic's generator of JSON Schema 2020-12, without parts that are useless to a model."""
 
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {  # noqa: RUF012 - the base has it so
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {  # noqa: RUF012 - as in the base class
         "skipped-choice",
         "non-serializable-default",
     }
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Leave out titles that only repeat the key."""
+        """Return False, as the default titles repeat the keys."""
         del schema
         return False
 
     def bytes_schema(self, schema: Any) -> dict[str, Any]:
-        """Write bytes of a result as what they become: a file, or in a model text."""
-        written = super().bytes_schema(schema)
-        return {"anyOf": [written, FILE_SCHEMA]} if self.mode == "serialization" else written
+        """Return the schema of bytes; in results they are a file, or text in a model."""
+        text = super().bytes_schema(schema)
+        return {"anyOf": [text, FILE_SCHEMA]} if self.mode == "serialization" else text
 
     def encode_default(self, dft: Any) -> Any:
-        """Write a default as a result would be written, so that NaN never gets into a schema."""
+        """Return the JSON of a default value, so that a schema never contains NaN."""
         try:
             return to_json(dft)
         except ResultNotJson as error:

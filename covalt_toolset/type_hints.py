@@ -1,7 +1,7 @@
-"""Type annotations as pydantic can read them: names resolved, ``typing.TypedDict`` replaced.
+"""Type annotations resolved for pydantic, with unsupported types replaced.
 
-Pydantic refuses ``typing.TypedDict`` before Python 3.12, refuses ``Collection``, and checks the
-items of an ``Iterable`` only when somebody takes them.
+Pydantic does not support ``typing.TypedDict`` before Python 3.12 and ``Collection``, and validates the
+items of an ``Iterable`` lazily.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _replacements: dict[Any, Any] = {}
-"""One replacement for each ``typing.TypedDict``, so that a schema defines it only once."""
+"""The replacement of each ``typing.TypedDict``, so that a schema defines it only once."""
 
 
 def signature_of(function: Callable[..., object]) -> inspect.Signature:
-    """Return the signature of ``function``; its annotations may be names still.
+    """Return the signature of ``function``, with annotations that can be unresolved names.
 
     Raises:
-        ValueError: for a function written in C that does not say what it takes.
+        ValueError: for a function in C without a signature.
     """
     if sys.version_info >= (3, 14):
         from annotationlib import Format  # noqa: PLC0415 - new in 3.14
@@ -36,10 +36,12 @@ def signature_of(function: Callable[..., object]) -> inspect.Signature:
 
 
 def resolve(annotation: Any, *, names: dict[str, Any]) -> Any:
-    """Return the type that ``annotation`` means, where its author may have written a string.
+    """Return the type of an annotation, which can be a string.
+
+    ``names`` are the globals of the function's module.
 
     Raises:
-        NameError: naming what ``names``, the globals of the function's module, do not have.
+        NameError: for a name that is not in ``names``.
         SyntaxError: for a string that is not Python.
     """
     carrier = types.SimpleNamespace(__annotations__={"it": annotation})
@@ -48,13 +50,13 @@ def resolve(annotation: Any, *, names: dict[str, Any]) -> Any:
 
 
 def written_name(annotation: Any) -> str:
-    """Return what an unresolved annotation says, or nothing for one that is a type already."""
+    """Return the text of an unresolved annotation; empty for a type."""
     text = getattr(annotation, "__forward_arg__", annotation)
     return text if isinstance(text, str) else ""
 
 
 def _readable(annotation: Any) -> Any:
-    """Replace what pydantic refuses, or reads later than a call can wait for."""
+    """Return an annotation with the types replaced that pydantic does not support."""
     if sys.version_info < (3, 12) and typing.is_typeddict(annotation):
         return _replacements.get(annotation) or _replacement(annotation)
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
@@ -73,7 +75,7 @@ def _readable(annotation: Any) -> Any:
 def _replacement(original: Any) -> Any:
     make: Any = typing_extensions.TypedDict
     replacement = make(original.__name__, {})
-    # It is known before its keys are read, because one of them may hold the same type again.
+    # Stored before its keys are read, as one of them can contain the same type.
     _replacements[original] = replacement
     replacement.__doc__ = original.__doc__
     replacement.__module__ = original.__module__
@@ -88,7 +90,7 @@ def _replacement(original: Any) -> Any:
 
 
 def _is_required(key: str, hint: Any, original: Any) -> bool:
-    """Read the qualifier itself: ``__required_keys__`` misses one that is written in a string."""
+    """Return whether a key is required; ``__required_keys__`` ignores qualifiers in strings."""
     origin = typing.get_origin(hint)
     if origin in (typing.Required, typing.NotRequired):
         return origin is typing.Required

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_toolset import SecretNotGranted, ToolContext, clear_context, get_context, set_context
-from covalt_toolset.callbacks import Nobody
+from covalt_toolset.callbacks import NoListener
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,15 +104,15 @@ def test_path_inside_the_workspace_is_returned(
 @pytest.mark.parametrize(
     ("relative", "problem"),
     [
-        pytest.param("/etc/hostname", "is an absolute path", id="absolute"),
-        pytest.param("../secret.txt", "leads out of the workspace", id="dots"),
-        pytest.param("a/../../secret.txt", "leads out of the workspace", id="dots-later"),
-        pytest.param("out/secret.txt", "leads out of the workspace", id="link-to-a-folder"),
-        pytest.param("secret", "leads out of the workspace", id="link-to-a-file"),
-        pytest.param("inside/../../x", "leads out of the workspace", id="dots-behind-a-link"),
-        pytest.param("../workshop/x", "leads out of the workspace", id="name-with-its-prefix"),
-        pytest.param("inside/a", "'folder/a' by a link", id="link-that-stays-inside"),
-        pytest.param("a\0b", "is not a path that can be followed", id="zero-byte"),
+        pytest.param("/etc/hostname", "is absolute", id="absolute"),
+        pytest.param("../secret.txt", "is outside of the workspace", id="dots"),
+        pytest.param("a/../../secret.txt", "is outside of the workspace", id="dots-later"),
+        pytest.param("out/secret.txt", "is outside of the workspace", id="link-to-a-folder"),
+        pytest.param("secret", "is outside of the workspace", id="link-to-a-file"),
+        pytest.param("inside/../../x", "is outside of the workspace", id="dots-behind-a-link"),
+        pytest.param("../workshop/x", "is outside of the workspace", id="name-with-its-prefix"),
+        pytest.param("inside/a", "a link to 'folder/a'", id="link-that-stays-inside"),
+        pytest.param("a\0b", "is not a valid path", id="zero-byte"),
     ],
 )
 def test_other_paths_are_refused(workspace: Path, relative: str, problem: str) -> None:
@@ -125,7 +125,7 @@ def test_other_paths_are_refused(workspace: Path, relative: str, problem: str) -
 # Events
 
 
-class Recorder(Nobody):
+class Recorder(NoListener):
     """An observer that records its events."""
 
     def __init__(self) -> None:
@@ -185,6 +185,6 @@ def test_missing_secret_is_named_with_those_that_are_granted(
         get_context().secrets["WEATHER_KEY"]
 
     assert isinstance(caught.value, KeyError)
-    assert "no secret 'WEATHER_KEY', " in str(caught.value)
+    assert "no secret 'WEATHER_KEY'" in str(caught.value)
     assert "covalt-git grant add TOOLSET secret WEATHER_KEY" in str(caught.value)
-    assert ("given A, B;" in str(caught.value)) is bool(secrets)
+    assert ("available: A, B" in str(caught.value)) is bool(secrets)

@@ -90,7 +90,7 @@ def test_answers_of_a_test_reach_the_tool(tmp_path: Path) -> None:
         page = context.elicit_url("Go", "https://a.example", key="page")
         sampled = context.sample("Hi", max_tokens=5)
         roots = context.roots()
-        with pytest.raises(CannotAsk, match="no answer to 'other'"):
+        with pytest.raises(CannotAsk, match="no answer for 'other'"):
             context.elicit("?", Order, key="other")
 
     assert order.content == Order(name="Ada", sure=True)

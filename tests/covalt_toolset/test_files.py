@@ -18,7 +18,7 @@ from covalt_toolset import (
     set_context,
     to_json,
 )
-from covalt_toolset.files import EMBEDDED_SCHEMA, FILE_SCHEMA, saved
+from covalt_toolset.files import EMBEDDED_SCHEMA, FILE_SCHEMA, save
 from covalt_toolset.invoke import result_problems
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def test_file_becomes_a_reference(workspace: Path) -> None:
     [
         pytest.param("gone.txt", "the workspace has no file 'gone.txt'", id="missing"),
         pytest.param("out", "the workspace has no file 'out'", id="folder"),
-        pytest.param("../secret.txt", "'../secret.txt' leads out of the workspace", id="outside"),
-        pytest.param("link", "'link' leads out of the workspace", id="link-outside"),
+        pytest.param("../secret.txt", "'../secret.txt' is outside of the workspace", id="outside"),
+        pytest.param("link", "'link' is outside of the workspace", id="link-outside"),
     ],
 )
 def test_file_outside_the_workspace_is_refused(workspace: Path, path: str, why: str) -> None:
@@ -70,7 +70,7 @@ def test_equal_bytes_are_written_to_one_file(workspace: Path) -> None:
     name = f"files/{hashlib.sha256(PICTURE).hexdigest()[:16]}.bin"
     expected = {"file": name, "size": len(PICTURE), "media_type": "application/octet-stream"}
 
-    found = to_json({"a": PICTURE, "b": [bytearray(PICTURE)]}, keep=saved)
+    found = to_json({"a": PICTURE, "b": [bytearray(PICTURE)]}, keep=save)
 
     assert found == {"a": expected, "b": [expected]}
     assert (workspace / name).read_bytes() == PICTURE
@@ -112,5 +112,5 @@ def test_annotations_of_files_match_their_results() -> None:
     assert schema["items"]["anyOf"] == [{"type": "string"}, FILE_SCHEMA, EMBEDDED_SCHEMA]
     assert result_problems(drawn, to_json(drawn())) == []
     assert result_problems(report, to_json(report())) == []
-    assert result_problems(picture, to_json(picture(), keep=saved)) == []
+    assert result_problems(picture, to_json(picture(), keep=save)) == []
     assert result_problems(picture, 1) != []

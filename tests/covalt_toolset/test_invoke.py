@@ -67,7 +67,7 @@ def test_arguments_are_an_object_nested_at_most_128_deep() -> None:
     assert problems_of(resize, ["a", 1]) == ["$: must be an object"]
     assert invoke(taking("Any"), {"value": nested(127)}) == nested(127)
     (problem,) = problems_of(taking("Any"), {"value": nested(1000)})
-    assert problem.endswith("is nested more than 128 deep")
+    assert problem.endswith("is nested deeper than 128 levels")
 
 
 # Defaults and names

@@ -129,7 +129,7 @@ def test_cycles_are_refused_with_their_place() -> None:
 
 
 def test_result_nested_too_deeply_is_refused() -> None:
-    with pytest.raises(ResultNotJson, match="nested more than 128 deep") as caught:
+    with pytest.raises(ResultNotJson, match="nested deeper than 128 levels") as caught:
         to_json(json.loads("[" * 500 + "]" * 500))
 
     assert caught.value.place == "$" + "[0]" * 128

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import covalt_toolset
 from covalt_git.runtime.processes import wire
 from covalt_git.runtime.sandbox.limits import open_reserve
-from covalt_toolset.files import saved
+from covalt_toolset.files import save
 from covalt_toolset.invoke import result_problems
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _call(function: Callable[..., object], request: dict[str, Any], folder: Path
     except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt of a tool too
         return failure(_limit_of(error, request["limits"]) or "tool_raised", error, folder)
     try:
-        written = covalt_toolset.to_json(result, keep=saved)
+        written = covalt_toolset.to_json(result, keep=save)
         wrong = result_problems(function, written) if request["check_result"] else []
     except covalt_toolset.ResultNotJson as error:
         return {"status": "error", "code": "bad_result", "message": str(error)}
