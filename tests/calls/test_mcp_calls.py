@@ -122,7 +122,7 @@ def test_a_server_starts_only_as_it_was_granted(
         grant_process(world.root, "demo", "keyed", by="me")
 
     granting = "covalt-git grant add demo process keyed"
-    assert caught.value.hint == (granting if old else "covalt-git toolset show demo")
+    assert caught.value.hint == (granting if old else "covalt-git grant add demo --requested")
     assert "c2" not in {one.chat_id for one in CONNECTIONS.health(world.root)}
 
 
