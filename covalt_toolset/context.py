@@ -153,17 +153,17 @@ class ToolContext:
         Raises:
             ValueError: for an absolute path, a path outside of the workspace, or one through a link.
         """
-        wanted = Path(relative)
-        if wanted.is_absolute():
+        requested = Path(relative)
+        if requested.is_absolute():
             raise ValueError(f"{str(relative)!r} is absolute; use a path relative to the workspace")
         try:
             root = self.workspace.resolve()
-            found = (root / wanted).resolve()
+            found = (root / requested).resolve()
         except (OSError, RuntimeError, ValueError) as error:  # circular links, a NUL character
             raise ValueError(f"{str(relative)!r} is not a valid path") from error
         if not found.is_relative_to(root):
             raise ValueError(f"{str(relative)!r} is outside of the workspace")
-        if not follow_links and found != root / os.path.normpath(wanted):
+        if not follow_links and found != root / os.path.normpath(requested):
             real = found.relative_to(root).as_posix()
             raise ValueError(f"{str(relative)!r} is a link to {real!r}; use that path")
         return self.workspace / found.relative_to(root)

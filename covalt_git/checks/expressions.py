@@ -80,9 +80,9 @@ def _check(
         return
     position, known = found
     part = expression.path[position]
-    whole = "the arguments" if expression.root == "args" else "the result"
+    root = "the arguments" if expression.root == "args" else "the result"
     outer = ".".join(expression.path[:position])
-    holder = f"{outer!r} of {whole}" if outer else whole
+    holder = f"{outer!r} of {root}" if outer else root
     near = nearest_name(part, known)
     hint = f"known here: {', '.join(known)}"
     if not known:

@@ -20,12 +20,12 @@ _IMPORTED = PROVIDED | {"covalt_git"}
 _STARTUP = frozenset({"sitecustomize", "usercustomize"})
 
 
-def check_names(shown: str, files: BundleFiles) -> list[Problem]:
-    """Return the problems of the names of a toolset's modules; ``shown`` is its folder."""
+def check_names(display_path: str, files: BundleFiles) -> list[Problem]:
+    """Return the problems of the names of a toolset's modules; ``display_path`` is its folder."""
     problems = []
     checked: set[str] = set()
     for file in files.files:
-        place = f"{shown}/{file.path}"
+        place = f"{display_path}/{file.path}"
         if file.path.endswith(".pth"):
             message = "code in .pth files runs whenever Python starts"
             problems.append(Problem(place, 0, 0, codes.FORBIDDEN_FILE, message, "remove it"))
@@ -45,12 +45,12 @@ def check_names(shown: str, files: BundleFiles) -> list[Problem]:
             )
             problems.append(
                 Problem(
-                    f"{shown}/{top}",
+                    f"{display_path}/{top}",
                     0,
                     0,
                     codes.SHADOWED_MODULE,
                     f"{module!r} is also a module of {owner}; imports can get the wrong one",
-                    f"rename it: git mv {shown}/{top} {shown}/my_{top}",
+                    f"rename it: git mv {display_path}/{top} {display_path}/my_{top}",
                     "warning",
                 )
             )

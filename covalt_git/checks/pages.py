@@ -74,10 +74,10 @@ _LINK = _Reference(
 )
 
 
-def artifact_problems(content: bytes, shown: str) -> list[Problem]:
+def artifact_problems(content: bytes, display_path: str) -> list[Problem]:
     """Return warnings about references in a page that its frame refuses.
 
-    Equal warnings are reported once, at the first place.  ``shown`` is the path of the page.
+    Equal warnings are reported once, at the first place.  ``display_path`` is the path of the page.
     """
     if len(content) > MAX_PAGE_BYTES:
         return []
@@ -90,7 +90,7 @@ def artifact_problems(content: bytes, shown: str) -> list[Problem]:
     for (code, message, hint), place in first.items():
         line = bisect.bisect_right(starts, place)
         col = place - starts[line - 1] + 1
-        problems.append(Problem(shown, line, col, code, message, hint, "warning"))
+        problems.append(Problem(display_path, line, col, code, message, hint, "warning"))
     return sorted(problems)
 
 
@@ -114,7 +114,7 @@ def check_artifacts(
                 manifest.problem(one.code, at, one.message, hint=one.hint, severity=one.severity)
                 for one in artifact_problems(content.encode(), manifest.path)
             ]
-    shown = manifest.path.rpartition("/")[0]
+    display_path = manifest.path.rpartition("/")[0]
     for file in files.files:
         page = file.kind == "artifact" and file.path.lower().endswith(_PAGES)
         if (page or file.path in named) and file.size <= MAX_PAGE_BYTES:
@@ -122,7 +122,7 @@ def check_artifacts(
                 text = contents.read(file.path)
             except OSError:
                 continue  # removed since the files were listed
-            problems += artifact_problems(text, f"{shown}/{file.path}")
+            problems += artifact_problems(text, f"{display_path}/{file.path}")
     return problems
 
 
@@ -179,12 +179,12 @@ def _of_style(style: str) -> Iterator[_Reference]:
 def _of_url(url: str, hint: str) -> Iterator[_Reference]:
     """Yield the URL as a refused reference, unless the page can load it."""
     url = url.strip()
-    shown = repr(shorten(url))
+    quoted = repr(shorten(url))
     if not url or url.startswith("#"):
         return
     if _EXTERNAL.match(url):
-        message = f"{shown} cannot be loaded: a page has no network"
+        message = f"{quoted} cannot be loaded: a page has no network"
         yield _Reference(0, codes.PAGE_EXTERNAL, message, hint)
     elif not _SCHEME.match(url):
-        message = f"{shown} cannot be loaded: a page is a single file"
+        message = f"{quoted} cannot be loaded: a page is a single file"
         yield _Reference(0, codes.PAGE_SIBLING, message, hint)

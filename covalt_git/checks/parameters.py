@@ -121,16 +121,16 @@ def _mismatch(declared: _Sided, hinted: _Sided) -> tuple[Loc, str, set[str]] | N
     return None
 
 
-def _types(whole: JsonObject, part: Any) -> set[str] | None:
+def _types(root: JsonObject, part: Any) -> set[str] | None:
     """Return the types that a part of a schema allows, or None if it does not restrict them."""
     found: set[str] = set()
-    waiting, seen = [part], 0
+    waiting, count = [part], 0
     while waiting:
         try:
-            one, seen = pointer.resolve(whole, waiting.pop()), seen + 1
+            one, count = pointer.resolve(root, waiting.pop()), count + 1
         except pointer.BadReferenceError:
             return None
-        if not isinstance(one, dict) or seen > 50:  # noqa: PLR2004 - recursive references
+        if not isinstance(one, dict) or count > 50:  # noqa: PLR2004 - recursive references
             return None
         if "type" in one:
             kinds = one["type"] if isinstance(one["type"], list) else [one["type"]]
@@ -142,7 +142,7 @@ def _types(whole: JsonObject, part: Any) -> set[str] | None:
     return found if found <= _HINTS.keys() else None
 
 
-def _array(whole: JsonObject, part: JsonObject) -> JsonObject:
+def _array(root: JsonObject, part: JsonObject) -> JsonObject:
     """Return the array among the alternatives of a part."""
     choices = part.get("anyOf", [part])
-    return next((one for one in choices if one.get("type") == "array"), {}) if choices else whole
+    return next((one for one in choices if one.get("type") == "array"), {}) if choices else root

@@ -45,7 +45,7 @@ _SHOWN_TO_AGENTS = frozenset(
 
 
 def check_texts(
-    shown: str, files: BundleFiles, contents: Contents
+    display_path: str, files: BundleFiles, contents: Contents
 ) -> tuple[list[Problem], set[str]]:
     """Return the problems of a toolset's text files, and the credentials in them."""
     problems: list[Problem] = []
@@ -59,17 +59,19 @@ def check_texts(
             continue  # removed since the files were listed
         if b"\0" in content:
             continue
-        found, secret = check_text(content.decode("utf-8", "replace"), f"{shown}/{file.path}")
+        found, secret = check_text(
+            content.decode("utf-8", "replace"), f"{display_path}/{file.path}"
+        )
         problems += found
         values |= secret
     return problems, values
 
 
-def check_text(text: str, shown: str) -> tuple[list[Problem], set[str]]:
-    """Return the problems of one text, and the credentials in it; ``shown`` is the path of the file."""
+def check_text(text: str, display_path: str) -> tuple[list[Problem], set[str]]:
+    """Return the problems of the text of a file, and the credentials in it."""
     secret = credentials(text)
-    found = [*_credential_problems(secret, shown), *_hidden(text, shown)]
-    if not shown.endswith(_YAML):  # the YAML reader reports conflicts itself
+    found = [*_credential_problems(secret, display_path), *_hidden(text, display_path)]
+    if not display_path.endswith(_YAML):  # the YAML reader reports conflicts itself
         found += _conflict(text)
     if not found:
         return [], set()
@@ -78,17 +80,17 @@ def check_text(text: str, shown: str) -> tuple[list[Problem], set[str]]:
     for place, code, message, hint, severity in found:
         line = bisect_right(starts, place)
         col = place - starts[line - 1] + 1
-        problems.append(Problem(shown, line, col, code, message, hint, severity))
+        problems.append(Problem(display_path, line, col, code, message, hint, severity))
     return problems, {one.value for one in secret}
 
 
 _Found = tuple[int, str, str, str, str]
 
 
-def _credential_problems(found: list[Credential], shown: str) -> Iterator[_Found]:
+def _credential_problems(found: list[Credential], display_path: str) -> Iterator[_Found]:
     hint = "store it in the environment or in secrets.env, and revoke this value"
     for suffix, reference in _REFERENCES.items():
-        if shown.endswith(suffix):
+        if display_path.endswith(suffix):
             hint = f"write {reference}, add NAME to secrets, and revoke this value"
     for one in found[:_MAX_REPORTED]:
         kind = f"{one.kind} in plain text" if one.certain else one.kind
@@ -96,10 +98,10 @@ def _credential_problems(found: list[Credential], shown: str) -> Iterator[_Found
         yield one.place, codes.CREDENTIAL, message, hint, "error" if one.certain else "warning"
 
 
-def _hidden(text: str, shown: str) -> Iterator[_Found]:
-    if not shown.endswith((*_YAML, ".py")):
+def _hidden(text: str, display_path: str) -> Iterator[_Found]:
+    if not display_path.endswith((*_YAML, ".py")):
         return
-    found = hidden_characters(text, only_reordering=shown.endswith(".py"))
+    found = hidden_characters(text, only_reordering=display_path.endswith(".py"))
     for one in islice(found, _MAX_REPORTED):
         hint = f"remove it, or write `{_escape(one.character)}` between double quotes"
         yield one.place, codes.HIDDEN_CHARACTER, one.message, hint, "error"
@@ -127,8 +129,8 @@ def _conflict(text: str) -> list[_Found]:
 def check_hidden_escapes(reading: Reading[Any]) -> Iterator[Problem]:
     """Find hidden characters in names and descriptions that are written as escape sequences."""
     document = reading.document
-    written = document.text.lower() if document else ""
-    if document is None or not any(escape in written for escape in ("\\u", "\\x")):
+    source = document.text.lower() if document else ""
+    if document is None or not any(escape in source for escape in ("\\u", "\\x")):
         return
     for loc, text in texts(document.data):
         named = [part for part in loc if isinstance(part, str)]
@@ -137,7 +139,7 @@ def check_hidden_escapes(reading: Reading[Any]) -> Iterator[Problem]:
         for one in hidden_characters(text):
             number = ord(one.character)
             if any(
-                f"\\{kind}" in written
+                f"\\{kind}" in source
                 for kind in (f"u{number:04x}", f"u{number:08x}", f"x{number:02x}")
             ):
                 yield reading.problem(codes.HIDDEN_CHARACTER, loc, one.message, hint="remove it")

@@ -145,8 +145,8 @@ def _check_ids(
 ) -> Iterator[Problem]:
     if manifest.id in RESERVED_TOOLSET_IDS:
         built_in = manifest.id == BUILTIN_NAMESPACE
-        what = "the built-in tools" if built_in else "a folder of covalt-git"
-        message = f"{manifest.id!r} is the name of {what}"
+        owner = "the built-in tools" if built_in else "a folder of covalt-git"
+        message = f"{manifest.id!r} is the name of {owner}"
         yield reading.problem(codes.BAD_ID, ("id",), message, hint=f"write id: {toolset_id}")
     elif manifest.id != toolset_id and is_id(toolset_id):
         message = f"the id {manifest.id!r} must equal the name of the folder, {toolset_id!r}"
@@ -189,8 +189,8 @@ def _duplicates(
         if first.setdefault(name, position) == position or reading.document is None:
             continue
         line, _ = reading.document.locate((key, first[name], field))
-        written = reading.document.data[key][position][field]
-        message = f"{written!r} already has an entry, in line {line}"
+        duplicate = reading.document.data[key][position][field]
+        message = f"{duplicate!r} already has an entry, in line {line}"
         hint = "remove or rename one of them"
         yield reading.problem(codes.DUPLICATE_ID, (key, position, field), message, hint=hint)
 

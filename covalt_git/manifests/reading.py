@@ -58,7 +58,7 @@ class Reading(Generic[Model]):
 
 def read_yaml(
     file: Path,
-    shown: str,
+    display_path: str,
     model: type[Model],
     *,
     max_bytes: int = yaml_text.MAX_BYTES,
@@ -66,21 +66,21 @@ def read_yaml(
 ) -> Reading[Model]:
     """Read ``file`` as ``model``.  The content never raises an error.
 
-    ``shown`` is the path for messages, relative to the project.
+    ``display_path`` is the path for messages, relative to the project.
     """
     try:
-        document = yaml_text.load_file(file, shown, max_bytes=max_bytes, max_nodes=max_nodes)
+        document = yaml_text.load_file(file, display_path, max_bytes=max_bytes, max_nodes=max_nodes)
     except yaml_text.YamlProblems as error:
-        return Reading(shown, None, None, error.problems)
+        return Reading(display_path, None, None, error.problems)
     return check(document, model)
 
 
-def read_text(text: bytes, shown: str, model: type[Model]) -> Reading[Model]:
+def read_text(text: bytes, display_path: str, model: type[Model]) -> Reading[Model]:
     """Read the content of a file like :func:`read_yaml`."""
     try:
-        document = yaml_text.load(text, shown)
+        document = yaml_text.load(text, display_path)
     except yaml_text.YamlProblems as error:
-        return Reading(shown, None, None, error.problems)
+        return Reading(display_path, None, None, error.problems)
     return check(document, model)
 
 

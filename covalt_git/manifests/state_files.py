@@ -36,33 +36,35 @@ def lock_file(root: Path, namespace: str) -> Path:
     return root / "toolsets" / LOCK_FOLDER / f"{namespace}.yaml"
 
 
-def read_state(file: Path, shown: str) -> Reading[ToolsetState]:
+def read_state(file: Path, display_path: str) -> Reading[ToolsetState]:
     """Read a toolset's state file; without the file, return the default state."""
     if not file.exists():
-        return Reading(shown, ToolsetState(), None)
-    return read_yaml(file, shown, ToolsetState)
+        return Reading(display_path, ToolsetState(), None)
+    return read_yaml(file, display_path, ToolsetState)
 
 
-def read_lock(file: Path, shown: str) -> Reading[ToolLock]:
+def read_lock(file: Path, display_path: str) -> Reading[ToolLock]:
     """Read a lock file, which can have thousands of tools.
 
     The parsed content is cached, as each call of a tool reads its toolset again.
     """
     try:
-        return parsed_lock(yaml_text.read_file(file, shown, max_bytes=_MAX_LOCK_BYTES), shown)
+        return parsed_lock(
+            yaml_text.read_file(file, display_path, max_bytes=_MAX_LOCK_BYTES), display_path
+        )
     except yaml_text.YamlProblems as error:
-        return Reading(shown, None, None, error.problems)
+        return Reading(display_path, None, None, error.problems)
 
 
 @lru_cache(maxsize=32)
-def parsed_lock(content: bytes, shown: str) -> Reading[ToolLock]:
+def parsed_lock(content: bytes, display_path: str) -> Reading[ToolLock]:
     """Return the lock of the content of a lock file; cached."""
     try:
         document = yaml_text.load(
-            content, shown, max_bytes=_MAX_LOCK_BYTES, max_nodes=_MAX_LOCK_NODES
+            content, display_path, max_bytes=_MAX_LOCK_BYTES, max_nodes=_MAX_LOCK_NODES
         )
     except yaml_text.YamlProblems as error:
-        return Reading(shown, None, None, error.problems)
+        return Reading(display_path, None, None, error.problems)
     return check(document, ToolLock)
 
 

@@ -112,12 +112,12 @@ def digest_of(files: Iterable[tuple[str, str, bool]]) -> str:
     return canonical_json.digest(rows)
 
 
-def read_bundle_files(folder: Path, shown: str) -> BundleFiles:
+def read_bundle_files(folder: Path, display_path: str) -> BundleFiles:
     """List and hash the files below ``folder``, as :func:`read_bundle` does."""
-    return read_bundle(folder, shown)[0]
+    return read_bundle(folder, display_path)[0]
 
 
-def read_bundle(folder: Path, shown: str) -> tuple[BundleFiles, Contents]:
+def read_bundle(folder: Path, display_path: str) -> tuple[BundleFiles, Contents]:
     """List, hash and read the files below ``folder``.  Links, devices and names of git are problems.
 
     ``__pycache__`` is left out, as toolsets never run from their folder
@@ -129,18 +129,20 @@ def read_bundle(folder: Path, shown: str) -> tuple[BundleFiles, Contents]:
     contents = Contents(folder)
     if folder.is_symlink():
         hint = "replace the link with the folder"
-        problem = Problem(shown, 0, 0, codes.FORBIDDEN_FILE, "a toolset cannot be a link", hint)
+        problem = Problem(
+            display_path, 0, 0, codes.FORBIDDEN_FILE, "a toolset cannot be a link", hint
+        )
         return BundleFiles((), (problem,)), contents
-    for path, status in _walk(str(folder), "", problems, shown):
+    for path, status in _walk(str(folder), "", problems, display_path):
         if len(files) == MAX_FILES:
             message = f"a toolset can have at most {MAX_FILES} files"
             hint = "move other files out of the toolset's folder"
-            problems.append(Problem(shown, 0, 0, codes.TOO_LARGE, message, hint))
+            problems.append(Problem(display_path, 0, 0, codes.TOO_LARGE, message, hint))
             break
         if status.st_size > MAX_FILE_BYTES:
             message = f"the file is larger than {MAX_FILE_BYTES >> 20} MiB"
             hint = "store large data in the workspace of a chat"
-            problems.append(Problem(f"{shown}/{path}", 0, 0, codes.TOO_LARGE, message, hint))
+            problems.append(Problem(f"{display_path}/{path}", 0, 0, codes.TOO_LARGE, message, hint))
             continue
         try:
             with open(f"{folder}/{path}", "rb", buffering=0) as file:  # noqa: PTH123 - of thousands
@@ -152,7 +154,7 @@ def read_bundle(folder: Path, shown: str) -> tuple[BundleFiles, Contents]:
                     digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             message = f"the file cannot be read: {os.strerror(error.errno or 0).lower()}"
-            problems.append(Problem(f"{shown}/{path}", 0, 0, codes.UNREADABLE, message))
+            problems.append(Problem(f"{display_path}/{path}", 0, 0, codes.UNREADABLE, message))
             continue
         executable = bool(status.st_mode & stat.S_IXUSR)
         files.append(BundleFile(path, _kind(path), executable, digest, status.st_size))
@@ -161,14 +163,14 @@ def read_bundle(folder: Path, shown: str) -> tuple[BundleFiles, Contents]:
 
 
 def _walk(
-    folder: str, prefix: str, problems: list[Problem], shown: str
+    folder: str, prefix: str, problems: list[Problem], display_path: str
 ) -> list[tuple[str, os.stat_result]]:
     found: list[tuple[str, os.stat_result]] = []
     try:
         entries = sorted(os.scandir(f"{folder}/{prefix}"), key=lambda entry: entry.name)
     except OSError as error:
         message = f"the folder cannot be read: {os.strerror(error.errno or 0).lower()}"
-        place = f"{shown}/{prefix}".rstrip("/")
+        place = f"{display_path}/{prefix}".rstrip("/")
         problems.append(Problem(place, 0, 0, codes.UNREADABLE, message))
         return []
     for entry in entries:
@@ -184,14 +186,14 @@ def _walk(
         reason = verdict.reason if verdict.kind == "refused" else ""
         hint = "rename it" if reason else "replace it with a regular file"
         if not reason and is_bytecode(path):
-            reason, hint = BYTECODE, f"rm {shlex.quote(f'{shown}/{readable(path)}')}"
+            reason, hint = BYTECODE, f"rm {shlex.quote(f'{display_path}/{readable(path)}')}"
         if is_folder and not reason:
-            found += _walk(folder, f"{path}/", problems, shown)
+            found += _walk(folder, f"{path}/", problems, display_path)
         elif stat.S_ISREG(status.st_mode) and not reason:
             found.append((path, status))
         else:
             reason = reason or "a toolset can only contain files and folders, not links or devices"
-            place = f"{shown}/{readable(path)}"
+            place = f"{display_path}/{readable(path)}"
             problems.append(Problem(place, 0, 0, codes.FORBIDDEN_FILE, reason, hint))
     return found
 

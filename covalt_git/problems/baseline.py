@@ -55,17 +55,17 @@ def problem_key(problem: Problem) -> ProblemKey:
 
 def compare(problems: Iterable[Problem], baseline: Counter[ProblemKey]) -> Comparison:
     """Compare problems with a baseline; of equal problems, the first ones are hidden."""
-    left = Counter(baseline)
+    unused = Counter(baseline)
     new = []
     hidden = 0
     for problem in problems:
         entry = problem_key(problem)
-        if left[entry] > 0:
-            left[entry] -= 1
+        if unused[entry] > 0:
+            unused[entry] -= 1
             hidden += 1
         else:
             new.append(problem)
-    return Comparison(new, hidden, sorted(entry for entry, count in left.items() if count > 0))
+    return Comparison(new, hidden, sorted(entry for entry, count in unused.items() if count > 0))
 
 
 def update(
@@ -85,10 +85,10 @@ def read_baseline(file: Path) -> Counter[ProblemKey]:
     hint = f"create it with: covalt-git validate --baseline {file} --write-baseline"
     try:
         with file.open("rb") as stream:
-            written = json.loads(stream.read(_MAX_BYTES))
-        if written["version"] != 1:
+            data = json.loads(stream.read(_MAX_BYTES))
+        if data["version"] != 1:
             raise ValueError
-        return Counter(dict(_entry(one) for one in written["problems"]))
+        return Counter(dict(_entry(one) for one in data["problems"]))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise BrokenBaselineError(f"{str(file)!r} cannot be read: {reason}", hint=hint) from None
@@ -106,9 +106,9 @@ def baseline_text(entries: Counter[ProblemKey]) -> str:
     return f'{{\n  "version": 1,\n  "problems": [{listed}\n  ]\n}}\n'
 
 
-def _entry(written: Any) -> tuple[ProblemKey, int]:
-    texts = [written[name] for name in ProblemKey._fields]
-    count = written["count"]
+def _entry(item: Any) -> tuple[ProblemKey, int]:
+    texts = [item[name] for name in ProblemKey._fields]
+    count = item["count"]
     if not all(isinstance(text, str) for text in texts) or type(count) is not int or count < 1:
         raise ValueError
     return ProblemKey(*texts), count

@@ -70,9 +70,9 @@ class FolderEvents:
         """
         bits = self._binding.InotifyConstants
         content = bits.IN_DELETE | bits.IN_MODIFY | bits.IN_ATTRIB | bits.IN_CLOSE_WRITE
-        wanted = bits.IN_ONLYDIR | self._moves | self._ends | content
+        mask = bits.IN_ONLYDIR | self._moves | self._ends | content
         path = f"/proc/self/fd/{folder}".encode()
-        if self._binding.inotify_add_watch(self._handle, path, wanted) >= 0:
+        if self._binding.inotify_add_watch(self._handle, path, mask) >= 0:
             return
         reason: int = self._binding.ctypes.get_errno()
         if reason == errno.ENOSPC:
@@ -105,13 +105,13 @@ def reports_all_changes(device: int) -> bool:
 
     It does not for network file systems and file systems in user space.
     """
-    wanted = f"{os.major(device)}:{os.minor(device)}"
+    number = f"{os.major(device)}:{os.minor(device)}"
     try:
         lines = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return False
     # 36 35 98:0 /root /mnt rw,noatime master:1 - ext4 /dev/root rw
     kinds = {
-        line.partition(" - ")[2].split(" ")[0] for line in lines if line.split(" ")[2] == wanted
+        line.partition(" - ")[2].split(" ")[0] for line in lines if line.split(" ")[2] == number
     }
     return bool(kinds) and kinds <= _LOCAL

@@ -54,7 +54,7 @@ def pack_bundle(
     Raises:
         NotExportedError: with all errors and all places of secrets.
     """
-    shown = toolset.folder.relative_to(root).as_posix()
+    display_path = toolset.folder.relative_to(root).as_posix()
     problems = [
         one
         for one in toolset.own_problems
@@ -62,15 +62,17 @@ def pack_bundle(
     ]
     if allow_guesses:
         problems = [one for one in problems if one.severity == "error"]
-    problems += _size_problems(toolset, shown) or _name_problems(toolset, shown)
+    problems += _size_problems(toolset, display_path) or _name_problems(toolset, display_path)
     contents: dict[str, bytes] = {}
     if not any(one.code == codes.TOO_LARGE for one in problems):
         reported = {(one.path, one.line) for one in problems if one.code == codes.CREDENTIAL}
         for file in toolset.files.files:
-            content = contents[file.path] = _content(toolset.folder, file, f"{shown}/{file.path}")
+            content = contents[file.path] = _content(
+                toolset.folder, file, f"{display_path}/{file.path}"
+            )
             problems += [
                 one
-                for one in _secrets_in(content, secrets, f"{shown}/{file.path}")
+                for one in _secrets_in(content, secrets, f"{display_path}/{file.path}")
                 if (one.path, one.line) not in reported
             ]
     if problems:
@@ -84,31 +86,31 @@ def pack_bundle(
     )
 
 
-def _content(folder: Path, file: BundleFile, shown: str) -> bytes:
+def _content(folder: Path, file: BundleFile, display_path: str) -> bytes:
     try:
         content = (folder / file.path).read_bytes()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise NotExportedError(f"{shown} cannot be read: {reason}") from None
+        raise NotExportedError(f"{display_path} cannot be read: {reason}") from None
     if hashlib.sha256(content).hexdigest() != file.sha256:
-        raise NotExportedError(f"{shown} changed during the export", hint="try again")
+        raise NotExportedError(f"{display_path} changed during the export", hint="try again")
     return content
 
 
-def _size_problems(toolset: Toolset, shown: str) -> list[Problem]:
+def _size_problems(toolset: Toolset, display_path: str) -> list[Problem]:
     files = toolset.files.files
     hint = "store large data in the workspace of a chat"
     problems = [
-        Problem(f"{shown}/{file.path}", 0, 0, codes.TOO_LARGE, _most(MAX_FILE_BYTES), hint)
+        Problem(f"{display_path}/{file.path}", 0, 0, codes.TOO_LARGE, _most(MAX_FILE_BYTES), hint)
         for file in files
         if file.size > MAX_FILE_BYTES
     ]
     if len(files) > MAX_FILES:
         message = f"a bundle can have at most {MAX_FILES} files (got {len(files)})"
-        problems.append(Problem(shown, 0, 0, codes.TOO_LARGE, message, hint))
+        problems.append(Problem(display_path, 0, 0, codes.TOO_LARGE, message, hint))
     elif sum(file.size for file in files) > MAX_BYTES:
         message = f"the files of a bundle can have at most {MAX_BYTES >> 20} MiB in total"
-        problems.append(Problem(shown, 0, 0, codes.TOO_LARGE, message, hint))
+        problems.append(Problem(display_path, 0, 0, codes.TOO_LARGE, message, hint))
     return problems
 
 
@@ -116,38 +118,42 @@ def _most(size: int) -> str:
     return f"a file of a bundle can have at most {size >> 20} MiB"
 
 
-def _name_problems(toolset: Toolset, shown: str) -> list[Problem]:
+def _name_problems(toolset: Toolset, display_path: str) -> list[Problem]:
     """Return problems for file names that some operating systems cannot store."""
     paths = [file.path for file in toolset.files.files]
     hint = "rename it, so that every operating system can open the bundle"
     problems = [
-        Problem(f"{shown}/{path}", 0, 0, codes.FORBIDDEN_FILE, verdict.reason, hint)
+        Problem(f"{display_path}/{path}", 0, 0, codes.FORBIDDEN_FILE, verdict.reason, hint)
         for path in paths
         if (verdict := check_path(path)).kind == "unportable"
     ]
     for first, second in collisions(paths):
         message = f"some operating systems cannot distinguish it from {first!r}"
-        problems.append(Problem(f"{shown}/{second}", 0, 0, codes.FORBIDDEN_FILE, message, hint))
+        problems.append(
+            Problem(f"{display_path}/{second}", 0, 0, codes.FORBIDDEN_FILE, message, hint)
+        )
     return problems
 
 
-def _secrets_in(content: bytes, secrets: Mapping[str, str], shown: str) -> Iterator[Problem]:
+def _secrets_in(content: bytes, secrets: Mapping[str, str], display_path: str) -> Iterator[Problem]:
     """Find secrets, also in binary files, which ``validate`` does not check."""
     for name, value in sorted(secrets.items()):
         place = Mask([value]).place(content) if len(value) >= _SHORTEST else None
         if place is not None:
             message = f"the file contains the value of {name}, which is set on this machine"
-            yield _problem(content, place, shown, message)
+            yield _problem(content, place, display_path, message)
     text = content.decode("latin-1")  # one character a byte, so that positions are equal
     for one in credentials(text):
         if one.certain:
-            yield _problem(content, one.place, shown, f"{one.kind} in plain text: {one.shown!r}")
+            yield _problem(
+                content, one.place, display_path, f"{one.kind} in plain text: {one.shown!r}"
+            )
 
 
-def _problem(content: bytes, place: int, shown: str, message: str) -> Problem:
+def _problem(content: bytes, place: int, display_path: str, message: str) -> Problem:
     begins = content.rfind(b"\n", 0, place) + 1
     line, col = content.count(b"\n", 0, place) + 1, place - begins + 1
     with_text = b"\0" not in content
     hint = "write ${NAME} or use get_context().secrets, and revoke this value"
     at = (line, col) if with_text else (0, 0)
-    return Problem(shown, *at, codes.CREDENTIAL, message, hint)
+    return Problem(display_path, *at, codes.CREDENTIAL, message, hint)

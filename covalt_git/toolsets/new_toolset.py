@@ -97,9 +97,11 @@ def _filled(text: str, toolset_id: str, name: str) -> str:
 def _check_available(toolset_id: str, existing: dict[str, str]) -> None:
     if toolset_id in RESERVED_TOOLSET_IDS:
         built_in = toolset_id == BUILTIN_NAMESPACE
-        why = "the built-in tools have that name" if built_in else "covalt-git writes that folder"
+        reason = (
+            "the built-in tools have that name" if built_in else "covalt-git writes that folder"
+        )
         raise BadNameError(
-            f"{toolset_id!r} cannot be a toolset id: {why}",
+            f"{toolset_id!r} cannot be a toolset id: {reason}",
             hint=f"try {_available_id(f'my-{toolset_id}', existing)!r}",
         )
     near = suggest_id(toolset_id)
@@ -113,9 +115,9 @@ def _check_available(toolset_id: str, existing: dict[str, str]) -> None:
 
 
 def _exists_error(toolset_id: str, existing: dict[str, str]) -> ToolsetExistsError:
-    what = existing.get(id_key(toolset_id), "another process has just created it")
+    reason = existing.get(id_key(toolset_id), "another process has just created it")
     hint = f"try {_available_id(toolset_id, existing)!r}"
-    return ToolsetExistsError(f"the id {toolset_id!r} already exists: {what}", hint=hint)
+    return ToolsetExistsError(f"the id {toolset_id!r} already exists: {reason}", hint=hint)
 
 
 def _existing_ids(root: Path) -> dict[str, str]:

@@ -152,11 +152,11 @@ def _state_with(
     facts = toolset.state.model_dump(mode="json", exclude_defaults=True)
     changed = facts.get("overrides", {}) | {name: override}
     facts["overrides"] = {tool: fields for tool, fields in changed.items() if fields}
-    shown = state_file(root, toolset.id).relative_to(root).as_posix()
+    display_path = state_file(root, toolset.id).relative_to(root).as_posix()
     try:
-        document = yaml_text.load(yaml_text.dump(facts).encode(), shown)
+        document = yaml_text.load(yaml_text.dump(facts).encode(), display_path)
     except yaml_text.YamlProblems as error:
-        return Reading(shown, None, None, error.problems)
+        return Reading(display_path, None, None, error.problems)
     return check(document, ToolsetState)
 
 

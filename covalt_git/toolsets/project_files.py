@@ -207,7 +207,7 @@ def _lock_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pro
 def _stray_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
     """Find toolsets that are ignored because of the name of their folder."""
     folder = root / "toolsets"
-    shown = shown_path(folder, root)
+    display_path = shown_path(folder, root)
     strays = []
     own_state = any(toolset.id == "toolset" for toolset in toolsets)  # state/toolset.yaml
     for name in sorted(RESERVED_TOOLSET_IDS):
@@ -217,11 +217,11 @@ def _stray_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pr
             message = f"a toolset cannot be named {name!r}: covalt-git writes that folder"
             if name == BUILTIN_NAMESPACE:
                 message = f"a toolset cannot be named {name!r}, as the built-in tools are"
-            hint = f"rename it: mv {shown}/{name} {shown}/my-{name}"
-            strays.append(Problem(f"{shown}/{name}", 0, 0, codes.BAD_ID, message, hint))
+            hint = f"rename it: mv {display_path}/{name} {display_path}/my-{name}"
+            strays.append(Problem(f"{display_path}/{name}", 0, 0, codes.BAD_ID, message, hint))
     for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
         if readable(entry.name) != entry.name:
-            place = f"{shown}/{readable(entry.name)}"
+            place = f"{display_path}/{readable(entry.name)}"
             message = "the file name is not UTF-8; covalt-git ignores the file"
             strays.append(Problem(place, 0, 0, codes.FORBIDDEN_FILE, message, "rename it"))
     return strays

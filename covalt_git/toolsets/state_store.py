@@ -52,12 +52,12 @@ def changeable(root: Path, toolset_id: str) -> Toolset:
     """
     toolset = find_toolset(root, toolset_id)
     file = state_file(root, toolset_id)
-    shown = file.relative_to(root).as_posix()
-    broken = read_state(file, shown)
+    display_path = file.relative_to(root).as_posix()
+    broken = read_state(file, display_path)
     if broken.value is None:
         raise CovaltError(
-            f"{shown} has errors and was not changed",
-            hint=f"fix the errors, or restore the file: git checkout HEAD -- {shown}",
+            f"{display_path} has errors and was not changed",
+            hint=f"fix the errors, or restore the file: git checkout HEAD -- {display_path}",
             problems=broken.problems,
         )
     return toolset

@@ -147,9 +147,9 @@ def read_toolset(
     ``state`` replaces the state file of the project.
     """
     folder = root / "toolsets" / toolset_id
-    shown = shown_path(folder, root)
-    files, contents = read_bundle(folder, shown)
-    manifest = _read_manifest(folder, shown, contents)
+    display_path = shown_path(folder, root)
+    files, contents = read_bundle(folder, display_path)
+    manifest = _read_manifest(folder, display_path, contents)
     if state is None:
         state_file = root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
         state = read_state(state_file, shown_path(state_file, root))
@@ -157,7 +157,7 @@ def read_toolset(
         *files.problems,
         *manifest.problems,
         *state.problems,
-        *_name_problems(toolset_id, shown),
+        *_name_problems(toolset_id, display_path),
     ]
     effective_state = state.value or ToolsetState(enabled=False)
     sources: Sources = {}
@@ -178,14 +178,14 @@ def read_toolset(
         problems += check_local_overrides(state, manifest.value, files, sources, server_tools)
     problems += check_artifacts(manifest, files, contents)
     problems += check_icons(manifest, files, contents)
-    found, credentials = check_texts(shown, files, contents)
+    found, credentials = check_texts(display_path, files, contents)
     of_state, in_state = _check_state_text(state)
     problems += [
         *found,
         *of_state,
         *check_hidden_escapes(manifest),
         *check_docstrings(manifest, sources),
-        *check_names(shown, files),
+        *check_names(display_path, files),
     ]
     return Toolset(
         id=toolset_id,
@@ -200,30 +200,30 @@ def read_toolset(
     )
 
 
-def _read_manifest(folder: Path, shown: str, contents: Contents) -> Reading[ToolsetManifest]:
+def _read_manifest(folder: Path, display_path: str, contents: Contents) -> Reading[ToolsetManifest]:
     content = contents.cached(MANIFEST)
     if content is not None:
-        return read_text(content, f"{shown}/{MANIFEST}", ToolsetManifest)
+        return read_text(content, f"{display_path}/{MANIFEST}", ToolsetManifest)
     file = folder / MANIFEST
     if folder.is_symlink():
-        return Reading(f"{shown}/{MANIFEST}", None, None)
+        return Reading(f"{display_path}/{MANIFEST}", None, None)
     if file.is_symlink() or not file.exists():
         other = "rename toolset.yml to toolset.yaml" if (folder / "toolset.yml").exists() else ""
-        hint = other or f"write {shown}/{MANIFEST}, or remove the folder"
+        hint = other or f"write {display_path}/{MANIFEST}, or remove the folder"
         problem = Problem(
-            f"{shown}/{MANIFEST}", 0, 0, codes.NO_FILE, "a toolset needs this file", hint
+            f"{display_path}/{MANIFEST}", 0, 0, codes.NO_FILE, "a toolset needs this file", hint
         )
-        return Reading(f"{shown}/{MANIFEST}", None, None, (problem,))
-    return read_yaml(file, f"{shown}/{MANIFEST}", ToolsetManifest)
+        return Reading(f"{display_path}/{MANIFEST}", None, None, (problem,))
+    return read_yaml(file, f"{display_path}/{MANIFEST}", ToolsetManifest)
 
 
-def _name_problems(toolset_id: str, shown: str) -> list[Problem]:
+def _name_problems(toolset_id: str, display_path: str) -> list[Problem]:
     if is_id(toolset_id):
         return []
     near = suggest_id(toolset_id)
     hint = f"rename the folder to {near}" if near else "use lower-case words joined by - or _"
     message = f"the folder's name {toolset_id!r} is not a toolset id"
-    return [Problem(shown, 0, 0, codes.BAD_ID, message, hint)]
+    return [Problem(display_path, 0, 0, codes.BAD_ID, message, hint)]
 
 
 def _check_state_text(state: Reading[ToolsetState]) -> tuple[list[Problem], set[str]]:

@@ -128,7 +128,7 @@ class ToolsetCopy:
                 lock = os.open(self.folder.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
                 try:
                     file_lock.acquire(lock, shared=True)
-                    if not self._is_whole():
+                    if not self._is_intact():
                         os.pwrite(lock, self.toolset_id.encode(), 0)
                         self._write()
                         _remove_unused(self.cache, self.source.parent, self.toolset_id)
@@ -155,7 +155,7 @@ class ToolsetCopy:
         with contextlib.closing(self.hold()) as held:
             return (held.folder / path).read_bytes()
 
-    def _is_whole(self) -> bool:
+    def _is_intact(self) -> bool:
         found = _list(self.folder)
         if found and _VERIFIED.get(self.folder) == found:
             return True
@@ -173,33 +173,33 @@ class ToolsetCopy:
         return True
 
     def _write(self) -> None:
-        made = self.cache / f".{new_id()}"
+        temporary = self.cache / f".{new_id()}"
         try:
-            made.mkdir()
+            temporary.mkdir()
             for file in self.files:
-                target = made / file.path
+                target = temporary / file.path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 self._copy(file, target)
                 target.chmod(0o555 if file.executable else 0o444)
-            for folder, _, _ in os.walk(made):
+            for folder, _, _ in os.walk(temporary):
                 Path(folder).chmod(0o555)
             remove_tree(self.folder)
-            atomic_write.rename(made, self.folder)
+            atomic_write.rename(temporary, self.folder)
             _VERIFIED[self.folder] = _list(self.folder)
         finally:
-            remove_tree(made)
+            remove_tree(temporary)
 
     def _copy(self, file: BundleFile, target: Path) -> None:
         """Copy one file; raise an error if its content does not have the recorded hash."""
-        hashed, left = hashlib.sha256(), file.size
+        digest, remaining = hashlib.sha256(), file.size
         with target.open("xb") as copy:
             for chunk in _chunks(self.source / file.path):
-                left -= len(chunk)
-                if left < 0:
+                remaining -= len(chunk)
+                if remaining < 0:
                     break
-                hashed.update(chunk)
+                digest.update(chunk)
                 copy.write(chunk)
-        if left or hashed.hexdigest() != file.sha256:
+        if remaining or digest.hexdigest() != file.sha256:
             raise ToolsetChangedError(
                 f"toolsets/{self.toolset_id}/{file.path} changed while the call was prepared;"
                 " the tool did not run",
