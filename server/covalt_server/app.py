@@ -69,11 +69,11 @@ def create_app(
 ) -> Flask:
     """Return the server of the project at ``root``, which listens on ``port``.
 
-    Whoever brings ``token`` acts as the person at this machine, under ``role`` where it is given.
-    With ``followed``, every page tells what is wrong with the project, and loads again when it changes.
+    Requests with ``token`` act as the user of this machine, with ``role`` if it is given.  With
+    ``followed``, every page shows the project's problems, and reloads when the project changes.
 
     Raises:
-        BrokenConfigError: when ``covalt.yaml`` cannot be used.
+        BrokenConfigError: if ``covalt.yaml`` cannot be used.
     """
     app = Flask("covalt_server")
     app.config.update(
@@ -97,12 +97,12 @@ def create_app(
 
 
 def create_git_app(root: Path, *, token: str, port: int, role: str | None = None) -> Flask:
-    """Return what answers git below ``/git``, beside :func:`create_app` and as that is made.
+    """Return the app that serves git below ``/git``; arguments as of :func:`create_app`.
 
-    It is an app of its own, as a push may be large and take long, and its errors are for git.
+    It is a separate app because pushes may be large and slow, and because its errors are for git.
 
     Raises:
-        BrokenConfigError: when ``covalt.yaml`` cannot be used.
+        BrokenConfigError: if ``covalt.yaml`` cannot be used.
     """
     app = Flask("covalt_server", static_folder=None)
     smart_http.install(app, Guard(token, port, read_config(root).server.allowed_hosts))

@@ -106,7 +106,7 @@ class CallStream(BackgroundCall[bytes, "CallOutcome | CovaltError"]):
     def _cancel(self) -> None:
         with self.changed:
             if not self._listeners:
-                self.cancel.set_as("nobody listened to it any more")
+                self.cancel.set_as("its last client disconnected")
 
     def events(self, after: int = 0, *, heartbeat_s: float = HEARTBEAT_S) -> Iterator[bytes]:
         """Yield the events after a number as they arrive, and a comment after each ``heartbeat_s`` without one.

@@ -1,4 +1,4 @@
-"""Errors as they are told: in the API's one shape, or as a page to whoever came for a page."""
+"""Error answers: JSON of one shape for API clients, a page for browsers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
 _WORDS = {
-    HTTPStatus.NOT_FOUND: ("there is nothing here", "start from /"),
-    HTTPStatus.METHOD_NOT_ALLOWED: ("this is not done by that method", "see /api/openapi.json"),
+    HTTPStatus.NOT_FOUND: ("this page does not exist", "start from /"),
+    HTTPStatus.METHOD_NOT_ALLOWED: ("this URL has no such method", "see /api/openapi.json"),
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("the request is too large", "send less at once"),
-    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: ("the file has no such range", "ask for the whole"),
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: (
+        "the file has no such range",
+        "request the complete file",
+    ),
 }
 
 _PHRASES = {
@@ -29,11 +32,11 @@ _PHRASES = {
     HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: "Requested Range Not Satisfiable",
     HTTPStatus.UNPROCESSABLE_ENTITY: "Unprocessable Entity",
 }
-"""Phrases that Python 3.13 changed (to those of RFC 9110); error codes are made of the phrases."""
+"""Phrases that Python 3.13 changed (to those of RFC 9110); error codes are derived from phrases."""
 
 
 def install(app: Flask, operations: Iterable[str]) -> None:
-    """Have an app tell every error so; ``operations`` are the names that a typo may have meant."""
+    """Register the error handlers; ``operations`` are the names that errors suggest for typos."""
     known = tuple(operations)
 
     def missing(error: HTTPException) -> Response:
@@ -45,7 +48,7 @@ def install(app: Flask, operations: Iterable[str]) -> None:
 
 
 def error_response(error: CovaltError, cause: HTTPException | None = None) -> Response:
-    """Return the answer that tells of an error."""
+    """Return the answer to a request that failed."""
     status = cause.code if cause is not None and cause.code else error.http_status
     if wants_json():
         answer = jsonify(error.as_json())
@@ -64,7 +67,7 @@ def error_response(error: CovaltError, cause: HTTPException | None = None) -> Re
 
 
 def wants_json() -> bool:
-    """Tell whether the request is one of a program."""
+    """Return whether the client wants JSON instead of a page."""
     return request.path.startswith("/api/") or request.accept_mimetypes.best == "application/json"
 
 
@@ -87,15 +90,15 @@ def _http_error(error: HTTPException, operations: tuple[str, ...]) -> CovaltErro
 
 
 def _bug(error: Exception) -> Response:
-    """Tell of a mistake of ours no more than that it was made; the log has the rest."""
+    """Answer a request that hit a bug without details; the log has them."""
     current_app.logger.error("a bug, while answering %s", request.path, exc_info=error)
     return error_response(bug())
 
 
 def bug() -> CovaltError:
-    """Return what is told of a mistake of ours."""
+    """Return the error that stands for a bug in covalt-git."""
     found = CovaltError(
-        "covalt-git made a mistake of its own", hint="the terminal it runs in shows where"
+        "covalt-git has a bug", hint="the log in the server's terminal has the traceback"
     )
     found.code = "internal_error"
     found.http_status = HTTPStatus.INTERNAL_SERVER_ERROR

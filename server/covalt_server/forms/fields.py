@@ -1,15 +1,14 @@
-"""A tool's form as a tree of fields: what its schema asks for, with the value that is shown.
+"""Form of a tool as a tree of fields: the inputs of its schema, filled with a value.
 
-Nothing of a value is ever lost by showing it.  What does not fit its field, what a box of a browser
-would change (line ends, null characters), an empty value that an empty box does not mean, and what
-lies too deep is shown as JSON instead, so that reading a form back (``form_values``) gives the value
-that was drawn.
+Showing a value never loses a part of it.  A part is shown as JSON if it has another type than its field, if a
+browser's box would change it (line ends, null characters), if it is empty and an empty box has another
+meaning, or if it is nested too deeply.  So reading the form back (:mod:`.parsing`) returns the same value.
 
-A field's name is ``args`` and its place in the value, written like a JSON pointer.  ``~`` followed
-by a word is no part of a pointer, and marks what a form has to say besides values::
+A field's name is ``args`` and a JSON pointer to its place in the value.  ``~`` and a word, which no pointer
+contains, mark what a form sends beside values::
 
-    args/filters/~set         the list is there, even if it has no items
-    args/filters/~item        which items there are: 0, 1, ...
+    args/filters/~set         the list exists, even if it has no items
+    args/filters/~item        the items of the list: 0, 1, ...
     args/filters/0/column     the value of a box
     args/value/~json          a value as JSON
 """
@@ -62,7 +61,7 @@ _BOXES = frozenset({Kind.TEXT, Kind.LONG_TEXT, Kind.NUMBER, Kind.INTEGER, Kind.J
 
 
 class Choice(NamedTuple):
-    """One of the values to choose from: what is sent, what is read, whether it is chosen."""
+    """One option of a choice: the text that is sent, its label, and whether it is chosen."""
 
     sent: str
     label: str
@@ -71,12 +70,14 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One place of a value as a form shows it.
+    """One place of a value in a form.
 
-    ``required`` tells that a value must be given here, which may be null where it is ``nullable``.
-    ``hint`` is the name that tells how long a text is.  A list or an object that is not ``is_set``
-    is left out or null, as its ``text`` says; ``out`` are the words of the button that brings it there.
-    ``is_item`` tells that this is an item of a list.
+    Attributes:
+        required: whether a value is required, which may be null if the field is ``nullable``.
+        hint: name that the size of a text box is guessed from.
+        is_set: whether a list or an object exists; if not, ``text`` shows that it is omitted or null.
+        out: label of the button that removes a list or an object.
+        is_item: whether this is an item of a list.
     """
 
     name: str
@@ -105,38 +106,38 @@ class Field:
 
     @property
     def id(self) -> str:
-        """The name as an HTML id, which has no spaces."""
+        """The name as an HTML id, which cannot contain spaces."""
         return quote(self.name, safe="/~")
 
     @property
     def box(self) -> str:
-        """The name under which the box sends its text."""
+        """The name of the text box."""
         return mark(self.name, "json") if self.kind is Kind.JSON else self.name
 
     @property
     def needed(self) -> bool:
-        """Whether a value other than null must be given here."""
+        """Whether a value other than null is required."""
         return self.required and not self.nullable
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing was typed or chosen here."""
+        """Whether the field is empty."""
         if self.kind is Kind.CHOICE:
             return not any(one.sent and one.chosen for one in self.choices)
         return not self.text and self.kind in _BOXES
 
     def walk(self) -> Iterator[Field]:
-        """Yield this field and all those in it, in the order of the page."""
+        """Yield this field and all fields within it, in the order of the page."""
         yield self
         for inner in self.children:
             yield from inner.walk()
 
 
 def draw(schema: JsonObject, value: Any = MISSING, typed: Mapping[str, str] | None = None) -> Field:
-    """Return the form of a schema that shows a value, which may be partly wrong.
+    """Return the form of a schema, filled with a value that may be partly invalid.
 
-    Without a value it shows what has to be given, with the defaults of that.  ``typed`` is what was
-    typed and is no value, by the name of its box, so that it is shown again.
+    Without a value it has the required fields with their defaults.  ``typed`` is input that is not a
+    valid value, by the name of its box; it is shown again.
     """
     root = Field(name=ROOT, loc=(), label=_label(schema, "arguments"), required=True)
     shape = shape_of_arguments(schema)
@@ -145,18 +146,18 @@ def draw(schema: JsonObject, value: Any = MISSING, typed: Mapping[str, str] | No
 
 
 def mark(name: str, word: str) -> str:
-    """Return the name of something that a form has to say of a field besides its value."""
+    """Return the name under which a form sends something about a field beside its value."""
     return f"{name}/~{word}"
 
 
 def inner_name(name: str, key: str | int) -> str:
-    """Return the name of a part of a field: RFC 6901, and percents where a form changes text."""
+    """Return the name of a part of a field: RFC 6901, with characters that forms change as percents."""
     escaped = str(key).replace("~", "~0").replace("/", "~1")
     return f"{name}/" + re.sub(r"[%\x00-\x1f]", lambda found: f"%{ord(found[0]):02X}", escaped)
 
 
 def marked(shown: Field, problems: Mapping[str, Sequence[str]], focus: str = "") -> Field:
-    """Return a form with problems at the fields of those names, and one of them to start at."""
+    """Return a form with problems by the names of their fields, and the focus on one field."""
     return replace(
         shown,
         problems=tuple(problems.get(shown.name, ())),
@@ -166,14 +167,14 @@ def marked(shown: Field, problems: Mapping[str, Sequence[str]], focus: str = "")
 
 
 class _Drawing:
-    """One form being drawn, with a bound on how much of it there may be."""
+    """Builder of one form, with a limit on its number of fields."""
 
     def __init__(self, typed: Mapping[str, str]) -> None:
         self._typed = typed
         self._left = MAX_FIELDS
 
     def field(self, shown: Field, shape: Shape, value: Any) -> Field:
-        """Return the field of one place, of which the name and what surrounds it are known."""
+        """Return a field with the value of its place."""
         self._left -= 1
         if value is MISSING and shown.required and shape.kind in COMPOSITE:
             value = None if shape.nullable else initial_value(shape)
@@ -222,7 +223,7 @@ class _Drawing:
         return shape.kind if fits else Kind.JSON
 
     def _fits(self, shape: Shape, value: Any) -> bool:
-        """Tell whether a list or an object can be shown part by part."""
+        """Return whether a list or an object can be shown part by part."""
         if not shape.holds(value) or len(value) > self._left:
             return False
         return shape.kind is Kind.LIST or value.keys() <= shape.properties.keys()
@@ -274,7 +275,7 @@ class _Drawing:
 
 
 def _box(shown: Field, shape: Shape, value: Any, typed: str | None) -> Field:
-    """Return a box with the text of a value, or with what was typed."""
+    """Return a box with the text of a value, or with the input that is shown again."""
     text = shown_text(value) if typed is None else typed
     shown = replace(shown, text=text, suggestions=suggestions(shape))
     if shape.kind is not Kind.TEXT:
@@ -297,7 +298,7 @@ def _json_box(shown: Field, value: Any, typed: str | None) -> Field:
 
 
 def _choice(shown: Field, shape: Shape, value: Any) -> Field:
-    """Return a choice of one value; what has no choice is a constant, or a box to check."""
+    """Return a choice of one value, a constant, or a checkbox."""
     is_const = shape.kind is Kind.CONSTANT and (value is MISSING or shape.holds(value))
     if is_const and shown.needed:
         return replace(shown, text=shape.options[0].label)
@@ -325,7 +326,7 @@ def _choices(shown: Field, shape: Shape, value: Any) -> Field:
 
 
 def _is_selection(shape: Shape, value: list[Any]) -> bool:
-    """Tell whether checked boxes give this list: their order, and nothing twice."""
+    """Return whether checkboxes can represent this list: in their order, without duplicates."""
     checked = [one.value for one in shape.options if any(same(one.value, it) for it in value)]
     return len(checked) == len(value) and all(map(same, checked, value))
 

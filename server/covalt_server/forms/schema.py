@@ -1,7 +1,7 @@
-"""A schema as one place of a value sees it: what it refers to and all of its ``allOf`` in it.
+"""Flat schema of one place of a value, with references resolved and ``allOf`` merged.
 
-Schemas come from other people and may be wrong: a keyword whose value is of another kind than it
-should be is as good as absent here, and ``covalt_git.json_values.json_schema`` tells what is wrong.
+Schemas come from third parties and may be invalid.  A keyword with a value of the wrong type is ignored here;
+:mod:`covalt_git.json_values.json_schema` reports it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
 
 _MAX_PARTS = 200
-"""References, parts of ``allOf`` and branches that are followed to offer one place."""
+"""Most references, parts of ``allOf`` and branches that are followed for one place."""
 
 _IMPLIED = {
     "object": ("properties", "additionalProperties", "required"),
@@ -22,20 +22,20 @@ _IMPLIED = {
     "string": ("minLength", "maxLength", "pattern", "format"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
-"""What a schema without a ``type`` is about: no value is excluded by it, but one is expected."""
+"""Keywords that imply a type in a schema without ``type``."""
 
 
 class Flattening:
-    """Follows the references of one place, and no more of them than is sensible."""
+    """Resolver of the references of one place, up to a limit."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
         self._left = _MAX_PARTS
 
     def flat(self, schema: Any) -> JsonObject | None:
-        """Return a schema with what it refers to and all of its ``allOf`` in it.
+        """Return a schema with its references resolved and its ``allOf`` merged.
 
-        None for what leads outside, in circles or too far.
+        None if a reference leads outside the document, in a circle, or beyond the limit.
         """
         self._left -= 1
         if self._left < 0:
@@ -62,7 +62,7 @@ class Flattening:
 
 
 def merged(under: JsonObject, over: JsonObject) -> JsonObject:
-    """Return two schemas as one: parts and needs of both, else what the second one says."""
+    """Merge two schemas: properties and required names of both, other keywords of the second one."""
     both = {**under, **over}
     if "properties" in under and "properties" in over:
         both["properties"] = {**object_at(under, "properties"), **object_at(over, "properties")}
@@ -72,7 +72,7 @@ def merged(under: JsonObject, over: JsonObject) -> JsonObject:
 
 
 def types_of(schema: JsonObject) -> list[str]:
-    """Return the types that a schema names, or the one that its keywords are about."""
+    """Return the types that a schema names, or the type that its keywords imply."""
     named = schema.get("type")
     if named is not None:
         names = named if isinstance(named, list) else [named]
@@ -105,11 +105,11 @@ def number_at(schema: JsonObject, key: str) -> int | float | None:
 
 
 def count_at(schema: JsonObject, key: str) -> int | None:
-    """Return the number of a keyword that counts."""
+    """Return the count of a keyword such as ``minItems``."""
     found = number_at(schema, key)
     return int(found) if found is not None and found >= 0 else None
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:
-    """Tell whether a value is a number to JSON, to which true is none."""
+    """Return whether a value is a JSON number; booleans are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,8 +1,8 @@
-"""What a form can offer for a JSON Schema: one kind of field for each place of a value.
+"""Kinds of form fields for a JSON Schema: one for each place of a value.
 
-Draft 2020-12, read leniently: what has no field of its own, such as a union, a tuple or an object with
-keys of the caller's choice, is offered as a box for JSON, and nothing here decides whether a value is right.  A place's parts are
-looked at only when they are asked for, so that a schema may refer to itself.
+Draft 2020-12, read leniently.  A union, a tuple or an object with arbitrary keys has no field of its own and
+becomes a text box for JSON.  This module does not validate values.  The parts of a place are read on demand,
+because a schema may refer to itself.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
 
 MAX_DEPTH = 12
-"""Values deeper than this are shown as JSON: more fieldsets in one another nobody can read."""
+"""Deepest nesting of fieldsets; deeper values are shown as JSON."""
 
 _MAX_STARTED = 20
-"""Items that a list starts with, however many it must have."""
+"""Most items that a new list starts with."""
 
 _UNION = ("anyOf", "oneOf")
 _OFFERING = {"type", "properties", "items", "enum", "const", *_UNION}
-"""Keywords by which a branch of a union says more than which of the values are valid."""
+"""Keywords of a union's branch that define inputs, and not only validity."""
 
 
 class Missing(Enum):
-    """The one value that stands for none: a place that is left out, not one that holds null."""
+    """Type of ``MISSING``, the value of a place that is omitted; null is another value."""
 
     MISSING = "missing"
 
@@ -65,7 +65,7 @@ class Kind(StrEnum):
 
 
 COMPOSITE = frozenset({Kind.OBJECT, Kind.LIST})
-"""Kinds that hold other fields; where they are left out, a button sets them."""
+"""Kinds that contain other fields; if they are omitted, a button adds them."""
 
 _KINDS = {
     "string": Kind.TEXT,
@@ -78,7 +78,7 @@ _KINDS = {
 
 
 class Option(NamedTuple):
-    """One of the values that a place may have, and what people read for it."""
+    """One of the values that a place may have, and its label."""
 
     value: Any
     label: str
@@ -86,9 +86,9 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """What one place of a value is offered as.
+    """The kind of field of one place, and its schema.
 
-    ``schema`` has its references followed and its ``allOf`` merged, and of a union with null the
+    ``schema`` has its references resolved and its ``allOf`` merged; of a union with null it is the
     other branch.
     """
 
@@ -100,11 +100,11 @@ class Shape:
 
     @property
     def default(self) -> Any:
-        """What a tool takes for a value that is left out, or ``MISSING``."""
+        """The default of an omitted value, or ``MISSING``."""
         return self.schema.get("default", MISSING)
 
     def holds(self, value: Any) -> bool:
-        """Tell whether a value is of the kind that is offered here; it may be wrong nonetheless."""
+        """Return whether a value has this kind; it may still be invalid."""
         match self.kind:
             case Kind.TEXT:
                 return isinstance(value, str)
@@ -125,7 +125,7 @@ class Shape:
 
     @cached_property
     def properties(self) -> dict[str, Shape]:
-        """The named parts of an object, in the schema's order, without those that never may be."""
+        """The named parts of an object in the schema's order, without parts that are never valid."""
         found = object_at(self.schema, "properties")
         return {
             name: shape_of(part, self.root) for name, part in found.items() if part is not False
@@ -133,13 +133,13 @@ class Shape:
 
     @cached_property
     def required(self) -> frozenset[str]:
-        """The parts that an object must have."""
+        """The names of the required parts of an object."""
         names = list_at(self.schema, "required")
         return frozenset(name for name in names if isinstance(name, str))
 
     @cached_property
     def item(self) -> Shape:
-        """What each item of a list is offered as."""
+        """The shape of a list's items."""
         return shape_of(self.schema.get("items", True), self.root)
 
     @property
@@ -149,19 +149,19 @@ class Shape:
 
     @property
     def most(self) -> int | None:
-        """The most items that a list may have, where there is such a number."""
+        """The most items that a list may have, if it is limited."""
         return count_at(self.schema, "maxItems")
 
 
 def shape_of(schema: Any, root: JsonObject) -> Shape:
-    """Return what a schema within ``root`` is offered as."""
+    """Return the shape of a schema within ``root``."""
     return _Reader(root).shape(schema)
 
 
 def shape_of_arguments(schema: JsonObject) -> Shape:
-    """Return what the arguments of a tool are offered as: an object, even one without parts.
+    """Return the shape of a tool's arguments: an object, which may have no parts.
 
-    Only a schema that does not say which there are is offered as JSON.
+    It is JSON if the schema allows arguments without naming them.
     """
     shape = shape_of(schema, schema)
     is_none = shape.schema.get("type") == "object" and shape.schema.get("properties") == {}
@@ -170,10 +170,10 @@ def shape_of_arguments(schema: JsonObject) -> Shape:
 
 
 def empty_value(shape: Shape, *, required: bool) -> Any:
-    """Return what an empty box means, and a list or an object that is not set; ``MISSING`` for none.
+    """Return the value of an empty box, or of an omitted list or object; ``MISSING`` if it has none.
 
-    An empty box of a required text means that the text is missing, unless it is the default: users
-    forget a text more often than they mean an empty one, which is sent as JSON.
+    An empty box of a required text is a missing text, unless the default is empty: users forget a text
+    more often than they want an empty one, which they can send as JSON.
     """
     if not required:
         return MISSING
@@ -189,19 +189,19 @@ def empty_value(shape: Shape, *, required: bool) -> Any:
 
 
 def start(shape: Shape) -> Any:
-    """Return what a place that has to be given starts from: its default, or what its empty box means.
+    """Return the initial value of a required place: its default, or the value of its empty box.
 
-    ``MISSING`` where somebody has to type something, and for lists and objects without a default,
-    which :func:`initial_value` makes when they are shown.
+    ``MISSING`` if the user has to enter one, and for lists and objects without a default, whose value is
+    :func:`initial_value`.
     """
-    is_given = shape.default is not MISSING
-    return shape.default if is_given else empty_value(shape, required=True)
+    has_default = shape.default is not MISSING
+    return shape.default if has_default else empty_value(shape, required=True)
 
 
 def initial_value(shape: Shape, *, items: int = 0) -> Any:
-    """Return a list or an object with what it must have, a list with ``items`` items at least.
+    """Return a list or an object with its required parts; a list has at least ``items`` items.
 
-    What need not be given is left out, so that the tool's own defaults hold.
+    Optional parts are omitted, so that the tool's own defaults apply.
     """
     if shape.kind is Kind.LIST:
         wanted = max(items, min(shape.fewest, _MAX_STARTED))
@@ -213,7 +213,7 @@ def initial_value(shape: Shape, *, items: int = 0) -> Any:
 
 
 class _Reader:
-    """Tells what one place is offered as; its branches count among the references it follows."""
+    """Reader of one place's shape; branches count towards its limit of references."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
@@ -232,7 +232,7 @@ class _Reader:
         return self._union(flat, branches) if branches else self._typed(flat)
 
     def _union(self, flat: JsonObject, branches: list[Any]) -> Shape:
-        """Return the only branch besides null, the choice among the values of all, or JSON."""
+        """Return the only branch beside null, a choice among the values of all branches, or JSON."""
         base = {key: value for key, value in flat.items() if key not in _UNION}
         parts = [self._flat(branch) for branch in branches]
         others = [one for one in parts if one is not None and not _is_null(one)]
@@ -280,13 +280,13 @@ def _is_null(schema: JsonObject) -> bool:
 
 
 def _named(option: Option, shape: Shape) -> Option:
-    """Return an option under the title of the only branch that has it: the labels of an enum."""
+    """Return an option with the title of its branch as label, as generators of enums write it."""
     title = text_at(shape.schema, "title")
     return option._replace(label=title) if title and shape.kind is Kind.CONSTANT else option
 
 
 def _enumerated(schema: JsonObject) -> tuple[Option, ...]:
-    """Return the options of an enum, under its ``enumNames`` where each has a name of its own."""
+    """Return the options of an enum, labelled by ``enumNames`` if these are complete and distinct."""
     options = tuple(_option(value) for value in list_at(schema, "enum"))
     names = list_at(schema, "enumNames")
     texts = {name for name in names if isinstance(name, str) and name.strip()}
@@ -301,12 +301,12 @@ def _option(value: Any) -> Option:
 
 
 def as_json(value: Any, indent: int | None = None) -> str:
-    """Return a value as JSON for people to read and to change, null where it is still missing."""
+    """Return a value as readable JSON, with null for missing parts."""
     return json.dumps(value, ensure_ascii=False, indent=indent, default=lambda _: None)
 
 
 def _has_parts(schema: JsonObject) -> bool:
-    """Tell whether the schema names all the parts of an object that it describes, or allows none."""
+    """Return whether the schema names all parts of an object."""
     others = schema.get("additionalProperties", True)
     if "patternProperties" in schema or (isinstance(others, dict) and others):
         return False

@@ -63,7 +63,7 @@ def question(call_id: str, question_id: str, key: str) -> Response | str:
 
 @pages.post("/calls/<call_id>/questions/<question_id>/<key>")
 def answer(call_id: str, question_id: str, key: str) -> Response | str:
-    """Give an answer, and go on with the call; or show the form again with what is wrong."""
+    """Answer a question and show the call again, or show the form with its problems."""
     made, asks = _find_inquiry(call_id, question_id)
     asked = asks.open().get(key) if asks else None
     if asks is None or asked is None:

@@ -16,7 +16,7 @@ MOST_CHATS = 8
 
 @pages.get("/")
 def home() -> str:
-    """Show where to go on, and where to begin when there is nothing yet."""
+    """Show the latest chats and the toolsets, or how to begin in an empty project."""
     every = ask(toolsets.list_toolsets).toolsets
     recent = ask(chats.list_chats).chats
     return render_template(

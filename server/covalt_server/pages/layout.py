@@ -107,19 +107,19 @@ def back(endpoint: str, message: str = "", /, **values: Any) -> Response:
 
 
 def asset(name: str) -> str:
-    """Return the address of a file of ``static/``, with its content in it: kept until it changes."""
+    """Return the URL of a file in ``static/`` with a version, so that browsers cache it until it changes."""
     changed = (_STATIC / name).stat().st_mtime_ns
     return f"{url_for('static', filename=name)}?{urlencode({'v': _version(name, changed)})}"
 
 
 def took(started: str, finished: str) -> str:
-    """Return in words how long something took between two moments of RFC 3339."""
+    """Return the duration between two RFC 3339 timestamps for display."""
     seconds = (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def _code_css() -> Response:
-    """Send the colours of code, which a browser keeps until they change."""
+    """Return the style sheet of highlighted code, which browsers cache until it changes."""
     answer = make_response(code.style_sheet())
     answer.mimetype = "text/css"
     answer.add_etag()

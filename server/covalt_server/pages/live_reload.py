@@ -1,4 +1,4 @@
-"""What ``covalt-git dev`` adds to every page: what is wrong with the toolsets, and when to load again."""
+"""Part of every page under ``covalt-git dev``: the project's problems, and reloading after changes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ pages = Blueprint("live", __name__)
 
 
 class Broken(NamedTuple):
-    """A toolset with errors, or ``covalt.yaml``: the first of them, and where to read of all."""
+    """A toolset with errors, or ``covalt.yaml``: its first error, and the URL of a page with all."""
 
     name: str
     problem: Problem
-    address: str | None
+    url: str | None
 
 
 class Live(NamedTuple):
     """The state of the project's files that a page shows.
 
-    ``came_by_form`` tells of a page that answers a form: loading it again would send that once more.
+    ``came_by_form`` marks a page that answers a form: reloading it would submit the form again.
     """
 
     version: str
@@ -39,7 +39,7 @@ class Live(NamedTuple):
 
 
 def install(app: Flask, followed: WatchedProject) -> None:
-    """Let the pages of an app follow the project."""
+    """Show the project's problems on the pages of an app."""
     app.config["COVALT_FOLLOWED"] = followed
     app.register_blueprint(pages)
     app.context_processor(lambda: {"live": _live()})
@@ -47,28 +47,28 @@ def install(app: Flask, followed: WatchedProject) -> None:
 
 @pages.get("/live")
 def live() -> str:
-    """Tell what is wrong now, as a page asks that is open."""
+    """Return the current problems, for pages that poll."""
     return render_template("_live.html")
 
 
 def _live() -> Live:
     followed: WatchedProject = current_app.config["COVALT_FOLLOWED"]
-    look = followed.last
-    return Live(look.version, tuple(_broken(look)), request.method != "GET")
+    scan = followed.last
+    return Live(scan.version, tuple(_broken(scan)), request.method != "GET")
 
 
-def _broken(look: ProjectScan) -> list[Broken]:
-    config = next((one for one in look.reading.problems if one.path == CONFIG), None)
+def _broken(scan: ProjectScan) -> list[Broken]:
+    config = next((one for one in scan.reading.problems if one.path == CONFIG), None)
     found = []
-    if config is not None and look.reading.config is None:
+    if config is not None and scan.reading.config is None:
         found.append(Broken(CONFIG, config, None))
     try:
         catalog = request_context.catalog()
-    except CovaltError:  # without covalt.yaml nobody knows what the principal may see
+    except CovaltError:  # without covalt.yaml the principal's access is unknown
         return found
-    ids = {toolset.id: toolset.tool_ids for toolset in look.reading.toolsets}
+    ids = {toolset.id: toolset.tool_ids for toolset in scan.reading.toolsets}
     return found + [
         Broken(name, problem, url_for("toolsets.toolset", toolset_id=name))
-        for name, problem in look.broken.items()
+        for name, problem in scan.broken.items()
         if catalog.sees_all_of(name, ids[name])
     ]

@@ -137,13 +137,13 @@ def file(chat_id: str, path: str) -> str:
 
 @pages.post("/chats/<chat_id>/files/<path:path>")
 def save(chat_id: str, path: str) -> Response:
-    """Write a file as it was typed, as one state; what cannot be saved is kept on the page."""
+    """Save a file as one commit; on an error, show the editor with the typed text."""
     return _saved(chat_id, path, base=request.form.get("base") or None)
 
 
 @pages.get("/chats/<chat_id>/new-file")
 def new_file(chat_id: str) -> str:
-    """Show the form of a file that is not there yet."""
+    """Show the editor of a new file."""
     return _editor(
         request_context.chat(chat_id), request.args.get("path", "").strip(), "", base=None
     )
@@ -239,14 +239,14 @@ def _saved(chat_id: str, path: str, *, base: str | None) -> Response:
             branch=request.form.get("branch") or None,
         )
     except CovaltError as error:
-        # Nothing that was typed is lost: the same form again, with what is in the way.
+        # The typed text must not be lost: show the editor again, with the error.
         return make_response(_again(chat, path, typed, base, error), error.http_status)
     message = "Saved." if done.changed else layout.UNCHANGED
     return layout.back("workspace.file", message, chat_id=chat_id, path=path)
 
 
 def _again(chat: ChatStore, path: str, typed: str, base: str | None, error: CovaltError) -> str:
-    """Return the editor once more; where somebody came first, on top of what they left."""
+    """Return the editor with an error; if the file changed meanwhile, based on the newer version."""
     if error.code != "moved":
         return _editor(chat, path, typed, base=base, error=error)
     there = read_text(chat, path)
@@ -281,7 +281,7 @@ def _editor(
 
 
 class NotEditableError(CovaltError):
-    """The file is of a kind that an editor would not give back as it was."""
+    """An editor in the browser would change other parts of this file."""
 
     code = "not_editable"
     http_status = 409
@@ -295,28 +295,29 @@ class FolderText(NamedTuple):
 
 
 def read_text(chat: ChatStore, path: str) -> FolderText | None:
-    """Return a text of the folder, or None where there is no file.
+    """Return a text file of the folder; None if it does not exist.
 
     Raises:
-        NotEditableError: when it is no text that a form could carry there and back.
+        NotEditableError: if it is not a text that a form can submit unchanged.
     """
-    with chat.scan_in_memory() as seen:
-        found = trees.find(chat.store, seen.tree, path)
+    with chat.scan_in_memory() as scan:
+        found = trees.find(chat.store, scan.tree, path)
         if found is None:
             return None
         content = chat.store.read_blob(found.oid)
     if found.mode == LINK or not preview(path, content).editable:
         raise NotEditableError(
-            f"{path!r} cannot be edited here", hint="download it, change it, and upload it again"
+            f"{path!r} cannot be edited in the browser",
+            hint="download it, change it, and upload it again",
         )
     return FolderText(content.decode("utf-8"), found.oid)
 
 
 def edited_text(chat: ChatStore, path: str) -> FolderText:
-    """Return a text of the folder that is to be edited.
+    """Return an existing text file of the folder, for editing.
 
     Raises:
-        UnknownNameError: naming the nearest file.
+        UnknownNameError: with the most similar path.
         NotEditableError: as :func:`read_text`.
     """
     found = read_text(chat, path)

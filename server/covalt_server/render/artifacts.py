@@ -1,9 +1,8 @@
-"""A result that is a page of its own: an artifact of a toolset, or what a tool's own server shows.
+"""Results that are pages: artifacts of toolsets, and pages of a tool's own server.
 
-Both are other people's code in our page, so both stay in frames.  An artifact gets its data and
-nothing else: no network, no origin, no storage, no way out.  What holds it are its own headers, the
-frame it stands in (``templates/_artifact.html``) and the policy of the page around it; none of the
-three alone leaks nothing (``tests/server/render/test_artifact_escapes.py`` tries).
+Both are third-party code and run in frames.  An artifact has its data, but no network, origin, storage or
+navigation.  This takes three layers: its own headers, the sandbox of its frame (``templates/_artifact.html``)
+and the policy of the page around it.  ``tests/server/render/test_artifact_escapes.py`` attacks them.
 """
 
 from __future__ import annotations
@@ -54,28 +53,28 @@ ARTIFACT_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # Asked for again each time, so that the token and the frame are checked each time.
+    # Revalidated for each request, so that the token and the frame are checked each time.
     "Cache-Control": "private, no-cache",
     "Vary": "Sec-Fetch-Dest, Cookie",
 }
-"""What every artifact is answered with.
+"""Headers of every artifact.
 
-WebRTC is stopped by ``Connection-Allowlist`` alone, which Chromium knows since version 152; in
-browsers that do not, a page may still send what it was given through it.
+Only ``Connection-Allowlist`` blocks WebRTC; Chromium supports it since version 152.  In other browsers a page
+can send its data over WebRTC.
 """
 
 _HTTPS = 443
 
 FRAME_SANDBOX = "allow-scripts allow-same-origin allow-forms"
-"""What a tool's own server may do in its frame: be a page of its own origin, and no more.
+"""Sandbox of a frame with a page of a tool's own server.
 
-Without its origin it could not load its own modules or keep its own settings; its origin is never
-ours.  It opens no window, where our cookie might be sent to it, and never navigates our page.
+The page has its own origin, which is never ours, because it needs that to load modules and store settings.  It
+cannot open windows, to which a browser might send our cookie, and cannot navigate our page.
 """
 
 
 class NotInAFrameError(CovaltError):
-    """An artifact was asked for by something else than a frame of our page."""
+    """An artifact was requested outside a frame of our page."""
 
     code = "not_in_a_frame"
     http_status = 403
@@ -89,7 +88,7 @@ class NoPageError(CovaltError):
 
 
 class FrameAddress(NamedTuple):
-    """Where the frame of a tool's own server leads, and the origin that our page has to allow."""
+    """URL of a frame with a tool's own server, and the origin that our page has to allow."""
 
     url: str
     origin: str
@@ -97,21 +96,21 @@ class FrameAddress(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Why a frame leads nowhere."""
+    """Why a frame is not shown."""
 
     reason: str
 
 
 @pages.get("/artifacts/<chat_id>/<call_id>")
 def artifact(chat_id: str, call_id: str) -> Response:
-    """Answer with the page that a finished call showed, as it was then.
+    """Return the page of a finished call, as it was then.
 
-    Only to a frame: a page that had the whole window could navigate it anywhere, with its data in
-    the address.  A browser says so by ``Sec-Fetch-Dest``; one that says nothing is not believed.
+    Only for frames, which ``Sec-Fetch-Dest`` must show: a page with its own window could send its data
+    in the URL of a navigation.
     """
     if request.headers.get("Sec-Fetch-Dest") != "iframe":
         raise NotInAFrameError(
-            "a page of a tool is shown in a frame only, where it can lead nowhere",
+            "a tool's page is shown only in a frame",
             hint=f"open /chats/{chat_id}/calls/{call_id}",
         )
     shown = _shown_page(chat_id, call_id)
@@ -129,7 +128,7 @@ def artifact(chat_id: str, call_id: str) -> Response:
 
 
 class _ShownPage(NamedTuple):
-    """The page that a finished call showed, whoever may see it."""
+    """The page of a finished call, before the access check."""
 
     tool_id: str
     manifest_id: str
@@ -138,11 +137,11 @@ class _ShownPage(NamedTuple):
 
 
 def _shown_page(chat_id: str, call_id: str) -> _ShownPage:
-    """Return the page that a call showed; the last ones are remembered while no ref of theirs moves.
+    """Return the page of a call; the last ones are cached until a ref of their chat changes.
 
     Raises:
-        UnknownNameError: when there is no such call.
-        NoPageError: when it has not finished, or showed none.
+        UnknownNameError: if there is no such call.
+        NoPageError: if it has not finished, or its result is not a page.
     """
     if not is_id(chat_id):
         return _read(chat_id, call_id)
@@ -158,7 +157,7 @@ def _read(chat_id: str, call_id: str) -> _ShownPage:
     if known is None:
         raise _unknown_call(chat_id, call_id)
     if known.post_manifest_id is None:
-        raise NoPageError("the call has not finished", hint="look again when it has")
+        raise NoPageError("the call has not finished", hint="reload the page when it has")
     call = finished_call(chat.manifest(known.post_manifest_id))
     if call is None or call.id != call_id:
         raise _unknown_call(chat_id, call_id)
@@ -167,19 +166,19 @@ def _read(chat_id: str, call_id: str) -> _ShownPage:
 
 
 def artifact_page(plan: RenderPlan, read_record: Callable[[FileReference], bytes]) -> bytes:
-    """Return the page that a plan shows, with its data in ``window.__TOOL_DATA__``.
+    """Return the page of a render plan, with its data in ``window.__TOOL_DATA__``.
 
     Raises:
-        NoPageError: when the plan shows none.
+        NoPageError: if the plan has none.
     """
     return inject(artifact_source(plan, read_record), plan.config.get("data"))
 
 
 def artifact_source(plan: RenderPlan, read_record: Callable[[FileReference], bytes]) -> bytes:
-    """Return the page that a plan shows, as its author wrote it.
+    """Return the page of a render plan as its author wrote it.
 
     Raises:
-        NoPageError: when the plan shows none.
+        NoPageError: if the plan has none.
     """
     content = plan.config.get("content")
     if plan.renderer == "html" and plan.artifact is not None:
@@ -194,14 +193,14 @@ def artifact_source(plan: RenderPlan, read_record: Callable[[FileReference], byt
 def frame_address(
     config: JsonObject, *, own_port: int, page_host: str, granted: Collection[str] = ()
 ) -> FrameAddress | Refused:
-    """Return where the frame of a plan may lead: to this machine, or to a host that was granted.
+    """Return the URL of a plan's frame: on this machine, or at a granted host.
 
-    ``page_host`` is the name that our page was opened by, ``granted`` the hosts of the toolset's
-    grants: compared exactly, with their port unless it is that of https, and reached by https only.
+    ``page_host`` is the host in our page's URL.  ``granted`` are the hosts of the toolset's grants; they
+    are compared exactly, with their port unless it is 443, and only https is allowed.
 
-    A frame on this machine never bears our page's name.  Cookies ignore ports, and a server on
-    127.0.0.1:3000 is of the same site as our page on 127.0.0.1:8787, so that a browser would send it
-    our token; it sends none to ``localhost``.
+    A frame on this machine never has the host name of our page.  Cookies ignore ports, so that a browser
+    would send our token to a server on 127.0.0.1:3000 if our page is on 127.0.0.1:8787; it sends none
+    to ``localhost``.
     """
     try:
         address = parse_url(config.get("url"))
@@ -227,7 +226,7 @@ def frame_address(
 
 
 def _name(host: str) -> str:
-    """Return a host's name without its port, an address of IPv6 in its brackets."""
+    """Return a host without its port; IPv6 addresses in brackets."""
     name = host.lower()
     if name.startswith("["):
         return name.partition("]")[0] + "]"
@@ -239,7 +238,7 @@ def _unknown_call(chat_id: str, call_id: str) -> UnknownNameError:
 
 
 def _content_type(page: bytes) -> str:
-    """Return a page's type: what is UTF-8 says so, the others have to say themselves what they are."""
+    """Return a page's media type; pages that are not UTF-8 must declare their own charset."""
     try:
         page.decode("utf-8")
     except UnicodeDecodeError:

@@ -46,7 +46,7 @@ LONGEST_PATCH_LINE = 2_000
 """Lines of a patch, and characters of one of them, that are shown."""
 
 PATIENCE_S = 1.0
-"""How long Pygments may look at one text."""
+"""Time limit of Pygments for one text, in seconds."""
 
 STYLES = {"light": "xcode", "dark": "github-dark"}
 """By colour scheme, the Pygments styles that can be read (WCAG's AA) on the paper of code."""

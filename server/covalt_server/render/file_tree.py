@@ -1,4 +1,4 @@
-"""A list of paths as the tree that people see: folders first, then files, each by name."""
+"""Tree of files for display: folders first, then files, each sorted by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Leaf = TypeVar("Leaf")
 
 @dataclass(slots=True)
 class TreeFolder(Generic[Leaf]):
-    """A folder; ``files`` holds what is known of each file by its name."""
+    """A folder; ``files`` has a value for each file, by its name."""
 
     name: str
     path: str
@@ -21,17 +21,17 @@ class TreeFolder(Generic[Leaf]):
     files: dict[str, Leaf] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Leaf]:
-        """Go through all files below, in the order they are shown."""
+        """Iterate over all files below, in display order."""
         for folder in self.folders.values():
             yield from folder
         yield from self.files.values()
 
     def __len__(self) -> int:
-        """How many files there are below."""
+        """Return the number of files below."""
         return len(self.files) + sum(len(folder) for folder in self.folders.values())
 
     def at(self, path: str) -> TreeFolder[Leaf]:
-        """Return the folder at a path below this one, made where there is none yet."""
+        """Return the folder at a path below this one; create it if it does not exist."""
         folder = self
         for name in path.split("/") if path else ():
             below = f"{folder.path}/{name}" if folder.path else name
@@ -39,7 +39,7 @@ class TreeFolder(Generic[Leaf]):
         return folder
 
     def sort(self) -> None:
-        """Bring everything below into the order of names, as people read them."""
+        """Sort everything below by name, in natural order."""
         for folder in self.folders.values():
             folder.sort()
         self.folders = dict(sorted(self.folders.items(), key=lambda one: _key(one[0])))

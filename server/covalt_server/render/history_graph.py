@@ -1,7 +1,7 @@
-"""A chat's history as a picture: a row for every manifest, a lane for every line of work.
+"""Graph of a chat's history: a row for each commit, a lane for each line of development.
 
-The list beside the picture says everything, so that nobody has to see it.  Each row draws its own
-part, as high as its text happens to be, and the lines meet where rows touch.
+The list beside it has the same facts as text.  Each row draws its own part, with the height of its text, and
+the lines meet where rows touch.
 """
 
 from __future__ import annotations

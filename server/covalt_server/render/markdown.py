@@ -1,7 +1,7 @@
-"""Documents: Markdown to HTML that can stand in our own pages, whoever wrote it.
+"""Markdown documents as HTML that is safe in our own pages, also from third parties.
 
-CommonMark with tables and strikethrough.  HTML in a document is shown as text; what the renderer
-makes of the rest is sanitised all the same.  Code in it is coloured by :mod:`highlight`.
+CommonMark with tables and strikethrough.  HTML in a document is shown as text, and the output is sanitized in
+any case.  :mod:`.code` highlights code blocks.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from markdown_it.utils import EnvType, OptionsDict
 
 PREFIX = "doc-"
-"""What the ids of a document begin with, so that they are never those of the page."""
+"""Prefix of the ids of a document, so that they do not collide with the page's ids."""
 
 MOST_RENDERED = 256 << 10
 """Characters."""
 
 PATIENCE_S = 2.0
-"""How long one document may take; a lone bracket can make the parser look at all that follows."""
+"""Time limit of one document, in seconds; for a lone bracket the parser may scan the rest of the text."""
 
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _TAGS = {
@@ -69,7 +69,7 @@ _NOT_IN_SLUGS = re.compile(r"[^\w\- ]")
 def rendered(text: str, *, patience_s: float = PATIENCE_S) -> Markup:
     """Return a Markdown text as sanitised HTML, for an element of class ``document``.
 
-    A text that is too long, or takes the parser too long, is shown as it was written.
+    A text that is too long, or exceeds the parser's time limit, is shown as plain text.
     """
     text = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
     if len(text) > MOST_RENDERED:

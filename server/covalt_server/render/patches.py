@@ -1,7 +1,7 @@
-"""Reads git's unified patches: the files in one, and their lines with the numbers of both sides.
+"""Parser of git's unified patches: files, and lines with their numbers on both sides.
 
-The format is git's (diff-format, "Generating patch text with -p").  The counts of a hunk's header
-say where it ends, for a deleted line may well begin with ``-- a/``.
+The format is git's (diff-format, "Generating patch text with -p").  A hunk ends by the counts in its header,
+because a deleted line may begin with ``-- a/``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Kind = Literal["hunk", "same", "add", "del", "note"]
 
 
 class PatchLine(NamedTuple):
-    """One line of a hunk, as it stands in the patch, and its number on either side."""
+    """One line of a hunk, with its line numbers on both sides."""
 
     kind: Kind
     text: str
@@ -114,7 +114,7 @@ def _hunk(lines: Iterator[str], header: re.Match[str]) -> Iterator[PatchLine]:
 
 
 def _name_of_both(rest: str) -> str:
-    """Return the name in ``--git a/name b/name``; a renamed file's other lines tell its names."""
+    """Return the name in ``--git a/name b/name``; renames have their names in other lines."""
     names = rest.removeprefix("--git ")
     if names.endswith('"'):
         return _without_prefix(_unquoted(names[names.rfind(' "') + 1 :]))
@@ -123,7 +123,7 @@ def _name_of_both(rest: str) -> str:
 
 
 def _side(name: str) -> str:
-    """Return the name in a ``---`` or ``+++`` line, or nothing for a side without the file."""
+    """Return the name in a ``---`` or ``+++`` line; an empty string for a side without the file."""
     name = name.partition("\t")[0]
     return "" if name == _NOTHING else _without_prefix(_unquoted(name))
 

@@ -1,6 +1,6 @@
-"""How a file of a workspace is shown: as what its name and its bytes say it is, cut to fit a page.
+"""Preview of a workspace file: its kind, by name and content, and the part of it that a page shows.
 
-Nothing is rendered here: the pages highlight what is text and sanitise what is Markdown.
+It renders nothing: the pages highlight texts and sanitize Markdown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Kind = Literal[
 ]
 
 MAX_TEXT = 128 << 10
-"""The characters of a text that a page shows."""
+"""Most characters of a text that a page shows."""
 
 MAX_ROWS = 200
 MAX_COLUMNS = 60
@@ -40,7 +40,7 @@ _KINDS: dict[str, Kind] = {
 
 
 class Table(NamedTuple):
-    """The first rows of a table of comma separated values."""
+    """The first rows of a CSV file."""
 
     titles: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -50,10 +50,12 @@ class Table(NamedTuple):
 
 
 class Preview(NamedTuple):
-    """What of a file can be shown, and as what.
+    """The part of a file that a page can show.
 
-    ``text`` is empty for what is no text; ``whole`` tells that nothing of it was cut off; ``pretty``
-    is the same JSON, indented, where that differs from how it is written.
+    Attributes:
+        text: empty if the file is not text.
+        whole: whether the text is complete.
+        pretty: the JSON with indentation, if that differs from the file.
     """
 
     kind: Kind
@@ -64,12 +66,12 @@ class Preview(NamedTuple):
 
     @property
     def editable(self) -> bool:
-        """Tell whether it is a text that an editor gives back as it was."""
+        """Whether an editor can save it without changing other parts."""
         return self.kind not in {"image", "sound", "binary", "encoded"} and self.whole
 
 
 def preview(path: str, content: bytes) -> Preview:
-    """Return how a file is shown."""
+    """Return the preview of a file."""
     if not content:
         return Preview("empty")
     media = media_type(content)
@@ -84,7 +86,7 @@ def preview(path: str, content: bytes) -> Preview:
     text = content.decode("utf-8")
     wanted = _KINDS.get(PurePosixPath(path).suffix.lower(), "text")
     whole = len(text) <= MAX_TEXT
-    # A table of its first rows is still a table; half a document or half of JSON is only text.
+    # The first rows of a table are a table; a truncated document or truncated JSON is plain text.
     if wanted == "table":
         return Preview("table", first(text), whole, table=_table(path, text))
     if wanted == "json" and whole:
@@ -93,7 +95,7 @@ def preview(path: str, content: bytes) -> Preview:
 
 
 def first(text: str) -> str:
-    """Return as much of a text as a page shows, its last line whole where there are lines."""
+    """Return the part of a text that a page shows, up to the end of a line if there are lines."""
     if len(text) <= MAX_TEXT:
         return text
     end = text.rfind("\n", 0, MAX_TEXT)
@@ -109,10 +111,10 @@ def _json(text: str) -> Preview:
 
 
 def _table(path: str, text: str) -> Table | None:
-    """Return the table's beginning, or None where it has no two columns or no rows."""
+    """Return the first rows of a table; None if it is empty or not CSV."""
     delimiter = "\t" if path.lower().endswith(".tsv") else _delimiter(text)
     try:
-        # One more than is shown tells that there are more.
+        # One row more than is shown, to know whether there are more.
         read = [row for _, row in zip(range(MAX_ROWS + 2), _rows(text, delimiter), strict=False)]
     except csv.Error:
         return None
@@ -137,7 +139,7 @@ def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
 
 
 def _delimiter(text: str) -> str:
-    """Return what separates the values: whatever the first line has most of."""
+    """Return the delimiter: the most frequent candidate in the first line."""
     line = text.partition("\n")[0]
     return max(",;\t|", key=line.count)
 

@@ -83,7 +83,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a result is shown: what the renderers of pages and frames must know of it."""
+    """Server and grants that the renderers of pages and frames need."""
 
     port: int
     host: str
@@ -91,7 +91,7 @@ class Place:
 
 
 def shown(chat: ChatStore, call: CallAnswer, place: Place) -> Shown:
-    """Return a finished call's result as its render plan says; as JSON where there is none."""
+    """Return a finished call's result, rendered by its render plan; as JSON without one."""
     plan = call.render_plan
     if plan is None:
         parts = _parts(chat, call)
@@ -118,7 +118,7 @@ def as_code(value: Any, *, exact: bool = False) -> Markup:
 
 
 def _parts(chat: ChatStore, call: CallAnswer) -> tuple[Part, ...]:
-    """Return what a result is made of that refers to files, as the results of MCP tools do; else nothing."""
+    """Return the parts of a result that refers to files, as results of MCP tools do; otherwise none."""
     values = call.result if isinstance(call.result, list) else [call.result]
     paths = [value.get("file") if is_reference(value) else None for value in values]
     states = [path and chat.find_file(call.post_manifest_id, path) for path in paths]
@@ -154,7 +154,7 @@ def _document(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: Place) -> 
 def _text(
     chat: ChatStore, call: CallAnswer, plan: RenderPlan, made: Callable[..., Markup]
 ) -> Shown:
-    """Show the file that a plan names, as it was after the call, or the text that it holds."""
+    """Render the file that a plan names, as of the commit after the call, or the plan's own text."""
     language = str(plan.config.get("language", "auto"))
     path = _workspace_path(plan)
     if path is None:
@@ -164,11 +164,11 @@ def _text(
         return Shown(renderer=plan.renderer, body=made(content, language=language))
     state = chat.find_file(call.post_manifest_id, path)
     if state is None:
-        trouble = f"there is no file {path!r} in the state after the call"
+        trouble = f"the file {path!r} does not exist in the commit of the call"
         return Shown(renderer=plan.renderer, body=as_code(call.result), trouble=trouble)
     content = chat.store.read_blob(state.oid)
     if is_binary_content(content):
-        trouble = f"{path!r} is no text: {len(content)} bytes"
+        trouble = f"{path!r} is not a text file: {len(content)} bytes"
         return Shown(renderer=plan.renderer, body=as_code(call.result), path=path, trouble=trouble)
     text = content.decode("utf-8", "replace")
     edit = None
