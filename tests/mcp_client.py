@@ -17,7 +17,7 @@ from mcp.client import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 from mcp_types import ErrorData
 
-from covalt_git.gateway.mcp_server import Faces
+from covalt_git.gateway.mcp_server import RequestHandlers
 from covalt_git.gateway.service import Gateway
 from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.commit_record import CallRecord
@@ -82,7 +82,7 @@ def talk(
     async def main() -> Result:
         only = None if chat is None else Project.open(root).chats.one(chat)
         gateway = Gateway(root, role, only=only, **options)
-        server = Faces(gateway, only_client="here").server()
+        server = RequestHandlers(gateway, only_client="here").server()
         async with Client(
             server,
             mode=version,

@@ -1,5 +1,5 @@
-"""Our MCP server for agents: the tools of a project, in the protocol's two eras.
+"""MCP server for agents: the tools of a project, in both protocol versions.
 
-Up to 2025-11-25 a client begins with a handshake; since 2026-07-28 every request stands for itself.
-The SDK speaks both, so that what is here says what there is and makes the calls.
+Up to 2025-11-25 a client begins with a handshake and has a session; since 2026-07-28 requests are stateless.
+The SDK implements both protocols; this package lists tools, resources and prompts, and makes the calls.
 """

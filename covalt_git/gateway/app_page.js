@@ -1,10 +1,10 @@
 // Shows a page of a toolset in a host of MCP Apps (SEP-1865, version 2026-01-26).
 //
-// Such a page finds its data in window.__TOOL_DATA__ while it loads, and a host tells a result only to a
-// page that has loaded.  So a host loads this script alone.  It waits for the result, and then shows the
-// page in a frame, with its data as our own server injects it.  The frame is what holds the page, however
-// careless the host is: it has the policy of this document, which lets no frame be led elsewhere, an
-// origin of its own, and no say with the host, which listens to this window alone.
+// Such a page expects its data in window.__TOOL_DATA__ while it loads, but a host sends a result only after
+// its document has loaded.  So the host loads this script.  It waits for the result, and then shows the page
+// in a frame, with its data injected as by our own server.  The frame isolates the page, whatever the host
+// does: it has the CSP of this document, which forbids navigation to other sites, and an opaque origin.  It
+// cannot send messages to the host, which only accepts those of this window.
 "use strict";
 (() => {
   const VERSION = "2026-01-26";
@@ -12,71 +12,71 @@
   const INITIALIZE = 1;
   const UNKNOWN_METHOD = -32601;
   const host = window.parent;
-  const given = JSON.parse(document.getElementById("page").textContent);
-  const told = document.getElementById("told");
-  const looks = {};
+  const page = JSON.parse(document.getElementById("page").textContent);
+  const status = document.getElementById("status");
+  const theming = {};
   let frame = null;
 
   // ---- the host ------------------------------------------------------------------------------
 
-  // Nobody knows the host's origin, and what is said to it are sizes.
-  const say = (message) => host.postMessage({ jsonrpc: "2.0", ...message }, "*");
+  // The host's origin is unknown, and the messages only contain sizes.
+  const send = (message) => host.postMessage({ jsonrpc: "2.0", ...message }, "*");
 
-  const answers = {
+  const requests = {
     "ping": () => ({}),
     "ui/resource-teardown": () => ({}),
   };
 
-  const notices = {
+  const notifications = {
     "ui/notifications/tool-result": show,
-    "ui/notifications/tool-cancelled": () => tell("The call was cancelled."),
+    "ui/notifications/tool-cancelled": () => showText("The call was cancelled."),
     "ui/notifications/host-context-changed": adopt,
   };
 
-  function hear({ data, source }) {
+  function receive({ data, source }) {
     if (frame !== null && source === frame.contentWindow) return fit(data);
     if (source !== host || data?.jsonrpc !== "2.0") return;
     const { id, method, params } = data;
     if (method === undefined) {
-      if (id === INITIALIZE) begin(data);
+      if (id === INITIALIZE) initialized(data);
     } else if (id === undefined) {
-      if (Object.hasOwn(notices, method)) notices[method](params ?? {});
-    } else if (Object.hasOwn(answers, method)) {
-      say({ id, result: answers[method]() });
+      if (Object.hasOwn(notifications, method)) notifications[method](params ?? {});
+    } else if (Object.hasOwn(requests, method)) {
+      send({ id, result: requests[method]() });
     } else {
-      say({ id, error: { code: UNKNOWN_METHOD, message: "unknown method" } });
+      send({ id, error: { code: UNKNOWN_METHOD, message: "unknown method" } });
     }
   }
 
-  function begin({ result, error }) {
-    if (!result) return tell(`The host refused this page: ${error?.message ?? "it gave no reason"}`);
+  function initialized({ result, error }) {
+    if (!result) return showText(`The host rejected this page: ${error?.message ?? "no reason given"}`);
     adopt(result.hostContext ?? {});
-    say({ method: "ui/notifications/initialized", params: {} });
-    fit(told.getBoundingClientRect().bottom);
+    send({ method: "ui/notifications/initialized", params: {} });
+    fit(status.getBoundingClientRect().bottom);
   }
 
   // ---- theme and size ------------------------------------------------------------------------
 
   function adopt({ theme, styles }) {
-    if (theme === "light" || theme === "dark") looks.theme = theme;
-    if (styles?.variables) looks.variables = styles.variables;
-    // What stands in a frame prefers the scheme that the frame has.
-    document.documentElement.style.colorScheme = looks.theme ?? "";
-    frame?.contentWindow.postMessage(looks, "*");
+    if (theme === "light" || theme === "dark") theming.theme = theme;
+    if (styles?.variables) theming.variables = styles.variables;
+    // A framed page prefers the color scheme of its frame.
+    document.documentElement.style.colorScheme = theming.theme ?? "";
+    frame?.contentWindow.postMessage(theming, "*");
   }
 
   function fit(height) {
     if (!Number.isFinite(height) || height < 0) return;
     const params = { width: Math.ceil(window.innerWidth), height: Math.ceil(height) };
-    say({ method: "ui/notifications/size-changed", params });
+    send({ method: "ui/notifications/size-changed", params });
   }
 
   // ---- the page ------------------------------------------------------------------------------
 
-  function tell(text) {
+  function showText(text) {
     if (frame === null) {
-      told.textContent = text;
-      fit(told.getBoundingClientRect().bottom);
+      status.textContent = text;
+      fit(status.getBoundingClientRect().bottom);
     }
   }
 
@@ -84,33 +84,32 @@
     if (frame !== null) return;
     const plan = result._meta?.[PLAN];
     const config = plan?.renderer === "html" && !plan.error ? plan.config : undefined;
-    const [before, behind] = given ?? ["", config?.content];
-    if (!config || typeof behind !== "string") return tell(plan?.error ?? words(result));
-    const start = `(${inside})(${literal(config.data ?? null)}, ${literal(looks)});`;
+    const [before, after] = page ?? ["", config?.content];
+    if (!config || typeof after !== "string") return showText(plan?.error ?? textOf(result));
+    const start = `(${initFrame})(${literal(config.data ?? null)}, ${literal(theming)});`;
     frame = document.createElement("iframe");
     frame.title = document.title;
     frame.sandbox = "allow-scripts";
     frame.allow = "";
     frame.referrerPolicy = "no-referrer";
-    frame.srcdoc = `${before}<script>${start}<\/script>${behind}`;
+    frame.srcdoc = `${before}<script>${start}<\/script>${after}`;
     document.body.replaceChildren(frame);
   }
 
-  function words({ content }) {
+  function textOf({ content }) {
     const texts = (content ?? []).filter((block) => block.type === "text").map((block) => block.text);
-    return texts.join("\n") || "The call told nothing to show.";
+    return texts.join("\n") || "The call returned no text.";
   }
 
-  // A value as JavaScript, without what means something to HTML; by JSON, so that no key of it sets a
-  // prototype.
+  // Return a value as JavaScript without HTML's special characters; JSON.parse sets no prototype for a key.
   function literal(value) {
     const escape = (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
     return `JSON.parse(${JSON.stringify(JSON.stringify(value)).replace(/[<>&\u2028\u2029]/g, escape)})`;
   }
 
-  // Runs in the frame, before anything of the page: its data, the host's looks, and how high it is.
-  function inside(data, looks) {
-    const outside = window.parent;
+  // Runs in the frame before the page: injects its data and the host's theme, and reports its height.
+  function initFrame(data, theming) {
+    const parent = window.parent;
     const root = document.documentElement;
     window.__TOOL_DATA__ = data;
 
@@ -123,14 +122,14 @@
 
     function measure() {
       const before = root.style.height;
-      root.style.height = "max-content"; // else it is as high as its frame at least, and never shrinks
+      root.style.height = "max-content"; // otherwise it is at least as high as its frame and never shrinks
       const { height } = root.getBoundingClientRect();
       root.style.height = before;
-      outside.postMessage(height, "*");
+      parent.postMessage(height, "*");
     }
 
-    adopt(looks);
-    addEventListener("message", ({ data, source }) => source === outside && adopt(data));
+    adopt(theming);
+    addEventListener("message", ({ data, source }) => source === parent && adopt(data));
     addEventListener("DOMContentLoaded", () => {
       const sizes = new ResizeObserver(measure);
       sizes.observe(root);
@@ -138,8 +137,8 @@
     });
   }
 
-  addEventListener("message", hear);
-  say({
+  addEventListener("message", receive);
+  send({
     id: INITIALIZE,
     method: "ui/initialize",
     params: {

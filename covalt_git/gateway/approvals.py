@@ -1,7 +1,7 @@
-"""Leading a person to the page where a call is approved, while the call's client waits.
+"""Approval of a client's call: asks the client to open the approval page, and waits for the decision.
 
-What the client answers approves nothing, as the agent may be the one who answers: only the record of
-the approval counts, which a person's own channel writes.
+The client's answer approves nothing, because the agent may have answered.  Only the record of the approval
+counts, and only the CLI and the pages write it.
 """
 
 from __future__ import annotations
@@ -33,138 +33,139 @@ if TYPE_CHECKING:
 
 
 KEY = "approval"
-"""Under which key a client is asked to open the page."""
+"""Key of the elicitation request that asks a client to open the page."""
 
 PATIENCE_S = 30.0
-"""How long the record is looked at once the page was opened, before the client is told something."""
+"""Time to wait for a decision after the user opened the page, in seconds."""
 
 MOST_TIMES = 2
-"""How often a client is asked to open the page; clients of the SDK give up after ten rounds."""
+"""Number of requests to open the page; clients of the SDK give up after ten."""
 
 
-def approved(
+def request_approval(
     project: Project,
-    waiting: CallOutcome,
+    outcome: CallOutcome,
     follower: Follower,
     *,
     pages: Callable[[str], str | None],
     ask_again: bool,
 ) -> CallOutcome:
-    """Return what came of a call that waits for a person, once a person has settled it; or that it waits.
+    """Return the outcome of a pending call after its approval, or the pending call.
 
-    It waits still where ``pages`` has no address for it, where the client cannot lead anybody there or
-    does not want to, and unless ``ask_again`` where nobody has settled it when patience is at its end.
+    The call stays pending if ``pages`` has no URL for it, if the client cannot or does not open the page, or
+    if no reviewer decides within :data:`PATIENCE_S`.  With ``ask_again`` the client is then asked once more.
     """
     for _ in range(MOST_TIMES if ask_again else 1):
-        if waiting.approval is None or follower.cancel.is_set():
+        approval = outcome.approval
+        if approval is None or follower.cancel.is_set():
             break
-        page = pages(waiting.approval.execution_id)
+        page = pages(approval.execution_id)
         if page is None:
             break
         try:
-            inquiry = inquire(follower.respondent, {KEY: _question(waiting.approval, page)})
+            inquiry = inquire(follower.respondent, {KEY: _question(approval, page)})
             patience_s = project.config.limits.answer_s or DEFAULT_ANSWER_S
             answer = inquiry.wait(patience_s, follower.cancel)[KEY]
         except (CannotAskError, NotAnsweredError):
             break
         if answer["action"] != "accept":
             break
-        waiting = _settled(project, waiting, waiting.approval, follower)
-    return waiting
+        outcome = _wait_for_decision(project, outcome, approval, follower)
+    return outcome
 
 
 def _question(approval: Approval, page: str) -> Question:
     reasons = display.in_line(", ".join(approval.reasons))
-    message = f"{approval.tool_id} waits for a person: {reasons}"
+    message = f"{approval.tool_id} needs approval: {reasons}"
     params = {"mode": "url", "message": message, "url": page}
     return Question(method="elicitation/create", params=params)
 
 
-def _settled(
-    project: Project, waiting: CallOutcome, asked: Approval, follower: Follower
+def _wait_for_decision(
+    project: Project, outcome: CallOutcome, approval: Approval, follower: Follower
 ) -> CallOutcome:
-    """Return the call as it stands once it no longer waits, or when patience is at its end.
+    """Return the call after a decision, or after :data:`PATIENCE_S`.
 
-    One that was approved and runs is waited for: it has limits of its own.
+    The time does not count while the approved call runs, which has a time limit of its own.
     """
     end = time.monotonic() + PATIENCE_S
     while not follower.cancel.is_set():
         with suppress(StillRunningError):
-            waiting = as_it_stands(project, asked)
-            if waiting.approval is None or time.monotonic() > end:
+            outcome = _current_outcome(project, approval)
+            if outcome.approval is None or time.monotonic() > end:
                 break
         follower.cancel.wait(file_lock.POLL_S)
-    return waiting
+    return outcome
 
 
 class UnknownExecutionError(CovaltError):
-    """No call of this client's waits or waited under that id."""
+    """No call of this client has that execution id."""
 
     code = "unknown_execution"
     http_status = 404
 
 
 class StillRunningError(CovaltError):
-    """A person has approved the call, and it has not ended yet."""
+    """The call is approved and still running."""
 
     code = "still_running"
     http_status = 409
 
 
-def resumed(project: Project, execution_id: str) -> CallOutcome:
-    """Return what came of a call that waited, or that it still does.
+def resume(project: Project, execution_id: str) -> CallOutcome:
+    """Return the outcome of a call that needed approval, or the pending call.
 
-    Of one that was asked again, as its files had changed, it is the newer question.
-
-    Raises:
-        UnknownExecutionError: where it is none that this principal asked for under this role.
-        StillRunningError: while it runs.
-    """
-    return as_it_stands(project, _find_approval(project, execution_id))
-
-
-def as_it_stands(project: Project, asked: Approval) -> CallOutcome:
-    """Return what came of a call that waits or waited with a question, or that it still does.
+    If the files changed, so that a newer approval replaced it, that one is returned.
 
     Raises:
-        StillRunningError: while it runs.
+        UnknownExecutionError: if this principal requested no such call under this role.
+        StillRunningError: while the call runs.
     """
-    with project.chats.open(asked.chat_id) as chat:
-        if asked.state == "pending" and asked.expires_at < commits.now():
+    return _current_outcome(project, _find_approval(project, execution_id))
+
+
+def _current_outcome(project: Project, approval: Approval) -> CallOutcome:
+    """Return the outcome of the call of an approval, or the pending call with its newest approval.
+
+    Raises:
+        StillRunningError: while the call runs.
+    """
+    with project.chats.open(approval.chat_id) as chat:
+        if approval.state == "pending" and approval.expires_at < commits.now():
             with project.writing(chat):
-                pass  # whoever writes first records what ran out
-        call = chat.call(asked.call_id)
+                pass  # the first writer records expired approvals
+        call = chat.call(approval.call_id)
         if call is not None and call.status == "running":
-            # Whoever ran it may have been killed: then nobody holds the chat, and a writer records that.
+            # Its process may have been killed: then the chat is not locked, and a writer records the end.
             with suppress(ChatBusyError), project.engine().writing(chat, timeout_s=0):
-                call = chat.call(asked.call_id)
-        approval = _newest(chat, asked)
+                call = chat.call(approval.call_id)
+        newest = _newest(chat, approval)
         if call is None:
-            return as_recorded(chat, chat.manifest(commit_names.resolve(chat, asked.call_id)))
-        if approval.state == "pending":
-            return CallOutcome(waiting_call(call), approval)
-    raise StillRunningError("a person has approved it, and it runs now", hint="resume it again")
+            return as_recorded(chat, chat.manifest(commit_names.resolve(chat, approval.call_id)))
+        if newest.state == "pending":
+            return CallOutcome(waiting_call(call), newest)
+    raise StillRunningError("the call is approved and still running", hint="call resume again")
 
 
 def _find_approval(project: Project, execution_id: str) -> Approval:
-    """Return the question that a call of this principal waits or waited with."""
-    asker = (project.principal.id, project.principal.role)
+    """Return the approval with that id, of a call of this principal."""
+    requester = (project.principal.id, project.principal.role)
     for chat_id in project.chats.ids() if is_new_id(execution_id) else ():
         with project.chats.open(chat_id) as chat:
             found = chat.approval(execution_id)
         if found is None:
             continue
-        if (found.by, found.role) == asker and project.catalog.sees(found.tool_id):
+        if (found.by, found.role) == requester and project.catalog.sees(found.tool_id):
             return found
     raise UnknownExecutionError(
-        f"no call of yours waits under {execution_id!r}",
+        f"no call of yours has the execution id {execution_id!r}",
         hint="pass the execution_id that the call returned",
     )
 
 
-def _newest(chat: ChatStore, asked: Approval) -> Approval:
-    """Return the question that stands now in the place of one, or that one as it is now."""
-    found = chat.approval(asked.execution_id)
+def _newest(chat: ChatStore, approval: Approval) -> Approval:
+    """Return the newest approval of the same call, as it is stored now."""
+    found = chat.approval(approval.execution_id)
     while found is not None and found.superseded_by is not None:
-        asked, found = found, chat.approval(found.superseded_by)
-    return found or asked
+        approval, found = found, chat.approval(found.superseded_by)
+    return found or approval

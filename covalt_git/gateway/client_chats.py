@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from covalt_git.project import Project
 
 MOST_CLIENTS = 4096
-"""How many clients' chats are remembered; the client that was silent longest is forgotten."""
+"""Number of clients whose chats are remembered; the least recently active client is dropped."""
 
 STATELESS = ""
 """Key that all clients without a session share: all requests of one token."""
@@ -33,7 +33,7 @@ class Client(NamedTuple):
 
     Attributes:
         key: identifies its session; :data:`STATELESS` without one.
-        name: the name that it gave.
+        name: the name in its handshake or request.
         title: its name for users.
     """
 
@@ -59,16 +59,18 @@ class ClientChats:
         self._lock = threading.Lock()
         self._chats: OrderedDict[str, str] = OrderedDict()
 
-    def known(self, project: Project, client: Client, named: str | None = None) -> str | None:
-        """Return the id of the client's chat, or None if it has none."""
+    def find(self, project: Project, client: Client, named: str | None = None) -> str | None:
+        """Return the id of the chat that the client names or works in; None if it has none."""
         with self._lock:
             return self._find(project, client, named)
 
-    def needed(self, project: Project, client: Client, named: str | None = None) -> ClientChat:
+    def find_or_create(
+        self, project: Project, client: Client, named: str | None = None
+    ) -> ClientChat:
         """Return the client's chat; create one if it has none.
 
         Raises:
-            UnknownNameError: when the chat that it names does not exist for it.
+            UnknownNameError: if the chat that it names does not exist for it.
         """
         if named is not None:
             project.chats.path(named)
@@ -78,14 +80,14 @@ class ClientChats:
                 with project.chats.new(
                     title=client.title or client.name or "an MCP client"
                 ) as chat:
-                    made = ClientChat(chat.id, new=True)
+                    client_chat = ClientChat(chat.id, new=True)
             else:
-                made = ClientChat(found)
-            self._chats[client.key] = made.id
+                client_chat = ClientChat(found)
+            self._chats[client.key] = client_chat.id
             self._chats.move_to_end(client.key)
             if len(self._chats) > MOST_CLIENTS:
                 self._chats.popitem(last=False)
-        return made
+        return client_chat
 
     def _find(self, project: Project, client: Client, named: str | None) -> str | None:
         if named is not None:

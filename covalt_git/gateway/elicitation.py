@@ -1,7 +1,7 @@
 """Elicitation from an MCP client, for calls and for the arguments of prompts, in both protocol versions.
 
-Up to 2025-11-25 the server sends requests of its own while the client's is open.  Since 2026-07-28 the
-client's request is answered with the questions, and comes again with the answers (MCP specification,
+Up to 2025-11-25 the server sends requests of its own while the client's request is open.  Since 2026-07-28
+the response contains the questions, and the client repeats its request with the answers (MCP specification,
 "Multi Round-Trip Requests").
 """
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from covalt_git.models.prompts import Prompt, PromptArgument
 
 STATE_S = 86_400.0
-"""How long a client may take to answer, in seconds."""
+"""Time within which a client may answer, in seconds."""
 
 MOST_TRIES = 3
-"""How often a client of 2025-11-25 and older is asked again after an invalid answer."""
+"""Number of times that a client of 2025-11-25 and older is asked, if its answers are invalid."""
 
 _CAPABILITIES: dict[str, str] = {
     "form": "elicitation",
@@ -58,19 +58,19 @@ _REQUEST: TypeAdapter[types.InputRequest] = TypeAdapter(types.InputRequest)
 
 def kinds_of(ctx: ServerRequestContext[Any, Any]) -> frozenset[QuestionKind]:
     """Return the kinds of questions that a client declares to support."""
-    told = ctx.session.client_capabilities
-    if told is None:
+    capabilities = ctx.session.client_capabilities
+    if capabilities is None:
         return frozenset()
     kinds: set[QuestionKind] = set()
-    if (elicitation := told.elicitation) is not None:
+    if (elicitation := capabilities.elicitation) is not None:
         if elicitation.url is not None:
             kinds.add("url")
-        # The empty capability is that of 2025-06-18, which knew forms alone.
+        # The empty capability is that of 2025-06-18, which has forms only.
         if elicitation.form is not None or elicitation.url is None:
             kinds.add("form")
-    if told.sampling is not None:
+    if capabilities.sampling is not None:
         kinds.add("sampling")
-    if told.roots is not None:
+    if capabilities.roots is not None:
         kinds.add("roots")
     return frozenset(kinds)
 
@@ -78,13 +78,13 @@ def kinds_of(ctx: ServerRequestContext[Any, Any]) -> frozenset[QuestionKind]:
 # Up to 2025-11-25
 
 
-async def put(ctx: ServerRequestContext[Any, Any], inquiry: Inquiry) -> None:
-    """Ask a client by requests of our own, all at once; returns when the inquiry is over."""
+async def send(ctx: ServerRequestContext[Any, Any], inquiry: Inquiry) -> None:
+    """Send all open questions as requests to the client; return when the inquiry is over."""
     loop = asyncio.get_running_loop()
     async with anyio.create_task_group() as group:
 
         def end() -> None:
-            with suppress(RuntimeError):  # the loop is closed, and nothing is asked any more
+            with suppress(RuntimeError):  # the loop is closed, so that no request is open
                 loop.call_soon_threadsafe(group.cancel_scope.cancel)
 
         inquiry.on_end(end)
@@ -95,7 +95,7 @@ async def put(ctx: ServerRequestContext[Any, Any], inquiry: Inquiry) -> None:
 async def _send_one(
     ctx: ServerRequestContext[Any, Any], inquiry: Inquiry, key: str, question: Question
 ) -> None:
-    why: CovaltError = CannotAskError("the client cannot answer this")
+    why: CovaltError = CannotAskError("the client did not answer")
     for _ in range(MOST_TRIES):
         try:
             inquiry.answer(key, await _send_request(ctx, question, f"{inquiry.id}/{key}"))
@@ -104,7 +104,7 @@ async def _send_one(
         except InvalidAnswerError as error:
             why = error
         except ValidationError:
-            why = InvalidAnswerError("what was asked or answered is not of the protocol")
+            why = InvalidAnswerError("the question or its answer does not conform to MCP")
         except MCPError as error:
             inquiry.fail(CannotAskError(f"the client did not answer: {error.error.message}"))
             return
@@ -134,10 +134,10 @@ async def _send_request(
 
 
 def boundary(role: str | None) -> RequestStateBoundary:
-    """Return what seals the state that clients bring back, under a key of this process.
+    """Return the middleware that signs the request state that clients send back, with a key of this process.
 
-    It is bound to the method, the tool and its arguments, and to the role; one that was changed, or is
-    another's, is answered with -32602 before anything of it is read.
+    The state is bound to the method, the tool, its arguments and the role.  The SDK rejects any other state
+    with -32602 before it is parsed.
     """
     security = RequestStateSecurity.ephemeral(ttl=STATE_S)
     security.bind_principal = lambda _: f"role {role}"
@@ -150,29 +150,29 @@ def check_capabilities(outcome: object, lacking: Collection[QuestionKind]) -> No
     Raises:
         MCPError: MISSING_REQUIRED_CLIENT_CAPABILITY, with all missing capabilities.
     """
-    told = outcome.structured_content if isinstance(outcome, types.CallToolResult) else None
-    if not lacking or not isinstance(told, dict) or told.get("error") != CannotAskError.code:
+    result = outcome.structured_content if isinstance(outcome, types.CallToolResult) else None
+    if not lacking or not isinstance(result, dict) or result.get("error") != CannotAskError.code:
         return
     needed = {_CAPABILITIES[kind] for kind in lacking}
     raise MCPError(
         types.MISSING_REQUIRED_CLIENT_CAPABILITY,
-        f"the tool asks for what the client did not declare: {', '.join(sorted(needed))}",
+        f"the tool needs capabilities that the client did not declare: {', '.join(sorted(needed))}",
         {"requiredCapabilities": {name: {} for name in sorted(needed)}},
     )
 
 
 def input_required(inquiry: Inquiry, call: str | None = None) -> types.InputRequiredResult | None:
-    """Return the open questions, with a state that leads the client's next request to its ``call``.
+    """Return the open questions, with a state that identifies the ``call`` in the client's next request.
 
-    None if the protocol does not have one of the questions: then the inquiry fails.
+    If a question does not conform to the protocol, the inquiry fails and the result is None.
     """
     try:
-        asked = {key: _request(question) for key, question in inquiry.open().items()}
+        requests = {key: _request(question) for key, question in inquiry.open().items()}
     except ValidationError:
-        inquiry.fail(CannotAskError("it is no question of the protocol"))
+        inquiry.fail(CannotAskError("the question does not conform to MCP"))
         return None
     state = None if call is None else json.dumps({"call": call, "inquiry": inquiry.id})
-    return types.InputRequiredResult(input_requests=asked, request_state=state)
+    return types.InputRequiredResult(input_requests=requests, request_state=state)
 
 
 def _request(question: Question, **more: str) -> Any:
@@ -183,12 +183,12 @@ def _request(question: Question, **more: str) -> Any:
 
 
 def state_of(ctx: ServerRequestContext[Any, Any]) -> tuple[str, str] | None:
-    """Return the ids of the call and the inquiry that a request continues; its seal has been checked."""
+    """Return the ids of the call and the inquiry that a request continues; the SDK has verified them."""
     state = (ctx.params or {}).get("requestState")
     if not isinstance(state, str):
         return None
-    told = json.loads(state)
-    return told["call"], told["inquiry"]
+    ids = json.loads(state)
+    return ids["call"], ids["inquiry"]
 
 
 def responses_of(ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Any]:
@@ -212,16 +212,16 @@ def deliver(inquiry: Inquiry, responses: Mapping[str, Any]) -> None:
 async def prompt_arguments(
     ctx: ServerRequestContext[Any, Any], prompt: Prompt, args: dict[str, str]
 ) -> dict[str, str] | types.InputRequiredResult:
-    """Return the arguments of a prompt with those that its user fills in, or the questions for them.
+    """Return the arguments of a prompt with those that the user fills in, or the questions for them.
 
-    They stay missing if the client cannot ask its user, or gets no answer.
+    They stay missing if the client cannot ask the user, or the user does not answer.
     """
     missing = [one for one in prompt.arguments if one.ask and one.name not in args]
     if not missing or "form" not in kinds_of(ctx):
         return args
     inquiry = Inquiry({one.name: _question(one) for one in missing})
     if not is_modern(ctx):
-        await put(ctx, inquiry)
+        await send(ctx, inquiry)
     else:
         deliver(inquiry, responses_of(ctx))
         # Without a state the next request has only its own answers, so all questions are asked.

@@ -1,6 +1,6 @@
-"""The MCP server over HTTP: streamable HTTP with sessions, and the stateless one since 2026-07-28.
+"""MCP server over streamable HTTP: with sessions, and stateless since 2026-07-28.
 
-Who may speak to it is for whoever puts it in its place to check.
+The caller checks hosts and tokens.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mcp.server.transport_security import TransportSecuritySettings
 
-from covalt_git.gateway.mcp_server import Faces
+from covalt_git.gateway.mcp_server import RequestHandlers
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -17,18 +17,15 @@ if TYPE_CHECKING:
     from covalt_git.gateway.service import Gateway
 
 PLACE = "/mcp"
-"""The path that it answers at."""
+"""Path of the endpoint."""
 
 MAX_BODY_BYTES = 16 << 20
-"""What a request may send, as it may to the API."""
+"""Largest request body, as of the HTTP API."""
 
 
 def http_app(gateway: Gateway) -> Starlette:
-    """Return the ASGI app that answers the clients of one principal.
-
-    It checks neither the host nor a token.  A client that has no session names its chat in every call.
-    """
-    server = Faces(gateway).server()
+    """Return the ASGI app for the clients of one principal; it checks neither the host nor a token."""
+    server = RequestHandlers(gateway).server()
     return server.streamable_http_app(
         streamable_http_path=PLACE,
         max_request_body_size=MAX_BODY_BYTES,

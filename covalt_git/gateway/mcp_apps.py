@@ -1,12 +1,12 @@
-"""Pages of toolsets as MCP Apps: ``ui://`` resources that a host shows beside a tool's result.
+"""Pages of toolsets as MCP Apps: ``ui://`` resources in which a host shows a tool's result.
 
-The MCP Apps extension, ``io.modelcontextprotocol/ui`` (SEP-1865, version 2026-01-26).  The page is the
-file that our own pages show::
+The MCP Apps extension is ``io.modelcontextprotocol/ui`` (SEP-1865, version 2026-01-26).  The web interface
+shows the same pages::
 
-    ui://data-lab/artifacts/chart.html      what an ``artifact`` of a toolset's renderers names
-    ui://data-lab                           a page whose text comes with each result, its ``content``
+    ui://data-lab/artifacts/chart.html      the file in ``artifact`` of a renderer of the toolset
+    ui://data-lab                           a page whose text is in each result, in ``content``
 
-A host loads ``app_page.js`` with the page in it, which shows the page once its data is there.
+A host loads ``app_page.js`` with the page, which shows the page when its data arrives.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from covalt_git.project import Project
 
 EXTENSION = EXTENSION_ID
-"""By which name the server declares that it has Apps."""
+"""Name of the extension in the server's capabilities."""
 
 NOTHING_OUTSIDE: dict[str, list[str]] = {
     "connectDomains": [],
@@ -58,11 +58,11 @@ _PAGE = """\
   :root {{ color-scheme: light dark; }}
   body {{ margin: 0; }}
   iframe {{ display: block; width: 100%; height: 100vh; border: 0; }}
-  #told {{ margin: 0; padding: 16px; font: 14px/1.45 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }}
+  #status {{ margin: 0; padding: 16px; font: 14px/1.45 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }}
 </style>
 </head>
 <body>
-<p id="told" role="status">Waiting for the result</p>
+<p id="status" role="status">Waiting for the result</p>
 <script type="application/json" id="page">{page}</script>
 <script>
 {script}</script>
@@ -72,17 +72,17 @@ _PAGE = """\
 
 
 class AppPages(NamedTuple):
-    """The pages of the tools that a client may call; ``tools`` looks for them when it is asked."""
+    """Pages of the tools that a client may call, which ``tools`` returns."""
 
     project: Project
     tools: Callable[[], Mapping[str, Tool]]
 
     def listed(self) -> dict[str, Callable[[], types.Resource]]:
-        """Return the pages by their addresses, each as what describes it."""
+        """Return a function that describes each page, by the URIs of the pages."""
         return {uri: partial(_described, uri, tool) for uri, tool in self._tools_by_page().items()}
 
     def read(self, uri: str) -> types.TextResourceContents | None:
-        """Return the page at an address; None where none of a tool of the client's is."""
+        """Return the page with a URI; None if no tool that the client may call has it."""
         tool = self._tools_by_page().get(uri) if uri.startswith(_SCHEME) else None
         if tool is None:
             return None
@@ -90,7 +90,7 @@ class AppPages(NamedTuple):
             found = self.project.catalog.find_callable(tool.tool_id)
             artifact = _artifact(tool)
             page = None if artifact is None else ToolsetCopy.of(found.toolset).read(artifact)
-        except (CovaltError, OSError):  # it went away just now
+        except (CovaltError, OSError):  # deleted or disabled meanwhile
             return None
         return types.TextResourceContents(
             uri=uri,
@@ -100,17 +100,17 @@ class AppPages(NamedTuple):
         )
 
     def _tools_by_page(self) -> dict[str, Tool]:
-        """Return, by the pages' addresses, one of the tools that each shows."""
-        shown: dict[str, Tool] = {}
+        """Return one tool of each page, by the URIs of the pages."""
+        by_page: dict[str, Tool] = {}
         for tool in self.tools().values():
-            uri = address(tool)
+            uri = page_uri(tool)
             if uri is not None:
-                shown.setdefault(uri, tool)
-        return dict(sorted(shown.items()))
+                by_page.setdefault(uri, tool)
+        return dict(sorted(by_page.items()))
 
 
-def address(tool: Tool) -> str | None:
-    """Return the address of the page that shows a tool's results, or None where no page does."""
+def page_uri(tool: Tool) -> str | None:
+    """Return the URI of the page that shows a tool's results; None if it has none."""
     if tool.renderer is None or tool.renderer.type != "html":
         return None
     artifact = _artifact(tool)
@@ -122,26 +122,26 @@ def address(tool: Tool) -> str | None:
 
 
 def with_page(describe: Callable[[], types.Tool], tool: Tool | None = None) -> types.Tool:
-    """Return a tool as hosts of Apps are told of it: with its page, and for the model alone.
+    """Return a tool as listed for hosts of Apps: with its page, and callable by the model only.
 
-    A page may ask its host to call tools.  On our own pages it cannot, and what an imported toolset's
-    page asks for is no wish of a person; so every tool, with a page or without, is the model's only.
+    MCP Apps lets a page ask its host to call tools.  A page of a third-party toolset must not: its requests
+    are not the user's.  So all tools, with or without a page, are for the model only.
     """
-    shown: dict[str, Any] = {"visibility": ["model"]}
-    uri = None if tool is None else address(tool)
+    ui: dict[str, Any] = {"visibility": ["model"]}
+    uri = None if tool is None else page_uri(tool)
     if uri is not None:
-        shown["resourceUri"] = uri
+        ui["resourceUri"] = uri
     described = describe()
-    return described.model_copy(update={"meta": {**(described.meta or {}), "ui": shown}})
+    return described.model_copy(update={"meta": {**(described.meta or {}), "ui": ui}})
 
 
 def without_page(describe: Callable[[], types.Tool], _: Tool | None = None) -> types.Tool:
-    """Return a tool as other hosts are told of it."""
+    """Return a tool as listed for other hosts."""
     return describe()
 
 
 def app_page(page: bytes | None, *, title: str) -> str:
-    """Return what a host loads to show a page, or the ``content`` of each result where there is none."""
+    """Return the document that a host loads to show a page; None: the page is in each result's ``content``."""
     halves = None if page is None else [_text(half) for half in split_page(page)]
     return _PAGE.format(
         version=__version__,
@@ -153,7 +153,7 @@ def app_page(page: bytes | None, *, title: str) -> str:
 
 
 def _artifact(tool: Tool) -> str | None:
-    """Return the file of the toolset that shows a tool's results, or None where none does."""
+    """Return the path in the toolset of the page that shows a tool's results; None if it has none."""
     template = None if tool.renderer is None else tool.renderer.config.get("artifact")
     value, unresolved = interpolate(template, Values({}, None, ""))
     try:
@@ -169,19 +169,19 @@ def _described(uri: str, tool: Tool) -> types.Resource:
         uri=uri,
         name=uri.removeprefix(_SCHEME),
         title=tool.name,
-        description="Shows results, in hosts of MCP Apps.",
+        description="Shows results in hosts of MCP Apps.",
         mime_type=APP_MIME_TYPE,
         _meta=_meta(),
     )
 
 
 def _meta() -> dict[str, Any]:
-    # The border shows where the page of somebody else begins.
+    # The border separates the page of the toolset from the host.
     return {"ui": {"csp": NOTHING_OUTSIDE, "prefersBorder": True}}
 
 
 def _text(part: bytes) -> str:
-    """Return a page's text: in UTF-8, or as browsers read what does not say."""
+    """Return a page's text: in UTF-8, else in the encoding that browsers assume."""
     try:
         return part.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""The MCP server: what clients ask in either era, answered by a :class:`Gateway` in threads."""
+"""MCP server: handles the requests of both protocol versions with a :class:`Gateway`, in threads."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from covalt_git.gateway import (
     tool_names,
 )
 from covalt_git.gateway.client_chats import STATELESS, Client
-from covalt_git.gateway.following import Calls
+from covalt_git.gateway.client_calls import Calls
 from covalt_git.gateway.mcp_apps import EXTENSION
 from covalt_git.gateway.meta_tools import Mode
-from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError, completed
+from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError, complete
 from covalt_git.gateway.protocol import is_modern
 from covalt_git.gateway.resources import NoSuchResourceError
 from covalt_git.gateway.results import SHOWN
@@ -66,26 +66,26 @@ _logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 END_S = 2.0
-"""How long calls have to end when the server does, in seconds."""
+"""Time that running calls get when the server stops, in seconds."""
 
 TTL_MS = 5_000
-"""How long a client may take a list for fresh, in milliseconds; every call is decided anew."""
+"""Time that clients may cache lists, in milliseconds; access is decided anew for each call."""
 
 CACHEABLE: tuple[CacheableMethod, ...] = (
     *("server/discover", "tools/list", "prompts/list"),
     *("resources/list", "resources/templates/list", "resources/read"),
 )
-"""What clients may keep for so long."""
+"""Methods whose results clients may cache for that time."""
 
-_NOT_THERE = frozenset({403, 404})
-"""The statuses of HTTP of errors over what a client names and is not there for it."""
+_NOT_FOUND = frozenset({403, 404})
+"""HTTP statuses of errors about things that do not exist for the client."""
 
 CHAT = results.CHAT
-"""Where a request may name the chat that it is about, in ``_meta``."""
+"""Key of a request's ``_meta`` with the id of its chat."""
 
 
 class McpServer(Server[None]):
-    """The SDK's server, which tells the clients of every transport that lists may change."""
+    """The SDK's server; declares on every transport that it notifies clients of changed lists."""
 
     def create_initialization_options(
         self,
@@ -93,18 +93,20 @@ class McpServer(Server[None]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """Return what the handshake tells."""
-        told = notification_options or NotificationOptions(
+        """Return the server's part of the handshake."""
+        declared = notification_options or NotificationOptions(
             prompts_changed=True, resources_changed=True, tools_changed=True
         )
-        return super().create_initialization_options(told, experimental_capabilities, extensions)
+        return super().create_initialization_options(
+            declared, experimental_capabilities, extensions
+        )
 
 
-class Faces:
-    """What the server answers to each request, and what it tells unasked.
+class RequestHandlers:
+    """Handlers of all requests, and the notifications to clients.
 
-    ``only_client`` is the key of the one client that there is, as on stdio: an agent with the name that it
-    gives.  Without it, clients are distinguished by their sessions, which do not exist since 2026-07-28.
+    ``only_client`` is the key of the only client, as on stdio, which is an agent with the client's name.
+    Without it, clients are distinguished by their sessions, which do not exist since 2026-07-28.
     """
 
     def __init__(self, gateway: Gateway, *, only_client: str | None = None) -> None:
@@ -113,23 +115,23 @@ class Faces:
         self._seal = elicitation.boundary(gateway.role)
         self._listeners = Listeners()
         self._calls = Calls(self._log)
-        self._follows = anyio.Event()
-        self._mirrored: dict[str, JsonObject] = {}
-        # Of its own: it is waited for without an end, and there may be many servers.
-        self._watching = anyio.CapacityLimiter(1)
+        self._watch_started = anyio.Event()
+        self._header_schemas: dict[str, JsonObject] = {}
+        # An own thread: it waits until the server stops, and there may be many servers.
+        self._watch_thread = anyio.CapacityLimiter(1)
 
     def server(self) -> McpServer:
         """Return the server, for any transport."""
-        soon = CacheHint(ttl_ms=TTL_MS, scope="private")
+        hint = CacheHint(ttl_ms=TTL_MS, scope="private")
         server = McpServer(
             "covalt-git",
             version=__version__,
             title="covalt-git",
             description="An AI assistant's tools, and its work in Git",
             instructions=self._instructions(),
-            cache_hints=dict.fromkeys(CACHEABLE, soon),
-            lifespan=self._life,
-            get_tool_input_schema=self._mirrored_schema,
+            cache_hints=dict.fromkeys(CACHEABLE, hint),
+            lifespan=self._lifespan,
+            get_tool_input_schema=self._header_schema,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,
@@ -142,27 +144,23 @@ class Faces:
             on_completion=self._complete,
             on_subscriptions_listen=self._listeners.streams,
         )
-        # Not by the constructor, which warns that it is no more since 2026-07-28.
+        # The constructor would warn that the method is removed in 2026-07-28.
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         server.middleware.append(self._seal)
         server.extensions[EXTENSION] = {}
         return server
 
     async def end(self, grace_s: float) -> None:
-        """End the calls that run, and wait until they have ended, at most so many seconds."""
+        """Cancel the running calls, and wait at most ``grace_s`` seconds for their end."""
         await self._calls.end(grace_s)
 
     def _instructions(self) -> str:
         only = self._gateway.only
-        where = (
-            f"the chat {only.id}"
-            if only
-            else "a chat of its own, which its first call that needs one creates"
-        )
+        where = f"the chat {only.id}" if only else "its own chat, which its first call creates"
         return (
             f"The tools work on the files of a workspace in Git. This client works in {where}. "
-            "Every call is a commit there, so that nothing is lost. A call that waits for a person "
-            "returns an execution_id: tell the person, who alone can approve it."
+            "Each call is a commit, so that no change is lost. A call that needs approval returns an "
+            "execution_id: ask the user to approve it, because only the user can."
         )
 
     # Requests
@@ -171,7 +169,7 @@ class Faces:
         self, ctx: ServerRequestContext[None], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         self._register_session(ctx)
-        await self._follows.wait()  # so that what changes after this is told
+        await self._watch_started.wait()  # so that the client is notified of every later change
         listed = await self._read_project(
             partial(
                 self._gateway_of(ctx).listed,
@@ -180,14 +178,14 @@ class Faces:
                 apps=client_supports_apps(ctx),
             )
         )
-        told, following = tool_listing.page_of(listed, params)
-        return types.ListToolsResult(tools=told, next_cursor=following)
+        page, cursor = tool_listing.page_of(listed, params)
+        return types.ListToolsResult(tools=page, next_cursor=cursor)
 
     async def _call_tool(
         self, ctx: ServerRequestContext[None], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         self._register_session(ctx)
-        asked = ClientCall(
+        call = ClientCall(
             self._client(ctx),
             params.name,
             params.arguments or {},
@@ -195,7 +193,7 @@ class Faces:
             chat_id=_chat_named(ctx),
         )
         try:
-            result = await self._calls.run(ctx, partial(self._gateway_of(ctx).call, asked))
+            result = await self._calls.run(ctx, partial(self._gateway_of(ctx).call, call))
         except NoSuchToolError as error:
             raise MCPError(types.INVALID_PARAMS, error.message) from None
         except CovaltError as error:
@@ -203,8 +201,8 @@ class Faces:
         except MCPError:
             raise
         except Exception:
-            # Before 2026-07-28 the SDK would tell the client its words, whatever is in them.
-            _logger.exception("a call of %r ended in an error of ours", params.name)
+            # Before 2026-07-28 the SDK would send the exception's text, which may be confidential.
+            _logger.exception("a call of %r failed because of a bug in covalt-git", params.name)
             return results.of_error(_broken())
         if isinstance(result, types.CallToolResult):
             await self._notify_of_files(result)
@@ -215,14 +213,14 @@ class Faces:
     ) -> types.ListResourcesResult:
         self._register_session(ctx)
         listed = await self._read_project(lambda: self._resources(ctx).listed())
-        told, following = tool_listing.page_of(listed, params)
-        return types.ListResourcesResult(resources=told, next_cursor=following)
+        page, cursor = tool_listing.page_of(listed, params)
+        return types.ListResourcesResult(resources=page, next_cursor=cursor)
 
     async def _list_templates(
         self, ctx: ServerRequestContext[None], _: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        told = await self._read_project(lambda: self._resources(ctx).templates())
-        return types.ListResourceTemplatesResult(resource_templates=told)
+        templates = await self._read_project(lambda: self._resources(ctx).templates())
+        return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def _read_resource(
         self, ctx: ServerRequestContext[None], params: types.ReadResourceRequestParams
@@ -255,24 +253,24 @@ class Faces:
     ) -> types.ListPromptsResult:
         self._register_session(ctx)
         listed = await self._read_project(lambda: self._gateway_of(ctx).prompts().listed())
-        told, following = tool_listing.page_of(listed, params)
-        return types.ListPromptsResult(prompts=told, next_cursor=following)
+        page, cursor = tool_listing.page_of(listed, params)
+        return types.ListPromptsResult(prompts=page, next_cursor=cursor)
 
     async def _get_prompt(
         self, ctx: ServerRequestContext[None], params: types.GetPromptRequestParams
     ) -> types.GetPromptResult | types.InputRequiredResult:
         prompts = await self._read_project(self._gateway_of(ctx).prompts)
-        given = await self._read_project(partial(prompts.find, params.name))
-        args = await elicitation.prompt_arguments(ctx, given.what, params.arguments or {})
+        prompt = await self._read_project(partial(prompts.find, params.name))
+        args = await elicitation.prompt_arguments(ctx, prompt.what, params.arguments or {})
         if isinstance(args, types.InputRequiredResult):
             return args
-        return await self._read_project(partial(prompts.get, given, args))
+        return await self._read_project(partial(prompts.get, prompt, args))
 
     async def _complete(
         self, ctx: ServerRequestContext[None], params: types.CompleteRequestParams
     ) -> types.CompleteResult:
         found = await self._read_project(
-            lambda: completed(self._gateway_of(ctx).prompts(), params.ref, params.argument)
+            lambda: complete(self._gateway_of(ctx).prompts(), params.ref, params.argument)
         )
         return types.CompleteResult(completion=found)
 
@@ -280,39 +278,39 @@ class Faces:
         apps = client_supports_apps(ctx)
         return self._gateway_of(ctx).resources(self._client(ctx), _chat_named(ctx), apps=apps)
 
-    async def _read_project(self, look: Callable[[], Result]) -> Result:
-        """Return what a look at the project finds.
+    async def _read_project(self, read: Callable[[], Result]) -> Result:
+        """Run ``read`` in a thread and return its result.
 
         Raises:
-            MCPError: in place of an error of ours.
+            MCPError: for each error of ``read``.
         """
         try:
-            return await run_sync(look)
+            return await run_sync(read)
         except (NoSuchResourceError, NoSuchPromptError, MissingArgumentError) as error:
             raise MCPError(types.INVALID_PARAMS, error.message) from None
         except CovaltError as error:
-            named_wrongly = error.http_status in _NOT_THERE
-            code = types.INVALID_PARAMS if named_wrongly else types.INTERNAL_ERROR
+            not_found = error.http_status in _NOT_FOUND
+            code = types.INVALID_PARAMS if not_found else types.INTERNAL_ERROR
             raise MCPError(code, error.message, agent_hints.error_facts(error)) from None
         except MCPError:
             raise
         except Exception:
-            _logger.exception("a look at the project ended in an error of ours")
+            _logger.exception("reading the project failed because of a bug in covalt-git")
             raise MCPError(types.INTERNAL_ERROR, _broken().message) from None
 
     def _gateway_of(self, ctx: ServerRequestContext[None]) -> Gateway:
         """Return the gateway with the options in the query of the URL, ``/mcp?names=underscore&mode=search``.
 
         Raises:
-            MCPError: when an option has another value than it may.
+            MCPError: if the value of an option is invalid.
         """
         query = {} if ctx.request is None else ctx.request.query_params
         chosen: dict[str, Any] = {}
         for key, field, known in (("names", "style", STYLES), ("mode", "mode", get_args(Mode))):
             value = query.get(key)
             if value not in (None, *known):
-                told = f"the address says {key}={value!r}, which is none of {', '.join(known)}"
-                raise MCPError(types.INVALID_PARAMS, told)
+                problem = f"{key}={value!r} in the URL must be one of {', '.join(known)}"
+                raise MCPError(types.INVALID_PARAMS, problem)
             if value is not None:
                 chosen[field] = value
         if self._only_client is not None:
@@ -320,10 +318,10 @@ class Faces:
         return replace(self._gateway, **chosen)
 
     def _client(self, ctx: ServerRequestContext[None]) -> Client:
-        told = ctx.session.client_params
-        if told is None:
+        params = ctx.session.client_params
+        if params is None:
             return Client(self._key(ctx))
-        return Client(self._key(ctx), told.client_info.name, told.client_info.title or "")
+        return Client(self._key(ctx), params.client_info.name, params.client_info.title or "")
 
     def _key(self, ctx: ServerRequestContext[None]) -> str:
         if self._only_client is not None:
@@ -333,11 +331,11 @@ class Faces:
         session: str = ctx.request.headers.get("mcp-session-id", STATELESS)
         return session
 
-    # What is told unasked
+    # Notifications
 
     @asynccontextmanager
-    async def _life(self, _: Server[None]) -> AsyncIterator[None]:
-        """Tell of what changes for as long as the server is there, and end what runs at its end."""
+    async def _lifespan(self, _: Server[None]) -> AsyncIterator[None]:
+        """Notify clients of changes while the server runs, and end its calls when it stops."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._notify_of_changes)
             try:
@@ -345,32 +343,36 @@ class Faces:
             finally:
                 self._listeners.close()
                 with anyio.CancelScope(shield=True):
-                    await self._calls.end(END_S)  # those that wait for an answer wait in vain now
+                    await self._calls.end(
+                        END_S
+                    )  # also those that wait for an answer, which no client can send now
                 group.cancel_scope.cancel()
 
     async def _notify_of_changes(self) -> None:
-        # Kept by the thread that makes them: who is cancelled meanwhile never has what it returns.
-        made: list[OfferChanges] = []
+        # The thread stores its result: a task that is cancelled meanwhile does not get the returned value.
+        created: list[OfferChanges] = []
         try:
             try:
-                root, offered = self._gateway.root, self._gateway.offer
-                await run_sync(lambda: made.append(OfferChanges(root, offered)))
-                (changes,) = made
-                self._mirrored = await run_sync(schemas, changes.offer.tools.values())
+                root, load = self._gateway.root, self._gateway.offer
+                await run_sync(lambda: created.append(OfferChanges(root, load)))
+                (changes,) = created
+                self._header_schemas = await run_sync(header_schemas, changes.offer.tools.values())
             finally:
-                self._follows.set()
-            wait = partial(run_sync, changes.wait, abandon_on_cancel=True, limiter=self._watching)
+                self._watch_started.set()
+            wait = partial(
+                run_sync, changes.wait, abandon_on_cancel=True, limiter=self._watch_thread
+            )
             while (changed := await wait()) is not None:
                 tools = changes.offer.tools.values()
-                self._mirrored = await run_sync(schemas, tools)
+                self._header_schemas = await run_sync(header_schemas, tools)
                 for event in _events(*changed):
-                    await self._listeners.tell(event)
+                    await self._listeners.notify(event)
         finally:
-            for changes in made:
+            for changes in created:
                 changes.close()
 
     async def _notify_of_files(self, result: types.CallToolResult) -> None:
-        """Tell whoever listens of the files that a result links to because they changed."""
+        """Notify subscribers of the changed files that a result links to."""
         links = [
             one
             for one in result.content
@@ -378,26 +380,26 @@ class Faces:
         ]
         for link in links:
             uri = resource_uris.file((result.meta or {})[CHAT], link.name)
-            await self._listeners.tell(ResourceUpdated(uri=uri))
+            await self._listeners.notify(ResourceUpdated(uri=uri))
         if links:
-            await self._listeners.tell(ResourcesListChanged())
+            await self._listeners.notify(ResourcesListChanged())
 
-    def _mirrored_schema(self, name: str) -> JsonObject | None:
-        return self._mirrored.get(name)
+    def _header_schema(self, name: str) -> JsonObject | None:
+        return self._header_schemas.get(name)
 
     async def _log(self, ctx: ServerRequestContext[None], log: Log) -> None:
-        await subscriptions.tell(ctx, log, self._listeners.level(self._key(ctx)))
+        await subscriptions.send_log(ctx, log, self._listeners.level(self._key(ctx)))
 
     def _register_session(self, ctx: ServerRequestContext[None]) -> str:
-        """Take note of a client that is told of changes without a stream for it; return its key."""
+        """Register a client with a session, which gets notifications without a stream; return its key."""
         key = self._key(ctx)
         if key and not is_modern(ctx):
-            self._listeners.seen(key, ctx.session)
+            self._listeners.register(key, ctx.session)
         return key
 
 
 def _events(before: Offer, now: Offer) -> Iterator[ServerEvent]:
-    """Yield what clients are told when something else is offered."""
+    """Yield the events for the differences of two offers."""
     if before.tools != now.tools:
         yield ToolsListChanged()
     if before.prompts != now.prompts:
@@ -410,7 +412,7 @@ def _events(before: Offer, now: Offer) -> Iterator[ServerEvent]:
 
 
 def _chat_named(ctx: ServerRequestContext[None]) -> str | None:
-    """Return the chat that a request names: in its ``_meta``, else in its address, ``/mcp?chat=c1``."""
+    """Return the chat that a request names in its ``_meta`` or its URL, ``/mcp?chat=c1``."""
     named = (ctx.meta or {}).get(CHAT)
     if named is None and ctx.request is not None:
         named = ctx.request.query_params.get("chat")
@@ -418,27 +420,28 @@ def _chat_named(ctx: ServerRequestContext[None]) -> str | None:
 
 
 def _broken() -> CovaltError:
-    error = CovaltError("something is broken in covalt-git; its error stream tells more")
+    error = CovaltError("this is a bug in covalt-git; the details are on its stderr")
     error.code = "internal_error"
     return error
 
 
-def schemas(tools: Iterable[Tool]) -> dict[str, JsonObject]:
-    """Return the schemas of such tools by every name that a client may call them by.
+def header_schemas(tools: Iterable[Tool]) -> dict[str, JsonObject]:
+    """Return the schemas of tools with ``x-mcp-header`` arguments, by their names in all styles.
 
-    A name that stands for another tool in another style is that of none: nothing is refused for it.
+    A name that means different tools in different styles is left out, so that the SDK does not check the headers
+    of its calls.
     """
     known = {tool.tool_id: tool for tool in tools}
-    mirroring = {one for one, tool in known.items() if x_mcp_header_map(tool.input_schema)}
-    if not mirroring:
+    with_headers = {one for one, tool in known.items() if x_mcp_header_map(tool.input_schema)}
+    if not with_headers:
         return {}
-    meant: dict[str, set[str]] = {}
+    ids: dict[str, set[str]] = {}
     for style in tool_names.STYLES:
-        named = tool_names.names(sorted(known), style, taken=meta_tools.NAMES)
-        for name, tool_id in named.items():
-            meant.setdefault(name, set()).add(tool_id)
+        names = tool_names.names(sorted(known), style, reserved=meta_tools.NAMES)
+        for name, tool_id in names.items():
+            ids.setdefault(name, set()).add(tool_id)
     return {
         name: known[tool_id].input_schema
-        for name, (tool_id, *others) in meant.items()
-        if not others and tool_id in mirroring
+        for name, (tool_id, *others) in ids.items()
+        if not others and tool_id in with_headers
     }

@@ -1,6 +1,6 @@
-"""The gateway's own tools: finding tools among thousands, and the result of a call that waited.
+"""Meta tools of the gateway: search, read and call tools, and resume a call that needed approval.
 
-They belong to no toolset, and what they do is decided for the tool that they are about.
+They belong to no toolset.  Access is decided for the tool that they find or call.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 Mode = Literal["direct", "search"]
 
 MOST_FOUND = 50
-"""How many tools a search tells of at most."""
+"""Largest number of tools that a search returns."""
 
 _READS = types.ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
 
 
-_NAME = {"type": "string", "description": "The tool's name, as search_tools tells it."}
+_NAME = {"type": "string", "description": "The tool's name, as search_tools returns it."}
 
 SEARCH = types.Tool(
     name="search_tools",
     title="Search Tools",
-    description="Find tools by words of what they do, the best first. Call one with call_tool.",
+    description="Find tools by words of their descriptions, the best match first. Call one with call_tool.",
     input_schema=object_schema(
         {
             "query": {"type": "string", "description": "Words, or a question."},
@@ -42,14 +42,14 @@ SEARCH = types.Tool(
 READ = types.Tool(
     name="read_tool",
     title="Read Tool",
-    description="Tell all about one tool: what it does, and the schema of its arguments.",
+    description="Get the description of one tool and the schema of its arguments.",
     input_schema=object_schema({"name": _NAME}),
     annotations=_READS,
 )
 CALL = types.Tool(
     name="call_tool",
     title="Call Tool",
-    description="Call a tool that search_tools found, with the arguments that read_tool tells of.",
+    description="Call a tool that search_tools found, with arguments that match the schema from read_tool.",
     input_schema=object_schema(
         {
             "name": _NAME,
@@ -61,9 +61,14 @@ CALL = types.Tool(
 RESUME = types.Tool(
     name="resume",
     title="Resume",
-    description="Get the result of a call that waited for a person, once a person has approved it.",
+    description="Get the result of a call that needed approval, after a user has approved it.",
     input_schema=object_schema(
-        {"execution_id": {"type": "string", "description": "As the call that waits told it."}}
+        {
+            "execution_id": {
+                "type": "string",
+                "description": "The execution_id that the call returned.",
+            }
+        }
     ),
     annotations=_READS,
 )
@@ -73,26 +78,26 @@ _LISTED: dict[Mode, tuple[types.Tool, ...]] = {
     "search": (CALL, READ, RESUME, SEARCH),
 }
 NAMES = frozenset(tool.name for tool in _LISTED["search"])
-"""What no other tool is called, in any mode."""
+"""Names that no other tool has, in any mode."""
 
 
 def own_tools(mode: Mode) -> dict[str, types.Tool]:
-    """Return the gateway's own tools in a mode, by their names, sorted."""
+    """Return the meta tools of a mode by their names, sorted."""
     return {tool.name: tool for tool in _LISTED[mode]}
 
 
-def described(tool: types.Tool, *, chat_asked: bool) -> types.Tool:
-    """Return one of these tools as a host is told of it; see :func:`listing.described`."""
+def describe(tool: types.Tool, *, chat_asked: bool) -> types.Tool:
+    """Return a meta tool as it is listed; see :func:`.tool_listing.describe`."""
     if not chat_asked or tool.name != CALL.name:
         return tool
     return tool.model_copy(update={"input_schema": with_chat(tool.input_schema)})
 
 
 def check(tool: types.Tool, args: JsonObject) -> Any:
-    """Return the arguments of one of these tools with its defaults.
+    """Return the arguments of a meta tool with its defaults.
 
     Raises:
-        InvalidArgumentsError: with everything that is wrong.
+        InvalidArgumentsError: with every problem of the arguments.
     """
     found = json_schema.value_problems(tool.input_schema, args)
     if found:

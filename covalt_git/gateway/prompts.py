@@ -1,4 +1,4 @@
-"""The prompts of toolsets as MCP clients have them (MCP specification, "Prompts" and "Completion")."""
+"""Prompts of toolsets in the form of MCP (MCP specification, "Prompts" and "Completion")."""
 
 from __future__ import annotations
 
@@ -29,67 +29,68 @@ class NoSuchPromptError(CovaltError):
 
 
 class MissingArgumentError(CovaltError):
-    """A prompt is asked for without what it cannot do without."""
+    """A prompt is requested without a required argument."""
 
     code = "missing_argument"
 
 
 class Prompts(NamedTuple):
-    """The prompts of a project for one client, under the names that it takes."""
+    """The prompts of a project for one client, with names in its style."""
 
     project: Project
     style: tool_names.Style
 
     def listed(self) -> dict[str, Callable[[], types.Prompt]]:
-        """Return what lists have, sorted by the keys, each as what describes it."""
+        """Return a function that describes each prompt, by the ids of the prompts, sorted."""
         return {
-            given.id: partial(_described, name, given)
-            for name, given in self._visible_prompts().items()
+            prompt.id: partial(_described, name, prompt)
+            for name, prompt in self._visible_prompts().items()
         }
 
     def find(self, name: str) -> ToolsetItem[Prompt]:
-        """Return the prompt of a name.
+        """Return the prompt with a name.
 
         Raises:
-            NoSuchPromptError: when none of that name exists for the client.
+            NoSuchPromptError: if it does not exist for the client.
         """
-        given = self._visible_prompts().get(name)
-        if given is None:
+        prompt = self._visible_prompts().get(name)
+        if prompt is None:
             raise NoSuchPromptError(f"unknown prompt {name!r}")
-        return given
+        return prompt
 
-    def get(self, given: ToolsetItem[Prompt], args: Mapping[str, str]) -> types.GetPromptResult:
-        """Return the messages of a prompt, filled in.
+    def get(self, prompt: ToolsetItem[Prompt], args: Mapping[str, str]) -> types.GetPromptResult:
+        """Return the messages of a prompt with its arguments.
 
         Raises:
-            MissingArgumentError: naming what it cannot do without.
+            MissingArgumentError: if required arguments are missing; it names them.
         """
         missing = [
-            one.name for one in given.what.arguments if one.required and one.name not in args
+            one.name for one in prompt.what.arguments if one.required and one.name not in args
         ]
         if missing:
-            raise MissingArgumentError(f"the prompt {given.id!r} needs {', '.join(missing)}")
+            raise MissingArgumentError(f"the prompt {prompt.id!r} needs {', '.join(missing)}")
         with self.project.index() as index:
-            told = [_message(one) for one in prompt_messages(self.project.root, index, given, args)]
-        return types.GetPromptResult(description=given.what.description or None, messages=told)
+            texts = prompt_messages(self.project.root, index, prompt, args)
+            messages = [_message(one) for one in texts]
+        return types.GetPromptResult(description=prompt.what.description or None, messages=messages)
 
     def _visible_prompts(self) -> dict[str, ToolsetItem[Prompt]]:
         with self.project.index() as index:
             index.sync_toolsets()
-            known = {given.id: given for given in self.project.catalog.prompts(index)}
+            known = {prompt.id: prompt for prompt in self.project.catalog.prompts(index)}
         return {name: known[one] for name, one in tool_names.names([*known], self.style).items()}
 
 
-def _described(name: str, given: ToolsetItem[Prompt]) -> types.Prompt:
+def _described(name: str, prompt: ToolsetItem[Prompt]) -> types.Prompt:
     return types.Prompt(
         name=name,
-        title=title(given),
-        description=given.what.description or None,
+        title=title(prompt),
+        description=prompt.what.description or None,
         arguments=[
             types.PromptArgument(
                 name=one.name, description=one.description or None, required=one.required
             )
-            for one in given.what.arguments
+            for one in prompt.what.arguments
         ],
     )
 
@@ -111,18 +112,18 @@ def _block(one: PromptText) -> types.ContentBlock:
 
 
 MOST_VALUES = 100
-"""How many values one answer may have, as the protocol says."""
+"""Most values of a completion, a limit of MCP."""
 
 
-def completed(
+def complete(
     prompts: Prompts,
     ref: types.PromptReference | types.ResourceTemplateReference,
     argument: types.CompletionArgument,
 ) -> types.Completion:
-    """Return the values of an argument that go on from what was typed.
+    """Return the values of an argument that begin with the typed text.
 
     Raises:
-        NoSuchPromptError: when no prompt of that name exists for the client.
+        NoSuchPromptError: if the prompt does not exist for the client.
     """
     values = [
         value
@@ -144,8 +145,8 @@ def _values(
     else:
         declared = [
             (one.name, one.values)
-            for given in toolset_resources.known(prompts.project)
-            if given.what.uri_template == ref.uri
-            for one in given.what.variables
+            for resource in toolset_resources.visible(prompts.project)
+            if resource.what.uri_template == ref.uri
+            for one in resource.what.variables
         ]
     return next((values for one, values in declared if one == name), ())

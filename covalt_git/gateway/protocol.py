@@ -1,4 +1,4 @@
-"""The two eras of the protocol, told apart by the version that a request is of."""
+"""The stateless protocol, since 2026-07-28, and the older one with sessions."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ if TYPE_CHECKING:
 
 
 def is_modern(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Tell whether a request is of the stateless era, of 2026-07-28 and later."""
+    """Return whether a request has protocol version 2026-07-28 or later, which is stateless."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS

@@ -1,11 +1,11 @@
-"""The addresses of workspace files and manifests, as MCP resources have them.
+"""URIs of workspace files and manifests, which are MCP resources.
 
 ::
 
     covalt-git://chats/c1/files/notes/today.md              as the chat has it now
     covalt-git://chats/c1/manifests/<id>                    the manifest, as JSON
-    covalt-git://chats/c1/manifests/<id>/files/today.md     as it was then, for ever
-    covalt-git://chats/c1/manifests/<id>/artifact           the toolset's page that its call showed
+    covalt-git://chats/c1/manifests/<id>/files/today.md     as of the manifest; never changes
+    covalt-git://chats/c1/manifests/<id>/artifact           the toolset's page that showed the call's result
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ TEMPLATES = {
     "file of a manifest": f"{SCHEME}://chats/{{chat}}/manifests/{{manifest}}/files/{{+path}}",
     "page of a call": f"{SCHEME}://chats/{{chat}}/manifests/{{manifest}}/artifact",
 }
-"""As in RFC 6570."""
+"""URI templates (RFC 6570) by the names of the resources."""
 
-_ADDRESS = re.compile(
+_URI = re.compile(
     rf"{SCHEME}://chats/(?P<chat>[a-z0-9_-]+)"
     r"(?:/manifests/(?P<manifest>[0-9a-f]{40}(?:[0-9a-f]{24})?))?"
     r"(?:/files/(?P<path>.+)|/(?P<artifact>artifact))?"
 )
 
 
-class Address(NamedTuple):
-    """What an address names: a file where it has a path, else a manifest or the page of its call."""
+class ResourceUri(NamedTuple):
+    """A parsed URI: of a file if it has a path, else of a manifest or the page of its call."""
 
     chat_id: str
     manifest_id: str | None
@@ -40,8 +40,8 @@ class Address(NamedTuple):
     is_artifact: bool = False
 
 
-def can_be_named(path: str) -> bool:
-    """Tell whether a file's path can stand in an address: it is UTF-8."""
+def has_uri(path: str) -> bool:
+    """Return whether a file's path can be part of a URI: it is valid UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -50,7 +50,7 @@ def can_be_named(path: str) -> bool:
 
 
 def file(chat_id: str, path: str, *, manifest_id: str | None = None) -> str:
-    """Return the address of a file: as it is, or as it was in a manifest."""
+    """Return the URI of a file, as it is now or as of a manifest."""
     where = f"{SCHEME}://chats/{chat_id}"
     if manifest_id is not None:
         where += f"/manifests/{manifest_id}"
@@ -58,22 +58,22 @@ def file(chat_id: str, path: str, *, manifest_id: str | None = None) -> str:
 
 
 def manifest(chat_id: str, manifest_id: str) -> str:
-    """Return the address of a manifest."""
+    """Return the URI of a manifest."""
     return f"{SCHEME}://chats/{chat_id}/manifests/{manifest_id}"
 
 
 def artifact(chat_id: str, manifest_id: str) -> str:
-    """Return the address of the toolset's page that was kept with the call of a manifest."""
+    """Return the URI of the toolset's page that is stored with the call of a manifest."""
     return f"{manifest(chat_id, manifest_id)}/artifact"
 
 
-def parse(uri: str) -> Address | None:
-    """Return what an address names, or None where it is none of ours."""
-    found = _ADDRESS.fullmatch(uri)
+def parse(uri: str) -> ResourceUri | None:
+    """Return the parsed URI; None if it is not one of this module."""
+    found = _URI.fullmatch(uri)
     if found is None or not (found["manifest"] or found["path"]):
         return None
     try:
         path = found["path"] and unquote(found["path"], errors="strict")
     except UnicodeDecodeError:
         return None
-    return Address(found["chat"], found["manifest"], path, found["artifact"] is not None)
+    return ResourceUri(found["chat"], found["manifest"], path, found["artifact"] is not None)

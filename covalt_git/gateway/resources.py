@@ -1,6 +1,6 @@
-"""Workspace files and manifests as MCP resources (MCP specification, "Resources"), and those of toolsets.
+"""MCP resources: workspace files, manifests, and resources of toolsets (MCP specification, "Resources").
 
-Lists have those of the client's chat; a client can read those of each chat that exists for it, if its role
+Lists have the files and manifests of the client's chat.  A client can read those of all its chats, if its role
 permits the built-in tool with the same content.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from covalt_git.gateway.client_chats import Client, ClientChats
     from covalt_git.gateway.mcp_apps import AppPages
-    from covalt_git.gateway.resource_uris import Address
+    from covalt_git.gateway.resource_uris import ResourceUri
     from covalt_git.project import Project
     from covalt_git.workspaces.chat import ChatStore
 
@@ -39,14 +39,14 @@ _JSON = "application/json"
 
 
 class NoSuchResourceError(CovaltError):
-    """No resource of that address exists for the client."""
+    """No resource with that URI exists for the client."""
 
     code = "unknown_resource"
     http_status = 404
 
 
 class Resources(NamedTuple):
-    """The resources of one client, who may name the chat that it means."""
+    """The resources of one client; ``named`` is the chat that its request names, if any."""
 
     project: Project
     chats: ClientChats
@@ -56,22 +56,22 @@ class Resources(NamedTuple):
     list_pages: bool = False
 
     def listed(self) -> dict[str, Callable[[], types.Resource]]:
-        """Return what lists have, sorted by the addresses.
+        """Return a function that describes each resource, by the sorted URIs of the resources.
 
-        The files as they are now, the manifest of each branch, what toolsets give, and the tools' pages
-        where ``list_pages`` says so.
+        They are the current files, the manifest of each branch, the resources of toolsets, and with
+        ``list_pages`` the pages of tools.
         """
         listed = toolset_resources.listed(self.project)
         if self.list_pages:
             listed |= self.pages.listed()
-        chat_id = self.chats.known(self.project, self.client, self.named)
+        chat_id = self.chats.find(self.project, self.client, self.named)
         if chat_id is None:
             return dict(sorted(listed.items()))
         with self.project.chats.open(chat_id) as chat:
             if self._may("list_files"):
-                with chat.scan_in_memory() as seen:
-                    for path in trees.files(chat.store, seen.tree):
-                        if resource_uris.can_be_named(path):
+                with chat.scan_in_memory() as state:
+                    for path in trees.files(chat.store, state.tree):
+                        if resource_uris.has_uri(path):
                             uri = resource_uris.file(chat.id, path)
                             listed[uri] = partial(_file, uri, path)
             for branch in chat.branches() if self._may("log") else ():
@@ -81,32 +81,32 @@ class Resources(NamedTuple):
         return dict(sorted(listed.items()))
 
     def read(self, uri: str) -> types.TextResourceContents | types.BlobResourceContents:
-        """Return what is at an address.
+        """Return the content of the resource with a URI.
 
         Raises:
-            NoSuchResourceError: when nothing of the client's own is.
+            NoSuchResourceError: if it does not exist for the client.
         """
         page = self.pages.read(uri)
         if page is not None:
             return page
-        address = resource_uris.parse(uri)
-        of_toolset = None if address else toolset_resources.read(self.project, uri)
+        parsed = resource_uris.parse(uri)
+        of_toolset = None if parsed else toolset_resources.read(self.project, uri)
         if of_toolset is not None:
             return of_toolset
-        if address is not None and address.is_artifact:
-            return self._artifact(uri, address)
-        tool = "read_file" if address is not None and address.path is not None else "log"
-        if address is None or not self.project.chats.has(address.chat_id) or not self._may(tool):
+        if parsed is not None and parsed.is_artifact:
+            return self._artifact(uri, parsed)
+        tool = "read_file" if parsed is not None and parsed.path is not None else "log"
+        if parsed is None or not self.project.chats.has(parsed.chat_id) or not self._may(tool):
             raise _no_such(uri)
-        with self.project.chats.open(address.chat_id) as chat:
-            manifest_id = address.manifest_id
+        with self.project.chats.open(parsed.chat_id) as chat:
+            manifest_id = parsed.manifest_id
             if manifest_id is not None and not _has(chat, manifest_id):
                 raise _no_such(uri)
-            if address.path is not None:
-                return _contents(uri, address.path, _content(chat, uri, manifest_id, address.path))
+            if parsed.path is not None:
+                return _contents(uri, parsed.path, _content(chat, uri, manifest_id, parsed.path))
         with Context.of(self.project) as context:
             shown = get_workspace_manifest(
-                context, chat_id=address.chat_id, manifest=address.manifest_id
+                context, chat_id=parsed.chat_id, manifest=parsed.manifest_id
             )
             facts = manifest_facts(shown)
         return types.TextResourceContents(
@@ -114,13 +114,13 @@ class Resources(NamedTuple):
         )
 
     def _artifact(
-        self, uri: str, address: Address
+        self, uri: str, parsed: ResourceUri
     ) -> types.TextResourceContents | types.BlobResourceContents:
-        """Return the toolset's page that a call showed, for whom that call's tool exists."""
-        manifest_id = address.manifest_id
-        if manifest_id is None or not self.project.chats.has(address.chat_id):
+        """Return the toolset's page that showed a call's result, if the client may see the tool."""
+        manifest_id = parsed.manifest_id
+        if manifest_id is None or not self.project.chats.has(parsed.chat_id):
             raise _no_such(uri)
-        with self.project.chats.open(address.chat_id) as chat:
+        with self.project.chats.open(parsed.chat_id) as chat:
             call = finished_call(chat.manifest(manifest_id)) if _has(chat, manifest_id) else None
             plan = None if call is None else call.render_plan
             if call is None or plan is None or plan.artifact is None:
@@ -130,8 +130,8 @@ class Resources(NamedTuple):
             return _contents(uri, "artifact.html", chat.records.content(plan.artifact))
 
     def templates(self) -> list[types.ResourceTemplate]:
-        """Return how the addresses of resources are made."""
-        chat_id = self.chats.known(self.project, self.client, self.named)
+        """Return the URI templates, with the client's chat if it has one."""
+        chat_id = self.chats.find(self.project, self.client, self.named)
         return [
             types.ResourceTemplate(
                 name=name,
@@ -154,9 +154,9 @@ def _has(chat: ChatStore, manifest_id: str) -> bool:
 
 
 def _content(chat: ChatStore, uri: str, manifest_id: str | None, path: str) -> bytes:
-    look = chat.scan_in_memory() if manifest_id is None else nullcontext(chat.state(manifest_id))
-    with look as seen:
-        found = trees.find(chat.store, seen.tree, path)
+    scan = chat.scan_in_memory() if manifest_id is None else nullcontext(chat.state(manifest_id))
+    with scan as state:
+        found = trees.find(chat.store, state.tree, path)
         if found is None:
             raise _no_such(uri)
         return chat.store.read_blob(found.oid)
@@ -166,11 +166,11 @@ def _contents(
     uri: str, path: str, content: bytes
 ) -> types.TextResourceContents | types.BlobResourceContents:
     guessed = mimetypes.guess_type(path)[0]
-    told = Content(guessed or _BYTES, None, content)
+    decoded = Content(guessed or _BYTES, None, content)
     if not is_binary_content(content):
         with suppress(UnicodeDecodeError):
-            told = Content(guessed or _TEXT, content.decode())
-    return toolset_resources.contents(uri, told)
+            decoded = Content(guessed or _TEXT, content.decode())
+    return toolset_resources.contents(uri, decoded)
 
 
 def _file(uri: str, path: str) -> types.Resource:
@@ -179,5 +179,8 @@ def _file(uri: str, path: str) -> types.Resource:
 
 def _manifest(uri: str, branch: str) -> types.Resource:
     return types.Resource(
-        uri=uri, name=f"branch {branch}", description="The last state of it.", mime_type=_JSON
+        uri=uri,
+        name=f"branch {branch}",
+        description="The newest manifest of the branch.",
+        mime_type=_JSON,
     )

@@ -1,4 +1,4 @@
-"""What came of a call, as agents are told it (MCP specification, "Tools", section "Tool Result")."""
+"""Results and errors of calls in the form of MCP (MCP specification, "Tools", section "Tool Result")."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ if TYPE_CHECKING:
 CHAT = "covalt-git/chat"
 CALL = "covalt-git/call"
 MANIFEST = "covalt-git/manifest"
-"""What ``_meta`` of a result says: where it happened, the call's id, and the commit it made."""
+"""Keys of a result's ``_meta``: the chat, the call's id, and its commit."""
 
 RENDER_PLAN = "covalt-git/render_plan"
-"""Where it says how the result is shown; see :mod:`.shown_files`."""
+"""Key of a result's ``_meta``: how the result is displayed."""
 
 MOST_LINKS = 32
-"""To how many of the changed files a result links; the others are counted."""
+"""Most changed files to which a result links; the others are only counted."""
 
 
 def of_outcome(
     outcome: CallOutcome, chat: ClientChat, read: Read, *, modern: bool, style: Style
 ) -> types.CallToolResult:
-    """Return what came of a call: its result or its error, and the files that it changed.
+    """Return the outcome of a call: its result or its error, and the files that it changed.
 
-    ``read`` returns a file of the workspace as the call left it.
+    ``read`` returns a file of the workspace as of the call's commit.
     """
     call = outcome.call
     facts: JsonObject = {CHAT: call.chat_id, CALL: call.id, MANIFEST: call.post_manifest_id}
     if outcome.approval is not None:
-        return waiting(outcome.approval, chat)
+        return approval_needed(outcome.approval, chat)
     if outcome.error is not None:
         error = outcome.error
         hint = agent_hints.for_agent(error.hint, style)
-        told = _refusal(error.code, error.message, hint)
+        content = _error_text(error.code, error.message, hint)
         if error.traceback:
-            told.append(_text(error.traceback.rstrip()))
+            content.append(_text(error.traceback.rstrip()))
         structured: Any = {
             "error": error.code,
             "error_description": error.message,
@@ -70,20 +70,20 @@ def of_outcome(
     else:
         parts = blocks(call.result, call, read)
         if parts is None:
-            told = _text_blocks(call.result, outcome.output)
+            content = _text_blocks(call.result, outcome.output)
         else:
-            told = [*parts, *_printed(outcome.output)]
+            content = [*parts, *_output(outcome.output)]
         structured = call.result
-    linked = [one for one in told if isinstance(one, types.ResourceLink)]
+    linked = [one for one in content if isinstance(one, types.ResourceLink)]
     known = {one.name for one in linked}
     changes = [change for change in outcome.changes if change.path not in known]
     links = _links(call.chat_id, call.post_manifest_id, changes)
     if call.render_plan is not None and call.post_manifest_id is not None:
-        plan, where = call.render_plan, (call.chat_id, call.post_manifest_id)
-        facts[RENDER_PLAN] = plan_with_addresses(plan, *where)
-        links += plan_links(plan, *where, known=[*linked, *links])
+        plan, place = call.render_plan, (call.chat_id, call.post_manifest_id)
+        facts[RENDER_PLAN] = plan_with_uris(plan, *place)
+        links += plan_links(plan, *place, known=[*linked, *links])
     return _result(
-        [*told, *links, *_about(chat)],
+        [*content, *links, *_new_chat(chat)],
         structured,
         facts,
         modern=modern,
@@ -92,36 +92,36 @@ def of_outcome(
 
 
 def of_value(value: Any) -> types.CallToolResult:
-    """Return a result that is an object and nothing else."""
+    """Return a JSON object as a result."""
     return types.CallToolResult(content=_text_blocks(value, ""), structured_content=value)
 
 
-def of_workspace(done: ToolOutcome, chat: ClientChat) -> types.CallToolResult:
-    """Return what a built-in tool returns, and the files that it changed; a file's text as it is."""
-    content = done.value.get("content")
-    facts = {CHAT: chat.id, MANIFEST: done.manifest_id}
-    links = _links(chat.id, done.manifest_id, done.changes)
-    told = [*_text_blocks(done.value if content is None else content, ""), *links, *_about(chat)]
-    return _result(told, done.value, facts, modern=True, failed=False)
+def of_builtin(outcome: ToolOutcome, chat: ClientChat) -> types.CallToolResult:
+    """Return the outcome of a built-in tool and links to the files that it changed."""
+    text = outcome.value.get("content", outcome.value)  # of a file, only its text
+    facts = {CHAT: chat.id, MANIFEST: outcome.manifest_id}
+    links = _links(chat.id, outcome.manifest_id, outcome.changes)
+    content = [*_text_blocks(text, ""), *links, *_new_chat(chat)]
+    return _result(content, outcome.value, facts, modern=True, failed=False)
 
 
-def waiting(approval: Approval, chat: ClientChat | None) -> types.CallToolResult:
-    """Return that a call needs approval, and how a client gets its result then.
+def approval_needed(approval: Approval, chat: ClientChat | None) -> types.CallToolResult:
+    """Return that a call needs approval, and how the client gets the result after it.
 
-    It is an error to the protocol: there is no result yet, and none that an output schema promises.  The
-    command that approves is left out, because a model that has a shell would run it.
+    It is an error in the protocol, because there is no result that matches the output schema.  The command
+    that approves is left out, because a model that has a shell could run it.
     """
     reasons = display.in_line(", ".join(approval.reasons))
-    told = [
+    content = [
         _text(
             f"{approval.tool_id} needs approval: {reasons}\n"
             f"a user approves or denies it, at a terminal or in the browser\n"
             f'then call resume with {{"execution_id": "{approval.execution_id}"}}'
         ),
-        *([] if chat is None else _about(chat)),
+        *([] if chat is None else _new_chat(chat)),
     ]
     return types.CallToolResult(
-        content=told,
+        content=content,
         structured_content={
             "error": "approval_needed",
             "execution_id": approval.execution_id,
@@ -136,16 +136,16 @@ def waiting(approval: Approval, chat: ClientChat | None) -> types.CallToolResult
 def of_error(error: CovaltError, style: Style = "dots") -> types.CallToolResult:
     """Return why a call was refused, in a form that an agent can act on."""
     facts = agent_hints.error_facts(error, style)
-    told = _refusal(error.code, error.message, facts["hint"])
-    # A problem of the arguments has the code of the whole error, which is in its first line.
-    told += [
+    content = _error_text(error.code, error.message, facts["hint"])
+    # A problem of the arguments has the code of the error, which is already in the first line.
+    content += [
         _text(f"{one.path}: {one.message}" if one.code == error.code else str(one))
         for one in error.problems
     ]
-    return types.CallToolResult(content=told, structured_content=facts, is_error=True)
+    return types.CallToolResult(content=content, structured_content=facts, is_error=True)
 
 
-def _refusal(code: str, message: str, hint: str) -> list[types.ContentBlock]:
+def _error_text(code: str, message: str, hint: str) -> list[types.ContentBlock]:
     return [_text(f"{code}: {message}" + (f"\nhint: {hint}" if hint else ""))]
 
 
@@ -157,7 +157,7 @@ def _result(
     modern: bool,
     failed: bool,
 ) -> types.CallToolResult:
-    """Return a result with its structure: before 2026-07-28 only objects could be one."""
+    """Return a result with its structured content, which before 2026-07-28 had to be an object."""
     meta = {name: fact for name, fact in facts.items() if fact is not None}
     if modern or isinstance(value, dict):
         return types.CallToolResult(
@@ -167,44 +167,44 @@ def _result(
 
 
 def _text_blocks(value: Any, output: str) -> list[types.ContentBlock]:
-    """Return a value in words, and what was printed on the way to it."""
-    told: list[types.ContentBlock] = []
+    """Return a value as text or JSON, and the output of the call."""
+    texts: list[types.ContentBlock] = []
     if isinstance(value, str):
-        told.append(_text(value))
+        texts.append(_text(value))
     elif value is not None or not output:
-        told.append(_text(json.dumps(value, ensure_ascii=False)))
-    return [*told, *_printed(output)]
+        texts.append(_text(json.dumps(value, ensure_ascii=False)))
+    return [*texts, *_output(output)]
 
 
-def _printed(output: str) -> list[types.ContentBlock]:
+def _output(output: str) -> list[types.ContentBlock]:
     return [_text(output.rstrip("\n"))] if output else []
 
 
 def _links(
     chat_id: str, manifest_id: str | None, changes: Sequence[FileChange | Change]
 ) -> list[types.ContentBlock]:
-    """Return links to the changed files as they are in the manifest that the call made."""
-    there = [change for change in changes if change.new is not None]
-    gone = [change.path for change in changes if change.new is None]
-    told: list[types.ContentBlock] = [
+    """Return links to the changed files as of the call's commit, and the names of deleted ones."""
+    written = [change for change in changes if change.new is not None]
+    deleted = [change.path for change in changes if change.new is None]
+    links: list[types.ContentBlock] = [
         types.ResourceLink(
             uri=resource_uris.file(chat_id, change.path, manifest_id=manifest_id),
             name=change.path,
             description="added" if change.old is None else "modified",
         )
-        for change in there[:MOST_LINKS]
-        if resource_uris.can_be_named(change.path)
+        for change in written[:MOST_LINKS]
+        if resource_uris.has_uri(change.path)
     ]
-    if len(there) > MOST_LINKS:
-        told.append(_text(f"and {len(there) - MOST_LINKS} more files were changed"))
-    if gone:
-        more = f" and {len(gone) - MOST_LINKS} more" if len(gone) > MOST_LINKS else ""
-        names = ", ".join(path for path in gone[:MOST_LINKS] if resource_uris.can_be_named(path))
-        told.append(_text(f"deleted: {names}{more}"))
-    return told
+    if len(written) > MOST_LINKS:
+        links.append(_text(f"and {len(written) - MOST_LINKS} more files were changed"))
+    if deleted:
+        more = f" and {len(deleted) - MOST_LINKS} more" if len(deleted) > MOST_LINKS else ""
+        names = ", ".join(path for path in deleted[:MOST_LINKS] if resource_uris.has_uri(path))
+        links.append(_text(f"deleted: {names}{more}"))
+    return links
 
 
-def _about(chat: ClientChat) -> list[types.ContentBlock]:
+def _new_chat(chat: ClientChat) -> list[types.ContentBlock]:
     """Return the note that a call created its chat."""
     return [_text(f"created the chat {chat.id}; later calls work in it")] if chat.new else []
 
@@ -214,13 +214,13 @@ def _text(text: str) -> types.TextContent:
 
 
 MOST_BYTES = 4 << 20
-"""How large a file is at most that stands in a result; of a larger one there is the link."""
+"""Largest file that is embedded in a result; larger files are only linked."""
 
 
 def blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock] | None:
-    """Return the blocks of a result that is a reference, or a list with one in it; else None.
+    """Return the content blocks of a file reference, or of a list that contains one; else None.
 
-    ``read`` returns a file of the workspace as the call left it, or None where it is not there.
+    ``read`` returns a file of the workspace as of the call's commit; None if it does not exist.
     """
     values = value if isinstance(value, list) else [value]
     if not any(map(is_reference, values)):
@@ -229,7 +229,7 @@ def blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock] |
 
 
 def reader(project: Project, call: ToolCall) -> Read:
-    """Return what reads files of the workspace as a call left them."""
+    """Return a function that reads files of the workspace as of the call's commit."""
 
     def read(path: str) -> bytes | None:
         if call.post_manifest_id is None:
@@ -243,12 +243,11 @@ def reader(project: Project, call: ToolCall) -> Read:
 
 def _blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock]:
     if not is_reference(value):
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return [types.TextContent(text=text)]
+        return _text_blocks(value, "")
     uri, media_type = value.get("uri"), value["media_type"]
     if "text" in value:
-        held = types.TextResourceContents(uri=uri, mime_type=media_type, text=value["text"])
-        return [types.EmbeddedResource(resource=held)]
+        text = types.TextResourceContents(uri=uri, mime_type=media_type, text=value["text"])
+        return [types.EmbeddedResource(resource=text)]
     link = _link(value, call)
     content = read(value["file"]) if value["size"] <= MOST_BYTES else None
     if content is None or len(content) > MOST_BYTES:
@@ -265,37 +264,37 @@ def _blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock]:
 
 
 def _link(value: Any, call: ToolCall) -> list[types.ContentBlock]:
-    """Return a link to the file as the call left it."""
+    """Return a link to the file as of the call's commit."""
     path = value["file"]
-    if not resource_uris.can_be_named(path):
+    if not resource_uris.has_uri(path):
         return [types.TextContent(text=json.dumps(value))]
     uri = resource_uris.file(call.chat_id, path, manifest_id=call.post_manifest_id)
     return [types.ResourceLink(uri=uri, name=path, mime_type=value["media_type"])]
 
 
 SHOWN = "shown"
-"""What a link says of a file that a call shows and did not change."""
+"""Description of links to files that a call shows and did not change."""
 
 
-def plan_with_addresses(plan: RenderPlan, chat_id: str, manifest_id: str) -> JsonObject:
-    """Return a plan as JSON, with ``files``: the address of each that it names."""
-    told = plan.model_dump(mode="json", exclude_none=True, exclude={"artifact"})
+def plan_with_uris(plan: RenderPlan, chat_id: str, manifest_id: str) -> JsonObject:
+    """Return a render plan as JSON, with ``files``: the URIs of its files by their names."""
+    dumped = plan.model_dump(mode="json", exclude_none=True, exclude={"artifact"})
     files = _files(plan, chat_id, manifest_id)
-    return {**told, "files": files} if files else told
+    return {**dumped, "files": files} if files else dumped
 
 
 def plan_links(
     plan: RenderPlan, chat_id: str, manifest_id: str, *, known: Collection[types.ContentBlock]
 ) -> list[types.ContentBlock]:
-    """Return links to the workspace's files that a plan shows, but for those that are ``known``.
+    """Return links to the workspace files that a plan shows, except ``known`` ones.
 
-    The toolset's page is no news to whoever reads the result: it is the same each time.
+    The toolset's page is left out, because it is the same for each result.
     """
-    there = {one.uri for one in known if isinstance(one, types.ResourceLink)}
+    linked = {one.uri for one in known if isinstance(one, types.ResourceLink)}
     return [
         types.ResourceLink(uri=uri, name=name.removeprefix("workspace:"), description=SHOWN)
         for name, uri in _files(plan, chat_id, manifest_id).items()
-        if name.startswith("workspace:") and uri not in there
+        if name.startswith("workspace:") and uri not in linked
     ]
 
 
@@ -306,7 +305,7 @@ def _files(plan: RenderPlan, chat_id: str, manifest_id: str) -> dict[str, str]:
         if not isinstance(name, str):
             continue
         place, _, path = name.partition(":")
-        if place == "workspace" and resource_uris.can_be_named(path):
+        if place == "workspace" and resource_uris.has_uri(path):
             found[name] = resource_uris.file(chat_id, path, manifest_id=manifest_id)
         elif place == "toolset" and plan.artifact is not None:
             found[name] = resource_uris.artifact(chat_id, manifest_id)

@@ -1,7 +1,7 @@
-"""What an MCP client may do with a project: list its tools, and call them in a chat.
+"""Tools, resources and prompts of a project for MCP clients, and calls of tools in their chats.
 
-All of it is synchronous and takes its time; :mod:`.server` speaks the protocol and runs this in threads.
-A tool that is hidden from the role, or switched off, is one that does not exist.
+All functions block; :mod:`.mcp_server` implements the protocol and runs them in threads.  Hidden and disabled
+tools are reported as missing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from covalt_git.calls.preconditions import check_arguments
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
 from covalt_git.gateway import approvals, mcp_apps, meta_tools, results, tool_listing, tool_names
-from covalt_git.gateway import approvals as resuming
-from covalt_git.gateway import results as contents
 from covalt_git.gateway.client_chats import STATELESS, ClientChat, ClientChats, NoChatError
 from covalt_git.gateway.mcp_apps import AppPages
 from covalt_git.gateway.prompts import Prompts
@@ -56,9 +54,9 @@ class ClientCall(NamedTuple):
     """A call as a client requests it.
 
     Attributes:
-        name: what the client calls the tool.
-        chat_id: the chat it names, if it does.
-        modern: whether it speaks 2026-07-28 or later.
+        name: the tool's name in the client's style.
+        chat_id: the chat that the request names, if any.
+        modern: whether its protocol version is 2026-07-28 or later.
     """
 
     client: Client
@@ -69,18 +67,19 @@ class ClientCall(NamedTuple):
 
 
 class _BuiltIn(NamedTuple):
-    """A tool of ours, which no toolset has."""
+    """A built-in tool, which belongs to no toolset."""
 
     tool: Tool
 
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The project at ``root``, for clients under a role; for use by many threads.
+    """The project at ``root`` for clients with a role; thread-safe.
 
-    ``by`` is the user of this machine or an agent.  An agent has its own chats; with ``only``, there is that
-    one chat.
-    ``pages`` has the address of the page where a person settles an approval, by its execution id.
+    Attributes:
+        by: the user of this machine, or an agent, which has its own chats.
+        only: the only chat of the clients, if there is one.
+        pages: returns the URL of the page for an approval, by its execution id; None without a page.
     """
 
     root: Path
@@ -94,21 +93,21 @@ class Gateway:
     _cache: FileCache = field(default_factory=FileCache, repr=False, compare=False)
 
     def project(self) -> Project:
-        """Return the project as its ``covalt.yaml`` says now.
+        """Return the project with the current ``covalt.yaml``.
 
         Raises:
-            BrokenConfigError: when that cannot be used.
+            BrokenConfigError: if that cannot be used.
         """
         opened = Project.cached(self.root, self.role)
         principal = opened.principal._replace(id=self.by)
         return replace(opened, principal=principal, only_chat=self.only)
 
     def tools(self) -> dict[str, Tool]:
-        """Return the tools that may be called now by their names, sorted by their ids."""
+        """Return the callable tools by their names, sorted by their ids."""
         return self._cache.get(("tools", self.style), self._files(), self._tools)
 
     def _files(self) -> tuple[Path, ...]:
-        """Return what the tools there are depend on."""
+        """Return the files that determine the tools."""
         return self.root / CONFIG, self.root / "toolsets"
 
     def _tools(self) -> dict[str, Tool]:
@@ -117,11 +116,11 @@ class Gateway:
             index.sync_toolsets()
             tools = project.catalog.visible([*BUILTINS.values(), *index.tools()])
         known = {tool.tool_id: tool for tool in tools if project.catalog.may_call(tool).allowed}
-        names = tool_names.names(sorted(known), self.style, taken=meta_tools.NAMES)
+        names = tool_names.names(sorted(known), self.style, reserved=meta_tools.NAMES)
         return {name: known[tool_id] for name, tool_id in names.items()}
 
     def offer(self) -> Offer:
-        """Return all that there is for clients, whatever they call it."""
+        """Return all tools, prompts and resources for clients."""
         project = self.project()
         with project.index() as index:
             index.sync_toolsets()
@@ -135,151 +134,149 @@ class Gateway:
     def listed(
         self, *, modern: bool, chat_asked: bool = False, apps: bool = False
     ) -> dict[str, Callable[[], types.Tool]]:
-        """Return what lists have, sorted by the keys, each as what describes it.
+        """Return a function that describes each tool, by keys in the order of the list.
 
-        With ``chat_asked``, the tools that work in a chat take it as an argument; with ``apps``, they
-        are told as hosts of MCP Apps are.
+        With ``chat_asked``, the tools that work in a chat have an argument for it; with ``apps``, the tools
+        are described for hosts of MCP Apps.
         """
-        make = partial(self._listed, modern=modern, chat_asked=chat_asked, apps=apps)
+        load = partial(self._listed, modern=modern, chat_asked=chat_asked, apps=apps)
         return self._cache.get(
-            (self.style, self.mode, modern, chat_asked, apps), self._files(), make
+            (self.style, self.mode, modern, chat_asked, apps), self._files(), load
         )
 
     def _listed(
         self, *, modern: bool, chat_asked: bool, apps: bool
     ) -> dict[str, Callable[[], types.Tool]]:
-        shown = mcp_apps.with_page if apps else mcp_apps.without_page
-        how = {"modern": modern, "chat_asked": chat_asked}
+        finish = mcp_apps.with_page if apps else mcp_apps.without_page
+        options = {"modern": modern, "chat_asked": chat_asked}
         listed: dict[str, Callable[[], types.Tool]] = {}
-        for name, own in self._gateway_tools().items():
-            # Before the first of the ids.
-            described = partial(meta_tools.described, own, chat_asked=chat_asked)
-            listed[f"!{name}"] = partial(shown, described)
+        for name, own in self._meta_tools().items():
+            describe = partial(meta_tools.describe, own, chat_asked=chat_asked)
+            listed[f"!{name}"] = partial(finish, describe)  # sorted before all ids
         if self.mode != "search":
             for name, tool in self.tools().items():
-                described = partial(tool_listing.described, tool, name, root=self.root, **how)
-                listed[tool.tool_id] = cache(partial(shown, described, tool))
+                describe = partial(tool_listing.describe, tool, name, root=self.root, **options)
+                listed[tool.tool_id] = cache(partial(finish, describe, tool))
         return listed
 
-    def call(self, asked: ClientCall, follower: Follower) -> types.CallToolResult:
-        """Make a call, and return what came of it or why it was not made.
+    def call(self, call: ClientCall, follower: Follower) -> types.CallToolResult:
+        """Call a tool, and return its result or error.
 
         Raises:
-            NoSuchToolError: when no tool of that name exists for the client.
+            NoSuchToolError: if the tool does not exist for the client.
         """
         project = self.project()
-        own = self._gateway_tools().get(asked.name)
+        own = self._meta_tools().get(call.name)
         if own is None and self.mode == "search":
-            raise NoSuchToolError(f"{asked.name!r} is not a listed tool: call it by call_tool")
-        named = None if own else self._find(project, asked.name)
+            raise NoSuchToolError(f"{call.name!r} is not a listed tool; call it with call_tool")
+        found = None if own else self._find(project, call.name)
         try:
             if own is not None:
                 if own.name == meta_tools.CALL.name:
-                    asked = _with_its_chat(asked, own.input_schema)
-                args = meta_tools.check(own, asked.args)
-                return self._call_gateway_tool(project, own.name, args, asked, follower)
-            assert named is not None
-            asked = _with_its_chat(asked, named.tool.input_schema)
-            return self._called(project, named, asked, follower)
+                    call = _with_chat(call, own.input_schema)
+                args = meta_tools.check(own, call.args)
+                return self._call_meta_tool(project, own.name, args, call, follower)
+            assert found is not None
+            call = _with_chat(call, found.tool.input_schema)
+            return self._call_tool(project, found, call, follower)
         except CovaltError as error:
             return results.of_error(error, self.style)
 
-    def _gateway_tools(self) -> dict[str, types.Tool]:
+    def _meta_tools(self) -> dict[str, types.Tool]:
         return meta_tools.own_tools(self.mode)
 
-    def _call_gateway_tool(
-        self, project: Project, name: str, args: JsonObject, asked: ClientCall, follower: Follower
+    def _call_meta_tool(
+        self, project: Project, name: str, args: JsonObject, call: ClientCall, follower: Follower
     ) -> types.CallToolResult:
         match name:
             case "search_tools":
-                found = self._searched(project, args["query"], args["limit"])
-                return results.of_value({"tools": found})
+                matches = self._search(project, args["query"], args["limit"])
+                return results.of_value({"tools": matches})
             case "read_tool":
                 tool = self._find(project, args["name"]).tool
-                told = tool_listing.described(
-                    tool, args["name"], root=self.root, modern=asked.modern
+                described = tool_listing.describe(
+                    tool, args["name"], root=self.root, modern=call.modern
                 )
-                shown = told.model_dump(mode="json", by_alias=True, exclude_none=True)
-                return results.of_value(shown)
+                facts = described.model_dump(mode="json", by_alias=True, exclude_none=True)
+                return results.of_value(facts)
             case "call_tool":
-                named = self._find(project, args["name"])
-                inner = asked._replace(name=args["name"], args=args["arguments"])
-                return self._called(project, named, inner, follower)
-        outcome = resuming.resumed(project, args["execution_id"])
-        where = ClientChat(outcome.call.chat_id)
-        read = contents.reader(project, outcome.call)
-        return results.of_outcome(outcome, where, read, modern=asked.modern, style=self.style)
+                found = self._find(project, args["name"])
+                inner = call._replace(name=args["name"], args=args["arguments"])
+                return self._call_tool(project, found, inner, follower)
+        outcome = approvals.resume(project, args["execution_id"])
+        client_chat = ClientChat(outcome.call.chat_id)
+        read = results.reader(project, outcome.call)
+        return results.of_outcome(outcome, client_chat, read, modern=call.modern, style=self.style)
 
-    def _searched(self, project: Project, query: str, limit: int) -> list[JsonObject]:
-        """Return the tools most like a query that may be called now, the best first."""
+    def _search(self, project: Project, query: str, limit: int) -> list[JsonObject]:
+        """Return the callable tools that match a query, the best match first."""
         names = {tool.tool_id: name for name, tool in self.tools().items()}
         with project.index() as index:
             index.sync_toolsets()
-            # One that is switched off takes a place; that so many are is not to be thought.
+            # The search also finds disabled tools; half of the results are assumed to be enabled.
             found = project.catalog.search(index, query, limit=2 * limit)
-        shown = [tool for tool in found if tool.tool_id in names][:limit]
+        matches = [tool for tool in found if tool.tool_id in names][:limit]
         words = query.casefold().split()
-        # They are few, and in no index.
-        shown += [
+        matches += [  # the built-in tools are not in the index
             tool
             for tool in BUILTINS.values()
             if tool.tool_id in names and any(word in _words_of(tool) for word in words)
-        ][: limit - len(shown)]
+        ][: limit - len(matches)]
         return [
             {"name": names[tool.tool_id], "title": tool.name, "description": tool.description}
-            for tool in shown
+            for tool in matches
         ]
 
     def resources(
         self, client: Client, chat_id: str | None = None, *, apps: bool = False
     ) -> Resources:
-        """Return the resources that a client has, who may name the chat that it means.
+        """Return the resources of a client, in the chat that its request names, if any.
 
-        With ``apps``, lists have the pages of MCP Apps as well.
+        With ``apps``, the list includes the pages of MCP Apps.
         """
         project = self.project()
         pages = AppPages(project, self.tools)
         return Resources(project, self.chats, client, chat_id, pages, list_pages=apps)
 
     def prompts(self) -> Prompts:
-        """Return the prompts that clients have."""
+        """Return the prompts of the project."""
         return Prompts(self.project(), self.style)
 
-    def _called(
-        self, project: Project, named: Found | _BuiltIn, asked: ClientCall, follower: Follower
+    def _call_tool(
+        self, project: Project, found: Found | _BuiltIn, call: ClientCall, follower: Follower
     ) -> types.CallToolResult:
-        tool = named.tool
-        request = Request(tool.tool_id, asked.args, call_id=new_id(), fresh=True)
+        tool = found.tool
+        request = Request(tool.tool_id, call.args, call_id=new_id(), fresh=True)
         engine = project.engine(follower=follower)
-        # A call that is refused creates no chat, and neither does one that only reads the workspace.
-        if isinstance(named, _BuiltIn):
-            check_arguments(tool, asked.args)
-            known = self.chats.known(project, asked.client, asked.chat_id)
-            if known is None and tool.tool_id != CREATES_CHAT:
+        # Only valid calls that change the workspace create a chat.
+        if isinstance(found, _BuiltIn):
+            check_arguments(tool, call.args)
+            chat_id = self.chats.find(project, call.client, call.chat_id)
+            if chat_id is None and tool.tool_id != CREATES_CHAT:
                 raise NoChatError
         else:
-            engine.check(request, named)
-        where = self.chats.needed(project, asked.client, asked.chat_id)
-        if isinstance(named, _BuiltIn):
+            engine.check(request, found)
+        client_chat = self.chats.find_or_create(project, call.client, call.chat_id)
+        if isinstance(found, _BuiltIn):
             with Context.of(project) as context:
-                return results.of_workspace(run(context, where.id, tool, asked.args), where)
-        with project.chats.open(where.id) as chat:
-            # The index is brought up to date by whoever reads of a chat in it.
-            outcome = engine.call(chat, request, named)
+                done = run(context, client_chat.id, tool, call.args)
+            return results.of_builtin(done, client_chat)
+        with project.chats.open(client_chat.id) as chat:
+            outcome = engine.call(chat, request, found)
         if outcome.approval is not None:
-            outcome = approvals.approved(
-                project, outcome, follower, pages=self.pages, ask_again=asked.modern
+            outcome = approvals.request_approval(
+                project, outcome, follower, pages=self.pages, ask_again=call.modern
             )
-        read = contents.reader(project, outcome.call)
-        return results.of_outcome(outcome, where, read, modern=asked.modern, style=self.style)
+        read = results.reader(project, outcome.call)
+        return results.of_outcome(outcome, client_chat, read, modern=call.modern, style=self.style)
 
     def _find(self, project: Project, name: str) -> Found | _BuiltIn:
-        """Return the tool of a name; one of a broken toolset is as it was when it was sound.
+        """Return the tool with a name; of a broken toolset, its last valid version.
 
         Raises:
-            NoSuchToolError: when no tool of that name exists for the client.
+            NoSuchToolError: if it does not exist for the client.
         """
-        tool_id = tool_names.path_of(name) if self.style == "dots" else self._named(name)
+        tool_id = tool_names.path_of(name) if self.style == "dots" else self._tool_id(name)
         if tool_id in BUILTINS:
             tool = BUILTINS[tool_id]
             if project.catalog.visible([tool]):
@@ -295,23 +292,21 @@ class Gateway:
         hint = f"did you mean {nearest!r}?" if nearest else ""
         return NoSuchToolError(f"unknown tool {name!r}", hint=hint)
 
-    def _named(self, name: str) -> str | None:
+    def _tool_id(self, name: str) -> str | None:
         tool = self.tools().get(name)
         return None if tool is None else tool.tool_id
 
 
-def _with_its_chat(asked: ClientCall, schema: JsonObject) -> ClientCall:
-    """Return a call whose chat is named among its arguments as one of that chat."""
-    named = asked.args.get(tool_listing.CHAT_ARGUMENT)
-    apart = (
-        asked.client.key == STATELESS
-        and asked.chat_id is None
-        and tool_listing.has_room_for_chat(schema)
+def _with_chat(call: ClientCall, schema: JsonObject) -> ClientCall:
+    """Return a call with the chat from its arguments, if they name one."""
+    chat_id = call.args.get(tool_listing.CHAT_ARGUMENT)
+    is_possible = (
+        call.client.key == STATELESS and call.chat_id is None and tool_listing.can_name_chat(schema)
     )
-    if not apart or not isinstance(named, str):
-        return asked
-    rest = {name: one for name, one in asked.args.items() if name != tool_listing.CHAT_ARGUMENT}
-    return asked._replace(args=rest, chat_id=named)
+    if not is_possible or not isinstance(chat_id, str):
+        return call
+    rest = {name: one for name, one in call.args.items() if name != tool_listing.CHAT_ARGUMENT}
+    return call._replace(args=rest, chat_id=chat_id)
 
 
 def _words_of(tool: Tool) -> str:

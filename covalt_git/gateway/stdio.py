@@ -1,4 +1,4 @@
-"""The MCP server on standard input and output, for a host that starts it for itself."""
+"""MCP server on standard input and output, for a host that starts it as a child process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 from mcp.server.stdio import stdio_server
 
-from covalt_git.gateway.mcp_server import Faces
+from covalt_git.gateway.mcp_server import RequestHandlers
 from covalt_git.runtime import python_tool
 from covalt_git.text.log_format import escape_logs
 
@@ -22,37 +22,37 @@ if TYPE_CHECKING:
 
 _ONLY = "stdio"
 GRACE_S = 2.0
-"""How long calls have to end when the process is told to, in seconds."""
+"""Time that running calls get after SIGTERM or SIGINT, in seconds."""
 
 
 def serve(gateway: Gateway) -> None:
-    """Answer the one client until it closes our input, or SIGTERM or SIGINT comes.
+    """Serve the client until it closes stdin, or SIGTERM or SIGINT arrives.
 
-    While it is served, whatever else is printed goes to the error stream.
+    Meanwhile everything else that is printed goes to stderr.
     """
     escape_logs()
     anyio.run(_serve, gateway)
 
 
 async def _serve(gateway: Gateway) -> None:
-    faces = Faces(gateway, only_client=_ONLY)
-    server = faces.server()
+    handlers = RequestHandlers(gateway, only_client=_ONLY)
+    server = handlers.server()
     async with anyio.create_task_group() as group:
-        await group.start(_end, faces)
+        await group.start(_end_on_signal, handlers)
         async with stdio_server() as (read, write):
-            # Only now, as what is started from here on has neither our input nor our output.
+            # Only now, so that the processes that it starts do not inherit stdin and stdout of the protocol.
             python_tool.prepare(Path(sys.executable))
             await server.run(read, write, server.create_initialization_options())
         group.cancel_scope.cancel()
 
 
-async def _end(faces: Faces, task_status: TaskStatus[None]) -> None:
-    """End the calls that run when a signal comes, and then the process.
+async def _end_on_signal(handlers: RequestHandlers, task_status: TaskStatus[None]) -> None:
+    """End the running calls and then the process when a signal arrives.
 
-    Nothing else would wake the thread that reads our input.
+    The process exits here because the thread that reads stdin cannot be interrupted.
     """
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         task_status.started()
         async for number in signals:
-            await faces.end(GRACE_S)
+            await handlers.end(GRACE_S)
             os._exit(128 + number)

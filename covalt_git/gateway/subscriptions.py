@@ -1,7 +1,7 @@
-"""The clients who are told things unasked.
+"""Notifications to MCP clients: changed lists, updated resources, log messages.
 
-Since 2026-07-28 a client opens a stream for what it names (MCP specification, "Subscriptions").  Before,
-every session is told that lists have changed, and of the resources that it subscribed to.
+Since 2026-07-28 a client opens a stream for the notifications that it names (MCP specification,
+"Subscriptions").  Older clients are notified of changed lists and of the resources that they subscribe to.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 
 MOST_SUBSCRIPTIONS = 1000
-"""To how many resources one client may be subscribed."""
+"""Most resources to which one client may subscribe."""
 
 
 @dataclass(slots=True)
 class _LegacyClient:
-    """A client of the first era."""
+    """A client with a session, of 2025-11-25 and older."""
 
     session: ServerSession
     subscribed: set[str] = field(default_factory=set)
@@ -50,53 +50,53 @@ class _LegacyClient:
 
 
 class Listeners:
-    """All of them; the sessions are known by the keys of their clients."""
+    """Streams and sessions of the clients; sessions are found by the keys of their clients."""
 
     def __init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
         self.streams = ListenHandler(self._bus)
-        self._known: OrderedDict[str, _LegacyClient] = OrderedDict()
+        self._sessions: OrderedDict[str, _LegacyClient] = OrderedDict()
 
-    def seen(self, key: str, session: ServerSession) -> None:
-        """Take note of a session; the one that was longest silent is forgotten."""
-        known = self._known.setdefault(key, _LegacyClient(session))
-        known.session = session
-        self._known.move_to_end(key)
-        if len(self._known) > MOST_CLIENTS:
-            self._known.popitem(last=False)
+    def register(self, key: str, session: ServerSession) -> None:
+        """Add or update a session; beyond MOST_CLIENTS, the least recently active one is dropped."""
+        client = self._sessions.setdefault(key, _LegacyClient(session))
+        client.session = session
+        self._sessions.move_to_end(key)
+        if len(self._sessions) > MOST_CLIENTS:
+            self._sessions.popitem(last=False)
 
     def subscribe(self, key: str, uri: str) -> None:
-        """Have a session told when the resource of an address changes.
+        """Subscribe a session to a resource.
 
         Raises:
-            MCPError: when it has too many of them.
+            MCPError: if it has too many subscriptions.
         """
-        subscribed = self._known[key].subscribed
+        subscribed = self._sessions[key].subscribed
         if len(subscribed) >= MOST_SUBSCRIPTIONS:
             most = f"a client may subscribe to {MOST_SUBSCRIPTIONS} resources"
             raise MCPError(types.INVALID_PARAMS, most)
         subscribed.add(uri)
 
     def unsubscribe(self, key: str, uri: str) -> None:
-        """Have a session told of a resource no more."""
-        self._known[key].subscribed.discard(uri)
+        """Unsubscribe a session from a resource."""
+        self._sessions[key].subscribed.discard(uri)
 
     def set_level(self, key: str, level: types.LoggingLevel) -> None:
-        """Have a session told what tools log, from a level on."""
-        self._known[key].level = level
+        """Set the lowest level of log messages that a session receives."""
+        self._sessions[key].level = level
 
     def level(self, key: str) -> types.LoggingLevel | None:
-        """Return the level from which on a session is told what tools log; None: it never asked."""
-        known = self._known.get(key)
-        return None if known is None else known.level
+        """Return the lowest level of log messages that a session receives; None if it set none."""
+        client = self._sessions.get(key)
+        return None if client is None else client.level
 
-    async def tell(self, event: ServerEvent) -> None:
-        """Tell everybody who wants to know of an event."""
+    async def notify(self, event: ServerEvent) -> None:
+        """Notify the streams and sessions that subscribe to an event."""
         await self._bus.publish(event)
-        for known in [*self._known.values()]:
-            if not isinstance(event, ResourceUpdated) or event.uri in known.subscribed:
-                with suppress(Exception):  # a client that is gone has nothing to be told
-                    await known.session.send_notification(event_to_notification(event, {}))
+        for client in [*self._sessions.values()]:
+            if not isinstance(event, ResourceUpdated) or event.uri in client.subscribed:
+                with suppress(Exception):  # the client has disconnected
+                    await client.session.send_notification(event_to_notification(event, {}))
 
     def close(self) -> None:
         """End the streams."""
@@ -105,10 +105,10 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What there is for clients; none of it where ``covalt.yaml`` or the index cannot be used.
+    """Tools, prompts and resources for clients; empty if ``covalt.yaml`` or the index cannot be used.
 
-    ``resources`` has the digest of its toolset for each address, as more than that is not known of what
-    it holds.
+    ``resources`` maps each URI to the digest of its toolset, so that a changed toolset counts as an update of
+    its resources.
     """
 
     tools: Mapping[str, Tool] = field(default_factory=dict)
@@ -117,15 +117,15 @@ class Offer:
 
 
 class OfferChanges:
-    """Waits until ``offered`` of a project returns something else; close it to end the waiting."""
+    """Changes of the :class:`Offer` of the project at ``root``, which ``load`` returns."""
 
-    def __init__(self, root: Path, offered: Callable[[], Offer]) -> None:
-        self._offered = offered
+    def __init__(self, root: Path, load: Callable[[], Offer]) -> None:
+        self._load = load
         self._changes = Changes(root)
         self.offer = self._now()
 
     def wait(self) -> tuple[Offer, Offer] | None:
-        """Wait until it does, and return what it offered and what it offers; None once it was closed."""
+        """Wait for a change, and return the offer before and after it; None after :meth:`close`."""
         while self._changes.wait():
             began = time.monotonic()
             before, now = self.offer, self._now()
@@ -136,12 +136,12 @@ class OfferChanges:
         return None
 
     def close(self) -> None:
-        """End the waiting."""
+        """End :meth:`wait`."""
         self._changes.close()
 
     def _now(self) -> Offer:
         try:
-            return self._offered()
+            return self._load()
         except CovaltError:
             return Offer()
 
@@ -149,11 +149,11 @@ class OfferChanges:
 _LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)
 
 
-async def tell(
+async def send_log(
     ctx: ServerRequestContext[Any, Any], log: Log, session_level: types.LoggingLevel | None
 ) -> None:
-    """Tell the client of a request what its tool logs, where it wants to hear of that level."""
-    if log.level not in _wanted_levels(ctx, session_level):
+    """Send a log message of a tool to the client of the call, if the client requests that level."""
+    if log.level not in _requested_levels(ctx, session_level):
         return
     params = types.LoggingMessageNotificationParams(level=log.level, data=log.message)
     await ctx.session.send_notification(
@@ -161,7 +161,7 @@ async def tell(
     )
 
 
-def _wanted_levels(
+def _requested_levels(
     ctx: ServerRequestContext[Any, Any], session_level: types.LoggingLevel | None
 ) -> frozenset[types.LoggingLevel]:
     if is_modern(ctx):

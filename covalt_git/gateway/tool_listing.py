@@ -1,4 +1,4 @@
-"""Tools as hosts are told of them, page by page (MCP specification, "Tools" and "Pagination")."""
+"""Tools in the form of MCP lists, and their pages (MCP specification, "Tools" and "Pagination")."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 
 PAGE = 1000
-"""How many tools or resources a page has at most: a host that never asks for a second one has these."""
+"""Most tools or resources on a page: many hosts never request a second page."""
 
 TOOL_ID = "covalt-git/tool_id"
-"""Where a tool whose name is not its path says its id, in ``_meta``."""
+"""Key in ``_meta`` with the id of a tool whose name is not its path."""
 
 CHAT_ARGUMENT = "covalt_chat"
-"""The argument in which a client without a session can name its chat."""
+"""Argument in which a client without a session names its chat."""
 
 _SHOWN = ("https://", "data:image/")
-"""What hosts show: the specification lets no other address of an icon be one."""
+"""URLs of icons that the specification permits."""
 
 Described = TypeVar("Described")
 
 
-def described(
+def describe(
     tool: Tool, name: str, *, root: Path, modern: bool, chat_asked: bool = False
 ) -> types.Tool:
-    """Return a tool as a host is told of it; with ``chat_asked``, one that takes a chat as well.
+    """Return a tool as it is listed; with ``chat_asked``, with the argument for the chat.
 
     Its icon is read from its toolset in the project at ``root``.
-    Before 2026-07-28 an output schema could only be one of objects.
+    Before 2026-07-28 an output schema had to be a schema of objects.
     """
     output = tool.output_schema
     if output is not None and not modern and output.get("type") != "object":
@@ -66,55 +66,55 @@ def described(
 
 
 def _icons(tool: Tool, root: Path) -> list[types.Icon] | None:
-    """Return the tool's icons: its toolset's own as it is, and those that an MCP server told."""
+    """Return the tool's icons: its toolset's own icon, or those that an MCP server listed."""
     if not tool.icons:
         return None
     own = icon_data_url(root, tool)
     if own is not None:
         return [types.Icon(src=own, mime_type=own.removeprefix("data:").partition(";")[0])]
-    told = [types.Icon.model_validate(icon) for icon in tool.icons]
-    return [icon for icon in told if icon.src.startswith(_SHOWN)] or None
+    icons = [types.Icon.model_validate(icon) for icon in tool.icons]
+    return [icon for icon in icons if icon.src.startswith(_SHOWN)] or None
 
 
 def with_chat(schema: JsonObject) -> JsonObject:
-    """Return a schema of arguments among which a chat may be named; not where one is so called."""
+    """Return a schema with the argument for the chat, unless the tool has an argument of that name."""
     properties = schema.get("properties", {})
-    if not has_room_for_chat(schema):
+    if not can_name_chat(schema):
         return _of_object(schema)
     return _of_object({**schema, "properties": {**properties, CHAT_ARGUMENT: _CHAT_SCHEMA}})
 
 
-def has_room_for_chat(schema: JsonObject) -> bool:
-    """Tell whether a chat may be named among the arguments: the tool has none of that name."""
+def can_name_chat(schema: JsonObject) -> bool:
+    """Return whether the tool has no argument of its own with the name of the one for the chat."""
     return CHAT_ARGUMENT not in schema.get("properties", {})
 
 
 _CHAT_SCHEMA: JsonObject = {
     "type": "string",
-    "description": "The chat to work in, from now on. Left out: the chat of the last call.",
+    "description": "Id of the chat to work in from now on. Default: the chat of the last call.",
 }
 
 
 def page_of(
     listed: Mapping[str, Callable[[], Described]], params: types.PaginatedRequestParams | None
 ) -> tuple[list[Described], str | None]:
-    """Return what is on the page that a client asks for, described, and the cursor of the next one.
+    """Return the entries of the requested page, and the cursor of the next page.
 
     Raises:
-        MCPError: for a cursor that is none of ours.
+        MCPError: if the cursor is not one of this server.
     """
     where, following = page([*listed], None if params is None else params.cursor)
     return [describe() for describe in [*listed.values()][where]], following
 
 
 def page(keys: Sequence[str], cursor: str | None, size: int = PAGE) -> tuple[slice, str | None]:
-    """Return which of the sorted keys are on a page, and the cursor of the next one.
+    """Return the slice of the sorted keys that is on a page, and the cursor of the next page.
 
-    A cursor holds the last key of its page, so that nothing is told twice or left out where others
-    come and go meanwhile.
+    A cursor contains the last key of its page, so that entries are neither repeated nor skipped if others
+    are added or removed meanwhile.
 
     Raises:
-        MCPError: for a cursor that is none of ours.
+        MCPError: if the cursor is not one of this server.
     """
     start = 0 if cursor is None else bisect_right(keys, _key(cursor))
     end = start + size
@@ -129,16 +129,18 @@ def _key(cursor: str) -> str:
     try:
         return base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
-        raise MCPError(types.INVALID_PARAMS, "that cursor is none of this server's") from None
+        raise MCPError(
+            types.INVALID_PARAMS, "the cursor is not one of this server; list again from the start"
+        ) from None
 
 
 def _of_object(schema: JsonObject) -> JsonObject:
-    """Return a schema with the type that MCP wants at its root."""
+    """Return a schema with the type that MCP requires at its root."""
     return schema if schema.get("type") == "object" else {**schema, "type": "object"}
 
 
 def object_schema(properties: JsonObject, required: Sequence[str] | None = None) -> JsonObject:
-    """Return the schema of an object with these properties and no others; without ``required``, all are."""
+    """Return the schema of an object with only these properties, by default all of them required."""
     return {
         "type": "object",
         "properties": properties,

@@ -1,6 +1,6 @@
-"""What hosts call the tools: paths, or names for those that refuse dots or long ones.
+"""Names of tools in MCP: their paths, or names for hosts that reject dots or long names.
 
-A name is made of the ids alone, so that it is the same at every start.
+A name depends on the ids alone, so that it is the same at every start.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ STYLES: tuple[Style, ...] = ("dots", "underscore")
 """``app-builder.write_file`` and ``app-builder_write_file``."""
 
 MAX_PLAIN = 64
-"""How long a name is at most that every host takes: ``[A-Za-z0-9_-]{1,64}``."""
+"""Longest name that every host accepts: ``[A-Za-z0-9_-]{1,64}``."""
 
 _DIGITS = 12
 _DIGESTED = re.compile(rf".*_[0-9a-f]{{{_DIGITS}}}")
 
 
 def names(
-    tool_ids: Collection[str], style: Style, *, taken: Collection[str] = ()
+    tool_ids: Collection[str], style: Style, *, reserved: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return the tools' ids by the names that hosts call them by, in the order of the ids given.
+    """Return the tools' ids by their names, in the order of ``tool_ids``.
 
-    No tool gets one of the names that are ``taken``.  ``dots`` are the tools' paths.  ``underscore`` is
-    the path without dots; where two are the same, or one is too long, it ends in a digest of its id.
+    With ``dots`` a name is the tool's path.  With ``underscore`` the dots are replaced; if the name is too
+    long, ambiguous or ``reserved``, it ends in a digest of the id.
     """
     paths = {tool_id: ToolId.parse(tool_id).path for tool_id in tool_ids}
     if style == "dots":
@@ -41,19 +41,19 @@ def names(
     wanted = {tool_id: path.replace(".", "_") for tool_id, path in paths.items()}
     counted = Counter(wanted.values())
 
-    def is_own(name: str) -> bool:
-        # One that looks as if it had a digest gets one, as it could be that of another tool.
-        good = len(name) <= MAX_PLAIN and not _DIGESTED.fullmatch(name)
-        return good and counted[name] == 1 and name not in taken
+    def is_unique(name: str) -> bool:
+        # A name that looks like one with a digest gets a digest: another tool could have it.
+        is_plain = len(name) <= MAX_PLAIN and not _DIGESTED.fullmatch(name)
+        return is_plain and counted[name] == 1 and name not in reserved
 
     return {
-        name if is_own(name) else _with_digest(name, tool_id): tool_id
+        name if is_unique(name) else _with_digest(name, tool_id): tool_id
         for tool_id, name in wanted.items()
     }
 
 
 def path_of(name: str) -> str | None:
-    """Return the id of the tool that a path names, as ``app-builder.write_file``; None of anything else."""
+    """Return the id of the tool with a path such as ``app-builder.write_file``; None for other names."""
     try:
         tool_id = ToolId.parse(name)
     except BadNameError:

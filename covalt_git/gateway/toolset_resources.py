@@ -1,4 +1,4 @@
-"""The resources of toolsets as MCP clients have them (MCP specification, "Resources")."""
+"""Resources of toolsets in the form of MCP (MCP specification, "Resources")."""
 
 from __future__ import annotations
 
@@ -19,83 +19,83 @@ if TYPE_CHECKING:
     from covalt_git.project import Project
 
 
-def known(project: Project) -> list[ToolsetItem[Resource]]:
-    """Return the resources that exist for the principal; of one address the first."""
+def visible(project: Project) -> list[ToolsetItem[Resource]]:
+    """Return the resources that are visible to the principal; of equal URIs the first."""
     with project.index() as index:
         index.sync_toolsets()
         found = project.catalog.resources(index)
-    by_address: dict[str, ToolsetItem[Resource]] = {}
-    for given in found:
-        by_address.setdefault(given.what.uri or given.what.uri_template or "", given)
-    return [*by_address.values()]
+    by_uri: dict[str, ToolsetItem[Resource]] = {}
+    for item in found:
+        by_uri.setdefault(item.what.uri or item.what.uri_template or "", item)
+    return [*by_uri.values()]
 
 
 def listed(project: Project) -> dict[str, Callable[[], types.Resource]]:
-    """Return those of one address, by it, each as what describes it."""
+    """Return the resources with a fixed URI: a function that describes each, by the URI."""
     return {
-        given.what.uri: partial(_described, given.what.uri, given)
-        for given in known(project)
-        if given.what.uri is not None
+        item.what.uri: partial(_described, item.what.uri, item)
+        for item in visible(project)
+        if item.what.uri is not None
     }
 
 
 def templates(project: Project) -> list[types.ResourceTemplate]:
-    """Return those of many addresses."""
+    """Return the resources with a URI template."""
     return [
         types.ResourceTemplate(
-            uri_template=given.what.uri_template,
-            name=given.what.id,
-            title=title(given),
-            description=given.what.description or None,
-            mime_type=given.what.mime_type,
+            uri_template=item.what.uri_template,
+            name=item.what.id,
+            title=title(item),
+            description=item.what.description or None,
+            mime_type=item.what.mime_type,
         )
-        for given in known(project)
-        if given.what.uri_template is not None
+        for item in visible(project)
+        if item.what.uri_template is not None
     ]
 
 
 def read(
     project: Project, uri: str
 ) -> types.TextResourceContents | types.BlobResourceContents | None:
-    """Return what is at an address, or None where nothing is."""
-    for given, args in _at(project, uri):
+    """Return the content of the resource with a URI; None if it does not exist."""
+    for item, args in _matching(project, uri):
         with project.index() as index:
-            found = read_resource(project.root, index, given, args)
+            found = read_resource(project.root, index, item, args)
         if found is not None:
             return contents(uri, found)
     return None
 
 
-def _at(project: Project, uri: str) -> list[tuple[ToolsetItem[Resource], dict[str, str]]]:
-    """Return the resources whose address it is: the one itself, then those of many addresses."""
+def _matching(project: Project, uri: str) -> list[tuple[ToolsetItem[Resource], dict[str, str]]]:
+    """Return the resources that match a URI, with its variables; those with fixed URIs first."""
     exact = []
-    formed = []
-    for given in known(project):
-        if given.what.uri_template is None:
-            exact += [(given, dict[str, str]())] if given.what.uri == uri else []
-        elif (args := UriTemplate.parse(given.what.uri_template).match(uri)) is not None:
-            formed.append((given, args))
-    return exact + formed
+    from_templates = []
+    for item in visible(project):
+        if item.what.uri_template is None:
+            exact += [(item, dict[str, str]())] if item.what.uri == uri else []
+        elif (args := UriTemplate.parse(item.what.uri_template).match(uri)) is not None:
+            from_templates.append((item, args))
+    return exact + from_templates
 
 
 def contents(uri: str, content: Content) -> types.TextResourceContents | types.BlobResourceContents:
-    """Return content as the protocol has it: text where it is text, else base64."""
+    """Return content in the form of MCP: as text, or bytes in base64."""
     if content.text is not None:
         return types.TextResourceContents(uri=uri, mime_type=content.mime_type, text=content.text)
     blob = base64.b64encode(content.blob).decode()
     return types.BlobResourceContents(uri=uri, mime_type=content.mime_type, blob=blob)
 
 
-def title(given: ToolsetItem[Item]) -> str:
-    """Return what people are shown."""
-    return given.what.name or given.what.id.replace("_", " ").replace("-", " ").title()
+def title(item: ToolsetItem[Item]) -> str:
+    """Return the title that hosts show."""
+    return item.what.name or item.what.id.replace("_", " ").replace("-", " ").title()
 
 
-def _described(uri: str, given: ToolsetItem[Resource]) -> types.Resource:
+def _described(uri: str, item: ToolsetItem[Resource]) -> types.Resource:
     return types.Resource(
         uri=uri,
-        name=given.what.id,
-        title=title(given),
-        description=given.what.description or None,
-        mime_type=given.what.mime_type,
+        name=item.what.id,
+        title=title(item),
+        description=item.what.description or None,
+        mime_type=item.what.mime_type,
     )

@@ -1,7 +1,6 @@
-"""The built-in tools: the files, the history and the branches of the client's own chat.
+"""Built-in tools for agents: the files, the history and the branches of the client's chat.
 
-An agent branches, looks back and goes back by itself with them.  They are decided about as
-``workspace.read_file`` and so on, and what they change is saved as edits are everywhere.
+Access to them is decided by their ids, such as ``workspace:read_file``.  Each change is an ``edit`` commit.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ if TYPE_CHECKING:
     from covalt_git.operations.results import Change
 
 MOST_FILE_BYTES = 1 << 20
-"""How large a file may be that a tool returns; a resource may be larger."""
+"""Largest file that a tool returns; resources may be larger."""
 
 MOST_PATCH_CHARACTERS = 256 << 10
-"""How long all patches of one answer are at most; the files beyond are named."""
+"""Largest total length of the patches in a result; further files have no patch."""
 
 MOST_PATHS = 2000
-"""How many changed paths one answer names."""
+"""Most changed paths in a result."""
 
 
-class NeedsPersonError(CovaltError):
-    """A rule of the project wants a person to be asked, which these tools cannot wait for."""
+class NeedsApprovalError(CovaltError):
+    """A rule of the project requires approval, for which built-in tools cannot wait."""
 
     code = "needs_person"
     http_status = 403
@@ -54,7 +53,7 @@ class UnreadableError(CovaltError):
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What a tool returns, and which files it changed on the way to which manifest."""
+    """Result of a built-in tool, the files that it changed, and its manifest."""
 
     value: JsonObject
     changes: Sequence[Change] = field(default=())
@@ -68,8 +67,8 @@ def _text(description: str, **more: Any) -> JsonObject:
 _OR_NULL: JsonObject = {"type": ["string", "null"]}
 _PATH = _text("Path of a file, relative to the workspace.", minLength=1)
 _MANIFEST = _text(
-    "A branch, HEAD, the id of a manifest or its beginning, or the id of a call. "
-    "Left out: the files as they are now."
+    "A branch, HEAD, the id or id prefix of a manifest, or the id of a call. "
+    "Default: the current files."
 )
 _CHANGES: JsonObject = {
     "type": "array",
@@ -85,7 +84,7 @@ _CHANGES: JsonObject = {
 
 
 def list_files(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
-    """Return the paths of the files, and git's ids of their contents."""
+    """Return the paths of the files and the ids of their blobs."""
     manifest = args.get("manifest", "")
     found = files.get_workspace_files(context, chat_id=chat_id, manifest=manifest)
     listed = [{"path": one.path, "oid": one.oid} for one in found.files]
@@ -97,17 +96,20 @@ def read_file(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
     path, manifest = args["path"], args.get("manifest", "")
     file = files.get_workspace_file(context, chat_id=chat_id, path=path, manifest=manifest)
     if file.size > MOST_FILE_BYTES:
-        raise UnreadableError(f"{path!r} has {file.size} bytes", hint="read it as a resource")
+        raise UnreadableError(
+            f"{path!r} has {file.size} bytes (at most {MOST_FILE_BYTES})",
+            hint="read it as a resource",
+        )
     content = file.stream.read()
     if is_binary_content(content):
-        raise UnreadableError(f"{path!r} is no text", hint="read it as a resource")
+        raise UnreadableError(f"{path!r} is not a text file", hint="read it as a resource")
     text = content.decode("utf-8", "replace")
     return ToolOutcome({"path": path, "oid": file.etag, "content": text})
 
 
 def write_file(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
-    """Write a file as a manifest of its own."""
-    done = edits.update_workspace_file(
+    """Write a file and commit it."""
+    edit = edits.update_workspace_file(
         context,
         chat_id=chat_id,
         path=args["path"],
@@ -115,12 +117,12 @@ def write_file(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
         base=args.get("base"),
         overwrite="base" not in args,
     )
-    facts = done.model_dump(include={"oid", "manifest_id", "changed"})
-    return ToolOutcome({"path": args["path"], **facts}, done.changes, done.manifest_id)
+    facts = edit.model_dump(include={"oid", "manifest_id", "changed"})
+    return ToolOutcome({"path": args["path"], **facts}, edit.changes, edit.manifest_id)
 
 
 def diff(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
-    """Return what differs between two states, with patches."""
+    """Return the differences of two manifests, with patches."""
     old, new = args.get("old"), args.get("new", "")
     if old is None and new:
         shown = manifests.get_workspace_manifest(context, chat_id=chat_id, manifest=new)
@@ -150,27 +152,27 @@ def log(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
 
 
 def branch(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
-    """Make a branch; the files stay as they are."""
+    """Create a branch without switching to it."""
     name, start = args["name"], args.get("start")
-    made = branches.create_branch(context, chat_id=chat_id, name=name, from_manifest=start)
-    return ToolOutcome({"name": made.name, "manifest_id": made.manifest_id})
+    created = branches.create_branch(context, chat_id=chat_id, name=name, from_manifest=start)
+    return ToolOutcome({"name": created.name, "manifest_id": created.manifest_id})
 
 
 def checkout(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
-    """Bring the files to a branch."""
-    done = branches.switch_branch(context, chat_id=chat_id, branch=args["branch"])
-    return _moved(done.branch, done.manifest_id, done.changes)
+    """Switch to a branch."""
+    switch = branches.switch_branch(context, chat_id=chat_id, branch=args["branch"])
+    return _moved(switch.branch, switch.manifest_id, switch.changes)
 
 
 def restore(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
-    """Bring files back to what they were."""
+    """Restore files from a manifest."""
     manifest, paths = args["manifest"], args.get("paths", ())
-    done = edits.restore_workspace(context, chat_id=chat_id, manifest=manifest, paths=paths)
-    return _moved(done.branch, done.manifest_id, done.changes)
+    restored = edits.restore_workspace(context, chat_id=chat_id, manifest=manifest, paths=paths)
+    return _moved(restored.branch, restored.manifest_id, restored.changes)
 
 
 def manifest_facts(manifest: ManifestRow) -> JsonObject:
-    """Return what is told of a manifest: what made it, and which files it changed."""
+    """Return a manifest as JSON for agents: its title, its author and the files that it changed."""
     return {
         "id": manifest.id,
         "parents": [*manifest.parents],
@@ -202,16 +204,16 @@ def _with_patches(changes: Sequence[FileDiff]) -> Iterator[JsonObject]:
 
 _READS = Annotations(read_only=True, destructive=False, idempotent=True, open_world=False)
 _WRITES = Annotations(read_only=False, destructive=False, idempotent=True, open_world=False)
-_MAKES = Annotations(read_only=False, destructive=False, idempotent=False, open_world=False)
+_CREATES = Annotations(read_only=False, destructive=False, idempotent=False, open_world=False)
 
 
 def _builtin(
     name: str,
     description: str,
-    takes: JsonObject,
-    gives: JsonObject,
+    arguments: JsonObject,
+    result: JsonObject,
     *,
-    needed: Sequence[str] = (),
+    required: Sequence[str] = (),
     annotations: Annotations = _READS,
 ) -> Tool:
     return Tool(
@@ -219,9 +221,9 @@ def _builtin(
         toolset_id=BUILTIN_NAMESPACE,
         name=name.replace("_", " ").title(),
         description=description,
-        input_schema=object_schema(takes, needed),
+        input_schema=object_schema(arguments, required),
         schema_is_declared=True,
-        output_schema=object_schema(gives),
+        output_schema=object_schema(result),
         annotations=annotations,
     )
 
@@ -236,24 +238,24 @@ _TOOLS: tuple[tuple[Tool, Callable[[Context, str, JsonObject], ToolOutcome]], ..
     (
         _builtin(
             "branch",
-            "Make a branch of the workspace; the files stay as they are.",
+            "Create a branch of the workspace without switching to it.",
             {
                 "name": _text("Name of the new branch.", minLength=1),
-                "start": _text("Where it begins. Left out: what is there now."),
+                "start": _text("A manifest or branch to start from. Default: the current files."),
             },
             {"name": {"type": "string"}, "manifest_id": _OR_NULL},
-            needed=["name"],
-            annotations=_MAKES,
+            required=["name"],
+            annotations=_CREATES,
         ),
         branch,
     ),
     (
         _builtin(
             "checkout",
-            "Bring the files to a branch. What was edited is saved on the branch before.",
+            "Switch to a branch. Uncommitted changes are first committed on the branch before.",
             {"branch": _text("Name of the branch.")},
             _MOVED,
-            needed=["branch"],
+            required=["branch"],
             annotations=_WRITES,
         ),
         checkout,
@@ -261,9 +263,9 @@ _TOOLS: tuple[tuple[Tool, Callable[[Context, str, JsonObject], ToolOutcome]], ..
     (
         _builtin(
             "diff",
-            "Tell what differs between two states of the files. Without arguments: what was edited "
-            "since the last manifest. With only new: what that manifest changed.",
-            {"old": _text("The state before: a manifest or a branch."), "new": _MANIFEST},
+            "Compare two manifests. Without arguments: the uncommitted changes. With only new: the "
+            "changes of that manifest.",
+            {"old": _text("The manifest or branch before."), "new": _MANIFEST},
             {"changes": _CHANGES},
         ),
         diff,
@@ -280,10 +282,10 @@ _TOOLS: tuple[tuple[Tool, Callable[[Context, str, JsonObject], ToolOutcome]], ..
     (
         _builtin(
             "log",
-            "Tell what happened: the newest manifests of the active branch or of another one, each a "
-            "state of the files with what made it; and the branches.",
+            "List the newest manifests of the active or another branch, with their titles, authors and "
+            "changed files; and the branches.",
             {
-                "manifest": _text("Where to begin: a branch or a manifest."),
+                "manifest": _text("The branch or manifest to start from. Default: HEAD."),
                 "limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 20},
             },
             {
@@ -304,24 +306,24 @@ _TOOLS: tuple[tuple[Tool, Callable[[Context, str, JsonObject], ToolOutcome]], ..
                 "oid": {"type": "string"},
                 "content": {"type": "string"},
             },
-            needed=["path"],
+            required=["path"],
         ),
         read_file,
     ),
     (
         _builtin(
             "restore",
-            "Bring files back to what they were in a manifest, as a new state: nothing is lost.",
+            "Restore files from a manifest, and commit them. Uncommitted changes are committed first.",
             {
                 "manifest": _text("A manifest or a branch."),
                 "paths": {
                     "type": "array",
                     "items": {"type": "string"},
-                    "description": "Files and folders to bring back. Left out: all.",
+                    "description": "Files and folders to restore. Default: all.",
                 },
             },
             _MOVED,
-            needed=["manifest"],
+            required=["manifest"],
             annotations=_WRITES,
         ),
         restore,
@@ -329,14 +331,14 @@ _TOOLS: tuple[tuple[Tool, Callable[[Context, str, JsonObject], ToolOutcome]], ..
     (
         _builtin(
             "write_file",
-            "Write a text file of the workspace; the history keeps what it was.",
+            "Write a text file of the workspace, and commit it.",
             {
                 "path": _PATH,
-                "content": _text("The whole text."),
+                "content": _text("The new text of the file."),
                 "base": {
                     "type": ["string", "null"],
-                    "description": "The oid that was read: where the file is another by now, nothing "
-                    "is written. null: there is to be no such file.",
+                    "description": "The oid of the file as it was read: if the file has changed since, it "
+                    "is not written. null: the file must not exist.",
                 },
             },
             {
@@ -345,7 +347,7 @@ _TOOLS: tuple[tuple[Tool, Callable[[Context, str, JsonObject], ToolOutcome]], ..
                 "manifest_id": _OR_NULL,
                 "changed": {"type": "boolean"},
             },
-            needed=["path", "content"],
+            required=["path", "content"],
             annotations=_WRITES,
         ),
         write_file,
@@ -356,7 +358,7 @@ BUILTINS = {tool.tool_id: tool for tool, _ in _TOOLS}
 """The built-in tools by their ids, sorted."""
 
 CREATES_CHAT = f"{BUILTIN_NAMESPACE}:write_file"
-"""The built-in tool that a client without a chat can call; it creates the chat."""
+"""The only built-in tool that a client without a chat can call: it creates the chat."""
 
 _RUNS = {tool.tool_id: run for tool, run in _TOOLS}
 
@@ -365,13 +367,13 @@ def run(context: Context, chat_id: str, tool: Tool, args: JsonObject) -> ToolOut
     """Run a built-in tool on a chat.
 
     Raises:
-        NeedsPersonError: when a rule of the project has a person asked.
-        CovaltError: when it cannot be done.
+        NeedsApprovalError: if a rule of the project requires approval.
+        CovaltError: as the operation.
     """
     reasons = confirmation(context.project.config, tool, args)
     if reasons:
-        raise NeedsPersonError(
-            f"{', '.join(reasons)} a person, who has to do this",
-            hint=f"change the chat {chat_id} on the pages of covalt-git serve",
+        raise NeedsApprovalError(
+            f"{tool.tool_id} needs approval, for which it cannot wait: {', '.join(reasons)}",
+            hint=f"the user can change the chat {chat_id} on the pages of covalt-git serve",
         )
     return _RUNS[tool.tool_id](context, chat_id, args)

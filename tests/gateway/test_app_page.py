@@ -253,7 +253,7 @@ def test_an_error_and_a_cancellation_are_shown_as_text(
 ) -> None:
     with shown(chromium, called(project_root, ("probe.echo", {"of": "fail"}))) as app:
         app.view.get_by_text("no such luck").first.wait_for()
-        assert app.view.locator("#told").inner_text().startswith("tool_raised: ")
+        assert app.view.locator("#status").inner_text().startswith("tool_raised: ")
         app.notify("tool-cancelled")
         app.view.get_by_text("The call was cancelled.").wait_for()
 
@@ -287,7 +287,7 @@ def test_the_view_listens_to_its_host_alone(chromium: Browser, chart: dict[str, 
         app.view.locator("html").evaluate("(_, forged) => postMessage(forged, '*')", forged)
         app.host.evaluate(DRAWN)
 
-        assert app.view.locator("#told").inner_text() == "Waiting for the result"
+        assert app.view.locator("#status").inner_text() == "Waiting for the result"
 
 
 def test_a_page_reaches_no_server_and_leaves_no_frame_even_in_a_careless_host(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.gateway import resource_uris
-from covalt_git.gateway.resource_uris import Address
+from covalt_git.gateway.resource_uris import ResourceUri
 from tests.examples import examples
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -17,17 +17,17 @@ PATHS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 @settings(max_examples=examples(50))
 @given(PATHS)
 def test_the_uri_of_a_file_is_parsed_to_that_file(path: str) -> None:
-    assert resource_uris.parse(resource_uris.file("c1", path)) == Address("c1", None, path)
+    assert resource_uris.parse(resource_uris.file("c1", path)) == ResourceUri("c1", None, path)
     uri = resource_uris.file("c1", path, manifest_id=COMMIT)
-    assert resource_uris.parse(uri) == Address("c1", COMMIT, path)
+    assert resource_uris.parse(uri) == ResourceUri("c1", COMMIT, path)
     assert uri.isascii()
 
 
 def test_the_uris_of_a_commit_and_of_its_page_are_parsed_to_them() -> None:
     commit, page = resource_uris.manifest("c1", COMMIT), resource_uris.artifact("c1", COMMIT)
 
-    assert resource_uris.parse(commit) == Address("c1", COMMIT, None)
-    assert resource_uris.parse(page) == Address("c1", COMMIT, None, is_artifact=True)
+    assert resource_uris.parse(commit) == ResourceUri("c1", COMMIT, None)
+    assert resource_uris.parse(page) == ResourceUri("c1", COMMIT, None, is_artifact=True)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_a_name_that_looks_like_one_with_a_digest_gets_its_own_digest() -> None:
 
 
 def test_no_tool_gets_the_name_of_a_meta_tool() -> None:
-    assert "call_tool" not in names(["call:tool"], "underscore", taken={"call_tool"})
+    assert "call_tool" not in names(["call:tool"], "underscore", reserved={"call_tool"})
 
 
 @pytest.mark.parametrize("text", ["", "a", "a:b", "A.b", "a..b", "a.b\n"])

@@ -94,27 +94,27 @@ class Calls:
         too, and this waits for its end, so that its files are committed.
 
         Raises:
-            UnknownCallError: when the request continues a call that has expired.
-            MCPError: when the call failed because the client lacks a capability.
+            UnknownCallError: if the request continues a call that has expired.
+            MCPError: if the call failed because the client lacks a capability.
         """
         modern = is_modern(ctx)
         state = elicitation.state_of(ctx) if modern else None
         answers = elicitation.responses_of(ctx) if modern else {}
         if state is None:
-            call, seen = _Call(elicitation.kinds_of(ctx), answers), 0
+            call, sent = _Call(elicitation.kinds_of(ctx), answers), 0
             # Not in the task group of the request: the call may outlive it.
             self._running[call] = asyncio.create_task(self._run(call, work))
         else:
             known = self._asking.get(state[0])
             if known is None:
                 raise UnknownCallError(
-                    "the call that this goes on with is not known any more", hint="make it again"
+                    "the call that this request continues has expired", hint="make the call again"
                 )
-            call, seen, inquiry = known, known.count, known.asking()
+            call, sent, inquiry = known, known.count, known.asking()
             if inquiry is not None and inquiry.id == state[1]:
                 elicitation.deliver(inquiry, answers)
         try:
-            needed = await self._followed(ctx, call, seen, modern=modern)
+            needed = await self._follow(ctx, call, sent, modern=modern)
         except anyio.get_cancelled_exc_class():
             call.cancel.set_as("its client cancelled it")
             with anyio.CancelScope(shield=True):
@@ -136,43 +136,43 @@ class Calls:
         outcome = None
         try:
             outcome = await run_sync(work, call.follower, limiter=self._threads)
-        except Exception as error:  # noqa: BLE001 - raised again by whoever waits
+        except Exception as error:  # noqa: BLE001 - `run` raises it
             outcome = error
         finally:
             call.end(outcome)
             del self._running[call]
 
-    async def _followed(
-        self, ctx: ServerRequestContext[Any, Any], call: _Call, seen: int, *, modern: bool
+    async def _follow(
+        self, ctx: ServerRequestContext[Any, Any], call: _Call, sent: int, *, modern: bool
     ) -> types.InputRequiredResult | None:
         """Wait for the end of a call, or return its elicitation request for a modern client.
 
-        Events after the number ``seen`` are sent to the client.
+        The first ``sent`` events of the call are already sent; the others are sent to the client.
         """
-        put: Inquiry | None = None
+        asked: Inquiry | None = None
 
         def has_news() -> bool:
-            return call.count > seen or call.is_over() or call.asking() not in {None, put}
+            return call.count > sent or call.is_over() or call.asking() not in {None, asked}
 
         needed = None
         async with anyio.create_task_group() as group:
             while needed is None:
                 await call.until(has_news)
                 over, inquiry = call.is_over(), call.asking()
-                events, seen = call.after(seen)
+                events, sent = call.after(sent)
                 for event in events:
-                    await self._pass_on(ctx, event)
-                if inquiry is None or inquiry is put:
+                    await self._forward(ctx, event)
+                if inquiry is None or inquiry is asked:
                     if over:
                         break
                 elif modern:
                     needed = elicitation.input_required(inquiry, call.token)
                 else:
-                    put = inquiry
-                    group.start_soon(elicitation.put, ctx, inquiry)
+                    asked = inquiry
+                    group.start_soon(elicitation.send, ctx, inquiry)
         return needed
 
-    async def _pass_on(self, ctx: ServerRequestContext[Any, Any], event: Progress | Log) -> None:
+    async def _forward(self, ctx: ServerRequestContext[Any, Any], event: Progress | Log) -> None:
         if isinstance(event, Progress):
             await ctx.session.report_progress(event.done, event.total, event.message or None)
         else:
