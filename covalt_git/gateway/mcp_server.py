@@ -34,8 +34,8 @@ from covalt_git.gateway import (
     tool_listing,
     tool_names,
 )
-from covalt_git.gateway.client_chats import STATELESS, Client
 from covalt_git.gateway.client_calls import Calls
+from covalt_git.gateway.client_chats import STATELESS, Client
 from covalt_git.gateway.mcp_apps import EXTENSION
 from covalt_git.gateway.meta_tools import Mode
 from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError, complete
