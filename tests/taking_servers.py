@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from covalt_git.calls.mcp_calls import listed
+from covalt_git.calls.mcp_calls import list_tools
 from covalt_git.sources.refresh import accept, find_source, refresh
 
 
 def take(root: Path, toolset_id: str, namespace: str) -> None:
     """Ask a server that is granted for its tools, and accept all of them."""
-    refresh(root, find_source(root, toolset_id, namespace), partial(listed, root=root))
+    refresh(root, find_source(root, toolset_id, namespace), partial(list_tools, root=root))
     given = find_source(root, toolset_id, namespace).to_accept
     accept(root, toolset_id, namespace, {one.name: one.digest for one in given})

@@ -1,1 +1,1 @@
-"""The life of a call: from the question whether it may run to the commit that says what came of it."""
+"""Calls of tools: from the access check to the commit with the result."""

@@ -1,8 +1,8 @@
-"""Settling the approvals that calls wait for: each once, by somebody who may, on what they saw.
+"""Approvals of calls: each is approved or denied once, by a reviewer whose role permits it.
 
-An approval answers for one call on one state of the files, those included that no commit holds.  When
-the files or the tool are not what was asked about, approving asks again, under a new id and with the
-difference; nothing runs.
+An approval is for one call on exactly the files that the reviewer saw, including files that are not committed.
+If the files or the tool have changed, approving runs nothing and requests a new approval, which shows the
+difference.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from covalt_git.access import Principal, acting, allowed_roles
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.preconditions import check_found
 from covalt_git.calls.python_calls import check_space
-from covalt_git.calls.telemetry import observed
+from covalt_git.calls.telemetry import observe_call
 from covalt_git.catalog.catalog import named_tool
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import canonical_json
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.writer import Writer
 
 
-class AlreadySettledError(CovaltError):
-    """Somebody settled the approval before, or it ran out."""
+class AlreadyDecidedError(CovaltError):
+    """The approval is no longer pending."""
 
     code = "already_settled"
     http_status = 409
@@ -54,21 +54,21 @@ class MayNotApproveError(CovaltError):
 
 
 class NoLongerCallableError(CovaltError):
-    """Whoever asked for the call could not make it now: the tool is gone, or hidden from them."""
+    """The caller can no longer make the call: the tool is deleted, or hidden from the caller."""
 
     code = "no_longer_callable"
     http_status = 409
 
 
 class ApprovalMismatchError(CovaltError):
-    """The waiting call is not the one that the approval is about."""
+    """The pending call differs from the one that the approval is about."""
 
     code = "not_what_was_asked"
     http_status = 409
 
 
 class ApprovalRenewedError(CovaltError):
-    """What was asked about has changed; a new approval waits with the difference."""
+    """The files or the tool have changed; a new approval with the difference is pending."""
 
     code = "asked_again"
     http_status = 409
@@ -76,7 +76,7 @@ class ApprovalRenewedError(CovaltError):
     def __init__(self, why: str, outcome: CallOutcome) -> None:
         assert outcome.approval is not None
         super().__init__(
-            f"{why} since this was asked, so nothing ran; it is asked again",
+            f"{why} since this approval was requested; nothing ran, and a new approval is pending",
             hint=f"covalt-git approval show {outcome.approval.execution_id}",
         )
         self.outcome = outcome
@@ -84,9 +84,9 @@ class ApprovalRenewedError(CovaltError):
 
 
 class Approvals(NamedTuple):
-    """The approvals of all chats, as far as they exist for the engine's principal.
+    """The approvals of all chats that are visible to the engine's principal.
 
-    That is where the principal may see the tool, or settle its calls.
+    They are those of tools whose calls the principal may see or approve.
     """
 
     engine: Engine
@@ -96,44 +96,47 @@ class Approvals(NamedTuple):
         """Return the approval whose id is or ends with ``text``.
 
         Raises:
-            UnknownNameError: naming the nearest; CovaltError where several end so.
+            UnknownNameError: with the most similar id.
+            CovaltError: if several ids end with ``text``.
         """
         every = [one for chat_id in self.chats.ids() for one in self._of(chat_id)]
         known = [one for one in every if self.exists(one.tool_id)]
         found = [one for one in known if one.execution_id == text]
-        if not found and len(text) >= 4:  # noqa: PLR2004 - fewer would hit by chance
+        if not found and len(text) >= 4:  # noqa: PLR2004 - shorter suffixes match by chance
             found = [one for one in known if one.execution_id.endswith(text)]
         if len(found) > 1:
-            raise CovaltError(f"several approvals end in {text!r}", hint="write the whole id")
+            raise CovaltError(
+                f"the ids of several approvals end in {text!r}", hint="use the full id"
+            )
         if not found:
-            waiting = [one.execution_id for one in known if one.state == "pending"]
-            raise UnknownNameError("approval", text, waiting, list_with="covalt-git approval list")
+            pending = [one.execution_id for one in known if one.state == "pending"]
+            raise UnknownNameError("approval", text, pending, list_with="covalt-git approval list")
         return found[0]
 
     def approve(self, execution_id: str, reason: str | None = None) -> CallOutcome:
-        """Approve a call and run it, at once and once; record the ``reason``.
+        """Approve a call and run it now; record the ``reason``.
 
         Raises:
-            MayNotApproveError: when the principal's role may not.
-            AlreadySettledError: when somebody was first, or it ran out.
-            NoLongerCallableError: when whoever asked for the call could not make it now.
-            ApprovalMismatchError: when the stored call was altered.
-            ApprovalRenewedError: when the files or the tool changed since; nothing ran.
+            MayNotApproveError: if the principal's role may not approve it.
+            AlreadyDecidedError: if it is no longer pending.
+            NoLongerCallableError: if the caller can no longer make the call.
+            ApprovalMismatchError: if the stored call was altered.
+            ApprovalRenewedError: if the files or the tool have changed; nothing ran.
         """
-        asked = self.find(execution_id)
-        self._check_may_settle(asked)
-        with observed(asked.chat_id, asked.tool_id, asked.call_id) as call:
-            outcome = self._approved(asked, reason)
-            call.ended(outcome)
+        approval = self.find(execution_id)
+        self._check_may_decide(approval)
+        with observe_call(approval.chat_id, approval.tool_id, approval.call_id) as observed:
+            outcome = self._run_approved(approval, reason)
+            observed.set_outcome(outcome)
             return outcome
 
-    def _approved(self, asked: Approval, reason: str | None) -> CallOutcome:
-        caller = replace(self.engine, principal=Principal(asked.by, asked.role))
-        with self.chats.open(asked.chat_id) as chat, self.engine.writing(chat) as writer:
-            approval, call = _current(chat, asked)
-            _check_bound(approval, call)
-            # Read only now: the toolset may have been edited while this waited for the chat.
-            found = _still_callable(caller, asked)
+    def _run_approved(self, approval: Approval, reason: str | None) -> CallOutcome:
+        caller = replace(self.engine, principal=Principal(approval.by, approval.role))
+        with self.chats.open(approval.chat_id) as chat, self.engine.writing(chat) as writer:
+            approval, call = _current(chat, approval)
+            _check_same_call(approval, call)
+            # After the lock is acquired, because the toolset may have been edited while this waited for it.
+            found = _find_callable(caller, approval)
             check_found(found)
             check_space(found.tool, chat)
             if chat.active_branch() != approval.branch:
@@ -149,43 +152,43 @@ class Approvals(NamedTuple):
             elif chat.state(head) != chat.state(approval.base):
                 why = "the workspace has changed"
             elif unstored != approval.unstored:
-                named = f" ({listed([readable(path) for path in paths])})" if paths else ""
-                why = f"what no commit holds of the workspace{named} has changed"
+                names = f" ({listed([readable(path) for path in paths])})" if paths else ""
+                why = f"the uncommitted part of the workspace{names} has changed"
             if why:
-                again = self._request_again(writer, approval, call, head, caller, found)
-                raise ApprovalRenewedError(why, again)
+                renewed = self._request_again(writer, approval, call, head, caller, found)
+                raise ApprovalRenewedError(why, renewed)
             decided = _decided(approval, "approved", self.engine.principal, reason)
             if not writer.put_approval(decided, before=approval):
-                raise AlreadySettledError("somebody else settled it just now")
+                raise AlreadyDecidedError("another user approved or denied it just now")
             return caller.run(writer, call, found, confirmed=True)
 
     def deny(self, execution_id: str, reason: str | None = None) -> CallOutcome:
         """Deny a call; it is recorded as an error, with the ``reason``, and never runs.
 
         Raises:
-            MayNotApproveError: when the principal's role may not settle it.
-            AlreadySettledError: when somebody was first, or it ran out.
+            MayNotApproveError: if the principal's role may not deny it.
+            AlreadyDecidedError: if it is no longer pending.
         """
-        asked = self.find(execution_id)
-        self._check_may_settle(asked)
-        with self.chats.open(asked.chat_id) as chat, self.engine.writing(chat) as writer:
-            approval, call = _current(chat, asked)
+        approval = self.find(execution_id)
+        self._check_may_decide(approval)
+        with self.chats.open(approval.chat_id) as chat, self.engine.writing(chat) as writer:
+            approval, call = _current(chat, approval)
             decided = _decided(approval, "denied", self.engine.principal, reason)
             if not writer.put_approval(decided, before=approval):
-                raise AlreadySettledError("somebody else settled it just now")
+                raise AlreadyDecidedError("another user approved or denied it just now")
             record = commits.unfinished(call, "denied", f"{self.engine.principal.id} denied it")
             done = finished_call(chat.manifest(writer.finish_call(call, record)))
             assert done is not None
             return CallOutcome(done, error=record.error)
 
-    def _check_may_settle(self, asked: Approval) -> None:
-        # The id alone decides, so that a call can be denied whose tool is broken or gone.
-        tool = named_tool(asked.tool_id)
+    def _check_may_decide(self, approval: Approval) -> None:
+        # By the id alone, so that a call of a broken or deleted tool can be denied.
+        tool = named_tool(approval.tool_id)
         if not self.engine.catalog.may_approve(tool).allowed:
             raise MayNotApproveError(self.engine, tool)
 
     def exists(self, tool_id: str) -> bool:
-        """Tell whether approvals of that tool's calls exist for the principal."""
+        """Return whether approvals of that tool's calls are visible to the principal."""
         catalog, tool = self.engine.catalog, named_tool(tool_id)
         return bool(catalog.visible([tool])) or catalog.may_approve(tool).allowed
 
@@ -202,15 +205,15 @@ class Approvals(NamedTuple):
         caller: Engine,
         found: Found,
     ) -> CallOutcome:
-        """Ask about the call as it would run now, with what changed on the way here."""
+        """Request approval of the call on the current files; return it with what has changed."""
         chat = writer.chat
-        moved = call.model_copy(
+        current = call.model_copy(
             update={
                 "base": head,
                 "toolset": call.toolset.model_copy(update={"digest": found.toolset.digest}),
             }
         )
-        outcome = caller.ask(writer, moved, found.tool, approval.reasons)
+        outcome = caller.ask(writer, current, found.tool, approval.reasons)
         assert outcome.approval is not None
         superseded = _decided(approval, "superseded", self.engine.principal)
         superseded = superseded.model_copy(update={"superseded_by": outcome.approval.execution_id})
@@ -218,38 +221,46 @@ class Approvals(NamedTuple):
         return outcome._replace(changes=tuple(chat.changes(approval.base, head)))
 
 
-def _still_callable(caller: Engine, asked: Approval) -> Found:
-    """Return the tool if whoever asked could still call it: the policy may have changed since."""
+def _find_callable(caller: Engine, approval: Approval) -> Found:
+    """Return the tool if the caller may still call it: the policy may have changed since."""
     try:
-        return caller.catalog.find_callable(asked.tool_id)
+        return caller.catalog.find_callable(approval.tool_id)
     except UnknownNameError:
-        # Not its own words: they would offer one person the tools that another one may see.
+        # The original error would suggest to the reviewer names of tools that only the caller may see.
         raise NoLongerCallableError(
-            f"{asked.tool_id} no longer exists for {asked.by}, who asked for the call",
-            hint=f"covalt-git approval deny {asked.execution_id}",
+            f"{approval.tool_id} no longer exists for {approval.by}, who requested the call",
+            hint=f"covalt-git approval deny {approval.execution_id}",
         ) from None
 
 
-def _current(chat: ChatStore, asked: Approval) -> tuple[Approval, PendingCall]:
-    """Return the approval and its call as they are now that the chat is held."""
-    approval = chat.approval(asked.execution_id)
-    call = next((one for one in chat.calls() if one.id == asked.call_id), None)
+def _current(chat: ChatStore, found: Approval) -> tuple[Approval, PendingCall]:
+    """Return the current approval and its call, which the chat's lock protects from changes.
+
+    Raises:
+        AlreadyDecidedError: if it is no longer pending.
+    """
+    approval = chat.approval(found.execution_id)
+    call = next((one for one in chat.calls() if one.id == found.call_id), None)
     if approval is None or approval.state != "pending" or call is None:
-        state = approval.state if approval and approval.state != "pending" else "gone with its call"
+        state = approval.state if approval and approval.state != "pending" else "deleted"
         hint = "covalt-git approval list"
         if approval is not None and approval.superseded_by:
             hint = f"covalt-git approval show {approval.superseded_by}"
-        raise AlreadySettledError(f"this approval is {state}", hint=hint)
+        raise AlreadyDecidedError(f"this approval is {state}", hint=hint)
     return approval, call
 
 
-def _check_bound(approval: Approval, call: PendingCall) -> None:
-    """Make sure that what would run is what a person was shown."""
-    asked = (approval.by, approval.role, approval.branch, approval.tool_id, approval.args_digest)
-    waits = (call.by, call.role, call.branch, call.tool_id, canonical_json.digest(call.args))
-    if asked != waits:
+def _check_same_call(approval: Approval, call: PendingCall) -> None:
+    """Check that the pending call is the one that the reviewer saw.
+
+    Raises:
+        ApprovalMismatchError: if it is not.
+    """
+    reviewed = (approval.by, approval.role, approval.branch, approval.tool_id, approval.args_digest)
+    pending = (call.by, call.role, call.branch, call.tool_id, canonical_json.digest(call.args))
+    if reviewed != pending:
         raise ApprovalMismatchError(
-            "the call that waits is not the one this approval is about, so nothing ran",
+            "the pending call differs from the one that this approval is about; nothing ran",
             hint=f"covalt-git approval deny {approval.execution_id}",
         )
 

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 Event = TypeVar("Event")
 Outcome = TypeVar("Outcome")
-Kept = TypeVar("Kept", bound="BackgroundCall[Any, Any]")
+Stored = TypeVar("Stored", bound="BackgroundCall[Any, Any]")
 
-KEPT_EVENTS = 4096
-KEPT_EVENT_BYTES = 4 << 20
+MAX_STORED_EVENTS = 4096
+MAX_STORED_EVENT_BYTES = 4 << 20
 """Largest number and total size of the stored events of one call; the oldest are dropped first."""
 
-KEPT_S = 600.0
-KEPT_CALLS = 256
-KEPT_BYTES = 64 << 20
-"""How long ended calls are stored, how many of them, and their largest total size."""
+MAX_STORED_S = 600.0
+MAX_STORED_CALLS = 256
+MAX_STORED_BYTES = 64 << 20
+"""Longest time, number and total size for which ended calls are stored."""
 
 
 class BackgroundCall(Generic[Event, Outcome]):
@@ -78,7 +78,7 @@ class BackgroundCall(Generic[Event, Outcome]):
         with self._waking():
             if not self.is_over():
                 self._add(event, size)
-            while len(self._events) > KEPT_EVENTS or self.size > KEPT_EVENT_BYTES:
+            while len(self._events) > MAX_STORED_EVENTS or self.size > MAX_STORED_EVENT_BYTES:
                 self.size -= self._events.popleft()[0]
 
     def end(self, outcome: Outcome | None, last: Event | None = None, size: int = 0) -> None:
@@ -96,13 +96,13 @@ class BackgroundCall(Generic[Event, Outcome]):
 
     async def until(self, ready: Callable[[], object]) -> None:
         """Wait in an event loop until ``ready`` returns a true value; threads use ``changed`` instead."""
-        woken = asyncio.Event()
-        wake = partial(asyncio.get_running_loop().call_soon_threadsafe, woken.set)
+        changed = asyncio.Event()
+        wake = partial(asyncio.get_running_loop().call_soon_threadsafe, changed.set)
         self._wakers.append(wake)
         try:
             while not ready():
-                await woken.wait()
-                woken.clear()
+                await changed.wait()
+                changed.clear()
         finally:
             self._wakers.remove(wake)
 
@@ -121,44 +121,44 @@ class BackgroundCall(Generic[Event, Outcome]):
                 wake()
 
 
-class BackgroundCalls(Generic[Kept]):
+class BackgroundCalls(Generic[Stored]):
     """Background calls by key, while they run and until they expire; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._calls: dict[str, Kept] = {}
+        self._calls: dict[str, Stored] = {}
 
-    def get(self, key: str) -> Kept | None:
-        """Return a call, or None if there is no such call or it has expired."""
+    def get(self, key: str) -> Stored | None:
+        """Return a call; None if it does not exist or has expired."""
         with self._lock:
-            self._forget()
+            self._remove_expired()
             return self._calls.get(key)
 
-    def find_or_add(self, key: str, made: Kept, *, goes_on: bool = False) -> Kept:
-        """Return the call of a key; if there is none, store and return ``made``.
+    def find_or_add(self, key: str, new: Stored, *, replace_ended: bool = False) -> Stored:
+        """Return the call of a key; without one, store and return ``new``.
 
-        With ``goes_on``, a call that ended as pending approval is replaced by the approved one.
+        With ``replace_ended``, a call that ended as pending approval is replaced by the approved one.
         """
         with self._lock:
-            self._forget()
-            found = self._calls.setdefault(key, made)
-            if goes_on and found.is_over():
-                found = self._calls[key] = made
+            self._remove_expired()
+            found = self._calls.setdefault(key, new)
+            if replace_ended and found.is_over():
+                found = self._calls[key] = new
             return found
 
-    def drop(self, key: str, made: Kept) -> None:
-        """Forget a call."""
+    def drop(self, key: str, call: Stored) -> None:
+        """Remove a call."""
         with self._lock:
-            if self._calls.get(key) is made:
+            if self._calls.get(key) is call:
                 del self._calls[key]
 
-    def _forget(self) -> None:
+    def _remove_expired(self) -> None:
         """Remove expired calls, then the oldest ended calls above the limits."""
         ended = sorted(
             (one.ended_at, key) for key, one in self._calls.items() if one.ended_at is not None
         )
         size = sum(self._calls[key].size for _, key in ended)
         for left, (ended_at, key) in zip(range(len(ended), 0, -1), ended, strict=True):
-            is_old = ended_at < time.monotonic() - KEPT_S
-            if is_old or left > KEPT_CALLS or size > KEPT_BYTES:
+            is_old = ended_at < time.monotonic() - MAX_STORED_S
+            if is_old or left > MAX_STORED_CALLS or size > MAX_STORED_BYTES:
                 size -= self._calls.pop(key).size

@@ -1,11 +1,11 @@
-"""Batches: calls written down in a file, one a line, and checked all together before any is made.
+"""Batches: files with one call on each line, which are all checked before the first one runs.
 
 ::
 
     {"tool": "app-builder:write_file", "args": {"path": "a.txt", "content": "1"}, "chat": "c1"}
     {"tool": "app-builder:list_files", "id": "01a1ffa2-5317-7a45-88d1-24cc4c77f70a"}
 
-A line without ``chat`` is a call in the chat that the whole batch is for.
+A line without ``chat`` is a call in the chat of the batch.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _DECODER = json.JSONDecoder()
 
 
 class BadBatchError(CovaltError):
-    """A batch has lines that are no calls which could be made; none was made."""
+    """A batch has invalid calls; none of its calls ran."""
 
     code = "bad_batch"
     exit_code = 2
 
 
 class BatchLine(StrictModel):
-    """One call of a batch, as it is written down."""
+    """One line of a batch."""
 
     tool: str
     args: JsonObject = Field(default_factory=dict)
@@ -51,7 +51,7 @@ class BatchLine(StrictModel):
 
 
 class BatchCall(NamedTuple):
-    """One call of a batch: the line of the file it is on, from 1, its chat, and what is called."""
+    """One call of a batch: its line number, from 1, its chat, and the request."""
 
     line: int
     chat_id: str
@@ -59,7 +59,7 @@ class BatchCall(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """What the lines of one batch are read with."""
+    """Arguments of :func:`read_batch`."""
 
     name: str
     engine: Engine
@@ -70,17 +70,22 @@ class _Batch(NamedTuple):
 def read_batch(
     text: str, name: str, *, engine: Engine, chats: Chats, chat_id: str | None
 ) -> list[BatchCall]:
-    """Return the calls of a batch, each of which could be made now; empty lines are none.
+    """Return the calls of a batch, all of them valid now; empty lines are ignored.
 
-    ``name`` is what the problems call the file, ``chat_id`` the chat of the lines that name none.
+    Args:
+        text: the content of the file.
+        name: the file's name in problems.
+        engine: checks the calls.
+        chats: the chats of the project.
+        chat_id: the chat of lines that name none.
 
     Raises:
-        BadBatchError: with everything that is wrong on any line.
+        BadBatchError: with the problems of all lines.
     """
     batch = _Batch(name, engine, chats, chat_id)
     calls: list[BatchCall] = []
     problems: list[Problem] = []
-    seen: dict[str, int] = {}
+    lines_by_id: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -88,20 +93,20 @@ def read_batch(
         if not isinstance(read, BatchCall):
             problems += read
             continue
-        given = read.request.call_id
-        if given is not None and seen.setdefault(given, number) != number:
-            what = f"line {seen[given]} has this id, too"
+        call_id = read.request.call_id
+        if call_id is not None and lines_by_id.setdefault(call_id, number) != number:
+            what = f"line {lines_by_id[call_id]} has the same id"
             problems.append(_problem(batch, line, number, "id", codes.DUPLICATE_ID, what))
         calls.append(read)
     if problems:
         wrong = len({problem.line for problem in problems})
         lines = "1 line" if wrong == 1 else f"{wrong} lines"
-        raise BadBatchError(f"{lines} of {name} cannot be called: nothing ran", problems=problems)
+        raise BadBatchError(f"{lines} of {name} cannot be called; nothing ran", problems=problems)
     return calls
 
 
 def _read(batch: _Batch, line: str, number: int) -> BatchCall | list[Problem]:
-    """Return the call on a line, or all that is wrong with it."""
+    """Return the call on a line, or its problems."""
     try:
         value = canonical_json.loads(line)
     except canonical_json.NotJsonError as error:
@@ -114,19 +119,19 @@ def _read(batch: _Batch, line: str, number: int) -> BatchCall | list[Problem]:
         hint = 'such as {"tool": "app-builder:list_files", "args": {}}'
         return [Problem(batch.name, number, 1, codes.BAD_VALUE, message, hint)]
     try:
-        said = BatchLine.model_validate(value)
+        parsed = BatchLine.model_validate(value)
     except ValidationError as error:
         return [
             _problem(batch, line, number, str([*one.loc, ""][0]), one.code, one.message, one.hint)
             for one in model_errors(error, value, BatchLine)
         ]
-    chat_id = said.chat or batch.chat_id
+    chat_id = parsed.chat or batch.chat_id
     if chat_id is None:
-        hint = 'add "chat": ..., or name one for all: covalt-git call CHAT --batch FILE'
-        message = "no chat is named"
+        hint = 'add "chat": ..., or name the chat of all lines: covalt-git call CHAT --batch FILE'
+        message = "the call has no chat"
         return [_problem(batch, line, number, "", codes.MISSING_KEY, message, hint)]
-    call = BatchCall(number, chat_id, Request(said.tool, said.args, said.message, said.id))
-    key, found = _obstacle(batch, call)
+    call = BatchCall(number, chat_id, Request(parsed.tool, parsed.args, parsed.message, parsed.id))
+    key, found = _find_error(batch, call)
     if found is None:
         return call
     if isinstance(found, InvalidArgumentsError):
@@ -137,13 +142,16 @@ def _read(batch: _Batch, line: str, number: int) -> BatchCall | list[Problem]:
     return [_problem(batch, line, number, key, found.code, found.message, found.hint)]
 
 
-def _obstacle(batch: _Batch, call: BatchCall) -> tuple[str, CovaltError | None]:
-    """Return why a call could not be made now, and the key that says so; one made before could."""
+def _find_error(batch: _Batch, call: BatchCall) -> tuple[str, CovaltError | None]:
+    """Return the error of a call that is invalid now, and the key with the wrong value; else None.
+
+    A call that already ran under its id is valid.
+    """
     key = "chat"
     try:
         with batch.chats.open(call.chat_id) as chat:
             key = "id"
-            if batch.engine.is_made(chat, call.request):
+            if batch.engine.is_repeated(chat, call.request):
                 return "", None
         key = "tool"
         batch.engine.check(call.request)
@@ -160,7 +168,7 @@ def _problem(
 
 
 def _columns(line: str) -> dict[str, int]:
-    """Return where the value of each key of a JSON object stands, from 1."""
+    """Return the column of the value of each key of a JSON object, from 1."""
     found: dict[str, int] = {}
     at = _after_space(line, 0) + 1
     while line[at : at + 1] != "}":
@@ -174,7 +182,7 @@ def _columns(line: str) -> dict[str, int]:
 
 
 def _value(line: str, at: int) -> tuple[Any, int]:
-    """Return the JSON value at a place, and where it ends."""
+    """Return the JSON value at an offset, and the offset of its end."""
     return _DECODER.raw_decode(line, _after_space(line, at))
 
 

@@ -1,4 +1,4 @@
-"""Where one call gets its secrets from: this machine, and the project's command for what was granted."""
+"""Secrets of one call: from this machine, or for granted names from the project's command."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 def store(
     command: SecretCommand | None, may: Granted, *, also: Collection[str] = ()
 ) -> SecretStore:
-    """Return the store for one call, which asks the command once a name, and only for granted ones.
+    """Return the store for one call.  It runs the command only for granted names, and once for each.
 
-    ``also`` are names that were granted in another way: with the server whose definition has them.
+    ``also`` are names that were granted with the MCP server whose definition contains them.
     """
     if command is None:
         return SecretStore.of_this_machine()
-    asked = functools.cache(command.ask)
-    known = {*may.secrets, *also}
-    return SecretStore.of_this_machine(lambda name: asked(name) if name in known else None)
+    ask = functools.cache(command.ask)
+    names = {*may.secrets, *also}
+    return SecretStore.of_this_machine(lambda name: ask(name) if name in names else None)

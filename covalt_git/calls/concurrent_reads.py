@@ -1,7 +1,7 @@
-"""A call that only reads, made beside one that runs: on its own copy of the branch's files.
+"""Copies of a branch's files, on which read-only calls run concurrently with another call.
 
-The chat is held only to record it.  Until then nothing of it is in the chat, so that a process which
-dies over it leaves nothing but a folder, which the next such call clears away.
+The chat is locked only while the call is recorded.  If its process dies before that, only the folder of the
+copy remains, which the next such call deletes.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _GUARD = "beside.lock"
 
 @dataclass(slots=True)
 class Copy(ChatStore):
-    """A chat as a call sees it that works on a copy of the files of one manifest."""
+    """A chat whose workspace is a copy of the files of one manifest."""
 
     home: ChatStore
     base: str | None
 
     def __post_init__(self) -> None:
-        """Share the store, which whoever opened it closes."""
+        """Share the store of ``home``, which closes it."""
         self.store = self.home.store
         self.records = self.home.records
         self.foreign = self.home.foreign
@@ -47,12 +47,12 @@ class Copy(ChatStore):
 
 
 @contextmanager
-def copied(chat: ChatStore, base: str | None) -> Iterator[Copy]:
-    """Yield a chat with the files of a manifest in a folder of their own.
+def copy_of(chat: ChatStore, base: str | None) -> Iterator[Copy]:
+    """Yield the chat with a copy of a manifest's files in a folder of its own.
 
     Raises:
-        ChatGoneError: when the chat is deleted meanwhile.
-        UnsafeTreeError: when the manifest holds what must not come into a folder.
+        ChatGoneError: if the chat is deleted meanwhile.
+        UnsafeTreeError: if the manifest contains files that must not be written to a folder.
     """
     state = chat.state(base)
     try:
@@ -68,50 +68,50 @@ def copied(chat: ChatStore, base: str | None) -> Iterator[Copy]:
 
 @contextmanager
 def _folder(home: Path) -> Iterator[Path]:
-    """Yield a new folder in ``home`` that is held, so that nobody takes it for a dead process's."""
-    with contextlib.ExitStack() as held:
+    """Yield a new, locked folder in ``home``; unlocked folders of dead processes are deleted."""
+    with contextlib.ExitStack() as locks:
         with file_lock.held(home / _GUARD, create=True):
             for left in home.glob(f"{_FOLDER}*"):
                 with contextlib.suppress(BlockingIOError), file_lock.held(left, wait=False):
                     shutil.rmtree(left, ignore_errors=True)
             folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=home))
-            held.enter_context(file_lock.held(folder))
+            locks.enter_context(file_lock.held(folder))
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def at_home(outcome: Outcome, there: ChatStore, home: ChatStore) -> Outcome:
-    """Return an outcome as it were, had the call run in the chat's own folder and said so."""
+def outcome_with_home_paths(outcome: Outcome, copy: ChatStore, home: ChatStore) -> Outcome:
+    """Return an outcome with the paths of the copy replaced by those of the chat's own workspace."""
     error = outcome.error
     if error is not None:
-        shown = {name: with_home_paths(getattr(error, name), there, home) for name in _SAID}
-        error = error.model_copy(update=shown)
+        texts = {name: with_home_paths(getattr(error, name), copy, home) for name in _TEXTS}
+        error = error.model_copy(update=texts)
     return outcome._replace(
-        result=with_home_paths(outcome.result, there, home),
+        result=with_home_paths(outcome.result, copy, home),
         error=error,
-        output=with_home_paths(outcome.output, there, home),
+        output=with_home_paths(outcome.output, copy, home),
     )
 
 
-_SAID = ("message", "traceback")
+_TEXTS = ("message", "traceback")
 
 
-def with_home_paths(value: Any, there: ChatStore, home: ChatStore) -> Any:
-    """Return a value in which the chat's own folder is named for the one that the call ran in."""
+def with_home_paths(value: Any, copy: ChatStore, home: ChatStore) -> Any:
+    """Return a JSON value with the paths of the copy replaced by those of the chat's own workspace."""
     if isinstance(value, str):
         for path, own in (
-            (there.workspace.absolute(), home.workspace.absolute()),
-            (there.workspace.resolve(), home.workspace.resolve()),
+            (copy.workspace.absolute(), home.workspace.absolute()),
+            (copy.workspace.resolve(), home.workspace.resolve()),
         ):
             value = value.replace(str(path), str(own))
         return value
     if isinstance(value, list):
-        return [with_home_paths(one, there, home) for one in value]
+        return [with_home_paths(one, copy, home) for one in value]
     if isinstance(value, dict):
         return {
-            with_home_paths(name, there, home): with_home_paths(one, there, home)
+            with_home_paths(name, copy, home): with_home_paths(one, copy, home)
             for name, one in value.items()
         }
     return value

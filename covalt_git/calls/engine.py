@@ -1,7 +1,7 @@
-"""Making a call: decided, checked, asked about, run, and committed in one compare-and-swap.
+"""Engine that makes calls: access check, validation, approval, run, and one commit by compare-and-swap.
 
-The steps are those of DESIGN section 4.  Between the note that a call runs and its commit nothing is
-acknowledged; a process killed there leaves a call that the next writer records as interrupted.
+A call is stored as running before it starts, and reported as finished only after its commit.  If its process is
+killed in between, the next writer records the call as interrupted.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from covalt_git.calls.outcomes import (
     CallOutcome,
     as_recorded,
     has_workspace,
+    read_only_violation,
     record_of,
     why_failed,
-    wrote_though_read_only,
 )
 from covalt_git.calls.preconditions import check_arguments, check_found, is_read_only, is_waived
 from covalt_git.calls.running import RUNNING, Follower, Started
-from covalt_git.calls.telemetry import observed, step, waiting
+from covalt_git.calls.telemetry import observe_call, step, waiting
 from covalt_git.catalog.catalog import Catalog, Found
 from covalt_git.conversations import conversation
 from covalt_git.credentials.command import SecretCommand
@@ -63,15 +63,15 @@ if TYPE_CHECKING:
 
 
 _READINGS = 3
-"""How often a toolset is read that changes while it is read."""
+"""Number of times that a toolset is read if it changes meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be called, before anything is decided about it.
+    """Request to call a tool, before any check.
 
-    ``call_id`` is the id that the caller wants for it; the same id again makes no second call.  One
-    that is ``fresh`` was made just now for this call, so that there can be none of that id.
+    ``call_id`` is an idempotency key: a repeated request with it makes no second call.  A ``fresh`` id was
+    generated for this request, so that no earlier call can have it.
     """
 
     tool_id: str
@@ -85,8 +85,10 @@ class Request:
 class Engine:
     """Makes calls for one principal.
 
-    ``waiting`` is called with each holder of a busy chat; ``follower`` is told what a call does, and may cancel it.
-    Python runs at ``level``, or at the strongest that this machine has.
+    Attributes:
+        waiting: called with each holder of the lock while a call waits for its chat.
+        follower: receives the events of calls, and may cancel them.
+        level: sandbox level of Python tools; by default the strongest of this machine.
     """
 
     root: Path
@@ -97,31 +99,31 @@ class Engine:
     level: SandboxLevel | None = None
 
     def call(self, chat: ChatStore, request: Request, found: Found | None = None) -> CallOutcome:
-        """Make a call; it runs to its end, or waits for a person where one has to be asked.
+        """Make a call: run it to its end, or store it as pending if it needs approval.
 
-        One whose id was given before is returned as it stands, and does not run again.  ``found`` is
-        what :meth:`check` returned for the request, where somebody has checked it already.
+        If a call with the request's id already exists, return that call and run nothing.  ``found`` is the
+        result of :meth:`check` for the request, if the caller has already called it.
 
         Raises:
-            BadNameError: when the id given for the call is none.
-            IdTakenError: when that is another call's.
-            UnknownNameError: when the principal can see no such tool, or the chat has no such message.
-            MessageElsewhereError: when the active branch does not go through the message.
-            InvalidArgumentsError: with everything that is wrong; nothing is recorded.
-            SandboxNeededError: when the toolset may not run here.
-            DiskFullError: when there is too little space for a tool that writes.
-            CannotInstallError: when what the toolset's Python needs cannot be installed.
-            CancelledError: when the follower cancels while this waits for the chat.
+            BadNameError: if the call's id is invalid.
+            IdTakenError: if another call has the id.
+            UnknownNameError: if the tool is not visible to the principal, or the message does not exist.
+            MessageElsewhereError: if the message is not on the active branch.
+            InvalidArgumentsError: with all problems of the arguments; nothing is recorded.
+            SandboxNeededError: if the toolset needs a stronger sandbox than this machine has.
+            DiskFullError: if there is too little disk space for a tool that writes.
+            CannotInstallError: if the toolset's dependencies cannot be installed.
+            CancelledError: if the follower cancels while the call waits for its chat.
         """
-        # By an id that was given it can be cancelled while it waits for the chat, too.
+        # With an id of the caller's, it can also be cancelled while it waits for its chat.
         with (
-            observed(chat.id, request.tool_id, request.call_id) as call,
-            self._named(request.call_id, chat.id, request.tool_id)
+            observe_call(chat.id, request.tool_id, request.call_id) as observed,
+            self._registered(request.call_id, chat.id, request.tool_id)
             if request.call_id
             else nullcontext(),
         ):
             outcome = self._run_call(chat, request, found)
-            call.ended(outcome)
+            observed.set_outcome(outcome)
             return outcome
 
     def _run_call(self, chat: ChatStore, request: Request, found: Found | None) -> CallOutcome:
@@ -131,21 +133,21 @@ class Engine:
         found = found or self.check(request)
         if not self._reasons(found, request):
             self._prepare(chat, found)
-        if self._may_run_beside(found, request):
-            with ExitStack() as held:
+        if self._may_run_concurrently(found, request):
+            with ExitStack() as stack:
                 try:
-                    writer = held.enter_context(self.writing(chat, timeout_s=0))
+                    writer = stack.enter_context(self.writing(chat, timeout_s=0))
                 except ChatBusyError:
-                    done = self._call_beside(chat, found, request)
-                    if done is not None:
-                        return done
+                    outcome = self._call_on_copy(chat, found, request)
+                    if outcome is not None:
+                        return outcome
                 else:
                     return self._call(writer, request, found)
         with self.writing(chat) as writer:
             return self._call(writer, request, found)
 
     def _prepare(self, chat: ChatStore, found: Found) -> None:
-        """Have there what a run needs and may take long the first time, while nobody waits for the chat."""
+        """Install dependencies or start the MCP server before the chat is locked, because it may take long."""
         if found.tool.kind == "python":
             python_calls.prepare(found, self.follower)
         elif found.tool.kind == "mcp":
@@ -155,13 +157,13 @@ class Engine:
         return SecretCommand.of(self.root, self.config.secret_command)
 
     def _call(self, writer: Writer, request: Request, found: Found) -> CallOutcome:
-        """Make a call in the chat that is held."""
+        """Make a call in the locked chat."""
         if self.follower.cancel.is_set():
-            raise CancelledError("it was cancelled before it began")
+            raise CancelledError("the call was cancelled before it began")
         repeated = self._earlier_outcome(writer.chat, request)
         if repeated is not None:
             return repeated
-        # The toolset may have been edited while this waited for the chat.
+        # The toolset may have been edited while the call waited for its chat.
         if not self.catalog.holds(found):
             found = self.check(request)
         reasons = self._reasons(found, request)
@@ -176,7 +178,7 @@ class Engine:
     def _new_call(
         self, chat: ChatStore, found: Found, request: Request, *, base: str | None
     ) -> PendingCall:
-        said = request.message_id
+        message_id = request.message_id
         return PendingCall(
             id=request.call_id or new_id(),
             chat_id=chat.id,
@@ -187,33 +189,33 @@ class Engine:
             by=self.principal.id,
             role=self.principal.role,
             started_at=commits.now(),
-            message_id=None if said is None else conversation.of_call(chat, said),
+            message_id=None if message_id is None else conversation.of_call(chat, message_id),
             base=base,
             toolset=version_of(found),
         )
 
-    def _may_run_beside(self, found: Found, request: Request) -> bool:
-        """Tell whether a call need not wait for another one of its chat.
+    def _may_run_concurrently(self, found: Found, request: Request) -> bool:
+        """Return whether a call need not wait for another call of its chat.
 
-        One under an id that was given has to: whether it was made before is known only then.
+        A call with an idempotency key has to wait, because the running call may be the same one.
         """
-        unknown = request.call_id is not None and not request.fresh
-        return is_read_only(found.tool) and not unknown and not self._reasons(found, request)
+        may_repeat = request.call_id is not None and not request.fresh
+        return is_read_only(found.tool) and not may_repeat and not self._reasons(found, request)
 
-    def _call_beside(self, chat: ChatStore, found: Found, request: Request) -> CallOutcome | None:
-        """Make a call that only reads on a copy of the branch's files, while the chat is another's.
+    def _call_on_copy(self, chat: ChatStore, found: Found, request: Request) -> CallOutcome | None:
+        """Make a read-only call on a copy of the branch's files, while another call has the chat's lock.
 
-        None where its decorator asks, which only running it could tell.
+        Return None if its decorator requires approval, which is known only after it began to run.
         """
         call = self._new_call(chat, found, request, base=chat.head())
-        with concurrent_reads.copied(chat, call.base) as copy:
+        with concurrent_reads.copy_of(chat, call.base) as copy:
             waived = is_waived(self.config, found.tool, request.args)
             begin = partial(self.follower.report, Started(call.id))
             with self._running(call):
-                outcome = self._ran_python(
+                outcome = self._run_python(
                     copy, call, found, begin=begin, confirmed=waived, warm=False
                 )
-            outcome = concurrent_reads.at_home(outcome, copy, chat)
+            outcome = concurrent_reads.outcome_with_home_paths(outcome, copy, chat)
             if outcome.status == "confirmation":
                 return None
             if outcome.status == "invalid_arguments":
@@ -221,80 +223,83 @@ class Engine:
             error, before = why_failed(outcome, found, self.follower.cancel), copy.state(call.base)
             if not has_workspace(copy.workspace):
                 copy.workspace.mkdir()
-            with step("snapshot"), copy.scan_in_memory() as seen:
-                if not seen.holds(before):
-                    error = wrote_though_read_only(copy, before, seen, error)
-        # It has run, so that it is recorded though it was cancelled meanwhile.
-        patient = replace(self, follower=Follower(self.follower.report))
-        with patient.writing(chat) as writer:
+            with step("snapshot"), copy.scan_in_memory() as after:
+                if not after.holds(before):
+                    error = read_only_violation(copy, before, after, error)
+        # Without cancellation, because a call that has run must be recorded.
+        not_cancellable = replace(self, follower=Follower(self.follower.report))
+        with not_cancellable.writing(chat) as writer:
             head = writer.commit_changes()
-            named = replace(request, call_id=call.id)
-            now = self._new_call(chat, found, named, base=head)
-            now = now.model_copy(update={"started_at": call.started_at, "toolset": call.toolset})
+            with_id = replace(request, call_id=call.id)
+            finished = self._new_call(chat, found, with_id, base=head)
+            finished = finished.model_copy(
+                update={"started_at": call.started_at, "toolset": call.toolset}
+            )
             read = None if head == call.base else call.base
-            return self._record(writer, now, found, outcome, error, read=read)
+            return self._record(writer, finished, found, outcome, error, read=read)
 
     @property
     def catalog(self) -> Catalog:
-        """What this engine's principal may see and call."""
+        """The toolsets that are visible to the principal."""
         return Catalog(self.root, self.config, self.principal)
 
     @contextmanager
     def writing(self, chat: ChatStore, *, timeout_s: float = PATIENCE_S) -> Iterator[Writer]:
-        """Hold the chat's lock, after the calls that came before."""
-        with ExitStack() as held:
-            with waiting(self.waiting) as waits:
-                writer = held.enter_context(
+        """Lock the chat for writing; wait at most ``timeout_s`` seconds for it."""
+        with ExitStack() as stack:
+            with waiting(self.waiting) as report_holder:
+                writer = stack.enter_context(
                     writing(
                         chat,
                         by=self.principal.id,
                         timeout_s=timeout_s,
-                        waiting=waits,
+                        waiting=report_holder,
                         cancel=self.follower.cancel,
                     )
                 )
             yield writer
 
     def check(self, request: Request, found: Found | None = None) -> Found:
-        """Return the tool of a call that could be made now; ``found``, where somebody found it already.
+        """Check that a call can be made now, and return its tool; ``found``, if it is already known.
 
         Raises:
-            UnknownNameError: and what else :meth:`call` raises before it waits for the chat.
+            CovaltError: as :meth:`call` before it waits for the chat.
         """
         found = found or self.catalog.find_callable(request.tool_id)
-        for left in reversed(range(_READINGS)):
+        for retries in reversed(range(_READINGS)):
             try:
                 check_found(found, at=self.level)
                 break
             except ToolsetChangedError:
-                if not left:
+                if not retries:
                     raise
                 found = self.catalog.find_callable(request.tool_id)
         check_arguments(found.tool, request.args)
         return found
 
-    def is_made(self, chat: ChatStore, request: Request) -> bool:
-        """Tell whether :meth:`call` would return a call that was made before.
+    def is_repeated(self, chat: ChatStore, request: Request) -> bool:
+        """Return whether :meth:`call` would return an earlier call with the same id.
 
         Raises:
-            IdTakenError: as :meth:`call`; BadNameError.
+            IdTakenError: as :meth:`call`.
+            BadNameError: as :meth:`call`.
         """
         return self._earlier_outcome(chat, request) is not None
 
     def _earlier_outcome(self, chat: ChatStore, request: Request) -> CallOutcome | None:
-        """Return the call that stands under the id given for this one, unless it still runs."""
+        """Return the earlier call with the request's id, unless it still runs."""
         if request.call_id is None or request.fresh:
             return None
-        given = IdempotencyKey(check_new_id(request.call_id, "call"), request.tool_id, request.args)
-        made = given.find_call(self.root, self.config.workspace, chat)
-        if made is None or not self.catalog.sees(request.tool_id):
+        key = IdempotencyKey(check_new_id(request.call_id, "call"), request.tool_id, request.args)
+        earlier = key.find_call(self.root, self.config.workspace, chat)
+        if earlier is None or not self.catalog.sees(request.tool_id):
             return None
-        if isinstance(made, WorkspaceManifest):
-            return as_recorded(chat, made)._replace(repeated=True)
-        approval = chat.approval(made.execution_id) if made.execution_id else None
+        if isinstance(earlier, WorkspaceManifest):
+            return as_recorded(chat, earlier)._replace(repeated=True)
+        approval = chat.approval(earlier.execution_id) if earlier.execution_id else None
         if approval is None or approval.state != "pending":
-            return None  # it runs, or is about to: whoever waits for the chat sees its end
-        return CallOutcome(waiting_call(made), approval, repeated=True)
+            return None  # it runs or is about to run: it has ended when this request gets the lock
+        return CallOutcome(waiting_call(earlier), approval, repeated=True)
 
     def _reasons(self, found: Found, request: Request) -> tuple[str, ...]:
         return confirmation(self.config, found.tool, request.args)
@@ -302,7 +307,7 @@ class Engine:
     def ask(
         self, writer: Writer, call: PendingCall, tool: Tool, reasons: tuple[str, ...]
     ) -> CallOutcome:
-        """Let the call wait for a person: an approval bound to exactly this call on these files."""
+        """Store the call as pending, with an approval for exactly this call on the current files."""
         created = commits.now()
         lifetime = timedelta(seconds=self.config.limits.approval_expires_s)
         expires = datetime.now(UTC) + lifetime
@@ -324,18 +329,20 @@ class Engine:
             created_at=created,
             expires_at=timestamps.written(expires),
         )
-        waits = call.model_copy(update={"status": "pending", "execution_id": approval.execution_id})
-        # The call first: killed in between, it is a call whose approval is gone, and recorded so.
-        writer.put_call(waits)
+        pending = call.model_copy(
+            update={"status": "pending", "execution_id": approval.execution_id}
+        )
+        # The call first: if the process is killed in between, the call is recorded as one without approval.
+        writer.put_call(pending)
         writer.put_approval(approval)
-        return CallOutcome(waiting_call(waits), approval)
+        return CallOutcome(waiting_call(pending), approval)
 
     def run(
         self, writer: Writer, call: PendingCall, found: Found, *, confirmed: bool
     ) -> CallOutcome:
-        """Run the call on the files as they are, and commit what came of it.
+        """Run the call on the current files, and commit its outcome.
 
-        ``confirmed`` tells that its decorator need not ask: a person or the project said yes.
+        With ``confirmed`` its decorator requires no approval: a reviewer or the project has approved the call.
         """
         chat = writer.chat
         before = chat.state(chat.head()) if is_read_only(found.tool) else None
@@ -347,7 +354,7 @@ class Engine:
             writer.put_call(started)
             self.follower.report(Started(call.id))
 
-        held = writer.usage()
+        usage = writer.usage()
         with self._running(call):
             outcome = self._outcome(chat, started, found, begin=begin, confirmed=confirmed)
         error = why_failed(outcome, found, self.follower.cancel)
@@ -355,38 +362,38 @@ class Engine:
             writer.drop_call(call.id)
             raise json_schema.InvalidArgumentsError(call.tool_id, outcome.problems)
         if outcome.status == "invalid_arguments":
-            # Somebody approved it, so that it is known and has to have an end.
-            said = "; ".join(f"{path}: {message}" for path, message in outcome.problems)
-            error = CallError(code="invalid_arguments", message=said)
+            # The approved call is already stored, so that its end is recorded too.
+            problems = "; ".join(f"{path}: {message}" for path, message in outcome.problems)
+            error = CallError(code="invalid_arguments", message=problems)
         if outcome.status == "confirmation":
             return self.ask(writer, started, found.tool, ("its decorator asks",))
         if not has_workspace(chat.workspace):
             head = chat.head()
-            back = f"covalt-git chat branch {chat.id} before --from {head}"
+            command = f"covalt-git chat branch {chat.id} before --from {head}"
             error = CallError(
                 code="workspace_deleted",
-                message="it deleted the workspace folder itself",
-                hint=f"its files are in the history: {back}" if head else "",
+                message="the tool deleted the workspace folder",
+                hint=f"its files are in the history: {command}" if head else "",
             )
         with step("snapshot"):
-            seen = writer.scan()
+            snapshot = writer.scan()
             if self._may_set_modes(found):
-                seen.clear_set_id(chat.workspace)
+                snapshot.clear_set_id(chat.workspace)
         if error is None and found.tool.kind == "python":
             limits = limits_of(found.tool, self.config)
-            error = python_calls.limit_exceeded(limits, held, writer.usage())
-        if before is not None and not seen.holds(before):
-            error = wrote_though_read_only(chat, before, seen, error)
-            writer.put_back(seen)
-            seen = writer.scan()
-        return self._record(writer, started, found, outcome, error, seen=seen)
+            error = python_calls.limit_exceeded(limits, usage, writer.usage())
+        if before is not None and not snapshot.holds(before):
+            error = read_only_violation(chat, before, snapshot, error)
+            writer.put_back(snapshot)
+            snapshot = writer.scan()
+        return self._record(writer, started, found, outcome, error, snapshot=snapshot)
 
-    def _named(self, call_id: str, chat_id: str, tool_id: str) -> AbstractContextManager[None]:
-        return RUNNING.named(call_id, self.follower.cancel, chat_id=chat_id, tool_id=tool_id)
+    def _registered(self, call_id: str, chat_id: str, tool_id: str) -> AbstractContextManager[None]:
+        return RUNNING.registered(call_id, self.follower.cancel, chat_id=chat_id, tool_id=tool_id)
 
     @contextmanager
     def _running(self, call: PendingCall) -> Iterator[None]:
-        with self._named(call.id, call.chat_id, call.tool_id), step("run", call.id):
+        with self._registered(call.id, call.chat_id, call.tool_id), step("run", call.id):
             yield
 
     def _record(
@@ -397,15 +404,15 @@ class Engine:
         outcome: Outcome,
         error: CallError | None,
         *,
-        seen: Snapshot | None = None,
+        snapshot: Snapshot | None = None,
         read: str | None = None,
     ) -> CallOutcome:
-        """Commit what came of a call; ``seen`` and ``read`` as the writer and the record have them."""
+        """Commit the outcome of a call that read the manifest ``read``, by default the branch's newest one."""
         chat = writer.chat
         level = self._level() if found.tool.kind == "python" else None
         record = record_of(writer, call, found, outcome, error, level=level, read=read)
         with step("commit"):
-            manifest_id = writer.finish_call(call, record, snapshot=seen)
+            manifest_id = writer.finish_call(call, record, snapshot=snapshot)
         return as_recorded(chat, chat.manifest(manifest_id))
 
     def _level(self) -> SandboxLevel:
@@ -426,9 +433,9 @@ class Engine:
         begin: Callable[[], None],
         confirmed: bool,
     ) -> Outcome:
-        """Run a call; ``begin`` is called before anything of it happens."""
+        """Run a call; ``begin`` is called just before."""
         if found.tool.kind == "python":
-            return self._ran_python(chat, call, found, begin=begin, confirmed=confirmed)
+            return self._run_python(chat, call, found, begin=begin, confirmed=confirmed)
         begin()
         if found.tool.kind == "http":
             return http_calls.run(
@@ -452,7 +459,7 @@ class Engine:
             follower=self.follower,
         )
 
-    def _ran_python(
+    def _run_python(
         self,
         chat: ChatStore,
         call: PendingCall,
@@ -477,12 +484,12 @@ class Engine:
 
 
 def limits_of(tool: Tool, config: ProjectConfig) -> Limits:
-    """Return the limits that a call of a tool is held to."""
+    """Return the effective limits of a tool's calls."""
     return effective_limits(tool.limits, config.limits)
 
 
 def version_of(found: Found) -> ToolsetVersion:
-    """Return which code a call of the tool runs."""
+    """Return the version of the toolset's code that a call runs."""
     manifest = found.toolset.manifest
     version = manifest.version if manifest else ""
     return ToolsetVersion(id=found.toolset.id, version=version, digest=found.toolset.digest)

@@ -31,11 +31,11 @@ def run(
     report: Callable[[Progress | Log], None] | None = None,
     cancel: threading.Event | None = None,
 ) -> Outcome:
-    """Run an HTTP tool once, in this process: nothing of it is code.
+    """Run an HTTP tool once, in this process, because the tool contains no code.
 
-    ``command`` is asked for secrets that were granted to it and stand nowhere else.
+    ``command`` returns granted secrets that are not set on this machine.
     """
-    # The client takes as long to load as everything else together, and most calls need none.
+    # Imported here because the HTTP client takes as long to load as all other modules together.
     from covalt_git.http_tools import exchange, files  # noqa: PLC0415
 
     tool, manifest = found.tool, found.toolset.manifest

@@ -1,7 +1,7 @@
-"""Calls under an id that their caller chose: looked for where they are kept, so that an id runs once.
+"""Idempotency keys: ids that callers choose for their calls, so that a repeated call runs only once.
 
-An id belongs to one call: one tool with one set of arguments in one chat.  The index says where it
-is; where there is none, the whole history is walked through.
+An id belongs to one call: one tool with one set of arguments in one chat.  Calls are found by the index; if it
+cannot be used, by a walk through the whole history.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 
 class IdTakenError(CovaltError):
-    """Something else has the id that a call was to have."""
+    """Another call or commit has the id of a call."""
 
     code = "call_id_taken"
     http_status = 409
 
     def __init__(self, call_id: str, what: str) -> None:
         super().__init__(
-            f"the call id {call_id!r} is that of {what}",
-            hint="every call has an id of its own; only the same call may be made again under it",
+            f"the call id {call_id!r} is already the id of {what}",
+            hint="use a new id; only the same call can be repeated with its id",
         )
 
 
 class IdempotencyKey(NamedTuple):
-    """The id that the caller of a tool chose, and the call that alone may have it."""
+    """The id that a caller chose, and the only call that may have it."""
 
     call_id: str
     tool_id: str
@@ -51,19 +51,19 @@ class IdempotencyKey(NamedTuple):
     def find_call(
         self, root: Path, config: WorkspaceConfig, chat: ChatStore
     ) -> WorkspaceManifest | PendingCall | None:
-        """Return what stands under the id in a chat: a finished call, or one that waits or runs.
+        """Return the call of a chat with the id: finished, pending or running.
 
         Raises:
-            IdTakenError: when that is another call, or in another chat of the project at ``root``.
+            IdTakenError: if it is another call, or in another chat of the project at ``root``.
         """
-        # Looked for in this order, as a call is committed before its note is removed.
+        # In this order, because a call is committed before its record as unfinished is removed.
         unfinished = chat.call(self.call_id)
         found = self._in_history(root, config, chat, elsewhere=unfinished is None)
         recorded = unfinished if found is None else found.record.call
         if found is None and unfinished is None:
             return None
         if recorded is None:
-            raise IdTakenError(self.call_id, "something that is no call")
+            raise IdTakenError(self.call_id, "a commit that is not a call")
         if recorded.tool_id != str(ToolId.parse(self.tool_id)):
             raise IdTakenError(self.call_id, "a call of another tool")
         if not same(recorded.args, self.args):
@@ -73,7 +73,7 @@ class IdempotencyKey(NamedTuple):
     def _in_history(
         self, root: Path, config: WorkspaceConfig, chat: ChatStore, *, elsewhere: bool
     ) -> WorkspaceManifest | None:
-        """Return the manifest of that id; ``elsewhere`` says to look into other chats, too."""
+        """Return the manifest with that id; with ``elsewhere``, check other chats too."""
         try:
             with Index.of_project(root, config) as index:
                 return self._indexed(index, chat, elsewhere=elsewhere)
@@ -99,13 +99,13 @@ class IdempotencyKey(NamedTuple):
             chats = index.chats_of_record(self.call_id)
             if any(one != chat.id for one in chats):
                 raise self._of_another_chat()
-            if chats:  # somebody made it in this one meanwhile
+            if chats:  # another process committed it in this chat meanwhile
                 return self._indexed(index, chat, elsewhere=False)
         return found
 
     def _find_among(self, chat: ChatStore, oids: Iterable[str]) -> WorkspaceManifest | None:
         for oid in oids:
-            # Most commits need not be parsed to see that they are another's.
+            # Parse only commits that contain the id.
             if self.call_id in chat.store.read_commit(oid).message:
                 manifest = chat.manifest(oid)
                 if manifest.record.id == self.call_id:
@@ -122,7 +122,7 @@ class IdempotencyKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Indexed:
-    """The manifests of a chat that are in the index: all but those of deleted branches."""
+    """The manifests of a chat in the index: all except those of deleted branches."""
 
     index: Index
     chat_id: str
@@ -132,6 +132,6 @@ class _Indexed:
 
 
 def _deleted(chat: ChatStore, known: Container[str]) -> Iterator[str]:
-    """Yield the manifests that only deleted branches have; ``known`` are all others."""
+    """Yield the manifests that only deleted branches reach; ``known`` are all others."""
     for tip in chat.store.refs(DELETED).values():
         yield from chat.above(tip, without=known)

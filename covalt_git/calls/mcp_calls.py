@@ -54,12 +54,12 @@ def definition(
     chat_id: str | None,
     command: SecretCommand | None,
 ) -> Definition:
-    """Return how a granted server is reached, every reference looked up.
+    """Return the definition of a granted server, with the values of its references.
 
     Raises:
         GrantNeededError: as :func:`.tool_grants.check_server_grant`.
-        ToolsetChangedError: when the toolset's files changed since they were read.
-        CovaltError: when a reference stands for nothing.
+        ToolsetChangedError: if the toolset's files have changed since they were read.
+        CovaltError: if a reference has no value.
     """
     from covalt_git.runtime import mcp_servers  # noqa: PLC0415 - it loads the SDK
 
@@ -67,7 +67,7 @@ def definition(
     may = granted(toolset.id, toolset.state, toolset.digest)
     names = {one.name for one in references_of(server)}
     store = call_secrets.store(command, may, also=names)
-    defined = mcp_servers.definition(
+    found = mcp_servers.definition(
         toolset,
         server,
         root=root,
@@ -76,32 +76,32 @@ def definition(
         may=may,
         lookup=Lookup(_declared(toolset, names), store),
     )
-    if defined.toolset is not None:
-        defined.toolset.make()  # here, for the event loop of the connections must not wait for a disk
-    return defined
+    if found.toolset is not None:
+        found.toolset.make()  # here, because the event loop of the connections must not wait for the disk
+    return found
 
 
 def prepare(
     found: Found, chat: ChatStore, root: Path, command: SecretCommand | None, follower: Follower
 ) -> None:
-    """Have the server of a tool there before the chat is held, which may take long the first time.
+    """Start the server of a tool or connect to it before the chat is locked, because it may take long.
 
     Raises:
-        CovaltError: when it cannot be started or reached.
-        CancelledError: when the follower cancels meanwhile.
+        CovaltError: if it cannot be started or reached.
+        CancelledError: if the follower cancels meanwhile.
     """
     from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
 
-    defined = _of_call(found, chat, root, command)
+    server = _server_of_call(found, chat, root, command)
     try:
         mcp_tool.prepare(
-            defined,
-            _still_granted(root, found, defined),
+            server,
+            _grant_check(root, found, server),
             lambda line: follower.report(Installing(line)),
             follower.cancel,
         )
     except futures.CancelledError:
-        raise CancelledError("it was cancelled before it began") from None
+        raise CancelledError("the call was cancelled before it began") from None
 
 
 def run(
@@ -119,7 +119,7 @@ def run(
     from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
 
     try:
-        defined = _of_call(found, chat, root, command)
+        server = _server_of_call(found, chat, root, command)
     except CovaltError as error:
         return Outcome.failed(error)
 
@@ -136,11 +136,11 @@ def run(
         mcp_tool.McpJob(
             tool=found.tool,
             args=args,
-            definition=defined,
+            definition=server,
             digest=found.toolset.state.accepted.get(found.tool.tool_id, ""),
             files=WorkspaceFiles(chat.workspace, config, chat.store.object_format),
             limits=limits,
-            wanted=_still_granted(root, found, defined),
+            wanted=_grant_check(root, found, server),
             report=follower.report,
             ask=ask,
             cancel=follower.cancel,
@@ -151,7 +151,7 @@ def run(
     )
 
 
-def _of_call(
+def _server_of_call(
     found: Found, chat: ChatStore, root: Path, command: SecretCommand | None
 ) -> Definition:
     return definition(
@@ -165,56 +165,56 @@ def _of_call(
 
 
 def _declared(toolset: Toolset, names: set[str]) -> frozenset[str]:
-    """Return the secrets that a toolset declares; all ``names`` where it has no such list."""
+    """Return the secrets that a toolset declares; all ``names`` if it has no such list."""
     manifest = toolset.manifest
     if manifest is None or "secrets" not in manifest.model_fields_set:
         return frozenset(names)
     return frozenset(manifest.secrets)
 
 
-def _still_granted(root: Path, found: Found, defined: Definition) -> Callable[[], bool]:
-    """Return what tells whether a server may still be there: nobody took back what it needs.
+def _grant_check(root: Path, found: Found, server: Definition) -> Callable[[], bool]:
+    """Return a function that returns whether a server is still granted, enabled and unchanged.
 
-    It looks at the files only when they have changed.  A manifest that is not sound is taken at its word
-    when it is so for the second time: at the first somebody may just be writing it.
+    It reads the toolset's files only if they have changed.  The server stays when the manifest is invalid for
+    the first time, because the author may just be saving it.
     """
-    toolset_id, server_id = found.toolset.id, defined.name.server_id
+    toolset_id, server_id = found.toolset.id, server.name.server_id
     files = (
         root / "toolsets" / toolset_id,
         root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml",
     )
-    seen = signature(*files)
+    checked = signature(*files)
     declared = server_of(found.toolset, server_id)
-    is_doubted = False
+    was_invalid = False
 
-    def wanted() -> bool:
-        nonlocal seen, is_doubted
+    def is_granted() -> bool:
+        nonlocal checked, was_invalid
         now = signature(*files)
-        if now is not None and now == seen:
+        if now is not None and now == checked:
             return True
         toolset = read_toolset(root, toolset_id)
-        if not toolset.sound and not is_doubted:
-            is_doubted = True
+        if not toolset.sound and not was_invalid:
+            was_invalid = True
             return True
         try:
-            server = server_of(toolset, server_id)
-            check_server_grant(toolset, server)
+            current = server_of(toolset, server_id)
+            check_server_grant(toolset, current)
         except CovaltError:
             return False
-        if not (toolset.sound and toolset.enabled and server == declared):
+        if not (toolset.sound and toolset.enabled and current == declared):
             return False
-        seen, is_doubted = now, False
+        checked, was_invalid = now, False
         return True
 
-    return wanted
+    return is_granted
 
 
-_LIVE = "covalt_git.connections.pool"
+_POOL = "covalt_git.connections.pool"
 
 
 def health(root: Path) -> tuple[Health, ...]:
-    """Return the connections of a project that were used in this process: by server, then by chat."""
-    if _LIVE not in sys.modules:  # where nothing loaded the SDK, nothing is connected
+    """Return the connections of a project in this process, by server and chat."""
+    if _POOL not in sys.modules:  # without the SDK there are no connections
         return ()
     from covalt_git.connections.pool import CONNECTIONS  # noqa: PLC0415
 
@@ -222,30 +222,30 @@ def health(root: Path) -> tuple[Health, ...]:
     return tuple(sorted(found, key=lambda one: (one.toolset_id, one.server_id, one.chat_id or "")))
 
 
-def listed(
+def list_tools(
     toolset: Toolset,
     server: McpServer,
     *,
     root: Path,
     command: SecretCommand | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
     cancel: threading.Event | None = None,
 ) -> tuple[LockedTool, ...]:
-    """Return the tools of a granted server as it lists them now; ``tell`` is called with its log messages.
+    """Return the tools that a granted server lists now; ``report`` receives its log messages.
 
-    It is offered an empty folder as its workspace, and told to end afterwards.
+    Its workspace is an empty folder, and its connection is closed afterwards.
 
     Raises:
-        GrantNeededError: when it was not granted as it is declared now.
-        BadDefinitionError: when what it gives is no tool.
-        CovaltError: when it cannot be started, reached or understood.
+        GrantNeededError: if it is not granted with its current definition.
+        BadDefinitionError: if it lists an invalid tool.
+        CovaltError: if it cannot be started or reached, or violates the protocol.
     """
     from covalt_git.connections.pool import CONNECTIONS  # noqa: PLC0415 - it loads the SDK
     from covalt_git.connections.thread_bridge import EventHandlers  # noqa: PLC0415
 
-    # It may still live, and write, when its folder goes.
+    # The server may still run and write while its folder is deleted.
     with tempfile.TemporaryDirectory(prefix="covalt-git-", ignore_cleanup_errors=True) as folder:
-        defined = definition(
+        opened = definition(
             toolset,
             server,
             root=root,
@@ -254,7 +254,8 @@ def listed(
             command=command,
         )
         try:
-            said = CONNECTIONS.tools(defined, handlers=EventHandlers(starting=tell), cancel=cancel)
+            handlers = EventHandlers(starting=report)
+            tools = CONNECTIONS.tools(opened, handlers=handlers, cancel=cancel)
         finally:
-            CONNECTIONS.end(defined.name)
-    return tuple(locked_tool(one) for one in said)
+            CONNECTIONS.end(opened.name)
+    return tuple(locked_tool(one) for one in tools)

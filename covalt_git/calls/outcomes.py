@@ -1,4 +1,4 @@
-"""What came of a call: its errors in words, its record, and the record as callers are told it."""
+"""Outcomes of calls: their errors, their records in commits, and the results for callers."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ if TYPE_CHECKING:
 
 
 _SILENT = frozenset({"denied", "expired", "interrupted"})
-"""Errors of calls whose outcome was shown to nobody who would look for notes in it."""
+"""Codes of errors whose outcome no caller received, so that its notes were not reported."""
 
 
 class CallOutcome(NamedTuple):
-    """A call as it stands: finished, with what it changed; or pending, with what is asked.
+    """A call: finished, with the files that it changed, or pending, with its approval.
 
-    ``notes`` are what its record has to say of the workspace and no call before it has told.
-    ``repeated`` tells that it was made before under the same id, so that nothing ran now;
-    ``sandbox`` the level that it ran at, if it did.
+    Attributes:
+        notes: notes about the workspace that no earlier call of the branch reported.
+        repeated: whether it already ran under the same id, so that nothing ran now.
+        sandbox: the sandbox level at which it ran, if any.
     """
 
     call: ToolCall
@@ -53,7 +54,7 @@ class CallOutcome(NamedTuple):
 
 
 def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
-    """Return the outcome of the call that made a manifest."""
+    """Return the outcome of the call that created a manifest."""
     done, record = finished_call(manifest), manifest.record.call
     assert done is not None
     assert record is not None
@@ -68,10 +69,10 @@ def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
 
 
 def fresh_notes(chat: ChatStore, manifest: WorkspaceManifest) -> WorkspaceNotes:
-    """Return what the record of a call has to say of the workspace and none of its branch has told.
+    """Return the notes about the workspace of a call that no earlier call of its branch reported.
 
-    What people brought in since the last call is told by this one.  A call that did not come to its
-    end told nobody anything.
+    They include notes about the user's changes since the last call.  Calls whose outcome no caller received
+    have reported nothing.
     """
     notes = manifest.record.workspace
     if notes == WorkspaceNotes():
@@ -93,17 +94,17 @@ def record_of(
     level: SandboxLevel | None,
     read: str | None,
 ) -> CallRecord:
-    """Return the record of a call that ran behind walls of a level, on the files of ``read``."""
-    # A tool may fail and return something; of one that did not end as it should have, nothing counts.
+    """Return the record of a call that ran at a sandbox level, on the files of the manifest ``read``."""
+    # A failed tool may still return a result; a tool that was cancelled or broke a limit may not.
     result = outcome.result if error is None or outcome.status == "error" else None
-    shown = plan(
+    render_plan = plan(
         found.tool.renderer, args=call.args, result=result, chat_id=call.chat_id, error=error
     )
     return CallRecord(
         tool_id=call.tool_id,
         args=call.args,
         result=result,
-        render_plan=shown and _with_stored_artifact(shown, found, writer),
+        render_plan=render_plan and _with_stored_artifact(render_plan, found, writer),
         status="error" if error else "success",
         error=error,
         output=_as_text(outcome.output),
@@ -118,21 +119,21 @@ def record_of(
 
 
 def why_failed(outcome: Outcome, found: Found, cancel: Cancel) -> CallError | None:
-    """Return why a run failed; for a module that is missing, with what to do."""
+    """Return the error of a failed run, with a hint if a module is missing."""
     error = outcome.error
     if error is not None and error.code == "cancelled":
         return error.model_copy(update={"message": cancel.why})
     if error is not None and "No module named" in error.message:
         where = f"python.dependencies of {found.toolset.id}/toolset.yaml"
-        error = error.model_copy(update={"hint": f"name it under {where}"})
+        error = error.model_copy(update={"hint": f"add its package to {where}"})
     return error
 
 
-def wrote_though_read_only(
-    chat: ChatStore, before: FolderState, seen: Snapshot, error: CallError | None
+def read_only_violation(
+    chat: ChatStore, before: FolderState, after: Snapshot, error: CallError | None
 ) -> CallError:
-    """Return the error of a tool that only reads, and yet left the folder another one."""
-    paths = [change.path for change in chat.tree_changes(before.tree, seen.tree)]
+    """Return the error of a tool that is declared read-only but changed the workspace."""
+    paths = [change.path for change in chat.tree_changes(before.tree, after.tree)]
     return CallError(
         code="not_read_only",
         message=f"the tool is declared read-only, but it wrote {listed(paths) or 'empty folders'}",
@@ -142,7 +143,7 @@ def wrote_though_read_only(
 
 
 def _with_stored_artifact(shown: RenderPlan, found: Found, writer: Writer) -> JsonObject:
-    """Return the plan with the artifact's bytes kept, so that history still shows after an update."""
+    """Store the artifact's bytes and return the plan with their id, so that updates do not change history."""
     artifact = shown.config.get("artifact")
     if isinstance(artifact, str) and artifact.startswith("toolset:"):
         path = artifact.removeprefix("toolset:")
@@ -154,13 +155,13 @@ def _with_stored_artifact(shown: RenderPlan, found: Found, writer: Writer) -> Js
         except CovaltError as error:
             shown = shown.model_copy(update={"error": error.message})
         else:
-            kept = writer.chat.records.keep(content)
-            shown = shown.model_copy(update={"artifact": kept})
+            stored = writer.chat.records.keep(content)
+            shown = shown.model_copy(update={"artifact": stored})
     return shown.model_dump(mode="json", exclude_none=True)
 
 
 def has_workspace(folder: Path) -> bool:
-    """Tell whether the workspace is still a folder; whatever stands in its place is removed."""
+    """Return whether the workspace is still a folder; anything else in its place is deleted."""
     with suppress(FileNotFoundError):
         if stat.S_ISDIR(folder.lstat().st_mode):
             return True
@@ -169,5 +170,5 @@ def has_workspace(folder: Path) -> bool:
 
 
 def _as_text(output: str) -> str:
-    """Return printed text as a record can hold it."""
+    """Return printed text without surrogates, which UTF-8 cannot encode."""
     return output.encode("utf-8", "replace").decode()

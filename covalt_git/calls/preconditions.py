@@ -1,4 +1,4 @@
-"""Preconditions of a call: its tool can run here, its arguments fit, and whether approval is waived."""
+"""Preconditions of a call: its tool can run, its arguments are valid; and whether approval is waived."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def is_read_only(tool: Tool) -> bool:
     """Return whether a Python tool declares that it changes no files; the engine enforces it.
 
-    The annotation of an HTTP tool is about the remote server: its answer may still be saved as a file.
+    The annotation of an HTTP tool is about the remote server: its response may still be saved as a file.
     """
     return tool.kind == "python" and tool.annotations.read_only is True
 
@@ -30,8 +30,8 @@ def check_found(found: Found, *, at: SandboxLevel | None = None) -> None:
     """Check that a tool can run with its current files.
 
     Raises:
-        CovaltError: as :func:`.tool_grants.check_runnable`, and for an MCP server that is not what was granted.
-        ToolsetChangedError: when the toolset's files changed since they were read.
+        CovaltError: as :func:`.tool_grants.check_runnable`, and if the MCP server differs from the granted one.
+        ToolsetChangedError: if the toolset's files changed since they were read.
     """
     tool_grants.check_runnable(found.tool, found.toolset.state, at=at)
     if found.tool.kind == "mcp":
@@ -60,5 +60,5 @@ def check_arguments(tool: Tool, args: JsonObject) -> None:
 
 def is_waived(config: ProjectConfig, tool: Tool, args: JsonObject) -> bool:
     """Return whether the project waives the approval that the tool's decorator requires."""
-    asking = tool.model_copy(update={"confirmation": ("decorator",)})
-    return tool.confirmation_is_settled or not confirmation(config, asking, args)
+    by_decorator = tool.model_copy(update={"confirmation": ("decorator",)})
+    return tool.confirmation_is_settled or not confirmation(config, by_decorator, args)

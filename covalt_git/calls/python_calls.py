@@ -1,4 +1,4 @@
-"""Calls of Python tools: what of the toolset, the chat and the project makes up one run."""
+"""Calls of Python tools: collects what one run needs from the toolset, the chat and the project."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 
 
 def prepare(found: Found, follower: Follower) -> None:
-    """Have all there that a run needs, which may take long the first time.
+    """Install the toolset's dependencies and start its interpreter, which may take long the first time.
 
     Raises:
-        CannotInstallError: where what the toolset's Python needs cannot be installed.
-        InstallCancelledError: when the follower cancels meanwhile.
+        CannotInstallError: if the dependencies cannot be installed.
+        InstallCancelledError: if the follower cancels meanwhile.
     """
     python_tool.prepare(_interpreter(found, follower))
 
 
 def check_space(tool: Tool, chat: ChatStore) -> None:
-    """Make sure that a tool which may write has space to do so.
+    """Check that there is enough disk space for a tool that may write.
 
     Raises:
-        DiskFullError: where it has not.
+        DiskFullError: if there is not.
     """
     if tool.kind == "python" and not tool.annotations.read_only:
         DiskSpace(chat.workspace).check()
@@ -58,9 +58,9 @@ def check_space(tool: Tool, chat: ChatStore) -> None:
 def limit_exceeded(
     limits: Limits, before: tuple[int, int], now: tuple[int, int]
 ) -> CallError | None:
-    """Return the error of a call after which the workspace holds too many files or bytes.
+    """Return the error of a call after which the workspace has too many files or bytes.
 
-    A workspace that was over a limit before the call may stay as large as it was, but not grow.
+    If the workspace exceeded a limit before the call, it may keep its size but not grow.
     """
     most_files, most_mb = limits.files, limits.workspace_mb
     if most_files is not None and now[0] > max(most_files, before[0]):
@@ -92,12 +92,11 @@ def run(
     warm: bool = True,
     command: SecretCommand | None = None,
 ) -> Outcome:
-    """Run a Python tool once, between the walls of a level.
+    """Run a Python tool once, in a sandbox of a level.
 
-    What somebody else's module does on import is done for each call anew, so that nothing of theirs
-    is left in the workspace's reach between two calls; the project's own is imported once, where a
-    ``warm`` process is of any use to the next call.  ``command`` is asked for secrets that were granted
-    to it and stand nowhere else.  ``begin`` is called before anything of the toolset's runs.
+    An imported toolset gets a new process for each call, so that none of its processes outlives a call.  The
+    project's own toolsets stay loaded in a ``warm`` process for the next call.  ``command`` returns granted
+    secrets that are not set on this machine.  ``begin`` is called before the toolset's code runs.
     """
     toolset, tool = found.toolset, found.tool
     may = granted(toolset.id, toolset.state, toolset.digest)
@@ -106,8 +105,8 @@ def run(
         secrets = _secrets(found, may, command)
     except CovaltError as error:
         begin()
-        told = CallError(code=error.code, message=error.message, hint=error.hint)
-        return Outcome("error", error=told)
+        failure = CallError(code=error.code, message=error.message, hint=error.hint)
+        return Outcome("error", error=failure)
     mask = Mask(secrets.values())
     outcome = python_tool.run(
         python_tool.Job(
@@ -131,15 +130,16 @@ def run(
             cancel=follower.cancel,
             kinds=follower.respondent.kinds,
             ask=lambda questions: inquire(
-                follower.respondent, {key: _unread(one, mask) for key, one in questions.items()}
+                follower.respondent,
+                {key: _masked_question(one, mask) for key, one in questions.items()},
             ),
         )
     )
-    return _without(mask, _checked(_declared(found), outcome))
+    return _masked_outcome(_validated(outcome, _declared(found)), mask)
 
 
 def _secrets(found: Found, may: Granted, command: SecretCommand | None) -> dict[str, str]:
-    """Return the values that the toolset declared, that were granted to it as it is, and that are set."""
+    """Return the values of the secrets that the toolset declares, that are granted and that are set."""
     declared = found.toolset.manifest.secrets if found.toolset.manifest else ()
     store = call_secrets.store(command, may)
     values = {name: store.value(name) for name in declared if name in may.secrets}
@@ -147,22 +147,22 @@ def _secrets(found: Found, may: Granted, command: SecretCommand | None) -> dict[
 
 
 def _declared(found: Found) -> JsonObject | None:
-    """Return the schema that the toolset's manifest has for the result, if it has one."""
+    """Return the schema of the result in the toolset's manifest, if any."""
     manifest = found.toolset.manifest
     tools = manifest.tools if manifest else ()
     return next((one.output_schema for one in tools if one.id == found.tool.id.name), None)
 
 
-def _checked(schema: JsonObject | None, outcome: Outcome) -> Outcome:
-    """Judge a result by a declared schema; what was written is kept."""
+def _validated(outcome: Outcome, schema: JsonObject | None) -> Outcome:
+    """Validate a result against the declared schema; an invalid result becomes an error."""
     if outcome.status != "success" or schema is None:
         return outcome
     problems = json_schema.value_problems(schema, outcome.result)
     if not problems:
         return outcome
-    said = "; ".join(f"{json_path(place)}: {message}" for place, message in problems)
+    message = "; ".join(f"{json_path(place)}: {text}" for place, text in problems)
     return outcome._replace(
-        status="error", result=None, error=CallError(code="bad_result", message=said)
+        status="error", result=None, error=CallError(code="bad_result", message=message)
     )
 
 
@@ -170,17 +170,16 @@ def _masked(event: Progress | Log, mask: Mask) -> Progress | Log:
     return event._replace(message=mask.text(event.message))
 
 
-def _unread(question: Question, mask: Mask) -> Question:
-    """Return a question without the secrets that the tool was given."""
+def _masked_question(question: Question, mask: Mask) -> Question:
     return question.model_copy(update={"params": mask.value(question.params)})
 
 
-def _without(mask: Mask, outcome: Outcome) -> Outcome:
-    """Take the secrets out of all that is recorded and shown."""
+def _masked_outcome(outcome: Outcome, mask: Mask) -> Outcome:
+    """Return an outcome with the secrets masked in everything that is recorded or shown."""
     error = outcome.error
     if error is not None:
-        shown = {"message": mask.text(error.message), "traceback": mask.text(error.traceback)}
-        error = error.model_copy(update=shown)
+        texts = {"message": mask.text(error.message), "traceback": mask.text(error.traceback)}
+        error = error.model_copy(update=texts)
     problems = tuple((place, mask.text(message)) for place, message in outcome.problems)
     return outcome._replace(
         result=mask.value(outcome.result),

@@ -1,9 +1,8 @@
-"""Replaying a call: once more, on the files it had then, and what came out differently.
+"""Replay of a call on its original files, and a comparison of both outcomes.
 
-It runs in a folder of its own, on a branch of its own (``replay-N``), so that the person's folder and
-branch stay as they are; what it does is recorded as any call's is, and a process that dies over it
-leaves an interrupted call there.  It is a call like others, too: whoever replays it has to be allowed
-to make it, and where a person has to be asked, one has to approve it again.
+A replay runs in a temporary folder and on its own branch (``replay-N``), so that it does not change the user's
+workspace and branch.  It is a normal call: it passes the access check, needs approval again if the tool requires
+it, and is recorded; if its process dies, the branch has an interrupted call.
 """
 
 from __future__ import annotations
@@ -42,23 +41,23 @@ if TYPE_CHECKING:
     from covalt_git.models.commit_record import CallRecord, PathNote
 
 Keep = Literal["different", "always", "never"]
-"""When the branch of a replay is kept."""
+"""When to keep the branch of a replay: always, never, or if the outcome differs."""
 
 _FOLDER = "replay-"
 
 
 class NotReplayableError(CovaltError):
-    """What is to be replayed is no call that has run."""
+    """The commit is not a call, or the call never ran."""
 
     code = "not_replayable"
     http_status = 409
 
 
-class AsksFirstError(CovaltError):
-    """A person has to approve the call before it runs again; nothing ran.
+class ReplayNeedsApprovalError(CovaltError):
+    """The replay needs approval; nothing ran.
 
     Attributes:
-        reasons: why one is asked.
+        reasons: who requires approval.
     """
 
     code = "asks_first"
@@ -66,35 +65,35 @@ class AsksFirstError(CovaltError):
 
     def __init__(self, call: PendingCall, reasons: tuple[str, ...], of: str) -> None:
         super().__init__(
-            f"{call.tool_id} waits for a person: {', '.join(reasons)}",
+            f"{call.tool_id} needs approval: {', '.join(reasons)}",
             hint=f"approve it: covalt-git chat replay {call.chat_id} {of} --yes",
         )
         self.reasons = reasons
 
 
-class Ran(NamedTuple):
-    """How a call ran: which code, behind which walls."""
+class RunWith(NamedTuple):
+    """The toolset version and the sandbox level with which a call ran."""
 
     toolset: ToolsetVersion
     sandbox: SandboxLevel | None
 
 
 class Replay(NamedTuple):
-    """What came of a call that was made once more.
+    """Comparison of a call with its replay.
 
     Attributes:
-        call_id: the call that was replayed.
+        call_id: the original call.
         tool_id: its tool.
-        original_manifest_id: what the call made.
-        branch: the branch that keeps the replay; None where it is not kept.
-        manifest_id: what the replay made, if it is kept.
+        original_manifest_id: the manifest of the original call.
+        branch: the branch of the replay, if it is kept.
+        manifest_id: the manifest of the replay, if it is kept.
         differences: of the result, the status and the error, by JSON path.
-        changes: the files that are others, from then to now.
-        empty_folders: those that there were only then, or are only now.
-        printed_the_same: whether it printed the same, which alone makes no difference.
-        then: how it ran then.
-        now: how it ran now.
-        missing: what was in the folder then and in no manifest, so that the replay did not have it.
+        changes: the files that differ, from the original call to the replay.
+        empty_folders: empty folders after only one of the two calls.
+        printed_the_same: whether the output is equal; it does not count as a difference.
+        then: how the original call ran.
+        now: how the replay ran.
+        missing: paths that were in the workspace but not committed, so that the replay did not have them.
     """
 
     call_id: str
@@ -106,61 +105,61 @@ class Replay(NamedTuple):
     changes: tuple[FileChange, ...]
     empty_folders: tuple[str, ...]
     printed_the_same: bool
-    then: Ran
-    now: Ran
+    then: RunWith
+    now: RunWith
     missing: tuple[PathNote, ...]
 
     @property
     def same(self) -> bool:
-        """Whether the result and the files are the same."""
+        """Whether the result and the files are equal."""
         return not (self.differences or self.changes or self.empty_folders)
 
 
 @dataclass(slots=True)
-class _Elsewhere(ChatStore):
-    """A chat as a call sees it that runs in another folder and on another branch of the same store."""
+class _ReplayChat(ChatStore):
+    """A chat with another workspace and active branch, and the store of ``home``."""
 
     home: ChatStore
-    on: str
+    branch_name: str
 
     def __post_init__(self) -> None:
-        """Share the store, which whoever opened it closes."""
+        """Share the store of ``home``, which closes it."""
         self.store = self.home.store
         self.records = self.home.records
         self.foreign = self.home.foreign
 
     def active_branch(self) -> str:
         """Return the branch of the replay."""
-        return self.on
+        return self.branch_name
 
     def head(self) -> str | None:
         """Return the manifest of that branch."""
-        return self.store.read_ref(HEADS + self.on)
+        return self.store.read_ref(HEADS + self.branch_name)
 
 
 def replay(
     engine: Engine, chat: ChatStore, text: str, *, approve: bool = False, keep: Keep = "different"
 ) -> Replay:
-    """Run a recorded call again on its own files; ``text`` names it as it names a manifest.
+    """Run a recorded call again on its original files; ``text`` names its manifest.
 
     Raises:
-        UnknownNameError: when there is no such call, or none that exists for the principal.
-        NotReplayableError: when it never ran.
-        AsksFirstError: when a person has to be asked, and ``approve`` is false; nothing ran.
-        MayNotApproveError: when the principal may not approve it; nothing ran.
-        CovaltError: and what else :meth:`Engine.call` raises.
+        UnknownNameError: if the call does not exist for the principal.
+        NotReplayableError: if it never ran.
+        ReplayNeedsApprovalError: if it needs approval and ``approve`` is false; nothing ran.
+        MayNotApproveError: if the principal may not approve it; nothing ran.
+        CovaltError: as :meth:`Engine.call`.
     """
-    manifest, recorded = _recorded(engine, chat, text)
+    manifest, recorded = _find_call(engine, chat, text)
     base = recorded.base or manifest.parent_id
     request = Request(recorded.tool_id, recorded.args)
     engine.check(request)
-    with engine.writing(chat) as writer, _elsewhere(writer, base) as there:
-        # Again, because the toolset may have been edited while this waited for the chat.
+    with engine.writing(chat) as writer, _replay_chat(writer, base) as copy:
+        # Again, because the toolset may have been edited while the replay waited for the chat.
         found = engine.check(request)
         call = PendingCall(
             id=new_id(),
             chat_id=chat.id,
-            branch=there.on,
+            branch=copy.branch_name,
             tool_id=recorded.tool_id,
             args=recorded.args,
             status="running",
@@ -173,29 +172,29 @@ def replay(
 
         def check(reasons: tuple[str, ...]) -> None:
             if not approve:
-                raise AsksFirstError(call, reasons, text)
+                raise ReplayNeedsApprovalError(call, reasons, text)
             _check_may_approve(engine, found)
 
-        kept = False
-        again = Writer(there, writer.by)
+        keeps_branch = False
+        copy_writer = Writer(copy, writer.by)
         try:
-            outcome = _run(engine, again, call, found, approved_by=check)
-            done = _compared(there, manifest, recorded, outcome)
-            kept = keep == "always" or (keep == "different" and not done.same)
+            outcome = _run(engine, copy_writer, call, found, approve=check)
+            result = _compare(copy, manifest, recorded, outcome)
+            keeps_branch = keep == "always" or (keep == "different" and not result.same)
         finally:
-            if not kept:
-                again.drop_call(call.id)
-                chat.store.swap_ref(HEADS + there.on, there.head(), None)
-        return done if kept else done._replace(branch=None, manifest_id=None)
+            if not keeps_branch:
+                copy_writer.drop_call(call.id)
+                chat.store.swap_ref(HEADS + copy.branch_name, copy.head(), None)
+        return result if keeps_branch else result._replace(branch=None, manifest_id=None)
 
 
-def _recorded(engine: Engine, chat: ChatStore, text: str) -> tuple[WorkspaceManifest, CallRecord]:
-    """Return a call that has run, as far as it exists for the principal."""
+def _find_call(engine: Engine, chat: ChatStore, text: str) -> tuple[WorkspaceManifest, CallRecord]:
+    """Return a call that has run and is visible to the principal."""
     manifest = chat.manifest(commit_names.resolve(chat, text))
     call = manifest.record.call
     if call is None:
         raise NotReplayableError(
-            f"{text!r} is no call: {manifest.title}", hint=f"covalt-git chat log {chat.id}"
+            f"{text!r} is not a call: {manifest.title}", hint=f"covalt-git chat log {chat.id}"
         )
     if not engine.catalog.sees(call.tool_id):
         raise UnknownNameError("call", text, (), list_with=f"covalt-git chat log {chat.id}")
@@ -208,21 +207,20 @@ def _recorded(engine: Engine, chat: ChatStore, text: str) -> tuple[WorkspaceMani
 
 
 @contextmanager
-def _elsewhere(writer: Writer, base: str | None) -> Iterator[_Elsewhere]:
-    """Yield the chat with the files of a manifest in a folder, and on a branch, of their own."""
+def _replay_chat(writer: Writer, base: str | None) -> Iterator[_ReplayChat]:
+    """Yield the chat with the files of a manifest in a temporary folder and on a new branch."""
     chat = writer.chat
-    for left in chat.folder.glob(f"{_FOLDER}*"):
-        shutil.rmtree(left, ignore_errors=True)  # by a process that died while it held the lock
+    for leftover in chat.folder.glob(f"{_FOLDER}*"):
+        shutil.rmtree(leftover, ignore_errors=True)  # of a process that died with the lock
     state = chat.state(base)
     scratch = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=chat.folder))
     try:
-        there = _Elsewhere(
-            chat.id, scratch, chat.config, chat, branches.new_name(chat, None, "replay")
-        )
-        write_folder(chat.store, state, there.workspace)
-        if base is not None:  # else the call itself makes the branch's first manifest
-            branches.create(writer, there.on, base)
-        yield there
+        branch = branches.new_name(chat, None, "replay")
+        copy = _ReplayChat(chat.id, scratch, chat.config, chat, branch)
+        write_folder(chat.store, state, copy.workspace)
+        if base is not None:  # otherwise the call creates the branch's first manifest
+            branches.create(writer, branch, base)
+        yield copy
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -233,27 +231,29 @@ def _run(
     call: PendingCall,
     found: Found,
     *,
-    approved_by: Callable[[tuple[str, ...]], None],
+    approve: Callable[[tuple[str, ...]], None],
 ) -> CallOutcome:
-    """Run the call; where a person has to be asked, once ``approved_by`` lets the reasons pass."""
+    """Run the call; if it needs approval, first call ``approve`` with the reasons, which may raise."""
     reasons = confirmation(engine.config, found.tool, call.args)
     if reasons:
-        approved_by(reasons)
-        asked = engine.ask(writer, call, found.tool, reasons).approval
+        approve(reasons)
+        approval = engine.ask(writer, call, found.tool, reasons).approval
     else:
         waived = is_waived(engine.config, found.tool, call.args)
         outcome = engine.run(writer, call, found, confirmed=waived)
         if outcome.approval is None:
             return outcome
-        asked = outcome.approval  # its decorator asks, which only running it could tell
+        approval = (
+            outcome.approval
+        )  # its decorator requires it, which is known only after the call began
         try:
-            approved_by(asked.reasons)
+            approve(approval.reasons)
         except CovaltError:
-            _settle(writer, asked, "expired", by=engine.principal.id)
+            _decide(writer, approval, "expired", by=engine.principal.id)
             raise
-    assert asked is not None
-    _settle(writer, asked, "approved", by=engine.principal.id)
-    call = call.model_copy(update={"execution_id": asked.execution_id})
+    assert approval is not None
+    _decide(writer, approval, "approved", by=engine.principal.id)
+    call = call.model_copy(update={"execution_id": approval.execution_id})
     return engine.run(writer, call, found, confirmed=True)
 
 
@@ -262,43 +262,43 @@ def _check_may_approve(engine: Engine, found: Found) -> None:
         raise MayNotApproveError(engine, found.tool)
 
 
-def _settle(writer: Writer, approval: Approval, state: ApprovalState, *, by: str) -> None:
+def _decide(writer: Writer, approval: Approval, state: ApprovalState, *, by: str) -> None:
     changes = {"state": state, "decided_by": by, "decided_at": commits.now()}
     writer.put_approval(approval.model_copy(update=changes), before=approval)
 
 
-def _compared(
-    there: _Elsewhere, manifest: WorkspaceManifest, recorded: CallRecord, outcome: CallOutcome
+def _compare(
+    copy: _ReplayChat, manifest: WorkspaceManifest, recorded: CallRecord, outcome: CallOutcome
 ) -> Replay:
-    """Return what differs between a recorded call and the outcome of its replay."""
-    chat = there.home
+    """Return the comparison of a recorded call with the outcome of its replay."""
+    chat = copy.home
     assert outcome.call.post_manifest_id is not None  # it ran
     post = chat.manifest(outcome.call.post_manifest_id)
-    again = post.record.call
-    assert again is not None
+    replayed = post.record.call
+    assert replayed is not None
     base = recorded.base or manifest.parent_id
     before = () if base is None else (chat.manifest(base),)
-    # A call that read other files than those it was recorded on changed none of them.
+    # A call that ran on a copy of other files than those of its parent changed none of them.
     end = manifest if recorded.base is None else chat.manifest(recorded.base)
     then, now = (set(one.record.workspace.empty_folders) for one in (end, post))
-    said = with_home_paths(_answer_of(again), there, there.home)
+    answer = with_home_paths(_answer_of(replayed), copy, chat)
     return Replay(
         call_id=manifest.record.id,
         tool_id=recorded.tool_id,
         original_manifest_id=manifest.id,
-        branch=there.on,
+        branch=copy.branch_name,
         manifest_id=post.id,
-        differences=differences(_answer_of(recorded), said),
+        differences=differences(_answer_of(recorded), answer),
         changes=tuple(chat.changes(end.id, post.id)),
         empty_folders=tuple(sorted(then ^ now)),
-        printed_the_same=recorded.output == with_home_paths(again.output, there, there.home),
-        then=Ran(recorded.toolset, recorded.sandbox),
-        now=Ran(again.toolset, again.sandbox),
+        printed_the_same=recorded.output == with_home_paths(replayed.output, copy, chat),
+        then=RunWith(recorded.toolset, recorded.sandbox),
+        now=RunWith(replayed.toolset, replayed.sandbox),
         missing=tuple(note for one in before for note in one.record.workspace.not_stored),
     )
 
 
 def _answer_of(call: CallRecord) -> JsonObject:
-    """Return what a call answered, as far as that is to be the same when it is made again."""
+    """Return the part of a call's outcome that is compared: status, result and error."""
     error = call.error and {"code": call.error.code, "message": call.error.message}
     return {"status": call.status, "result": call.result, "error": error}

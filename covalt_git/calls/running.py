@@ -1,4 +1,4 @@
-"""Calls that run in this process: who follows each, what it reports, and how it is cancelled.
+"""Calls that run in this process: their followers, their events and their cancellation.
 
 :data:`RUNNING` finds the calls of this process by their ids; a call that runs in another process can be
 cancelled only there.
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 class NotRunningError(CovaltError):
-    """No call of that id runs in this process."""
+    """No call with that id runs in this process."""
 
     code = "not_running"
     http_status = 409
 
 
 class Started(NamedTuple):
-    """A call has begun to run, under this id."""
+    """The call with this id has begun to run."""
 
     call_id: str
 
 
 class Installing(NamedTuple):
-    """What the toolset's Python needs is being installed; ``message`` is what the installer said."""
+    """A line of output of the installer of a toolset's dependencies."""
 
     message: str
 
@@ -80,10 +80,12 @@ class RunningCalls:
     """Calls of this process that run or wait for the lock of their chat; thread-safe."""
 
     def __init__(self) -> None:
-        self._calls: list[_Running] = []  # whose methods are atomic
+        self._calls: list[_Running] = []  # append and remove are atomic
 
     @contextmanager
-    def named(self, call_id: str, cancel: Cancel, *, chat_id: str, tool_id: str) -> Iterator[None]:
+    def registered(
+        self, call_id: str, cancel: Cancel, *, chat_id: str, tool_id: str
+    ) -> Iterator[None]:
         """Register a call for :meth:`cancel` while the block runs."""
         one = _Running(call_id, chat_id, tool_id, cancel)
         self._calls.append(one)
@@ -102,13 +104,13 @@ class RunningCalls:
         """Cancel a call.  It ends within a second, and its files are committed.
 
         Raises:
-            NotRunningError: when the call does not run in this process.
+            NotRunningError: if the call does not run in this process.
         """
         found = [one for one in [*self._calls] if one.call_id == call_id]
         if not found:
             raise NotRunningError(
-                f"the call {call_id!r} does not run here",
-                hint="it has ended, still waits, or is another process's: Ctrl-C ends it there",
+                f"the call {call_id!r} does not run in this process",
+                hint="it has ended, is pending approval, or runs in another process: press Ctrl-C there",
             )
         for one in found:
             one.cancel.set()

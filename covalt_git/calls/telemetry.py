@@ -1,8 +1,8 @@
-"""What operators see of calls: spans where OpenTelemetry is set up, and a log record at each end.
+"""Telemetry of calls: a log record at the end of each, and spans if OpenTelemetry is configured.
 
-OpenTelemetry is set up by whoever runs this process, so that it has been imported by then and has a
-provider; else there is nobody to tell and nothing is done.  Arguments, results, output and the words of
-errors may hold what is nobody's business: neither a span nor a record has any of them.
+The operator configures OpenTelemetry in this process, so that it is already imported and has a provider;
+otherwise no spans are created.  Spans and records have no arguments, results, output or error messages,
+because these may be confidential.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
 
 _logger = logging.getLogger(__name__)
-_UNDER_WAY: ContextVar[Observed | None] = ContextVar("call", default=None)
+_CURRENT: ContextVar[ObservedCall | None] = ContextVar("call", default=None)
 
 
 @dataclass(slots=True)
-class Observed:
-    """A call that is under way: what is known of it so far."""
+class ObservedCall:
+    """Telemetry of a running call."""
 
     chat_id: str
     tool_id: str
@@ -40,15 +40,15 @@ class Observed:
     waited_s: float = 0.0
     _began: float = field(default_factory=time.monotonic)
 
-    def ended(self, outcome: CallOutcome) -> None:
-        """Say what came of it."""
+    def set_outcome(self, outcome: CallOutcome) -> None:
+        """Set the fields that the outcome determines."""
         self.call_id, self.status = outcome.call.id, outcome.call.status
         self.error = outcome.error.code if outcome.error else ""
         self.sandbox = outcome.sandbox
 
     def facts(self) -> dict[str, str]:
-        """Return what is known, by the names that records and spans share."""
-        known = {
+        """Return the known facts by their names, which records and spans share."""
+        facts = {
             "chat_id": self.chat_id,
             "tool_id": self.tool_id,
             "call_id": self.call_id,
@@ -56,25 +56,25 @@ class Observed:
             "error": self.error,
             "sandbox": self.sandbox,
         }
-        return {name: value for name, value in known.items() if value}
+        return {name: value for name, value in facts.items() if value}
 
     def times(self) -> dict[str, float]:
-        """Return for how many seconds it has been under way, and waited for its chat beside that."""
-        whole = time.monotonic() - self._began
-        times = {"seconds": round(whole - self.waited_s, 4)}
+        """Return the seconds that it has run, and separately those that it waited for its chat."""
+        total_s = time.monotonic() - self._began
+        times = {"seconds": round(total_s - self.waited_s, 4)}
         return times | {"waited_s": round(self.waited_s, 4)} if self.waited_s else times
 
 
-def under_way() -> Observed | None:
-    """Return the call that this thread makes, if it makes one."""
-    return _UNDER_WAY.get()
+def current_call() -> ObservedCall | None:
+    """Return the call of this thread, if any."""
+    return _CURRENT.get()
 
 
 @contextmanager
-def observed(chat_id: str, tool_id: str, call_id: str | None = None) -> Iterator[Observed]:
-    """Observe a call from the question whether it may run to what came of it."""
-    call = Observed(chat_id, tool_id, call_id)
-    outer = _UNDER_WAY.set(call)
+def observe_call(chat_id: str, tool_id: str, call_id: str | None = None) -> Iterator[ObservedCall]:
+    """Observe a call from the access check to its outcome."""
+    call = ObservedCall(chat_id, tool_id, call_id)
+    outer = _CURRENT.set(call)
     try:
         with _span("covalt_git.call") as span:
             try:
@@ -91,13 +91,13 @@ def observed(chat_id: str, tool_id: str, call_id: str | None = None) -> Iterator
                     extra={"facts": call.facts() | call.times()},
                 )
     finally:
-        _UNDER_WAY.reset(outer)
+        _CURRENT.reset(outer)
 
 
 @contextmanager
 def step(name: str, call_id: str | None = None) -> Iterator[None]:
-    """Observe one step of the call that is under way: ``run``, ``snapshot`` or ``commit``."""
-    call = under_way()
+    """Observe one step of the current call: ``run``, ``snapshot`` or ``commit``."""
+    call = current_call()
     if call is not None and call_id is not None:
         call.call_id = call_id
     with _span(f"covalt_git.{name}"):
@@ -105,25 +105,25 @@ def step(name: str, call_id: str | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def waiting(told: Callable[[str], None] | None) -> Iterator[Callable[[str], None]]:
-    """Yield a callback for the holders of a busy chat; pass them on, and take the time of the wait."""
+def waiting(report: Callable[[str], None] | None) -> Iterator[Callable[[str], None]]:
+    """Yield a callback that passes the holder of a busy chat to ``report``, and measure the wait."""
     began: list[float] = []
 
-    def waits(holder: str) -> None:
+    def report_holder(holder: str) -> None:
         if not began:
             began.append(time.monotonic())
-        if told is not None:
-            told(holder)
+        if report is not None:
+            report(holder)
 
     try:
-        yield waits
+        yield report_holder
     finally:
-        call = under_way()
+        call = current_call()
         if began and call is not None:
             call.waited_s += time.monotonic() - began[0]
 
 
-def _set_attributes(span: Any, call: Observed) -> None:
+def _set_attributes(span: Any, call: ObservedCall) -> None:
     if span is None:
         return
     for name, value in call.facts().items():
@@ -135,14 +135,14 @@ def _set_attributes(span: Any, call: Observed) -> None:
 
 @contextmanager
 def _span(name: str) -> Iterator[Any]:
-    """Yield a span that is the current one, or None where nobody set OpenTelemetry up."""
+    """Yield a new current span; None if OpenTelemetry is not configured."""
     trace = sys.modules.get("opentelemetry.trace")
-    # Its API alone is there with the SDK of MCP, too.
+    # The MCP SDK imports its API, which has only a proxy provider.
     if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         yield None
         return
     tracer = trace.get_tracer("covalt_git", __version__)
-    # Not what an exception says: it may hold arguments.
+    # Not the exception's message, which may contain arguments.
     quiet = {"record_exception": False, "set_status_on_exception": False}
     with tracer.start_as_current_span(name, **quiet) as span:
         yield span

@@ -1,9 +1,8 @@
-"""Running the examples of tools: each in a scratch chat, its result beside what is expected.
+"""Runs of tools' examples, each in a scratch chat, with a comparison of actual and expected results.
 
-An example is a call like others: it passes the one door, runs behind the same walls and is recorded.
-What differs is the chat, which is new and belongs to nobody, so that nobody is asked before a tool
-that cannot reach beyond it.  One that may, for it was granted a host, still asks: an example is no
-reason to send anything that a person wants to see first.
+An example is a normal call: it passes the access check, runs in the sandbox and is recorded.  Its chat is new
+and temporary, so that a tool that cannot reach beyond the chat needs no approval.  A tool with granted hosts or
+secrets still needs it, because the user wants to see its requests first.
 """
 
 from __future__ import annotations
@@ -37,20 +36,20 @@ Verdict = Literal["ok", "failed", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class ExampleRun:
-    """What came of one example.
+    """Outcome of one example.
 
     Attributes:
         tool_id: its tool.
-        number: which of the tool's examples it is, from 1.
-        description: what its author says of it.
-        verdict: whether it did what it should, or was not run at all.
-        reason: why it failed or was skipped, in words.
-        hint: what to do about that.
-        differences: where its result is not the expected one, by JSON path.
-        result: what the call returned, if it ran to its end.
-        took_ms: how long the call took, in milliseconds.
+        number: its number among the tool's examples, from 1.
+        description: its description by the author.
+        verdict: whether it passed, failed or was skipped.
+        reason: why it failed or was skipped.
+        hint: what to do about it.
+        differences: differences from the expected result, by JSON path.
+        result: the result of the call, if it succeeded.
+        took_ms: duration of the call, in milliseconds.
         chat_id: the chat it ran in.
-        cancelled: whether a person stopped it.
+        cancelled: whether the user cancelled it.
     """
 
     tool_id: str
@@ -69,9 +68,8 @@ class ExampleRun:
 def run_example(engine: Engine, chats: Chats, tool: Tool, number: int) -> ExampleRun:
     """Run one example of a tool, counted from 1, in a new chat of ``chats``.
 
-    The tool is to come from the files: the index does not tell an ``expected: null`` from none.
-
-    Never raises for what the tool or its toolset does.
+    The tool must be read from the files: in the index, ``expected: null`` and no ``expected`` are the same.
+    Errors of the tool or its toolset are returned, not raised.
     """
     example = tool.examples[number - 1]
     about = (tool.tool_id, number, example.description)
@@ -82,7 +80,7 @@ def run_example(engine: Engine, chats: Chats, tool: Tool, number: int) -> Exampl
         return ExampleRun(*about, "skipped", error.message, error.hint)
     except CovaltError as error:
         return ExampleRun(*about, "failed", _one_line_error(error), error.hint)
-    if tool.confirmation and (why := _why_asked(engine, found)):
+    if tool.confirmation and (why := _approval_needed(engine, found)):
         return ExampleRun(*about, "skipped", *why)
     title = f"example {number} of {tool.tool_id}"
     with chats.new(title=title) as chat:
@@ -91,26 +89,26 @@ def run_example(engine: Engine, chats: Chats, tool: Tool, number: int) -> Exampl
         try:
             outcome = engine.call(chat, request)
             if outcome.approval is not None:
-                if why := _why_asked(engine, found):
+                if why := _approval_needed(engine, found):
                     return ExampleRun(*about, "skipped", *why, chat_id=chat.id)
                 outcome = Approvals(engine, chats).approve(outcome.approval.execution_id)
         except CovaltError as error:
             return ExampleRun(*about, "failed", _one_line_error(error), error.hint, chat_id=chat.id)
         took_ms = (time.perf_counter() - began) * 1000
-    return _judged(about, example, outcome, took_ms, chat.id)
+    return _compare(about, example, outcome, took_ms, chat.id)
 
 
-def _why_asked(engine: Engine, found: Found) -> tuple[str, str] | None:
-    """Return why a person is asked even here, and what to do; None where the call cannot reach out."""
+def _approval_needed(engine: Engine, found: Found) -> tuple[str, str] | None:
+    """Return why a call needs approval even in a scratch chat, and a hint; None if it does not."""
     tool, toolset = found.tool, found.toolset
-    hint = f"covalt-git call CHAT {tool.tool_id} asks you"
+    hint = f"call it in a chat and approve it: covalt-git call CHAT {tool.tool_id}"
     if not engine.catalog.may_approve(tool).allowed:
         who = acting(engine.config, engine.principal)
         others = allowed_roles(engine.config, "approve", tool)
         return f"it needs approval, which {who} may not give", others
     may = granted(toolset.id, toolset.state, toolset.digest)
     if tool.kind != "python" or may.reach.rules or may.secrets:
-        return "it asks first, and may reach beyond the scratch chat", hint
+        return "it requires approval, and may reach beyond the scratch chat", hint
     return None
 
 
@@ -121,7 +119,7 @@ def _write(chat: ChatStore, files: Mapping[str, str]) -> None:
         target.write_text(text, encoding="utf-8", newline="")
 
 
-def _judged(
+def _compare(
     about: tuple[str, int, str],
     example: Example,
     outcome: CallOutcome,
@@ -145,7 +143,7 @@ def _judged(
     return ExampleRun(
         *about,
         "failed" if found else "ok",
-        "the result is not the expected one" if found else "",
+        "the result differs from the expected one" if found else "",
         differences=found,
         result=call.result,
         took_ms=took_ms,
@@ -154,5 +152,5 @@ def _judged(
 
 
 def _one_line_error(error: CovaltError) -> str:
-    """Return an error with its problems in one line, as a table shows it."""
+    """Return an error with its problems in one line, for tables."""
     return "; ".join([error.message, *(str(one).partition("\n")[0] for one in error.problems)])

@@ -1,4 +1,4 @@
-"""Checks that an HTTP tool or the MCP server of a tool was granted, before anything of it runs."""
+"""Checks that an HTTP tool or the MCP server of a tool is granted, before the call runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_SERVERS = (ProcessGrant, ServerGrant)
 
 
 class NoServerError(CovaltError):
-    """A toolset declares no such MCP server, or has it switched off."""
+    """A toolset does not declare an MCP server, or has disabled it."""
 
     code = "no_server"
     http_status = 409
@@ -33,9 +33,9 @@ def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None =
     """Check the grants of a tool and the sandbox level, by default the strongest of this machine.
 
     Raises:
-        GrantNeededError: when the host or a secret of an HTTP tool is not granted, or when the MCP server
+        GrantNeededError: if the host or a secret of an HTTP tool is not granted, or if the MCP server
             of a tool has no grant at all; :func:`.preconditions.check_found` compares the grant with the server.
-        SandboxNeededError: when an imported toolset needs a stronger sandbox for its Python.
+        SandboxNeededError: if an imported toolset needs a stronger sandbox for its Python.
     """
     if tool.kind == "http":
         check_http_grants(tool, state)
@@ -47,12 +47,12 @@ def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None =
 
 
 def check_http_grants(tool: Tool, state: ToolsetState) -> None:
-    """Make sure that an HTTP tool's host was granted, and each secret that it cannot do without.
+    """Check that the host and the required secrets of an HTTP tool are granted.
 
-    If the host comes from a secret or a variable, the call itself checks it.
+    If the host comes from a secret or a variable, the call checks it.
 
     Raises:
-        GrantNeededError: with everything that lacks a grant, and the commands that grant it.
+        GrantNeededError: with all missing grants, and the commands that add them.
     """
     assert tool.http is not None
     template = UrlTemplate.parse(tool.http.url)
@@ -65,25 +65,23 @@ def check_http_grants(tool: Tool, state: ToolsetState) -> None:
 
 
 def server_of(toolset: Toolset, server_id: str | None) -> McpServer:
-    """Return a server that is on.
+    """Return an enabled MCP server of a toolset.
 
     Raises:
-        NoServerError: when the toolset has no such server that is enabled.
+        NoServerError: if the toolset has no enabled server with that id.
     """
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
     found = next((one for one in servers if one.id == server_id and one.enabled), None)
     if found is None:
-        raise NoServerError(
-            f"the toolset {toolset.id!r} has no MCP server {server_id!r} that is on"
-        )
+        raise NoServerError(f"the toolset {toolset.id!r} has no enabled MCP server {server_id!r}")
     return found
 
 
 def check_server_has_grant(tool: Tool, state: ToolsetState) -> None:
-    """Make sure that a tool's server was granted, whatever it was then.
+    """Check that a tool's server has a grant, even one for an older definition of the server.
 
     Raises:
-        GrantNeededError: with what says more.
+        GrantNeededError: with the command that adds it.
     """
     servers = [one.server for one in state.grants.values() if isinstance(one, _OF_SERVERS)]
     if tool.server not in servers:
@@ -94,7 +92,7 @@ def check_server_has_grant(tool: Tool, state: ToolsetState) -> None:
 
 
 def check_server_grant(toolset: Toolset, server: McpServer) -> None:
-    """Make sure that a server may be started or used, as it is declared now.
+    """Check that a server is granted with its current definition.
 
     Raises:
         GrantNeededError: with the command that grants it.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, JsonValue
 
 from covalt_git.calls import mcp_calls
-from covalt_git.calls.mcp_calls import listed
+from covalt_git.calls.mcp_calls import list_tools
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.operations.context import Context
@@ -222,7 +222,7 @@ def _refresh(
 ) -> SourceRefreshed:
     root = context.project.root
     command = SecretCommand.of(root, context.project.config.secret_command)
-    ask = partial(listed, root=root, command=command, tell=context.report)
+    ask = partial(list_tools, root=root, command=command, report=context.report)
     found = refresh.refresh(root, source, ask, write=not check)
     now = found.source
     if accept and now.to_accept:

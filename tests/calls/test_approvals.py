@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.calls.approvals import (
-    AlreadySettledError,
+    AlreadyDecidedError,
     ApprovalMismatchError,
     MayNotApproveError,
     NoLongerCallableError,
@@ -96,7 +96,7 @@ def test_an_approval_is_decided_once(world: World, first: str, second: str) -> N
     decide(world, first, waiting)
     before = world.refs()
 
-    with pytest.raises(AlreadySettledError):
+    with pytest.raises(AlreadyDecidedError):
         decide(world, second, waiting)
 
     assert world.refs() == before
@@ -124,7 +124,7 @@ def test_an_expired_approval_cannot_be_decided_and_its_call_never_runs(
     with world.project().chats.open("c1") as chat, world.project().engine().writing(chat) as writer:
         assert writer.put_approval(expired, before=asked)
 
-    with pytest.raises(AlreadySettledError):
+    with pytest.raises(AlreadyDecidedError):
         decide(world, how, waiting)
 
     lifetime = datetime.fromisoformat(asked.expires_at) - datetime.fromisoformat(asked.created_at)

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from covalt_git.calls.approvals import AlreadySettledError, ApprovalRenewedError
+from covalt_git.calls.approvals import AlreadyDecidedError, ApprovalRenewedError
 from tests.examples import examples
 from tests.workspaces.stores import dying
 
@@ -72,7 +72,7 @@ def test_a_call_killed_while_it_runs_is_interrupted_and_never_runs_again(world: 
     approver.communicate()
 
     assert world.until(lambda: not is_alive(tool))
-    with pytest.raises(AlreadySettledError):
+    with pytest.raises(AlreadyDecidedError):
         world.approve(waiting)
     assert world.codes() == ["interrupted"]
     assert world.runs() == 1
@@ -88,7 +88,7 @@ def test_a_call_killed_between_approval_and_run_never_runs(world: World) -> None
         before = world.approval(waiting)
         writer.put_approval(before.model_copy(update={"state": "approved"}), before=before)
 
-    with pytest.raises(AlreadySettledError):
+    with pytest.raises(AlreadyDecidedError):
         world.approve(waiting)
 
     assert world.codes() == ["interrupted"]
@@ -110,7 +110,7 @@ def test_a_call_killed_while_its_approval_is_renewed_runs_by_the_new_approval_on
     assert again.approval is not None
     (world.workspace / "notes.txt").unlink()
 
-    with pytest.raises(AlreadySettledError):
+    with pytest.raises(AlreadyDecidedError):
         world.approve(first)
 
     assert world.runs() == 0
@@ -149,7 +149,7 @@ class Approving(RuleBasedStateMachine):
         except ApprovalRenewedError:
             self.settled.add(execution_id)
             return str(self.world.approval(execution_id).superseded_by)
-        except AlreadySettledError:
+        except AlreadyDecidedError:
             assert execution_id in self.settled
             return execution_id
         assert execution_id not in self.settled
@@ -158,7 +158,7 @@ class Approving(RuleBasedStateMachine):
 
     @rule(execution_id=asked)
     def deny(self, execution_id: str) -> None:
-        with contextlib.suppress(AlreadySettledError):
+        with contextlib.suppress(AlreadyDecidedError):
             self.world.deny(execution_id)
             assert execution_id not in self.settled
         self.settled.add(execution_id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.calls.approvals import AlreadySettledError, ApprovalRenewedError
+from covalt_git.calls.approvals import AlreadyDecidedError, ApprovalRenewedError
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
 
@@ -65,7 +65,7 @@ def test_changed_files_require_a_new_approval(
     assert (again.state, again.call_id, again.args) == ("pending", old.call_id, old.args)
     assert world.runs() == runs
     for decide in (world.approve, world.deny):
-        with pytest.raises(AlreadySettledError) as decided:
+        with pytest.raises(AlreadyDecidedError) as decided:
             decide(first)
         assert decided.value.hint == f"covalt-git approval show {again.execution_id}"
     assert world.approve(again.execution_id).call.status == "success"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.calls.approvals import MayNotApproveError
-from covalt_git.calls.replay import AsksFirstError, NotReplayableError, Replay, replay
+from covalt_git.calls.replay import NotReplayableError, Replay, ReplayNeedsApprovalError, replay
 from covalt_git.errors import CovaltError
 from covalt_git.json_values.difference import Difference
 from covalt_git.runtime import sandbox_levels
@@ -121,7 +121,7 @@ def test_a_call_that_required_approval_requires_it_again(world: World, tool: str
     made = world.approve(world.ask(tool, text="a")).call
     before = branches(world)
 
-    with pytest.raises(AsksFirstError) as caught:
+    with pytest.raises(ReplayNeedsApprovalError) as caught:
         again(world, made.id)
     assert caught.value.hint == f"approve it: covalt-git chat replay c1 {made.id} --yes"
     assert branches(world) == before

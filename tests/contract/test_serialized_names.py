@@ -13,7 +13,7 @@ from flask import Flask
 from werkzeug.exceptions import default_exceptions
 
 from covalt_git.calls.batch import BatchLine
-from covalt_git.calls.telemetry import observed
+from covalt_git.calls.telemetry import observe_call
 from covalt_git.cli.terminal import json_log, output
 from covalt_git.connections.token_store import StoredLogin
 from covalt_git.credentials.agent_tokens import AgentToken
@@ -138,7 +138,11 @@ def test_log_lines_keep_their_keys(
     nodes: list[Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     wrong = CovaltError("wrong", problems=[Problem("covalt.yaml", 1, 1, "CG101", "wrong")])
-    with caplog.at_level("INFO"), suppress(CovaltError), observed("c1", "demo:add", "1") as call:
+    with (
+        caplog.at_level("INFO"),
+        suppress(CovaltError),
+        observe_call("c1", "demo:add", "1") as call,
+    ):
         call.sandbox, call.waited_s = "full", 1.0
         monkeypatch.setattr(output, "lines", json_log.say)
         output.error(wrong, as_json=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.calls.mcp_calls import listed
+from covalt_git.calls.mcp_calls import list_tools
 from covalt_git.errors import CovaltError, StaleError
 from covalt_git.grants.grants import grant_process, revoke_all
 from covalt_git.models.tool_lock import LockedTool, locked_tool
@@ -79,7 +79,9 @@ def offered(root: Path) -> tuple[LockedTool, ...]:
 
 def asked(root: Path, *, write: bool = True, start: bool = False) -> Refreshed:
     """Refresh the source; ``start`` starts its server, as users do."""
-    ask = partial(listed, root=root, tell=lambda _: None) if start else lambda *_: offered(root)
+    ask = (
+        partial(list_tools, root=root, report=lambda _: None) if start else lambda *_: offered(root)
+    )
     return refresh(root, source(root), ask, write=write)
 
 

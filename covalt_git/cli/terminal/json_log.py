@@ -9,7 +9,7 @@ import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.calls.telemetry import under_way
+from covalt_git.calls.telemetry import current_call
 from covalt_git.cli.terminal import output
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        call = under_way()
+        call = current_call()
         if call is not None:
             known = {"chat_id": call.chat_id, "call_id": call.call_id}
             line |= {name: value for name, value in known.items() if value}

@@ -153,7 +153,7 @@ def begin_stream(context: Context, request: StreamCall) -> CallStream:
     tool_id = str(ToolId.parse(request.tool_id))
     call = Followed(call_id, request.chat_id, tool_id, canonical_json.dumps(request.args))
     wanted = replace(as_request(request), call_id=call_id, fresh=request.call_id is None)
-    if not opened.engine().is_made(chat, wanted):
+    if not opened.engine().is_repeated(chat, wanted):
         opened.engine().check(wanted)
     new = CallStream(call, on_disconnect=request.on_disconnect)
     made = request_context.streams().find_or_add(call_id, new)
@@ -182,7 +182,7 @@ def approved(
     call = Followed(asked.call_id, asked.chat_id, asked.tool_id, args)
     streams = request_context.streams()
     new = CallStream(call, on_disconnect="continue")
-    made = streams.find_or_add(call.call_id, new, goes_on=True)
+    made = streams.find_or_add(call.call_id, new, replace_ended=True)
     if made is new:
 
         def approve(_: ChatStore, waits: Waiting, follower: Follower) -> CallOutcome:
@@ -233,7 +233,7 @@ def _start(
 ) -> None:
     call, running = made.call, ExitStack()
     running.enter_context(
-        RUNNING.named(call.call_id, made.cancel, chat_id=call.chat_id, tool_id=call.tool_id)
+        RUNNING.registered(call.call_id, made.cancel, chat_id=call.chat_id, tool_id=call.tool_id)
     )
 
     def work() -> None:

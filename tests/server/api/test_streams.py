@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from covalt_git.calls.background import KEPT_EVENTS
+from covalt_git.calls.background import MAX_STORED_EVENTS
 from covalt_git.calls.running import RUNNING
 from covalt_git.names import new_id
 from covalt_git.runtime import awaited_call
@@ -306,12 +306,12 @@ def test_silence_is_filled_with_comments() -> None:
 
 def test_a_late_client_receives_the_last_events_and_sees_the_gap() -> None:
     made = CallStream(Followed("1", "c1", "demo:add", b"{}"))
-    for number in range(KEPT_EVENTS + 10):
+    for number in range(MAX_STORED_EVENTS + 10):
         made.add_event("ToolCallProgress", done=number)
     made.add_last_event("ToolCallCompleted")
     whole = b"".join(made.events(after=3))
 
-    assert whole.count(b"event: ") == KEPT_EVENTS + 1
+    assert whole.count(b"event: ") == MAX_STORED_EVENTS + 1
     assert whole.startswith(b"event: ToolCallProgress\nid: 11\n")
 
 
