@@ -125,7 +125,7 @@ def test_a_call_that_waits_for_its_chat_never_begins(root: Path) -> None:
     with project.chats.open("c1") as chat, project.writing(chat):
         done = pressed(started(root, "demo:quick", until="waiting for the chat"), repeats=True)
 
-    assert done.stderr == "it was cancelled before it began\n"
+    assert "cancelled" in done.stderr
     assert ended(root) == []
 
 

@@ -11,7 +11,7 @@ import pytest
 from anyio.to_thread import run_sync
 from mcp import Client
 
-from covalt_git.errors import CovaltError
+from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.file_edits import edits
 from covalt_git.gateway import approvals
 from covalt_git.project import Project
@@ -179,7 +179,7 @@ def test_a_call_whose_files_changed_is_approved_again_under_a_new_id(
     async def say(requests: Requests) -> Any:
         execution_id = await needed(requests)
         edit(shared, chat_id)
-        with pytest.raises(CovaltError, match="asked again"):
+        with pytest.raises(ApprovalRenewedError):
             approve(execution_id)
         newer = await needed(requests, ACCEPT)
         assert newer != execution_id

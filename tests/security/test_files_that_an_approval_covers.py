@@ -48,7 +48,7 @@ def test_files_that_no_commit_holds_are_covered(
         world.approve(asked)
 
     top = place.partition("/")[0]
-    assert caught.value.message.startswith(f"what no commit holds of the workspace ({top})")
+    assert f"({top})" in caught.value.message
     assert world.runs() == 0
     assert world.approve(caught.value.execution_id).call.status == "success"
 
