@@ -1,7 +1,7 @@
-"""Who may do what: the one door that listing, reading, calling and approving go through.
+"""Access check for listing, reading, calling and approving; and the grants of toolsets.
 
-Everything here is a pure function of the project's configuration, a principal and a tool; nothing
-is cached, so a changed ``covalt.yaml`` holds from the next question on.
+Its functions are pure functions of the project's configuration, a principal and a tool.  Decisions are not cached,
+so that a changed ``covalt.yaml`` applies to the next decision.
 """
 
 from covalt_git.access.approval_required import confirmation

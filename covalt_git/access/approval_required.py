@@ -1,14 +1,13 @@
-"""Whether a person is asked before a call, and who wants it.
+"""Whether a call requires approval, and for which reasons.
 
-Only this project lowers: a rule of ``covalt.yaml`` or its own state.  What a toolset says about
-itself, its annotations included, can ask for a person; by itself it never sends one away.  What an MCP
-server says of its tools is not believed at all: a rule that asks nobody where a tool has some annotation
-is not about them (Model Context Protocol 2026-07-28, server/tools: annotations are untrusted).
+Only the project waives approval, by a rule of ``covalt.yaml`` or its state file.  A toolset's own manifest and
+annotations can require approval but not waive it.  Annotations of MCP servers are untrusted (Model Context
+Protocol 2026-07-28, server/tools): a rule that waives approval for tools with an annotation does not apply to
+them.
 
-A text argument may be a path, and a path has many spellings.  So a condition on arguments compares
-each text as it is written and as its normal path.  A rule that requires approval applies if either is
-like its value, a rule that lowers only if both are: another spelling of a file never asks less than
-the file's own path.
+A text argument may be a path, and a path has many spellings.  So a condition on arguments compares each text as
+written and as a normalized path.  A rule that requires approval applies if either matches; a rule that waives it
+applies only if both match, so that another spelling of a path never avoids approval.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from covalt_git.models.tool import ConfirmationSource, Tool
     from covalt_git.models.tool_properties import Annotations
 
-_ASKING: dict[ConfirmationSource, str] = {
+_REASONS: dict[ConfirmationSource, str] = {
     "toolset": "the toolset asks",
     "decorator": "its decorator asks",
     "override": "the toolset's override asks",
@@ -38,18 +37,18 @@ _MISSING = object()
 
 
 def confirmation(config: ProjectConfig, tool: Tool, args: JsonObject) -> tuple[str, ...]:
-    """Return in words why a person must be asked before this call; empty: nobody is asked.
+    """Return the reasons why a call requires approval; empty if it does not.
 
-    The first approval rule that applies to the call decides, in either direction.  Where none
-    applies, everyone who asks on the tool's behalf is named.
+    The first approval rule that applies to the call decides.  If none applies, the toolset, the decorator and
+    the project's state decide.
 
     Raises:
-        NotJsonError: when a rule has to compare an argument that JSON cannot hold.
+        NotJsonError: if a rule compares an argument that JSON cannot represent.
     """
     for rule in config.approvals:
         if _applies(rule, tool, args):
             return (f"rule {rule.pattern} asks",) if rule.require else ()
-    return tuple(_ASKING[source] for source in tool.confirmation)
+    return tuple(_REASONS[source] for source in tool.confirmation)
 
 
 def _applies(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
@@ -57,9 +56,9 @@ def _applies(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
 
 
 def is_about(rule: ApprovalRule, tool: Tool) -> bool:
-    """Tell whether a rule is about a tool, as far as its pattern goes and what it believes."""
-    believes = not rule.require and rule.when.annotations is not None
-    return matches(rule.pattern, tool.path) and not (believes and tool.kind == "mcp")
+    """Return whether a rule's pattern matches a tool, and the rule does not trust an MCP server's annotations."""
+    trusts = not rule.require and rule.when.annotations is not None
+    return matches(rule.pattern, tool.path) and not (trusts and tool.kind == "mcp")
 
 
 def _rule_matches(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
@@ -68,19 +67,19 @@ def _rule_matches(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
         return False
     enough = any if rule.require else all
     return all(
-        enough(_is_like(*reading) for reading in _readings(_find(args, path), value))
+        enough(_is_like(*form) for form in _forms(_find(args, path), value))
         for path, value in rule.when.args.items()
     )
 
 
-def _readings(found: object, wanted: Any) -> Iterator[tuple[object, Any]]:
-    """Yield an argument and a rule's value as they are written, and with each text as a normal path."""
+def _forms(found: object, wanted: Any) -> Iterator[tuple[object, Any]]:
+    """Yield an argument and a rule's value as written, and with each text as a normalized path."""
     yield found, wanted
     yield with_normal_paths(found), with_normal_paths(wanted)
 
 
 def with_normal_paths(value: Any) -> Any:
-    """Return a value of a rule or an argument with each text in it as a normal path."""
+    """Return a JSON value with each text as a normalized path."""
     if isinstance(value, str):
         return normal_path(value)
     if isinstance(value, list):
@@ -91,12 +90,12 @@ def with_normal_paths(value: Any) -> Any:
 
 
 def _same_annotations(wanted: Annotations, found: Annotations) -> bool:
-    given = wanted.model_dump(exclude_none=True)
-    return all(getattr(found, name) == value for name, value in given.items())
+    facts = wanted.model_dump(exclude_none=True)
+    return all(getattr(found, name) == value for name, value in facts.items())
 
 
 def _find(args: JsonObject, path: str) -> Any:
-    """Return what stands at a dotted path of keys and list indexes, or ``_MISSING``."""
+    """Return the value at a dotted path of keys and list indexes, or ``_MISSING``."""
     value: Any = args
     for segment in path.split("."):
         if isinstance(value, dict) and segment in value:

@@ -1,4 +1,4 @@
-"""Whether a principal may see, call or approve a tool, and why."""
+"""Decisions whether a principal may see, call or approve a tool."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ Action = Literal["see", "call", "approve"]
 
 
 class Principal(NamedTuple):
-    """Somebody who asks; without a role of their own they hold the project's default role."""
+    """A user or agent; without a role of its own it has the project's default role."""
 
     id: str
     role: str | None = None
 
 
 class Decision(NamedTuple):
-    """The answer and, in words, what it rests on."""
+    """Whether the action is allowed, and the reason as text."""
 
     allowed: bool
     reason: str
 
 
 class UnknownRoleError(UnknownNameError):
-    """A principal holds a role that ``covalt.yaml`` does not define: nothing is decided for it."""
+    """``covalt.yaml`` does not define a principal's role."""
 
     http_status = 403
 
@@ -44,14 +44,13 @@ class UnknownRoleError(UnknownNameError):
 def decide(config: ProjectConfig, principal: Principal, action: Action, tool: Tool) -> Decision:
     """Decide whether ``principal`` may do ``action`` with ``tool``.
 
-    Where ``covalt.yaml`` defines no role, whoever has none is admin: the person at this machine.
+    If ``covalt.yaml`` defines no role, a principal without a role is the user of this machine, who is admin.
 
-    To see a tool is to find it in lists; a tool is seen by whoever could call it were it enabled.
-    To approve is a right of its own: who approves the calls of a tool need not be allowed to make
-    them, and ``deny``, which is about calling, takes nothing from it.
+    A principal may see a tool, that is, find it in lists, if it could call the enabled tool.  The right to
+    approve is separate: a reviewer need not be allowed to call the tool, and ``deny`` does not restrict it.
 
     Raises:
-        UnknownRoleError: when the principal's role is not defined.
+        UnknownRoleError: if the principal's role is not defined.
     """
     role = config.default_role if principal.role is None else principal.role
     if role is None:
@@ -69,24 +68,24 @@ def decide(config: ProjectConfig, principal: Principal, action: Action, tool: To
 
 
 def acting(config: ProjectConfig, principal: Principal) -> str:
-    """Return in words the role that a principal acts under."""
+    """Return the role of a principal as the subject of a sentence."""
     role = config.default_role if principal.role is None else principal.role
     return "a user without a role" if role is None else f"the role {role!r}"
 
 
 def allowed_roles(config: ProjectConfig, action: Action, tool: Tool) -> str:
-    """Return in words the roles that may do ``action`` with a tool."""
-    return _in_words(
+    """Return a sentence with the roles that may do ``action`` with a tool."""
+    return _sentence(
         name for name in config.roles if decide(config, Principal("", name), action, tool).allowed
     )
 
 
 def admin_roles(config: ProjectConfig) -> str:
-    """Return in words the roles from which nothing is hidden."""
-    return _in_words(name for name in config.roles if sees_everything(config, Principal("", name)))
+    """Return a sentence with the roles that see all tools."""
+    return _sentence(name for name in config.roles if sees_everything(config, Principal("", name)))
 
 
-def _in_words(roles: Iterable[str]) -> str:
+def _sentence(roles: Iterable[str]) -> str:
     names = list(map(repr, roles))
     if not names:
         return "no role of covalt.yaml may"
@@ -94,10 +93,10 @@ def _in_words(roles: Iterable[str]) -> str:
 
 
 def sees_everything(config: ProjectConfig, principal: Principal) -> bool:
-    """Tell whether no tool of any name could be hidden from ``principal``.
+    """Return whether ``principal`` may see every tool, whatever its name.
 
     Raises:
-        UnknownRoleError: when the principal's role is not defined.
+        UnknownRoleError: if the principal's role is not defined.
     """
     role = config.default_role if principal.role is None else principal.role
     if role is None:
@@ -109,14 +108,14 @@ def sees_everything(config: ProjectConfig, principal: Principal) -> bool:
 
 def _without_role(config: ProjectConfig, principal: Principal) -> Decision:
     if config.roles:
-        reason = f"{principal.id!r} has no role, and covalt.yaml names no default_role"
+        reason = f"{principal.id!r} has no role, and covalt.yaml has no default_role"
         return Decision(allowed=False, reason=reason)
-    reason = "no role is defined, so the person at this machine is admin"
+    reason = "no role is defined, so the user of this machine is admin"
     return Decision(allowed=True, reason=reason)
 
 
 def _may_call(name: str, role: RoleConfig, path: str) -> Decision:
-    # deny comes first, so that it also takes something from an admin.
+    # deny comes first, so that it also restricts admins.
     denying = _first_match(role.deny, path)
     if denying is not None:
         return Decision(allowed=False, reason=f"role {name!r} denies {denying}")
@@ -125,7 +124,7 @@ def _may_call(name: str, role: RoleConfig, path: str) -> Decision:
     allowing = _first_match(role.allow, path)
     if allowing is not None:
         return Decision(allowed=True, reason=f"role {name!r} allows {allowing}")
-    return Decision(allowed=False, reason=f"nothing that role {name!r} allows matches {path}")
+    return Decision(allowed=False, reason=f"no allow pattern of role {name!r} matches {path}")
 
 
 def _may_approve(name: str, role: RoleConfig, path: str) -> Decision:
@@ -134,16 +133,16 @@ def _may_approve(name: str, role: RoleConfig, path: str) -> Decision:
     approving = _first_match(role.approve, path)
     if approving is not None:
         return Decision(allowed=True, reason=f"role {name!r} approves {approving}")
-    return Decision(allowed=False, reason=f"nothing that role {name!r} approves matches {path}")
+    return Decision(allowed=False, reason=f"no approve pattern of role {name!r} matches {path}")
 
 
 def _first_match(patterns: tuple[str, ...], path: str) -> str | None:
-    # Roles may have many patterns and projects many tools, most of which begin otherwise.
-    if not path.startswith(_beginnings(patterns)):
+    # Roles may have many patterns and projects many tools: first compare the literal prefixes.
+    if not path.startswith(_prefixes(patterns)):
         return None
     return next((pattern for pattern in patterns if matches(pattern, path)), None)
 
 
 @lru_cache(maxsize=256)
-def _beginnings(patterns: tuple[str, ...]) -> tuple[str, ...]:
+def _prefixes(patterns: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(beginning(pattern) for pattern in patterns)

@@ -1,9 +1,9 @@
-"""What was granted to a toolset: hosts its tools may reach, secrets they may send there, MCP servers.
+"""Effective grants of a toolset: hosts that its tools may reach, secrets that they may send, MCP servers.
 
-A grant of hosts or secrets holds for exactly the files it was given for: the digest in it is the
-toolset's.  An HTTP tool runs none of these files, so it keeps the grant while its own request and the
-schema of its arguments stay the same.  A grant of an MCP server holds for exactly that server (:mod:`covalt_git.models.server_definition`).
-Nothing of a toolset leaves this machine without one, also of the project's own.
+A grant of hosts or secrets is valid for one digest of the toolset's files.  HTTP tools run none of these files,
+so that they keep the grant while their request and the schema of their arguments stay the same.  A grant of an MCP
+server is valid for exactly one definition of it (:mod:`covalt_git.models.server_definition`).  Without a grant no
+toolset, not even one of the project, sends anything from this machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class GrantNeededError(CovaltError):
-    """A toolset would leave the sandbox for something that nobody granted to it, as it is now."""
+    """A toolset needs a host, a secret or a server that is not granted to its current version."""
 
     code = "grant_needed"
     http_status = 403
@@ -40,10 +40,13 @@ class GrantNeededError(CovaltError):
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What a toolset may reach, send and use.
+    """Effective grants of a toolset.
 
-    ``servers`` holds the grants of MCP servers, whether or not those are still what was granted, and
-    ``stale`` the kinds of other grants that are for other files.
+    Attributes:
+        reach: hosts that its tools may reach.
+        secrets: hosts to which each secret may be sent.
+        stale: kinds of grants of hosts and secrets that are for other files.
+        servers: all grants of MCP servers, including those for other definitions.
     """
 
     toolset_id: str
@@ -53,10 +56,10 @@ class Granted:
     servers: tuple[ProcessGrant | ServerGrant, ...] = ()
 
     def check_request(self, origin: Origin, secrets: Iterable[str]) -> None:
-        """Make sure that requests may go to that origin, with these secrets.
+        """Check that requests to an origin, with these secrets, are granted.
 
         Raises:
-            GrantNeededError: with everything that lacks a grant, and a command for each, one a line.
+            GrantNeededError: with all missing grants, and a command for each on its own line.
         """
         rule = rule_of(origin)
         lacking = []
@@ -74,11 +77,11 @@ class Granted:
             )
 
     def check_process(self, server: McpServer, files: Mapping[str, str]) -> None:
-        """Make sure that the program of an MCP server may be started, as it is now.
+        """Check that the program of an MCP server is granted with its current definition and files.
 
-        ``files`` are the toolset's, by their paths, and their SHA-256 in hex.  Words of a program without
-        ``cwd`` are taken from the toolset's folder; what such a program reads from the folder that it is
-        started in is not part of what was granted, so that this must not be the toolset's.
+        ``files`` has the SHA-256, in hex, of the toolset's files by path.  Without ``cwd``, words of the command
+        may name files of the toolset.  Such a program must not start in the toolset's folder, because the grant
+        does not cover other files that it reads there.
 
         Raises:
             GrantNeededError: with the command that grants it.
@@ -88,7 +91,7 @@ class Granted:
         self._check_server(process_facts(server, files), what)
 
     def check_server(self, server: McpServer) -> None:
-        """Make sure that the MCP server at an address may be used, as it is declared now.
+        """Check that the MCP server at a URL is granted with its current definition.
 
         Raises:
             GrantNeededError: with the command that grants it.
@@ -98,9 +101,9 @@ class Granted:
 
     def _check_server(self, facts: JsonObject, what: str) -> None:
         kind, server = facts["kind"], facts["server"]
-        given = [one for one in self.servers if (one.kind, one.server) == (kind, server)]
-        if not any(is_of(one, facts) for one in given):
-            raise self._needed(kind, what, f"{kind} {server}", changed=bool(given))
+        grants = [one for one in self.servers if (one.kind, one.server) == (kind, server)]
+        if not any(is_of(one, facts) for one in grants):
+            raise self._needed(kind, what, f"{kind} {server}", changed=bool(grants))
 
     def _needed(
         self, kind: str, what: str, command: str, *, changed: bool = False
@@ -114,10 +117,10 @@ class Granted:
 
 
 def granted(toolset_id: str, state: ToolsetState, digest: str, tool: Tool | None = None) -> Granted:
-    """Return what was granted to the toolset whose files have that digest, or to one ``tool`` of it.
+    """Return the effective grants of a toolset with that digest, or of one ``tool`` of it.
 
     Raises:
-        BadHostError: when a grant holds a host that is none.
+        BadHostError: if a grant contains an invalid host.
     """
     network: list[HostRule] = []
     secrets: dict[str, Reach] = {}
@@ -145,9 +148,9 @@ def holds(
     hashes: Mapping[str, str],
     tools: Collection[Tool],
 ) -> bool:
-    """Tell whether all that a grant was given for may use it.
+    """Return whether a grant is valid for all servers or tools that need it.
 
-    The rest is what the toolset is now: its digest, its servers, its files' hashes and its tools.
+    The other arguments are the toolset's current digest, servers, hashes of files, and tools.
     """
     if isinstance(grant, ProcessGrant):
         programs = (one for one in servers if one.command is not None)
@@ -162,7 +165,7 @@ def holds(
 
 
 def keeping(grant: NetworkGrant | SecretGrant, tools: Iterable[Tool]) -> tuple[str, ...]:
-    """Return the names of the HTTP tools that keep a grant, whatever else of the toolset has changed."""
+    """Return the names of the HTTP tools for which a grant is valid although other files have changed."""
     return tuple(tool.id.name for tool in tools if _keeps(tool, grant))
 
 
@@ -171,15 +174,15 @@ def _keeps(tool: Tool, grant: NetworkGrant | SecretGrant) -> bool:
 
 
 def ports(grant: Grant) -> dict[str, tuple[int, ...]]:
-    """Return the hosts of a grant, and of each the ports that are granted; none for other kinds."""
+    """Return the granted ports of each host of a grant; empty for grants of other kinds."""
     hosts = grant.hosts if isinstance(grant, NetworkGrant | SecretGrant) else ()
     return {rule.text: rule.ports for rule in _rules(hosts)}
 
 
 def is_of(grant: ProcessGrant | ServerGrant, facts: JsonObject) -> bool:
-    """Tell whether a grant is of exactly those facts of an MCP server, the words in it included.
+    """Return whether a grant has exactly these facts of an MCP server, including the words of its command.
 
-    People review the words of a state file, so that a digest alone is not enough.
+    Reviewers read the words in the state file, so that an equal digest alone is not enough.
     """
     return {name: getattr(grant, name) for name in facts} == facts
 
@@ -189,7 +192,7 @@ def _rules(hosts: Iterable[str]) -> Iterable[HostRule]:
 
 
 def rule_of(origin: Origin) -> str:
-    """Return the rule that grants an origin."""
+    """Return the rule of a grant for an origin."""
     if HostRule.parse(origin.shown_host).covers(origin):
         return origin.shown_host
     return str(origin)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ACTIONS: tuple[Action, ...] = ("see", "call", "approve")
 ANA = Principal("ana")
-NOT_ALLOWED = "nothing that role 'dev' allows matches app-builder.write_file"
+NOT_ALLOWED = "no allow pattern of role 'dev' matches app-builder.write_file"
 
 
 def make_tool(tool_id: str = "app-builder:write_file", **changes: Any) -> Tool:
@@ -43,7 +43,7 @@ def test_without_a_role_a_principal_may_do_everything_only_if_no_role_is_defined
     assert decide(make_config(), ANA, action, make_tool()).allowed
     defined = decide(make_config(dev={"admin": True}), ANA, action, make_tool())
     assert not defined.allowed
-    assert "covalt.yaml names no default_role" in defined.reason
+    assert "covalt.yaml has no default_role" in defined.reason
 
 
 @pytest.mark.parametrize(
