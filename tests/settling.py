@@ -17,7 +17,7 @@ def settle(path: Path) -> None:
         time.sleep(0.01)
 
 
-def until(holds: Callable[[], object], seconds: float = 20) -> None:
+def until(holds: Callable[[], object], seconds: float = 60) -> None:
     """Wait until a condition holds that another thread or process brings about."""
     end = time.monotonic() + seconds
     while not holds():

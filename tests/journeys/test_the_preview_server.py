@@ -88,7 +88,7 @@ def test_without_the_token_there_is_only_the_way_in(chromium: Browser, served_on
         page = context.new_page()
         page.goto(served_once.home)
 
-        expect(page.get_by_text("This needs the token of the server")).to_be_visible()
+        expect(page.get_by_label("Or paste the token here")).to_be_visible()
         page.get_by_label("Or paste the token here").fill(served_once.url.partition("token=")[2])
         page.get_by_role("button", name="Open").click()
 
