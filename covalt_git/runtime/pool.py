@@ -151,10 +151,11 @@ class ForkServerProcess:
         # Isolated from the user's variables and folders; unbuffered, so that both streams of a tool are in
         # order and complete.
         argv = [str(python), "-I", "-B", "-u", "-X", "utf8", str(_PROGRAM), str(theirs.fileno())]
+        whose = "own" if python == Path(sys.executable) else "toolset"
         with theirs:
             try:
                 self._process = subprocess.Popen(
-                    [*argv, str(_sdk()), str(_OURS)],
+                    [*argv, whose, str(_sdk()), str(_OURS)],
                     cwd="/",
                     env={"PATH": PATH, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"},
                     stdin=subprocess.DEVNULL,

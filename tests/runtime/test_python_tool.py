@@ -122,10 +122,12 @@ def test_modules_of_the_toolset_import_each_other(workshop: Workshop) -> None:
     ("files", "entrypoint"),
     [
         pytest.param(
-            {"click/__init__.py": "", "click/it.py": None}, "click.it:run", id="installed-package"
+            {"annotated_types/__init__.py": "", "annotated_types/it.py": None},
+            "annotated_types.it:run",
+            id="installed-package",
         ),
-        pytest.param({"click/it.py": None}, "click.it:run", id="installed-without-init"),
-        pytest.param({"click.py": None}, "click:run", id="installed-single-module"),
+        pytest.param({"flask/it.py": None}, "flask.it:run", id="installed-without-init"),
+        pytest.param({"flask.py": None}, "flask:run", id="installed-single-module"),
         pytest.param({"json/it.py": None}, "json.it:run", id="standard-library"),
         pytest.param({"tests/__init__.py": "", "tests/it.py": None}, "tests.it:run", id="tests"),
     ],
@@ -137,6 +139,31 @@ def test_package_of_the_toolset_wins_over_an_installed_one_of_its_name(
         workshop.write(path, "def run(): return 'mine'" if source is None else source)
 
     assert run(workshop.job(entrypoint), pool=workshop.pool).result == "mine"
+
+
+def test_a_tool_finds_pydantic_and_no_other_package_of_our_own_environment(
+    workshop: Workshop,
+) -> None:
+    outcome = workshop.run("""
+        from importlib import import_module
+
+        def found(name: str) -> bool:
+            try:
+                import_module(name)
+            except ModuleNotFoundError:
+                return False
+            return True
+
+        def run() -> dict[str, bool]:
+            return {name: found(name) for name in ("pydantic.networks", "flask", "dulwich", "mcp")}
+    """)
+
+    assert outcome.result == {
+        "pydantic.networks": True,
+        "flask": False,
+        "dulwich": False,
+        "mcp": False,
+    }
 
 
 def test_files_beside_the_tools_shadow_nothing_that_python_brings(workshop: Workshop) -> None:

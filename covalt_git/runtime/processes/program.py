@@ -7,19 +7,29 @@ are imported from their folders.
 from __future__ import annotations
 
 import gc
+import site
 import socket
 import sys
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 
 def main() -> None:
-    """Run a fork server whose control connection is the first argument; the others are folders of packages."""
+    """Run a fork server: ``FD OWN FOLDER...``, control connection, ``own`` or ``toolset``, and packages.
+
+    The interpreter of covalt-git itself is ``own``: tools find only the standard library, pydantic and the SDK
+    in it, so that they cannot come to depend on packages that covalt-git happens to use.
+    """
     control = socket.socket(fileno=int(sys.argv[1]))
-    for folder in sys.argv[2:]:
+    for folder in sys.argv[3:]:
         _import_package(Path(folder))
     from covalt_git.runtime.processes import fork_server  # noqa: PLC0415 - imported just now
 
+    if sys.argv[2] == "own":
+        import_module("docstring_parser")  # the SDK imports it only when it reads a docstring
+        installed = site.getsitepackages()
+        sys.path[:] = [folder for folder in sys.path if folder not in installed]
     gc.collect()
     gc.freeze()
     fork_server.ForkServer(control).run()
