@@ -42,11 +42,8 @@ class GrantNeededError(CovaltError):
 class Granted:
     """Effective grants of a toolset.
 
-    Attributes:
-        reach: hosts that its tools may reach.
-        secrets: hosts to which each secret may be sent.
-        stale: kinds of grants of hosts and secrets that are for other files.
-        servers: all grants of MCP servers, including those for other definitions.
+    ``stale`` has the kinds of grants of hosts and secrets that are for other files, ``servers`` all grants of
+    MCP servers, including those for other definitions.
     """
 
     toolset_id: str

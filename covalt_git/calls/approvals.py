@@ -96,8 +96,7 @@ class Approvals(NamedTuple):
         """Return the approval whose id is or ends with ``text``.
 
         Raises:
-            UnknownNameError: with the most similar id.
-            CovaltError: if several ids end with ``text``.
+            CovaltError: if no id or several ids match.
         """
         every = [one for chat_id in self.chats.ids() for one in self._of(chat_id)]
         known = [one for one in every if self.exists(one.tool_id)]
@@ -234,11 +233,7 @@ def _find_callable(caller: Engine, approval: Approval) -> Found:
 
 
 def _current(chat: ChatStore, found: Approval) -> tuple[Approval, PendingCall]:
-    """Return the current approval and its call, which the chat's lock protects from changes.
-
-    Raises:
-        AlreadyDecidedError: if it is no longer pending.
-    """
+    """Return the pending approval and its call as stored, while the chat is locked."""
     approval = chat.approval(found.execution_id)
     call = next((one for one in chat.calls() if one.id == found.call_id), None)
     if approval is None or approval.state != "pending" or call is None:
@@ -251,11 +246,7 @@ def _current(chat: ChatStore, found: Approval) -> tuple[Approval, PendingCall]:
 
 
 def _check_same_call(approval: Approval, call: PendingCall) -> None:
-    """Check that the pending call is the one that the reviewer saw.
-
-    Raises:
-        ApprovalMismatchError: if it is not.
-    """
+    """Check that the pending call is the one that the reviewer saw."""
     reviewed = (approval.by, approval.role, approval.branch, approval.tool_id, approval.args_digest)
     pending = (call.by, call.role, call.branch, call.tool_id, canonical_json.digest(call.args))
     if reviewed != pending:

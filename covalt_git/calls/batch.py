@@ -72,12 +72,7 @@ def read_batch(
 ) -> list[BatchCall]:
     """Return the calls of a batch, all of them valid now; empty lines are ignored.
 
-    Args:
-        text: the content of the file.
-        name: the file's name in problems.
-        engine: checks the calls.
-        chats: the chats of the project.
-        chat_id: the chat of lines that name none.
+    ``name`` is the file's name in problems, ``chat_id`` the chat of lines that name none.
 
     Raises:
         BadBatchError: with the problems of all lines.

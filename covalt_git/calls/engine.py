@@ -85,10 +85,8 @@ class Request:
 class Engine:
     """Makes calls for one principal.
 
-    Attributes:
-        waiting: called with each holder of the lock while a call waits for its chat.
-        follower: receives the events of calls, and may cancel them.
-        level: sandbox level of Python tools; by default the strongest of this machine.
+    ``waiting`` is called with each holder of the lock while a call waits for its chat; ``follower`` receives
+    the events of calls and may cancel them.  Python runs at ``level``, by default the strongest of this machine.
     """
 
     root: Path
@@ -118,7 +116,7 @@ class Engine:
         # With an id of the caller's, it can also be cancelled while it waits for its chat.
         with (
             observe_call(chat.id, request.tool_id, request.call_id) as observed,
-            self._registered(request.call_id, chat.id, request.tool_id)
+            self._tracked(request.call_id, chat.id, request.tool_id)
             if request.call_id
             else nullcontext(),
         ):
@@ -231,12 +229,10 @@ class Engine:
         with not_cancellable.writing(chat) as writer:
             head = writer.commit_changes()
             with_id = replace(request, call_id=call.id)
-            finished = self._new_call(chat, found, with_id, base=head)
-            finished = finished.model_copy(
-                update={"started_at": call.started_at, "toolset": call.toolset}
-            )
+            done = self._new_call(chat, found, with_id, base=head)
+            done = done.model_copy(update={"started_at": call.started_at, "toolset": call.toolset})
             read = None if head == call.base else call.base
-            return self._record(writer, finished, found, outcome, error, read=read)
+            return self._record(writer, done, found, outcome, error, read=read)
 
     @property
     def catalog(self) -> Catalog:
@@ -281,8 +277,7 @@ class Engine:
         """Return whether :meth:`call` would return an earlier call with the same id.
 
         Raises:
-            IdTakenError: as :meth:`call`.
-            BadNameError: as :meth:`call`.
+            CovaltError: as :meth:`call` if the id is invalid or that of another call.
         """
         return self._earlier_outcome(chat, request) is not None
 
@@ -388,12 +383,12 @@ class Engine:
             snapshot = writer.scan()
         return self._record(writer, started, found, outcome, error, snapshot=snapshot)
 
-    def _registered(self, call_id: str, chat_id: str, tool_id: str) -> AbstractContextManager[None]:
-        return RUNNING.registered(call_id, self.follower.cancel, chat_id=chat_id, tool_id=tool_id)
+    def _tracked(self, call_id: str, chat_id: str, tool_id: str) -> AbstractContextManager[None]:
+        return RUNNING.track(call_id, self.follower.cancel, chat_id=chat_id, tool_id=tool_id)
 
     @contextmanager
     def _running(self, call: PendingCall) -> Iterator[None]:
-        with self._registered(call.id, call.chat_id, call.tool_id), step("run", call.id):
+        with self._tracked(call.id, call.chat_id, call.tool_id), step("run", call.id):
             yield
 
     def _record(

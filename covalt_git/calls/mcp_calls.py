@@ -254,8 +254,9 @@ def list_tools(
             command=command,
         )
         try:
-            handlers = EventHandlers(starting=report)
-            tools = CONNECTIONS.tools(opened, handlers=handlers, cancel=cancel)
+            tools = CONNECTIONS.tools(
+                opened, handlers=EventHandlers(starting=report), cancel=cancel
+            )
         finally:
             CONNECTIONS.end(opened.name)
     return tuple(locked_tool(one) for one in tools)

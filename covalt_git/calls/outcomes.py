@@ -37,10 +37,8 @@ _SILENT = frozenset({"denied", "expired", "interrupted"})
 class CallOutcome(NamedTuple):
     """A call: finished, with the files that it changed, or pending, with its approval.
 
-    Attributes:
-        notes: notes about the workspace that no earlier call of the branch reported.
-        repeated: whether it already ran under the same id, so that nothing ran now.
-        sandbox: the sandbox level at which it ran, if any.
+    ``notes`` are notes about the workspace that no earlier call of the branch reported.  A ``repeated`` call
+    already ran under the same id, so that nothing ran now.  ``sandbox`` is the level at which it ran, if any.
     """
 
     call: ToolCall

@@ -83,9 +83,7 @@ class RunningCalls:
         self._calls: list[_Running] = []  # append and remove are atomic
 
     @contextmanager
-    def registered(
-        self, call_id: str, cancel: Cancel, *, chat_id: str, tool_id: str
-    ) -> Iterator[None]:
+    def track(self, call_id: str, cancel: Cancel, *, chat_id: str, tool_id: str) -> Iterator[None]:
         """Register a call for :meth:`cancel` while the block runs."""
         one = _Running(call_id, chat_id, tool_id, cancel)
         self._calls.append(one)

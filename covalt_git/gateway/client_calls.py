@@ -149,10 +149,10 @@ class Calls:
 
         The first ``sent`` events of the call are already sent; the others are sent to the client.
         """
-        asked: Inquiry | None = None
+        current: Inquiry | None = None
 
         def has_news() -> bool:
-            return call.count > sent or call.is_over() or call.asking() not in {None, asked}
+            return call.count > sent or call.is_over() or call.asking() not in {None, current}
 
         needed = None
         async with anyio.create_task_group() as group:
@@ -162,13 +162,13 @@ class Calls:
                 events, sent = call.after(sent)
                 for event in events:
                     await self._forward(ctx, event)
-                if inquiry is None or inquiry is asked:
+                if inquiry is None or inquiry is current:
                     if over:
                         break
                 elif modern:
                     needed = elicitation.input_required(inquiry, call.token)
                 else:
-                    asked = inquiry
+                    current = inquiry
                     group.start_soon(elicitation.send, ctx, inquiry)
         return needed
 

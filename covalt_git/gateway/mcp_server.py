@@ -94,12 +94,10 @@ class McpServer(Server[None]):
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
         """Return the server's part of the handshake."""
-        declared = notification_options or NotificationOptions(
+        flags = notification_options or NotificationOptions(
             prompts_changed=True, resources_changed=True, tools_changed=True
         )
-        return super().create_initialization_options(
-            declared, experimental_capabilities, extensions
-        )
+        return super().create_initialization_options(flags, experimental_capabilities, extensions)
 
 
 class RequestHandlers:
@@ -156,7 +154,8 @@ class RequestHandlers:
 
     def _instructions(self) -> str:
         only = self._gateway.only
-        where = f"the chat {only.id}" if only else "its own chat, which its first call creates"
+        own = "its own chat, which its first call that needs one creates"
+        where = f"the chat {only.id}" if only else own
         return (
             f"The tools work on the files of a workspace in Git. This client works in {where}. "
             "Each call is a commit, so that no change is lost. A call that needs approval returns an "
@@ -343,9 +342,7 @@ class RequestHandlers:
             finally:
                 self._listeners.close()
                 with anyio.CancelScope(shield=True):
-                    await self._calls.end(
-                        END_S
-                    )  # also those that wait for an answer, which no client can send now
+                    await self._calls.end(END_S)  # also calls that wait for an answer
                 group.cancel_scope.cancel()
 
     async def _notify_of_changes(self) -> None:

@@ -63,12 +63,7 @@ RESUME = types.Tool(
     title="Resume",
     description="Get the result of a call that needed approval, after a user has approved it.",
     input_schema=object_schema(
-        {
-            "execution_id": {
-                "type": "string",
-                "description": "The execution_id that the call returned.",
-            }
-        }
+        {"execution_id": {"type": "string", "description": "As returned by the pending call."}}
     ),
     annotations=_READS,
 )

@@ -129,9 +129,8 @@ def _key(cursor: str) -> str:
     try:
         return base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
-        raise MCPError(
-            types.INVALID_PARAMS, "the cursor is not one of this server; list again from the start"
-        ) from None
+        message = "the cursor is not one of this server; list again from the start"
+        raise MCPError(types.INVALID_PARAMS, message) from None
 
 
 def _of_object(schema: JsonObject) -> JsonObject:

@@ -96,10 +96,8 @@ def read_file(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
     path, manifest = args["path"], args.get("manifest", "")
     file = files.get_workspace_file(context, chat_id=chat_id, path=path, manifest=manifest)
     if file.size > MOST_FILE_BYTES:
-        raise UnreadableError(
-            f"{path!r} has {file.size} bytes (at most {MOST_FILE_BYTES})",
-            hint="read it as a resource",
-        )
+        message = f"{path!r} has {file.size} bytes (at most {MOST_FILE_BYTES})"
+        raise UnreadableError(message, hint="read it as a resource")
     content = file.stream.read()
     if is_binary_content(content):
         raise UnreadableError(f"{path!r} is not a text file", hint="read it as a resource")

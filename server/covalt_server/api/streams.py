@@ -233,7 +233,7 @@ def _start(
 ) -> None:
     call, running = made.call, ExitStack()
     running.enter_context(
-        RUNNING.registered(call.call_id, made.cancel, chat_id=call.chat_id, tool_id=call.tool_id)
+        RUNNING.track(call.call_id, made.cancel, chat_id=call.chat_id, tool_id=call.tool_id)
     )
 
     def work() -> None:
