@@ -114,10 +114,12 @@ def wrong_call(message: str) -> CovaltError:
 
 
 def warn_without_role(opened: Project, role: str | None, command: str) -> bool:
-    """Tell whoever acts under no role, where there are roles, why no tool is there; return whether so."""
+    """Print why a user without a role sees no tool, if covalt.yaml has roles; return whether it does."""
     config = opened.config
     if role is not None or config.default_role is not None or not config.roles:
         return False
     output.say("no tools: no role was named, and covalt.yaml has no default_role", err=True)
-    output.say(f"  hint: {command.replace('ROLE', min(config.roles))}", err=True)
+    own = min(config.roles, key=lambda name: (not config.roles[name].admin, name))
+    hint = f"{command.replace('ROLE', own)}; or write default_role: {own} in covalt.yaml"
+    output.say(f"  hint: {hint}", err=True)
     return True

@@ -72,8 +72,10 @@ def create_token(context: Context, request: CreateToken) -> TokenCreated:
     project, role = context.project, request.role
     if not project.config.roles:
         raise CovaltError(
-            "covalt.yaml defines no role that an agent could act under",
-            hint='write one there: roles: {owner: {admin: true}, agent: {allow: ["demo.*"]}}',
+            "covalt.yaml defines no role for agents",
+            hint="write there, with the tools that the agent may call:"
+            ' roles: {owner: {admin: true}, agent: {allow: ["demo.*"]}} and default_role: owner,'
+            " which is yours",
         )
     if role not in project.config.roles:
         raise UnknownRoleError(role, project.config.roles)

@@ -41,21 +41,25 @@ HEADERS = {
 }
 
 
-class WrongHostError(CovaltError):
+class RequestRefusedError(CovaltError):
+    """The request is refused before its token is accepted, so that its answer shows nothing of the project."""
+
+
+class WrongHostError(RequestRefusedError):
     """The request names another host: the sign of DNS rebinding."""
 
     code = "wrong_host"
     http_status = 421
 
 
-class WrongOriginError(CovaltError):
+class WrongOriginError(RequestRefusedError):
     """The request was made by a page of another origin."""
 
     code = "wrong_origin"
     http_status = 403
 
 
-class NoTokenError(CovaltError):
+class NoTokenError(RequestRefusedError):
     """The request has no token, or a wrong one."""
 
     code = "no_token"

@@ -175,6 +175,9 @@ def test_no_tool_of_the_sdk_writes_through_a_link(
 
     with pytest.raises(ValueError, match="give that path"):
         files.write_file(tmp_path, path, "text")
-    with set_context(workspace=tmp_path) as context, pytest.raises(ValueError, match="give that"):
+    with (
+        set_context(workspace=tmp_path) as context,
+        pytest.raises(ValueError, match="use that path"),
+    ):
         context.path(path)
     assert (tmp_path / ".env").read_text() == "KEY=1"

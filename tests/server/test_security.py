@@ -109,6 +109,17 @@ def test_every_route_answers_a_right_request(server: Api, changes: dict[str, str
             assert not isinstance(found, dict) or found.get("error") not in CODES, (method, path)
 
 
+@pytest.mark.parametrize("changes", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}])
+def test_the_page_of_a_refused_request_shows_nothing_of_the_project(
+    server: Api, changes: dict[str, str | None]
+) -> None:
+    shown = send(server.app, "GET", "/chats", headers(changes) | {"Accept": "text/html"})
+
+    assert shown.mimetype == "text/html"
+    assert "<nav" not in shown.text
+    assert "href" not in shown.text
+
+
 def test_a_host_that_the_project_allows_is_answered(root: Path) -> None:
     configure(root, "server: {allowed_hosts: [tools.example]}")
     app = Api.of(root).app

@@ -9,6 +9,7 @@ from flask import current_app, jsonify, make_response, render_template, request
 from werkzeug.exceptions import HTTPException
 
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_server.security import RequestRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,7 +54,8 @@ def error_response(error: CovaltError, cause: HTTPException | None = None) -> Re
     if wants_json():
         answer = jsonify(error.as_json())
     else:
-        template = "no_token.html" if status == HTTPStatus.UNAUTHORIZED else "error.html"
+        refused = isinstance(error, RequestRefusedError)
+        template = "request_refused.html" if refused else "error.html"
         words = phrase(status)
         answer = make_response(render_template(template, error=error, status=status, words=words))
     answer.status_code = status
