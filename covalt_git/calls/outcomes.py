@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.access.grants import granted
 from covalt_git.errors import CovaltError
 from covalt_git.models.calls import Approval, CallError, PendingCall, RenderPlan, ToolCall
 from covalt_git.models.commit_record import CallRecord, WorkspaceNotes
@@ -24,11 +26,17 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.models.outcomes import Outcome
+    from covalt_git.toolsets.toolset import Toolset
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
     from covalt_git.workspaces.trees import FolderState
     from covalt_git.workspaces.writer import Writer
 
+_NOT_CONNECTED = re.compile(
+    "Connection refused|Network is unreachable|egress_refused|Name or service not known"
+    "|Temporary failure in name resolution"
+)
+"""Messages of a connection that the sandbox refused; also of one that a granted server refused."""
 
 _SILENT = frozenset({"denied", "expired", "interrupted"})
 """Codes of errors whose outcome no caller received, so that its notes were not reported."""
@@ -117,14 +125,26 @@ def record_of(
 
 
 def why_failed(outcome: Outcome, found: Found, cancel: Cancel) -> CallError | None:
-    """Return the error of a failed run, with a hint if a module is missing."""
+    """Return the error of a failed run, with a hint if a module or a grant is missing."""
     error = outcome.error
-    if error is not None and error.code == "cancelled":
+    if error is None:
+        return None
+    if error.code == "cancelled":
         return error.model_copy(update={"message": cancel.why})
-    if error is not None and "No module named" in error.message:
-        where = f"python.dependencies of {found.toolset.id}/toolset.yaml"
-        error = error.model_copy(update={"hint": f"add its package to {where}"})
-    return error
+    hint = _hint(error.message, found.toolset)
+    return error.model_copy(update={"hint": hint}) if hint else error
+
+
+def _hint(message: str, toolset: Toolset) -> str:
+    if "No module named" in message:
+        return f"add its package to python.dependencies of {toolset.id}/toolset.yaml"
+    grant = f"covalt-git grant add {toolset.id}"
+    if message.startswith("SecretNotGranted"):
+        ended = "secret" in granted(toolset.id, toolset.state, toolset.digest).stale
+        return f"{grant} {'--again' if ended else '--requested'}"
+    if _NOT_CONNECTED.search(message):
+        return f"Python tools reach granted hosts only; if this one is not granted: {grant} network HOST"
+    return ""
 
 
 def read_only_violation(
