@@ -101,7 +101,7 @@ def run_example(engine: Engine, chats: Chats, tool: Tool, number: int) -> Exampl
 def _approval_needed(engine: Engine, found: Found) -> tuple[str, str] | None:
     """Return why a call needs approval even in a scratch chat, and a hint; None if it does not."""
     tool, toolset = found.tool, found.toolset
-    hint = f"call it in a chat and approve it: covalt-git call CHAT {tool.tool_id}"
+    hint = f"covalt-git call CHAT {tool.tool_id}"
     if not engine.catalog.may_approve(tool).allowed:
         who = acting(engine.config, engine.principal)
         others = allowed_roles(engine.config, "approve", tool)
