@@ -120,7 +120,7 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.exit("covalt-git does not run on Windows yet: use it in WSL")
     # Looking for what other packages may add to pydantic takes a tenth of a command's start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    # A command makes many objects that stay until it ends; looking for those that do not is in vain.
+    # Most objects of a command live until it ends, so that frequent garbage collection frees little.
     gc.set_threshold(50_000)
     argv = list(sys.argv[1:] if args is None else args)
     try:

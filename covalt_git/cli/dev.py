@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.context import json_option
-from covalt_git.cli.serve import host_option, open_option, open_pages, port_option, tell
+from covalt_git.cli.serve import host_option, open_option, open_pages, port_option, print_url
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.manifests.project_root import find_root
@@ -47,7 +47,7 @@ def command(port: int | None, host: str | None, *, poll: bool, opened: bool, as_
     teller = _Teller(followed, as_json=as_json)
 
     def ready(serving: ServedProject) -> None:
-        tell(serving, as_json=as_json)
+        print_url(serving, as_json=as_json)
         teller.first()
         if opened:
             open_pages(serving)

@@ -290,7 +290,7 @@ def _grant_all(
     asks: bool,
     as_json: bool,
 ) -> set[str]:
-    """Grant what was shown of a toolset as it was then, and return the keys of the grants."""
+    """Add the grants that were shown, if the toolset has not changed since; return their keys."""
     if asks and not as_json and can_ask() and not click.confirm("grant this?"):
         return set()
     done = ask(operation, toolset_id=toolset.id, digest=toolset.digest)

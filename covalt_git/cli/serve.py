@@ -50,7 +50,7 @@ def command(
     given = click.get_current_context().find_root().obj
 
     def ready(serving: ServedProject) -> None:
-        tell(serving, as_json=as_json)
+        print_url(serving, as_json=as_json)
         if opened:
             open_pages(serving)
 
@@ -65,8 +65,8 @@ def command(
     output.say("stopped", err=True)
 
 
-def tell(serving: ServedProject, *, as_json: bool) -> None:
-    """Print the address of what is served."""
+def print_url(serving: ServedProject, *, as_json: bool) -> None:
+    """Print the server's URL."""
     listener = serving.listener
     if listener.open_to_others:
         output.say(

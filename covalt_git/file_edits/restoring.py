@@ -104,9 +104,9 @@ def keep_files(writer: Writer, manifest_id: str, *, branch: str | None = None) -
 
 
 def _merge_again(chat: ChatStore, head: str | None, manifest_id: str | None) -> str:
-    """Return how to make the last merge between two commits again; empty if there is none.
+    """Return how to repeat the last merge between two commits; an empty string without a merge.
 
-    A merge of the same branch changes nothing then, since its commits are in the history.
+    Merging the same branch would change nothing, because its commits are already in the history.
     """
     merge, oid = None, head
     while oid is not None and oid != manifest_id:

@@ -1,4 +1,4 @@
-"""Hints for agents: they name tools, and leave other commands to the user."""
+"""Hints of errors for agents: built-in tools replace commands; other commands are for the user."""
 
 from __future__ import annotations
 

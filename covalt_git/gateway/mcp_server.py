@@ -28,7 +28,6 @@ from covalt_git.gateway import (
     agent_hints,
     elicitation,
     meta_tools,
-    resource_uris,
     results,
     subscriptions,
     tool_listing,
@@ -40,7 +39,8 @@ from covalt_git.gateway.mcp_apps import EXTENSION
 from covalt_git.gateway.meta_tools import Mode
 from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError, complete
 from covalt_git.gateway.protocol import is_modern
-from covalt_git.gateway.resources import NoSuchResourceError
+from covalt_git.gateway.resources import resource_uris
+from covalt_git.gateway.resources.handlers import NoSuchResourceError
 from covalt_git.gateway.results import SHOWN
 from covalt_git.gateway.service import ClientCall, Gateway, NoSuchToolError
 from covalt_git.gateway.subscriptions import Listeners, OfferChanges
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from mcp.server.caching import CacheableMethod
     from mcp.server.subscriptions import ServerEvent
 
-    from covalt_git.gateway.resources import Resources
+    from covalt_git.gateway.resources.handlers import Resources
     from covalt_git.gateway.subscriptions import Offer
     from covalt_git.json_values import JsonObject
     from covalt_git.models.outcomes import Log

@@ -10,8 +10,9 @@ import mcp_types as types
 
 from covalt_git.catalog.prompt_content import prompt_messages
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import tool_names, toolset_resources
-from covalt_git.gateway.toolset_resources import contents, title
+from covalt_git.gateway import tool_names
+from covalt_git.gateway.resources import toolset_resources
+from covalt_git.gateway.resources.toolset_resources import contents, title
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

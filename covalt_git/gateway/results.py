@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from covalt_git.gateway import agent_hints, resource_uris
+from covalt_git.gateway import agent_hints
+from covalt_git.gateway.resources import resource_uris
 from covalt_git.models.file_reference import is_reference
 from covalt_git.models.renderers import FILE_KEYS
 from covalt_git.text import display

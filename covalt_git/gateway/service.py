@@ -19,7 +19,7 @@ from covalt_git.gateway import approvals, mcp_apps, meta_tools, results, tool_li
 from covalt_git.gateway.client_chats import STATELESS, ClientChat, ClientChats, NoChatError
 from covalt_git.gateway.mcp_apps import AppPages
 from covalt_git.gateway.prompts import Prompts
-from covalt_git.gateway.resources import Resources
+from covalt_git.gateway.resources.handlers import Resources
 from covalt_git.gateway.subscriptions import Offer
 from covalt_git.gateway.workspace_tools import BUILTINS, CREATES_CHAT, run
 from covalt_git.manifests.project_root import CONFIG

@@ -335,7 +335,7 @@ _TOOLS: tuple[tuple[Tool, Callable[[Context, str, JsonObject], ToolOutcome]], ..
                 "content": _text("The new text of the file."),
                 "base": {
                     "type": ["string", "null"],
-                    "description": "The oid of the file as it was read: if the file has changed since, it "
+                    "description": "The oid of the file that was read: if the file has changed since, it "
                     "is not written. null: the file must not exist.",
                 },
             },

@@ -38,7 +38,7 @@ class RequestedGrant(NamedTuple):
 
     @property
     def what(self) -> str:
-        """What it permits, in words."""
+        """The permission, as a phrase that follows "may not"."""
         if self.kind == "network":
             return f"reach {self.host}"
         use = f"use the secret {self.name!r}"
@@ -70,9 +70,9 @@ def requested(toolset: Toolset) -> list[RequestedGrant]:
 
 
 def addresses_elsewhere(toolset: Toolset) -> list[str]:
-    """Return the references that stand for an address of its HTTP tools, as they are written, sorted.
+    """Return the references that are the base URL of an HTTP tool, as they are written, sorted.
 
-    Whoever sets their values says where the requests go.
+    Their values, which are not in the toolset, determine where the requests go.
     """
     found = set()
     for tool in toolset.manifest.tools if toolset.manifest else ():
@@ -83,9 +83,9 @@ def addresses_elsewhere(toolset: Toolset) -> list[str]:
 
 
 def receivers(toolset: Toolset, name: str) -> dict[str, str]:
-    """Return the HTTP tools that send a secret, and to which host each, as a grant names that.
+    """Return the HTTP tools that send a secret, each with its host as a grant names it.
 
-    It is empty where only the value of a variable tells the host.
+    The host is empty if it comes from the value of a variable.
     """
     tools = toolset.manifest.tools if toolset.manifest else ()
     found = {}
@@ -108,9 +108,9 @@ def _of_tool(toolset: Toolset, tool: Tool) -> Iterator[RequestedGrant]:
 
 
 def _origin(http: HttpRequest) -> Origin | None:
-    """Return whom a request goes to; None where that stands outside the project, or nowhere."""
+    """Return the origin of a request; None if a variable determines it, or the URL is invalid."""
     try:
         template = UrlTemplate.parse(http.url)
         return None if template.base is not None else origin_of(template.begins)[0]
-    except (BadTemplateError, BadHostError):  # of a toolset with errors, which are told elsewhere
+    except (BadTemplateError, BadHostError):  # `validate` reports these errors
         return None

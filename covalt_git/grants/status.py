@@ -1,4 +1,4 @@
-"""Whether grants still hold, what has changed where they do not, and which grants a toolset lacks."""
+"""Validity of grants: which are valid, what changed since they were given, and which are missing."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ class MissingGrant(NamedTuple):
 
 
 def changes(toolset: Toolset, grant: Grant) -> tuple[str, ...]:
-    """Return in words what is otherwise than when something was granted; nothing where it holds."""
+    """Return the changes that ended a grant, as phrases; empty if it is valid."""
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
     if not isinstance(grant, ProcessGrant | ServerGrant):
         return _of_toolset(grant, toolset, servers)
     server = next((one for one in servers if one.id == grant.server), None)
     if server is None:
-        return (f"there is no MCP server {grant.server!r} any more",)
+        return (f"the MCP server {grant.server!r} no longer exists",)
     if (grant.kind == "process") != (server.command is not None):
-        return ("it is at an address now" if server.url else "it is a program now",)
+        return ("it is at a URL now" if server.url else "it is a program now",)
     if isinstance(grant, ProcessGrant):
         facts = process_facts(server, toolset.files.hashes)
-        told = tuple(_of_process(grant, facts))
+        found = tuple(_of_process(grant, facts))
     else:
         facts = server_facts(server)
-        told = tuple(_of_server(grant, facts))
+        found = tuple(_of_server(grant, facts))
     if is_of(grant, facts):
         return ()
     what = "a variable" if isinstance(grant, ProcessGrant) else "a header"
-    return told or (f"what {what} says has changed",)
+    return found or (f"the value of {what} has changed",)
 
 
 def missing_grants(toolset: Toolset) -> list[MissingGrant]:
@@ -116,7 +116,7 @@ def _of_process(grant: ProcessGrant, facts: JsonObject) -> Iterator[str]:
 
 def _of_server(grant: ServerGrant, facts: JsonObject) -> Iterator[str]:
     if grant.url != facts["url"]:
-        yield f"the address was {command_line([grant.url])}, and is {command_line([facts['url']])}"
+        yield f"the URL was {command_line([grant.url])}, and is {command_line([facts['url']])}"
     if grant.transport != facts["transport"]:
         yield f"the transport was {grant.transport}, and is {facts['transport']}"
     yield from _names("header", grant.headers, facts["headers"])

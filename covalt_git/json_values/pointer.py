@@ -38,7 +38,7 @@ def reference_to(*path: str) -> dict[str, Any]:
 
 
 def reference_of(schema: Any) -> str | None:
-    """Return the ``$ref`` of a schema, or None if there is no such text."""
+    """Return the ``$ref`` of a schema; None if it is missing or not a text."""
     found = schema.get(REF) if isinstance(schema, dict) else None
     return found if isinstance(found, str) else None
 

@@ -1,7 +1,7 @@
-"""A signer added to a hand-written ``covalt.yaml`` by editing its text in place.
+"""Edit of a hand-written ``covalt.yaml`` that adds a signer.
 
-The rest of the text stays as it is, with comments and layout.  The edit is checked before it is kept: the
-new text is read again, and must hold the old data and the new line.
+Comments and layout stay.  Before the file is written, the new text is parsed, and must have the old data and
+the new line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MARK = "\ufeff"
 
 
 class ConfigNotEditableError(CovaltError):
-    """``covalt.yaml`` is written in a way that cannot be edited safely."""
+    """The layout of ``covalt.yaml`` cannot be edited safely."""
 
     code = "config_not_editable"
     http_status = 409

@@ -217,7 +217,7 @@ def _grant_all(context: Context, toolset_id: str, wanted: Iterable[AddGrant]) ->
 
 
 def _is_declared(toolset: Toolset, grant: Grant) -> bool:
-    """Tell whether a toolset still declares the secret or the MCP server of a grant."""
+    """Return whether a toolset still declares the secret or the MCP server of a grant."""
     manifest = toolset.manifest
     if isinstance(grant, SecretGrant):
         return bool(manifest and grant.name in manifest.secrets)

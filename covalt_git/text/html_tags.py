@@ -90,7 +90,7 @@ def _end_of_markup(page: str, found: re.Match[str]) -> int | None:
 
 
 def _end_of_text(page: str, name: str, position: int) -> int | None:
-    """Return the index of the end tag of an element with text, or None if there is none."""
+    """Return the index of the end tag of an element with text; None if the element is not closed."""
     if name == "script":
         return _end_of_script(page, position)
     closed = re.compile(rf"</{name}(?=[\t\n\f\r />])", re.IGNORECASE).search(page, position)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class CheckedToolset(NamedTuple):
     """The parts of a toolset that checks across toolsets need.
 
-    ``tool_ids`` are those of :class:`Toolset`.  ``requests_grants`` tells whether it may lack a grant.
+    ``tool_ids`` are those of :class:`Toolset`.  ``requests_grants`` is true if it may lack a grant.
     ``namespaces`` are those of its servers and sources: the place in the manifest, the id there, and
     the name in this project.  ``locks`` are the paths of its servers' lock files.
     """

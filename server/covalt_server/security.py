@@ -42,7 +42,7 @@ HEADERS = {
 
 
 class RequestRefusedError(CovaltError):
-    """The request is refused before its token is accepted, so that its answer shows nothing of the project."""
+    """The request has no accepted token, so that its answer must not contain data of the project."""
 
 
 class WrongHostError(RequestRefusedError):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.gateway import resource_uris
-from covalt_git.gateway.resource_uris import ResourceUri
+from covalt_git.gateway.resources import resource_uris
+from covalt_git.gateway.resources.resource_uris import ResourceUri
 from tests.examples import examples
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

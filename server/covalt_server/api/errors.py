@@ -98,7 +98,7 @@ def _bug(error: Exception) -> Response:
 
 
 def bug() -> CovaltError:
-    """Return the error that stands for a bug in covalt-git."""
+    """Return the error for a bug in covalt-git."""
     found = CovaltError(
         "covalt-git has a bug", hint="the log in the server's terminal has the traceback"
     )

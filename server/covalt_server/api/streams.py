@@ -133,7 +133,7 @@ def followed(context: Context, call_id: str) -> CallStream:
     """Return the stream of a call that runs in this server.
 
     Raises:
-        UnknownNameError: if there is none, or the role may not see its tool.
+        UnknownNameError: if no such call runs, or the role may not see its tool.
     """
     made = request_context.streams().get(call_id)
     if made is None or not context.catalog.sees(made.call.tool_id):

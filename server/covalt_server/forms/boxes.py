@@ -31,7 +31,7 @@ _SHORT_NAMES = frozenset(
         *("tag", "time", "timezone", "title", "type", "uri", "url", "version"),
     }
 )
-"""Last words of names whose texts have one line; single-line boxes drop line breaks."""
+"""A field whose name ends with one of these gets a single-line box, which drops line breaks."""
 
 _FORMATS = {
     "date": "such as 2026-11-20",
@@ -55,7 +55,7 @@ _SAFE_PATTERN = re.compile(
 
 
 def limits(shape: Shape) -> Iterator[str]:
-    """Yield the limits of a value, beside its type, in words."""
+    """Yield the limits of a value beside its type, such as "at most 5 items"."""
     schema = shape.schema
     if shape.kind in {Kind.NUMBER, Kind.INTEGER}:
         yield from _range(schema, "minimum", "maximum", "")

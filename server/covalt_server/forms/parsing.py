@@ -65,7 +65,7 @@ class Reading:
     def value(self, shape: Shape, old: str, new: str, *, required: bool, depth: int = 0) -> Any:
         """Return the value of the field ``old``, which is named ``new`` in the result.
 
-        ``MISSING`` if there is none.  Invalid input is returned as text and adds a problem.
+        ``MISSING`` if the field was not sent.  Invalid input is returned as text and adds a problem.
         """
         text = self._form.get(mark(old, "json"))
         if text is not None:

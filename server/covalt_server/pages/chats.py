@@ -178,8 +178,8 @@ def _picture(
 ) -> tuple[int, list[Markup]]:
     """Return how many lanes the picture of some rows has, and the cell of each.
 
-    It is laid out from the newest row on, so that its lines go on from page to page.  If commits are left
-    out, so not ``has_all``, there are no lines between the others.
+    The layout starts at the newest row, so that lines continue across pages.  If commits are omitted (not
+    ``has_all``), no lines are drawn between the others.
     """
     heads = {one.name: one.manifest_id for one in chat.branches}
     head = heads.get(branch) if branch else None

@@ -97,7 +97,7 @@ def grant(toolset_id: str) -> Response:
 
 @pages.post("/toolsets/<toolset_id>/grants/requested")
 def grant_requested(toolset_id: str) -> Response:
-    """Grant everything that a toolset requests and lacks, as it was shown."""
+    """Grant everything that a toolset requests and lacks, if it has not changed since it was shown."""
     ask(grants.add_requested_grants, toolset_id=toolset_id, digest=request.form.get("digest"))
     return _granted(toolset_id, "Granted everything that it requests.")
 

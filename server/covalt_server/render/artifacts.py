@@ -103,7 +103,7 @@ class Refused(NamedTuple):
 
 @pages.get("/artifacts/<chat_id>/<call_id>")
 def artifact(chat_id: str, call_id: str) -> Response:
-    """Return the page of a finished call, as it was then.
+    """Return the page of a finished call, from the commit of the call.
 
     Only for frames, which ``Sec-Fetch-Dest`` must show: a page with its own window could send its data
     in the URL of a navigation.
@@ -140,7 +140,7 @@ def _shown_page(chat_id: str, call_id: str) -> _ShownPage:
     """Return the page of a call; the last ones are cached until a ref of their chat changes.
 
     Raises:
-        UnknownNameError: if there is no such call.
+        UnknownNameError: if the call does not exist.
         NoPageError: if it has not finished, or its result is not a page.
     """
     if not is_id(chat_id):

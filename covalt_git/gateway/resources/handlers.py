@@ -16,7 +16,7 @@ import mcp_types as types
 
 from covalt_git.catalog.prompt_content import Content
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import resource_uris, toolset_resources
+from covalt_git.gateway.resources import resource_uris, toolset_resources
 from covalt_git.gateway.workspace_tools import BUILTINS, manifest_facts
 from covalt_git.git_store import is_binary_content
 from covalt_git.operations.chats.manifests import get_workspace_manifest
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from covalt_git.gateway.client_chats import Client, ClientChats
     from covalt_git.gateway.mcp_apps import AppPages
-    from covalt_git.gateway.resource_uris import ResourceUri
+    from covalt_git.gateway.resources.resource_uris import ResourceUri
     from covalt_git.project import Project
     from covalt_git.workspaces.chat import ChatStore
 

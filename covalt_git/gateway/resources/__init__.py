@@ -1,0 +1,1 @@
+"""MCP resources of the gateway: workspace files, manifests, and resources of toolsets."""
