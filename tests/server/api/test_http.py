@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
-import zipfile
 from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
@@ -18,8 +16,7 @@ from covalt_git.bundles.archive_reader import MAX_ARCHIVE
 from covalt_git.git_store import blob_id
 from covalt_git.operations import toolset_imports
 from tests.api_client import BEARER, HOME, Api, answered, form_file, refused
-from tests.server.outside import Outside
-from tests.server.sample_bundle import DEMO, MANIFEST
+from tests.server.sample_bundle import DEMO
 from tests.workspaces.stores import git
 
 JSON = "application/json"
@@ -244,13 +241,6 @@ def test_a_range_of_another_version_is_the_whole_file(shared: Api) -> None:
     assert (other.status_code, other.get_data()) == (200, b"hi")
 
 
-def test_head_has_the_size_and_no_content(shared: Api) -> None:
-    path = "/api/get_workspace_file?chat_id=c1&path=ten"
-    sent = shared.client().head(path, base_url=HOME, headers=BEARER)
-
-    assert (sent.status_code, sent.content_length, sent.get_data()) == (200, 10, b"")
-
-
 # Uploads
 
 
@@ -313,32 +303,6 @@ def test_an_upload_over_its_limit_is_refused_before_it_is_read(shared: Api) -> N
 
     assert status == "413 REQUEST ENTITY TOO LARGE"
     assert json.loads(b"".join(parts))["error"] == "request_entity_too_large"
-
-
-def test_a_toolset_is_imported_as_a_form_or_from_a_url_and_exported_as_it_came(
-    api: Api,
-) -> None:
-    plan = answered(
-        api.send_form(
-            "import_toolset", {"file": form_file("mine/demo.zip", DEMO), "dry_run": "true"}
-        )
-    )
-    refused(api.ask("get_toolset", toolset_id="demo"), 404, "unknown_toolset")
-    taken = answered(api.send_form("import_toolset", {"file": form_file("demo.zip", DEMO)}))
-    sent = api.ask("export_toolset", toolset_id="demo")
-
-    assert taken == plan | {"dry_run": False}
-    assert (taken["source_type"], taken["source_ref"]) == ("zip", "demo.zip")
-    assert api.get("get_toolset", toolset_id="demo")["enabled"] is False
-    assert sent.headers["Content-Disposition"] == "attachment; filename=demo-1.2.zip"
-    with zipfile.ZipFile(io.BytesIO(sent.get_data())) as bundle:
-        assert bundle.read("toolset.yaml") == MANIFEST
-    api.post("uninstall_toolset", toolset_id="demo", force=True)
-
-    with Outside(pages={"/demo.zip": ({}, DEMO)}) as outside:
-        fetched = api.post("import_toolset", url=f"{outside.url}/demo.zip?key=s3cret")
-    assert (fetched["source_type"], fetched["source_ref"]) == ("url", f"{outside.url}/demo.zip")
-    assert api.ask("export_toolset", toolset_id="demo").get_data() == sent.get_data()
 
 
 def test_a_path_on_the_machine_of_the_server_is_not_a_bundle(shared: Api) -> None:

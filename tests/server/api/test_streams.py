@@ -10,7 +10,6 @@ import pytest
 from covalt_git.calls.background import MAX_STORED_EVENTS
 from covalt_git.calls.running import RUNNING
 from covalt_git.names import new_id
-from covalt_git.runtime import awaited_call
 from covalt_server.api import call_streams
 from covalt_server.api.call_streams import CallStream, Followed
 from tests import settling
@@ -188,32 +187,6 @@ def test_a_call_without_clients_is_cancelled_and_recorded(
     assert [change["path"] for change in detail["changes"]] == ["runs"]
 
 
-def test_a_call_without_clients_ends_within_a_second() -> None:
-    times = (call_streams.LOOK_S, call_streams.GRACE_S, awaited_call.GRACE_S)
-
-    assert sum(times) < 1
-
-
-def test_a_waiting_call_without_clients_is_never_made(
-    slow: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(call_streams, "GRACE_S", 0)
-    first = follow(slow, "slow:wait")
-    has_begun(slow)
-    second = follow(slow, "slow:tell")
-    waiting = until(coming(second), "ToolCallQueued")
-    second.close()
-    made = slow.app.config["COVALT_STREAMS"].get(waiting["call_id"])
-    made.cancel.wait()
-    _, name, ended = events(resume(slow, waiting["call_id"]))[-1]  # though the chat is busy
-    let_go(slow)
-    events(first)
-
-    assert (name, ended["refusal"]["error"]) == ("ToolCallError", "cancelled")
-    calls = slow.get("list_calls", chat_id="c1")["calls"]
-    assert [call["tool_id"] for call in calls] == ["slow:wait"]
-
-
 def test_a_client_that_reconnects_resumes_where_it_was(
     slow: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,19 +222,6 @@ def test_a_call_may_go_on_without_clients(slow: Api, monkeypatch: pytest.MonkeyP
     assert call["status"] == "success"
 
 
-def test_a_call_streamed_again_under_its_id_runs_once(slow: Api) -> None:
-    given = {"call_id": new_id()}
-    first = follow(slow, "slow:wait", body=given)
-    has_begun(slow)
-    second = follow(slow, "slow:wait", body=given)
-    refused(follow(slow, "slow:wait", body=given, other=1), 409, "call_id_taken")
-    refused(follow(slow, "slow:tell", body=given), 409, "call_id_taken")
-    let_go(slow)
-
-    assert events(first) == events(second)
-    assert len(slow.get("list_calls", chat_id="c1")["calls"]) == 1
-
-
 def test_a_restarted_server_sends_the_recorded_end_of_a_call(slow: Api) -> None:
     call_id = events(follow(slow, "slow:tell"))[-1][2]["call"]["id"]
     later = Api.of(slow.root)
@@ -292,16 +252,6 @@ def test_the_end_of_another_processs_call_is_sent_when_it_is_recorded(slow: Api)
 
     rest = b"".join(part for part in parts if isinstance(part, bytes))
     assert b"event: ToolCallCompleted\nid: end\n" in rest
-
-
-def test_silence_is_filled_with_comments() -> None:
-    made = CallStream(Followed("1", "c1", "demo:add", b"{}"))
-    parts = (part for part in made.events(heartbeat_s=0.01) if part)
-    beat = next(parts)
-    made.add_last_event("ToolCallCompleted")
-
-    assert beat == b": nothing new\n\n"
-    assert [*parts][-1] == b"event: ToolCallCompleted\nid: end\ndata: {}\n\n"
 
 
 def test_a_late_client_receives_the_last_events_and_sees_the_gap() -> None:

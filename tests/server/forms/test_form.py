@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from werkzeug.datastructures import MultiDict
 
 from covalt_git.json_values import canonical_json
-from covalt_git.json_values.json_schema import BadSchemaError, schema_problems, value_problems
+from covalt_git.json_values.json_schema import schema_problems, value_problems
 from covalt_git.models.tool_properties import Example
 from covalt_server.forms.form import opened, submitted
 from covalt_server.forms.problems import FieldProblem
@@ -295,23 +295,6 @@ def test_a_required_text_is_empty_only_where_that_is_meant(part: Any) -> None:
     assert read_back(schema, {"a": ""}) == {"a": ""}
 
 
-def test_the_schema_decides_the_kind_of_a_value() -> None:
-    schema = one({"type": "string"})
-    form = given_form(schema, args__a="5", **{"args__a__~item": "0"})
-
-    assert submitted(schema, form).value == {"a": "5"}
-    form = given_form(schema, **{"args__a__~json": "5"})
-    assert submitted(schema, form).problems == (
-        FieldProblem("args/a", "must be a text, not an integer"),
-    )
-
-
-def test_a_request_made_by_hand_needs_no_markers() -> None:
-    schema = one(one({"type": "integer"}))
-
-    assert submitted(schema, MultiDict({"args/a/a": "5"})).value == {"a": {"a": 5}}
-
-
 # --- adding and removing --------------------------------------------------------------------------
 
 ROWS = one({"type": "array", "items": {"type": "integer"}}, required=False)
@@ -343,40 +326,6 @@ def test_adding_and_removing_items_keeps_what_was_typed() -> None:
     assert submitted(ROWS, form).value == {"a": [3]}
 
 
-def test_an_added_item_is_required_only_when_the_tool_is_to_run() -> None:
-    added = submitted(ROWS, with_button(given_form(ROWS, {"a": [1]}), "_add", "args/a"))
-    got = submitted(ROWS, sent(html(added)))
-
-    assert added.problems == ()
-    assert got.problems == (FieldProblem("args/a/1", "this is required"),)
-
-
-def test_the_focus_moves_to_an_added_field() -> None:
-    def focus(schema: JsonObject, form: MultiDict[str, str], button: str, value: str) -> list[str]:
-        got = submitted(schema, with_button(form, button, value))
-        return [shown.name for shown in got.fields.walk() if shown.focus]
-
-    nested = one({"type": "array", "items": one({"type": "integer"})}, required=False)
-    assert focus(nested, given_form(nested), "_add", "args/a") == ["args/a/0/a"]
-    assert focus(ROWS, given_form(ROWS, {"a": [1]}), "_add", "args/a") == ["args/a/1"]
-    assert focus(ROWS, given_form(ROWS, {"a": [1]}), "_remove", "args/a/0") == ["args/a"]
-
-
-def test_objects_and_lists_are_filled_in_and_left_out_again() -> None:
-    inner = one({"type": "string", "default": "x"})
-    for schema, filled, left in (
-        (one(inner, required=False), {"a": {"a": "x"}}, {}),
-        (one({"anyOf": [inner, {"type": "null"}]}), {"a": {"a": "x"}}, {"a": None}),
-        (ROWS, {"a": []}, {}),
-    ):
-        if schema is ROWS:
-            form = pressed(schema, given_form(schema, {"a": [1]}), "_remove", "args/a/0")
-        else:
-            form = pressed(schema, given_form(schema), "_add", "args/a")
-        assert submitted(schema, form).value == filled
-        assert submitted(schema, pressed(schema, form, "_remove", "args/a")).value == left
-
-
 # --- problems -------------------------------------------------------------------------------------
 
 
@@ -400,39 +349,6 @@ def test_a_problem_is_at_the_field_that_can_fix_it() -> None:
         FieldProblem("args/a/0/value", "10 is greater than the maximum of 9"),
         FieldProblem("args/a/1/value", "this is required"),
     )
-
-
-def test_a_problem_within_json_names_its_place() -> None:
-    schema = one({"type": "object", "patternProperties": {"^x": {"items": {"type": "string"}}}})
-    form = given_form(schema, {"a": {"x": ["a", 1]}})
-
-    assert submitted(schema, form).problems == (
-        FieldProblem("args/a", "$.x[1]: must be a text, not an integer"),
-    )
-
-
-def test_a_value_of_no_branch_of_a_union_is_a_problem_of_its_field() -> None:
-    schema = one({"anyOf": [{"type": "string"}, {"type": "integer"}]})
-    form = given_form(schema, {"a": 5})
-    form["args/a/~json"] = "[5]"
-
-    assert submitted(schema, form).problems == (
-        FieldProblem("args/a", "must be a text or an integer, not a list"),
-    )
-
-
-def test_an_opened_form_has_the_problems_of_its_value() -> None:
-    schema = one({"type": "integer", "maximum": 3})
-
-    assert opened(schema).problems == ()
-    assert opened(schema, {"a": 4}).problems == (
-        FieldProblem("args/a", "4 is greater than the maximum of 3"),
-    )
-
-
-def test_an_invalid_schema_is_an_error() -> None:
-    with pytest.raises(BadSchemaError):
-        submitted({"type": "nonsense"}, MultiDict())
 
 
 # --- the JSON side, examples and checks -----------------------------------------------------------
@@ -471,22 +387,6 @@ def test_ambiguous_json_is_not_read(text: str) -> None:
     assert got.value is None
     assert got.problems[0].path == "_json"
     assert sent(html(got))["_json"] == text
-
-
-def test_problems_of_the_json_side_have_their_places() -> None:
-    got = submitted(NAMED, MultiDict({"_side": "json", "_json": '{"a": "x", "b": 1}'}))
-
-    assert got.wants == "redraw"
-    assert got.value == {"a": "x", "b": 1}
-    assert got.problems == (FieldProblem("_json", "$.a: must be an integer, not a text"),)
-
-
-def test_an_invalid_field_keeps_the_form_from_turning_to_json() -> None:
-    got = submitted(NAMED, with_button(given_form(NAMED, args__a="abc"), "_use", "json"))
-
-    assert got.side == "form"
-    assert got.fields.children[0].text == "abc"
-    assert got.fields.children[0].problems == ('must be an integer, not "abc"',)
 
 
 def test_an_example_fills_the_form() -> None:

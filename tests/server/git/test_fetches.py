@@ -67,13 +67,6 @@ def test_a_clone_has_the_branches_and_files_of_the_chat(
 
 
 @EVERY_VERSION
-def test_a_new_chat_is_cloned_as_empty(served: GitServed, tmp_path: Path, version: str) -> None:
-    work = served.clone(tmp_path / "work", chat_id="empty", version=version)
-
-    assert run(work, "rev-parse", "HEAD").code != 0
-
-
-@EVERY_VERSION
 def test_a_shallow_clone_can_be_completed(served: GitServed, tmp_path: Path, version: str) -> None:
     work = served.clone(tmp_path / "work", "--depth", "1", version=version)
 
@@ -143,19 +136,6 @@ def test_a_fetch_brings_only_what_is_new(root: Path, api: Api, tmp_path: Path) -
             assert "sending 3 objects" in told, told
             assert git(work, "fsck", "--strict", "--full", "--no-dangling") == ""
             assert mine[-1] == git(work, "rev-parse", "HEAD")
-
-
-def test_a_reverted_change_is_cloned_whole(api: Api, tmp_path: Path) -> None:
-    with git_served(api.root) as served:
-        work = served.clone(tmp_path / "work")
-        (work / "sub").mkdir()
-        for content in ("one\n", "two\n", "one\n"):
-            commit(work, content.strip(), **{"sub/same": "same\n", "sub/other": content})
-        git(work, "push", "--quiet", "origin", "HEAD:main")
-        assert served.fsck() == ""
-        for version in VERSIONS:
-            again = served.clone(tmp_path / f"again{version}", version=version)
-            assert git(again, "fsck", "--strict", "--full") == ""
 
 
 def test_a_compressed_request_is_limited(served: GitServed) -> None:
@@ -352,12 +332,3 @@ def test_requests_that_git_does_not_make_are_answered_in_plain_text(
         assert served.send(FETCH, FLUSH, Content_Type=kind).status == 415
     assert served.send(FETCH, FLUSH, Content_Encoding="br").status == 415
     assert served.ask("PUT", "/git/c1/info/refs").status == 405
-
-
-def test_answers_are_not_cached_and_run_no_script(served: GitServed) -> None:
-    answer = served.ask("GET", INFO)
-
-    assert answer.headers.get_content_type() == f"application/x-{FETCH}-advertisement"
-    assert answer.headers["Cache-Control"] == "no-cache, max-age=0, must-revalidate"
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")

@@ -19,8 +19,7 @@ import pytest
 from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.transfers import pushing
 from covalt_git.workspaces.writing import writing
-from tests.api_client import TOKEN, Api, configure
-from tests.api_client import refused as api_refused
+from tests.api_client import TOKEN, Api
 from tests.server.git.git_served import (
     FETCH,
     FLUSH,
@@ -72,15 +71,6 @@ def test_a_pushed_branch_has_its_states_at_once(served: GitServed, api: Api, wor
     assert (served.workspace() / "colour").read_text() == "green\n"
 
 
-def test_another_branch_moves_without_the_workspace(served: GitServed, work: Path) -> None:
-    git(work, "push", "--quiet", "origin", "main:idea")
-    tip = commit(work, "more", more="1\n")
-    git(work, "push", "--quiet", "origin", "main:idea")
-
-    assert served.refs()["refs/heads/idea"] == tip
-    assert not (served.workspace() / "more").exists()
-
-
 def test_the_workspace_follows_its_branch(served: GitServed, work: Path) -> None:
     (work / "a.txt").unlink()
     (work / "run.sh").write_text("#!/bin/sh\n")
@@ -126,15 +116,6 @@ def test_edits_are_committed_before_a_push_and_refuse_it(
     }
     sources = [one["source"] for one in api.get("list_manifests", chat_id="c1")["manifests"]]
     assert sources == ["push", "edit", "user_upload", "user_upload"]
-
-
-def test_a_shallow_clone_can_push(served: GitServed, tmp_path: Path) -> None:
-    work = served.clone(tmp_path / "shallow", "--depth", "1")
-    tip = commit(work, "on top", top="1\n")
-    git(work, "push", "--quiet", "origin", "main")
-
-    assert served.refs()["refs/heads/main"] == tip
-    assert served.fsck() == ""
 
 
 def test_a_large_push_comes_in_chunks(served: GitServed, work: Path) -> None:
@@ -269,32 +250,6 @@ def test_one_of_concurrent_pushes_wins(served: GitServed, tmp_path: Path) -> Non
     winner = works[tips.index(refs["refs/heads/main"])].name
     assert (served.workspace() / "mine").read_text() == winner
     assert served.fsck() == ""
-
-
-def test_a_push_asks_again_about_a_pending_call(served: GitServed, api: Api, work: Path) -> None:
-    asked = api.call("app-builder:run_command", command="echo hello > said.txt")
-    tip = commit(work, "moves the branch", moved="1\n")
-    git(work, "push", "--quiet", "origin", "main")
-    api_refused(api.tell("approve_call", execution_id=asked["execution_id"]), 409, "asked_again")
-
-    assert served.refs()["refs/heads/main"] == tip
-    (waiting,) = api.get("list_approvals")["approvals"]
-    assert waiting["base"] == tip
-    done = api.post("approve_call", execution_id=waiting["execution_id"])
-    assert done["status"] == "success"
-    assert {path.name for path in served.workspace().iterdir()} >= {"moved", "said.txt"}
-
-
-def test_copies_of_our_commits_are_calls_only_once(served: GitServed, api: Api, work: Path) -> None:
-    configure(api.root, "roles: {worker: {allow: ['app-builder.**']}}\ndefault_role: worker\n")
-    api.write("b.txt", "one\n")
-    git(work, "pull", "--quiet")
-    git(work, "commit", "--quiet", "--amend", "--no-edit", "--date", "2030-01-01T00:00:00Z")
-    git(work, "push", "--quiet", "origin", "main:copy")
-    calls = api.get("list_calls", chat_id="c1")["calls"]
-
-    assert len(calls) == 1
-    assert served.refs()["refs/heads/copy"] != served.refs()["refs/heads/main"]
 
 
 # Broken connections

@@ -20,10 +20,6 @@ def branched(api: Api) -> Api:
     return api
 
 
-def names(api: Api) -> list[str]:
-    return [one["name"] for one in api.get("list_branches", chat_id="c1")["branches"]]
-
-
 def folder(api: Api) -> dict[str, str]:
     found = sorted(path for path in api.workspace.rglob("*") if path.is_file())
     return {path.relative_to(api.workspace).as_posix(): path.read_text() for path in found}
@@ -52,13 +48,6 @@ def test_files_are_restored_from_the_page_of_a_state_or_of_a_file(
     assert "/chats/c1/restore" not in [form.action for form in newest.forms]
 
 
-def test_a_branch_without_conflicts_is_merged_once(visitor: Visitor, branched: Api) -> None:
-    visitor.send(merge_page(visitor).form("/chats/c1/merge"))
-
-    assert folder(branched) == {"a.txt": "idea\n", "b.txt": "b\n"}
-    assert "/chats/c1/merge" not in [form.action for form in merge_page(visitor).forms]
-
-
 def test_a_conflict_is_resolved_before_the_merge(visitor: Visitor, branched: Api) -> None:
     branched.write("a.txt", "main\n")
     page = merge_page(visitor)
@@ -82,28 +71,6 @@ def test_a_conflict_is_resolved_after_a_merge_that_keeps_both(
     visitor.send(waiting.form("/chats/c1/conflicts"), "Take the other")
 
     assert folder(branched) == {"a.txt": "idea\n", "b.txt": "b\n"}
-
-
-def test_a_branch_is_renamed_and_deleted(visitor: Visitor, branched: Api) -> None:
-    form = visitor.open("/chats/c1").form("/chats/c1/branches/rename")
-    visitor.send(form, branch="idea", name="better")
-    assert names(branched) == ["better", "main"]
-
-    form.action = "/chats/c1/branches/delete"
-    refused = visitor.send(form, branch="better", name="")
-    assert refused.status == 409
-    assert names(branched) == ["better", "main"]
-
-    visitor.send(form, branch="better", name="", force="on")
-    assert names(branched) == ["main"]
-
-
-def test_a_chat_is_forked(visitor: Visitor, branched: Api) -> None:
-    page = visitor.send(visitor.open("/chats/c1").form("/chats/c1/fork"), title="Another way")
-
-    assert page.address == "/chats/c2"
-    assert page.title.startswith("Another way")
-    assert (branched.root / "data/chats/c2/workspace/a.txt").read_text() == "one\n"
 
 
 def test_a_chat_is_deleted_only_by_its_id(visitor: Visitor, branched: Api) -> None:

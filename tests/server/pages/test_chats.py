@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 from covalt_git.project import Project
 from covalt_git.workspaces.writing import writing
 from tests.api_client import Api, configure
 from tests.server.visitor import Page, Visitor
-from tests.workspaces.stores import open_chats
 
 
 def head(api: Api, manifest: str = "HEAD") -> str:
@@ -45,16 +43,6 @@ def test_a_chat_is_made_with_a_title_that_is_shown_as_typed(visitor: Visitor) ->
     assert visitor.open("/chats/" + "c" * 300).status == 400
 
 
-def test_a_chat_that_an_agent_made_says_so(visitor: Visitor, api: Api, root: Path) -> None:
-    with replace(open_chats(root / "data"), maker="agent:cursor").new() as chat:
-        pass
-
-    assert [one["made_by"] for one in api.get("list_chats")["chats"]] == ["agent:cursor", None]
-    assert visitor.open("/chats").text.count("by agent:cursor") == 1
-    assert "agent:cursor made it and works in it" in visitor.open(f"/chats/{chat.id}").text
-    assert "made it" not in visitor.open("/chats/c1").text
-
-
 def test_the_history_leads_from_each_state_to_what_made_it(visitor: Visitor, api: Api) -> None:
     api.upload(("rain.csv", b"a\n1\n"))
     call = api.write("index.html", "<h1>Rain</h1>\n")
@@ -72,18 +60,6 @@ def test_the_history_leads_from_each_state_to_what_made_it(visitor: Visitor, api
     assert page.link("app-builder:write_file") == f"/chats/c1/calls/{call['id']}"
     assert page.link("app-builder:read_file") == f"/chats/c1/calls/{failed['id']}"
     assert "tool_raised" in page.text
-
-
-def test_the_history_marks_branches_and_can_show_one(visitor: Visitor, api: Api) -> None:
-    branch_with_work(api)
-    everything = visitor.open("/chats/c1")
-    form = next(one for one in everything.forms if one.method == "get" and "branch" in one.fields)
-    page = visitor.send(form, branch="main")
-
-    marked = re.findall(r'class="badge branch( active)?"[^>]*>(\w+)<', everything.source)
-    assert marked == [("", "idea"), (" active", "main")]
-    assert len(rows(everything)) == 2
-    assert rows(page) == [head(api, "main")]
 
 
 def test_the_history_has_a_hundred_states_a_page(visitor: Visitor, api: Api) -> None:
@@ -144,28 +120,6 @@ def test_a_branch_starts_at_any_state_with_an_available_name(visitor: Visitor, a
     there = visitor.open("/chats/c1/states/main").form("/switch")
     visitor.send(there)
     assert (api.workspace / "index.html").read_text() == "<h1>Sun</h1>\n"
-
-
-def test_a_state_shows_its_maker_and_its_changes(visitor: Visitor, api: Api) -> None:
-    api.write("index.html", "<h1>Rain</h1>\n")
-    call = api.write("index.html", "<h1>Sun</h1>\n")
-    page = visitor.open("/chats/c1/states/HEAD")
-
-    assert f"/chats/c1/calls/{call['id']}" in [one.href for one in page.links]
-    assert f"/chats/c1/files?at={head(api)}" in [one.href for one in page.links]
-    assert "-<h1>Rain</h1>" in page.text
-    assert "+<h1>Sun</h1>" in page.text
-    assert f'title="{head(api)}"' in page.source
-
-
-def test_the_changes_of_many_files_are_cut(visitor: Visitor, api: Api) -> None:
-    files = ((f"file-{number:02}.txt", b"text\n") for number in range(60))
-    api.upload(*files, ("raw.bin", bytes(range(256))))
-    page = visitor.open("/chats/c1/states/HEAD")
-
-    assert page.text.count("+text") == 50
-    assert "file-59.txt" in page.text
-    assert "raw.bin" in page.text
 
 
 def test_a_state_is_compared_with_a_branch_and_with_the_folder(visitor: Visitor, api: Api) -> None:

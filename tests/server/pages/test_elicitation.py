@@ -126,18 +126,6 @@ def test_a_client_without_the_capability_is_not_asked(quiz: Api) -> None:
     assert told[-1][2]["call"]["error"].startswith("cannot_ask: ")
 
 
-def test_an_answer_names_an_open_request(quiz: Api) -> None:
-    told, call_id, question = asked(quiz, "quiz:page")
-    where = {"call_id": call_id, "question_id": question["question_id"]}
-    answer = {"answer": {"action": "accept"}}
-    for field, status in (("call_id", 404), ("question_id", 409)):
-        request = {**where, field: new_id(), "answers": answer}
-        assert quiz.tell("answer_question", **request).status_code == status
-
-    quiz.post("answer_question", **where, answers=answer)
-    assert [*told][-1][2]["call"]["result"] == "accept"
-
-
 def test_a_refused_approval_does_not_end_the_call(quiz: Api) -> None:
     call_id = new_id()
     told = events(follow(quiz, "quiz:careful", body={"call_id": call_id}))
@@ -204,12 +192,3 @@ def test_a_url_is_shown_and_opened_by_the_user(page: Page, served: Live) -> None
     run(page, served, "odd")
     expect(page.get_by_text("javascript:alert(1)")).to_be_visible()
     expect(page.get_by_role("link", name="javascript")).to_have_count(0)
-
-
-def test_several_requests_follow_each_other(page: Page, served: Live) -> None:
-    run(page, served, "two")
-    page.get_by_label("name").fill("Ada")
-    page.get_by_role("button", name="Answer").click()
-    page.get_by_role("button", name="Agree").click()
-
-    expect(page.locator("main")).to_contain_text('"accept",')

@@ -7,25 +7,8 @@ import re
 import sys
 from pathlib import Path
 
-from playwright.sync_api import BrowserContext
-
 from tests.api_client import Api, configure
-from tests.browser import console_errors
-from tests.live_server import live
 from tests.server.visitor import Visitor
-
-
-def make_counter(root: Path) -> None:
-    """Add a toolset whose tool takes a number."""
-    folder = root / "toolsets" / "counter"
-    folder.mkdir()
-    (folder / "toolset.yaml").write_text(
-        "id: counter\nname: Counter\nversion: '1'\ntools:\n"
-        "  - id: count\n    entrypoint: count:count\n    input_schema:\n      type: object\n"
-        "      required: [to]\n      properties:\n"
-        "        to: {type: integer, minimum: 1}\n        unit: {type: string}\n"
-    )
-    (folder / "count.py").write_text("def count(to, unit=''):\n    return list(range(to))\n")
 
 
 def test_the_start_page_leads_to_what_needs_attention(
@@ -47,21 +30,6 @@ def test_a_search_shows_the_tools_that_are_like_it(visitor: Visitor) -> None:
         assert "/tools/app-builder:write_file" not in links
 
 
-def test_tools_are_shown_with_their_icons(root: Path, context: BrowserContext) -> None:
-    with live(root) as server:
-        page = context.new_page()
-        page.goto(server.door)
-        for path in ("/tools", "/toolsets/data-lab"):
-            said = console_errors(page)
-            page.goto(f"{server.url}{path}")
-            icons = page.locator(".tool img.icon")
-
-            assert icons.count() == 4
-            drawn = icons.evaluate_all("all => all.map((one) => [one.naturalWidth, one.width])")
-            assert drawn == [[64, 20]] * 4
-            assert said == []
-
-
 def test_a_call_without_a_chat_makes_one(visitor: Visitor, root: Path) -> None:
     form = visitor.open("/tools/app-builder:write_file").form("write_file")
 
@@ -79,21 +47,6 @@ def test_examples_and_the_url_fill_the_form(visitor: Visitor) -> None:
 
     assert filled.fields["args/output"] == ["weather.csv"]
     assert page.form("write_file").fields["args/path"] == ["b.txt"]
-
-
-def test_wrong_arguments_stay_in_their_fields(visitor: Visitor, root: Path, api: Api) -> None:
-    make_counter(root)
-    form = visitor.open("/tools/counter:count?chat=c1").form("count")
-
-    page = visitor.send(form, "Run", **{"args/to": "ten", "args/unit": "sheep"})
-
-    assert [one["name"] for one in page.named("input") if one.get("aria-invalid")] == ["args/to"]
-    assert page.form("count").fields["args/to"] == ["ten"]
-    assert page.form("count").fields["args/unit"] == ["sheep"]
-    assert api.get("list_calls", chat_id="c1")["calls"] == []
-    checked = visitor.send(form, **{"args/to": "-3", "_check": "1"})
-    assert checked.headers["Content-Type"] == "application/json"
-    assert '"path":"args/to"' in checked.source
 
 
 def make_shop(root: Path) -> None:
@@ -191,18 +144,6 @@ def test_a_toolset_is_disabled_on_its_page(visitor: Visitor, root: Path) -> None
     assert "covalt-git toolset enable data-lab" in refused.text
 
 
-def test_only_an_administrator_can_disable_a_toolset(root: Path) -> None:
-    configure(root, "roles: {guest: {allow: ['data-lab.**']}, owner: {admin: true}}\n")
-    guest, owner = Visitor.of(root, "guest"), Visitor.of(root, "owner")
-
-    for address in ("/toolsets", "/toolsets/data-lab"):
-        assert not [one for one in guest.open(address).forms if one.action.endswith("/enabled")]
-        form = owner.open(address).form("/data-lab/enabled")
-    refused = guest.send(form)
-    assert refused.status == 403
-    assert not (root / "toolsets/state").exists()
-
-
 def test_a_problem_leads_to_its_line(visitor: Visitor, root: Path) -> None:
     manifest = root / "toolsets/data-lab/toolset.yaml"
     lines = manifest.read_text().splitlines()
@@ -224,22 +165,6 @@ def test_a_toolset_that_cannot_be_read_is_shown_as_it_was(visitor: Visitor, root
 
     assert "/tools/data-lab:summarize" in {one.href for one in page.links}
     assert "These are the tools of its last good version" in page.text
-
-
-def test_a_toolset_with_a_server_asks_for_no_live_page(visitor: Visitor, root: Path) -> None:
-    manifest = "id: far\nname: Far\nversion: '1'\nmcp_servers:\n"
-    manifest += "  - {id: far, url: 'https://far.example/mcp'}\n"
-    (root / "toolsets/far").mkdir()
-    (root / "toolsets/far/toolset.yaml").write_text(manifest)
-
-    assert "/live.js" not in visitor.open("/toolsets/far").source
-
-
-def test_titles_begin_with_a_capital_letter_but_not_with_a_changed_id(visitor: Visitor) -> None:
-    sentence = visitor.app.jinja_env.filters["sentence"]
-
-    assert sentence("app-builder:x is disabled") == "app-builder:x is disabled"
-    assert sentence("it has errors") == "It has errors"
 
 
 def test_only_files_of_the_toolset_are_shown(visitor: Visitor, root: Path) -> None:

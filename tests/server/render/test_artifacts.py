@@ -14,13 +14,11 @@ from werkzeug.test import TestResponse
 from covalt_git.models.calls import FileReference, RenderPlan
 from covalt_server.render.artifacts import (
     ARTIFACT_HEADERS,
-    NoPageError,
     artifact_page,
     artifact_source,
 )
 from tests.api_client import BEARER, HOME, Api, refused
 from tests.live_server import live
-from tests.settling import settle
 from tests.tables import tables
 
 IN_A_FRAME = {"Sec-Fetch-Dest": "iframe", "Sec-Fetch-Site": "same-origin"}
@@ -91,19 +89,6 @@ def test_a_page_can_be_a_text_of_the_plan() -> None:
     assert artifact_page(plan, no_record) == (
         "<script>window.__TOOL_DATA__ = null;</script><p>é".encode()
     )
-
-
-@pytest.mark.parametrize(
-    "plan",
-    [
-        RenderPlan(renderer="html"),
-        RenderPlan(renderer="html", config={"content": {"no": "text"}}),
-        RenderPlan(renderer="code", config={"content": "<p>"}),
-    ],
-)
-def test_other_plans_have_no_page(plan: RenderPlan) -> None:
-    with pytest.raises(NoPageError, match="not a page"):
-        artifact_page(plan, no_record)
 
 
 # The answer
@@ -180,21 +165,6 @@ def test_other_calls_have_no_page(own: Api, chart: str) -> None:
     refused(ask(own, own.write("a.txt", "a")["id"]), 404, "no_page")
     pending = own.call("app-builder:run_command", command="ls")
     refused(ask(own, pending["id"]), 404, "no_page")
-
-
-def test_a_page_is_gone_with_its_branch_and_with_its_chat(own: Api) -> None:
-    own.post("create_branch", chat_id="c1", name="idea")
-    own.post("switch_branch", chat_id="c1", branch="idea")
-    chart = own.call("data-lab:summarize", path="days.csv")["id"]
-    own.post("switch_branch", chat_id="c1", branch="main")
-    for _ in range(2):
-        settle(own.store)  # a page is cached only when its chat did not change just now
-        assert ask(own, chart).status_code == 200
-
-    (own.store / "refs" / "heads" / "idea").unlink()
-    refused(ask(own, chart), 404, "unknown_call")
-    shutil.rmtree(own.store)
-    refused(ask(own, chart), 404, "unknown_chat")
 
 
 def test_a_call_that_does_not_exist_for_the_role_has_no_page(own: Api, chart: str) -> None:

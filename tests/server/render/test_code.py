@@ -10,15 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
-from pygments.lexers import get_lexer_by_name
-from pygments.styles import get_style_by_name
-from pygments.token import Error, Whitespace
 
 from covalt_git.text import display
 from covalt_server.render import code
 from covalt_server.render.code import diff, highlighted, language_of
 from covalt_server.render.patches import read_patch
-from tests.api_client import BEARER, HOME, Api
 from tests.examples import examples
 from tests.server.fragments import Fragment
 from tests.tables import tables
@@ -49,10 +45,6 @@ def test_a_language_is_known_by_its_names_by_files_and_by_texts() -> None:
     assert language_of("[" * 100_000, language="x" * 100_000) == "text"
     assert language_of("{}", language="yaml", path="a.py") == "yaml"
     assert language_of("{}", language="auto", path="a.py") == "python"
-
-
-def test_every_coloured_language_has_a_lexer_of_that_name() -> None:
-    assert all(get_lexer_by_name(name).aliases[0] == name for name in code._COLOURED)
 
 
 def test_a_listing_has_numbered_lines_that_can_be_linked() -> None:
@@ -108,43 +100,6 @@ def test_hidden_characters_are_escaped(language: str, character: str, told: str)
 
     assert f'<span class="unseen-character">{told}</span>' in html
     assert character not in html
-
-
-def test_joiners_and_line_breaks_keep_their_meaning() -> None:
-    assert "👩\u200d💻" in highlighted("👩\u200d💻")
-    assert lines_of(highlighted("a\r\nb\rc\n")) == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x = 1\n" * (code.MOST_COLOURED_LINES + 1),
-        ("x" * 1000 + "\n") * 600,
-        "x = 1\n" + "y" * 3000,
-    ],
-    ids=["lines", "characters", "a long line"],
-)
-def test_a_long_text_has_numbers_and_no_colours(text: str) -> None:
-    html = highlighted(text, language="python")
-
-    assert 'id="L2"' in html
-    assert '<span class="n">' not in html
-    assert "hint" not in html
-
-
-@pytest.mark.parametrize(
-    ("language", "text"),
-    [
-        pytest.param("markdown", "\n" * 9_000, id="empty-lines"),
-        pytest.param("python", " \n" * 9_000, id="spaces"),
-        pytest.param("ini", ("=" * 1900 + "\n") * 200, id="equals-signs"),
-    ],
-)
-def test_a_text_that_takes_too_long_has_no_colours(language: str, text: str) -> None:
-    html = highlighted(text, language=language, until=0)
-
-    assert lines_of(html) == text.removesuffix("\n").split("\n")
-    assert {span["class"] for span in Fragment(html).of("span")} == {"line"}
 
 
 def test_a_text_too_large_for_a_page_is_cut_with_a_note() -> None:
@@ -305,39 +260,3 @@ def test_any_text_is_shown_as_far_as_it_is_a_patch(text: str) -> None:
 
 
 # Colours
-
-
-def luminance(colour: str) -> float:
-    red, green, blue = (
-        one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4
-        for one in (int(colour[at : at + 2], 16) / 255 for at in (0, 2, 4))
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one: str, other: str) -> float:
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
-
-
-@pytest.mark.parametrize(("scheme", "style"), code.STYLES.items())
-def test_every_colour_has_enough_contrast(scheme: str, style: str) -> None:
-    sheet = (Path(code.__file__).parents[1] / "static/style.css").read_text("utf-8")
-    paper = re.findall(r"--code-paper: #([0-9a-f]{6});", sheet)[scheme == "dark"]
-    # Spaces have no ink, and text.css takes the colour from what a lexer calls an error.
-    looks = {token: look for token, look in get_style_by_name(style) if look["color"]}
-    looks = {token: look for token, look in looks.items() if token not in {Error, Whitespace}}
-
-    assert len(looks) > 40
-    for token, look in looks.items():
-        ratio = contrast(str(look["color"]), str(look["bgcolor"] or paper))
-        assert ratio >= 4.5, (token, look["color"])
-
-
-def test_colours_are_served_by_scheme_and_cached(api: Api) -> None:
-    answer = api.client().get("/static/code.css", base_url=HOME, headers=BEARER)
-
-    assert answer.mimetype == "text/css"
-    assert re.findall(r"@media \(prefers-color-scheme: (\w+)\)", answer.text) == ["light", "dark"]
-    same = {**BEARER, "If-None-Match": answer.headers["ETag"]}
-    assert api.client().get("/static/code.css", base_url=HOME, headers=same).status_code == 304

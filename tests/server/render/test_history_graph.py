@@ -6,7 +6,6 @@ import itertools
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree as ET
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -100,21 +99,6 @@ def test_the_trunk_stays_in_the_first_lane(lines: list[Line], data: st.DataObjec
         trunk = next(iter(by_id[trunk].parents), None)
 
 
-def test_a_branch_keeps_its_lane_and_the_trunk_the_first() -> None:
-    rows = layout(history("m<ki", "k<j", "i<h", "j<h", "h<g", "g"))
-
-    assert [(row.lane, row.above, row.through, row.below) for row in rows] == [
-        (0, (), (), (0, 1)),
-        (0, (0,), (1,), (0,)),
-        (1, (1,), (0,), (1,)),
-        (0, (0,), (1,), (0,)),
-        (0, (0, 1), (), (0,)),
-        (0, (0,), (), ()),
-    ]
-    waits = layout(history("r<a", "m<a", "a"), trunk="m")
-    assert [(row.lane, row.above) for row in waits] == [(1, ()), (0, ()), (0, (0, 1))]
-
-
 # The drawing
 
 
@@ -138,28 +122,6 @@ def ends(row: GraphRow, lanes: int) -> tuple[set[str], set[str]]:
             assert bottom == str(ROW_HEIGHT)
             assert to_x in lower | {str(line.get("x1")) for line in picture.iter("line")}
     return upper, lower
-
-
-@settings(max_examples=examples(50))
-@given(lines=histories())
-def test_drawn_lines_meet_where_rows_touch(lines: list[Line]) -> None:
-    rows = layout(lines)
-    lanes = lanes_of(rows)
-    drawn = [ends(row, lanes) for row in rows]
-
-    for (_, lower), (upper, _) in itertools.pairwise(drawn):
-        assert lower == upper
-
-
-@pytest.mark.parametrize(("lanes", "width"), [(1, "14"), (6, "84"), (30, "84")])
-def test_a_drawing_of_many_lanes_is_not_wider(lanes: int, width: str) -> None:
-    row = GraphRow("a", lanes - 1, (), tuple(range(lanes - 1)), (lanes - 1,))
-
-    picture = ET.fromstring(svg(row, lanes))
-
-    assert picture.get("width") == width
-    (dot,) = picture.iter("circle")
-    assert float(str(dot.get("cx"))) < float(width)
 
 
 def test_a_drawing_is_hidden_from_screen_readers_and_has_no_inline_style() -> None:

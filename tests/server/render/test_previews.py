@@ -43,19 +43,6 @@ def test_every_content_has_a_preview(content: bytes, path: str) -> None:
         assert shown.text.encode() == content
 
 
-def test_json_is_also_shown_indented() -> None:
-    shown = preview("a.json", b'{"a":["\xc3\xa4"]}')
-
-    assert shown.pretty == '{\n  "a": [\n    "ä"\n  ]\n}\n'
-    assert shown.text == '{"a":["ä"]}'
-    assert preview("a.json", shown.pretty.encode()).pretty is None
-
-
-@pytest.mark.parametrize("content", ["[" * 100_000, "1" * 5_000])
-def test_json_that_cannot_be_parsed_is_text(content: str) -> None:
-    assert preview("a.json", content.encode()).kind == "text"
-
-
 def test_a_large_text_is_cut_after_a_line() -> None:
     shown = preview("a.md", b"a line of text\n" * MAX_TEXT)
 
@@ -99,7 +86,3 @@ def test_a_large_table_is_cut_with_a_note() -> None:
     assert table(rows + "1,2\n").more_rows
     assert len(table(rows + "1,2\n").rows) == MAX_ROWS
     assert table("a," * 100 + "\n").more_columns
-
-
-def test_invalid_csv_is_text() -> None:
-    assert preview("a.csv", b"a\n" + b"x" * 140_000).table is None
