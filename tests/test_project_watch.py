@@ -41,10 +41,6 @@ def changes(root: Path) -> Iterator[Changes]:
     made.close()
 
 
-def open_files() -> int:
-    return len([*Path("/dev/fd").iterdir()])
-
-
 def test_scan_reports_what_changed_since_the_last(root: Path) -> None:
     followed = WatchedProject(root)
     first = followed.last

@@ -53,12 +53,6 @@ def catalog(root: Path, role: str | None = None) -> Catalog:
     return Catalog(root, project.config, Principal("someone", role))
 
 
-def indexed(root: Path) -> dict[str, bool]:
-    with Project.open(root).index() as index:
-        index.sync_toolsets()
-        return {tool.tool_id: tool.enabled for tool in index.tools()}
-
-
 @pytest.mark.parametrize("text", ["web:search", "web.search"])
 def test_a_tool_is_found_by_the_namespace_of_its_server(root: Path, text: str) -> None:
     found = catalog(root).find_callable(text)

@@ -19,7 +19,6 @@ from tests import command
 from tests.operations.test_validation import TYPO
 from tests.toolsets.projects import MANIFEST, REPOSITORY, put_hello
 
-Cli = Callable[..., tuple[int, str]]
 COUNTS: dict[str, Callable[[str], int]] = {
     "text": lambda shown: shown.count(" CG"),
     "json": lambda shown: len(json.loads(shown)["problems"]),

@@ -7,14 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
 from covalt_toolset import set_context
 
 TOOLSETS = Path(__file__).resolve().parents[2] / "toolsets"
-Refused = Callable[[Callable[..., object], dict[str, Any]], str]
 
 
 def forget_tools() -> None:

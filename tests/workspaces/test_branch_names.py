@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.conversations.commit_names import resolve
-from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.names import BadNameError, new_id
+from covalt_git.names import new_id
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.branches import (
-    ActiveBranchError,
-    BranchExistsError,
-    CallWaitsError,
-    OnlyThereError,
     Rename,
 )
 from covalt_git.workspaces.chat import finished_call, write_stored
@@ -33,8 +28,6 @@ from tests.workspaces.stores import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import Branch
     from covalt_git.workspaces.branches import DeletedBranch
@@ -87,54 +80,6 @@ def ask(chat: ChatStore, branch: str) -> PendingCall:
 # Renaming
 
 
-def test_a_renamed_branch_is_where_it_was(three: ChatStore) -> None:
-    at = three.branch("idea").manifest_id
-    renamed = rename(three, "idea", "try/blue")
-
-    assert (renamed.name, renamed.manifest_id, renamed.active) == ("try/blue", at, False)
-    assert names(three) == ["main", "same", "try/blue"]
-    assert "refs/covalt/rename" not in git(three.folder / "store.git", "for-each-ref")
-    assert fsck(three) == ""
-
-
-def test_the_folder_stays_on_the_active_branch_under_its_new_name(three: ChatStore) -> None:
-    put(three.workspace, {"mine": ("file", b"typed")})
-    renamed = rename(three, "main", "trunk")
-
-    assert renamed.active
-    assert three.active_branch() == "trunk"
-    assert (three.workspace / "mine").read_bytes() == b"typed"
-    assert git(three.folder / "store.git", "symbolic-ref", "HEAD").strip() == "refs/heads/trunk"
-
-
-def test_a_branch_with_nothing_on_it_is_renamed(chat: ChatStore) -> None:
-    assert rename(chat, "main", "trunk").active
-    assert names(chat) == ["trunk"]
-    upload(chat, "a", b"1")
-    assert git(chat.folder / "store.git", "rev-parse", "trunk").strip() == chat.head()
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "error"),
-    [
-        ("ideas", "x", UnknownNameError),
-        ("idea", "same", BranchExistsError),
-        ("idea", "idea", BranchExistsError),
-        ("idea", "idea/two", BranchExistsError),
-        ("idea", "../x", BadNameError),
-    ],
-)
-def test_a_rename_that_cannot_be_is_refused(
-    three: ChatStore, old: str, new: str, error: type[CovaltError]
-) -> None:
-    before = git(three.folder / "store.git", "for-each-ref")
-
-    with pytest.raises(error) as caught:
-        rename(three, old, new)
-    assert caught.value.hint
-    assert git(three.folder / "store.git", "for-each-ref") == before
-
-
 def test_a_rename_that_a_push_overtook_is_not_made(three: ChatStore) -> None:
     idea, main = three.branch("idea").manifest_id, three.branch("main").manifest_id
     with dying(three):
@@ -148,46 +93,6 @@ def test_a_rename_that_a_push_overtook_is_not_made(three: ChatStore) -> None:
 
 
 # Deleting
-
-
-def test_a_branch_whose_work_others_have_is_deleted(three: ChatStore) -> None:
-    at = three.branch("same").manifest_id
-    gone = delete(three, "same")
-
-    assert (gone.name, gone.manifest_id, gone.manifests) == ("same", at, 0)
-    assert names(three) == ["idea", "main"]
-    with writing(three):
-        assert branches.deleted(three) == []
-
-
-@pytest.mark.parametrize("force", [False, True])
-def test_the_active_branch_is_not_deleted(three: ChatStore, *, force: bool) -> None:
-    with pytest.raises(ActiveBranchError) as caught:
-        delete(three, "main", force=force)
-
-    assert caught.value.hint == "covalt-git chat checkout c1 idea"
-
-
-def test_work_that_no_other_branch_has_needs_force(three: ChatStore) -> None:
-    with pytest.raises(OnlyThereError):
-        delete(three, "idea")
-
-    assert names(three) == ["idea", "main", "same"]
-
-
-@pytest.mark.parametrize(
-    "change", [lambda chat: rename(chat, "same", "blue"), lambda chat: delete(chat, "same")]
-)
-def test_a_branch_on_which_a_call_waits_is_neither_renamed_nor_deleted(
-    three: ChatStore, change: Callable[[ChatStore], object]
-) -> None:
-    call = ask(three, "same")
-
-    with pytest.raises(CallWaitsError) as caught:
-        change(three)
-    assert caught.value.hint == f"covalt-git approval deny {call.execution_id}"
-    assert names(three) == ["idea", "main", "same"]
-    assert [one.id for one in three.calls()] == [call.id]
 
 
 def test_a_deleted_branch_comes_back_with_all_it_had(three: ChatStore) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,10 +9,7 @@ import pytest
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import BrokenStoreError
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.names import BadNameError
 from covalt_git.paths import typed
-from covalt_git.workspaces import branches
-from covalt_git.workspaces.branches import BranchExistsError
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.switching import InTheWayError, UnsafeTreeError
 from covalt_git.workspaces.writing import writing
@@ -22,9 +17,7 @@ from tests.workspaces.stores import (
     Layout,
     branch_off,
     checkout,
-    fsck,
     git,
-    git_tree,
     layout_of,
     loose,
     open_chats,
@@ -36,56 +29,6 @@ from tests.workspaces.stores import (
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.registry import Chats
-
-
-def objects_of(chat: ChatStore) -> set[str]:
-    return {str(path) for path in (chat.folder / "store.git" / "objects").rglob("*")}
-
-
-def test_creating_a_branch_makes_a_ref_and_no_commit(chat: ChatStore) -> None:
-    upload(chat, "a.txt", b"1")
-    head = chat.head()
-    before = objects_of(chat)
-    with writing(chat) as writer:
-        branches.create(writer, "try/blue", head)
-
-    assert objects_of(chat) == before
-    assert git(chat.folder / "store.git", "rev-parse", "refs/heads/try/blue").strip() == head
-    assert [(one.name, one.active) for one in chat.branches()] == [
-        ("main", True),
-        ("try/blue", False),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "error"),
-    [
-        ("idea", BranchExistsError),
-        ("idea/two", BranchExistsError),
-        ("try", BranchExistsError),
-        ("HEAD", BadNameError),
-        ("../x", BadNameError),
-        ("a.lock", BadNameError),
-        ("-a", BadNameError),
-        ("a b", BadNameError),
-        ("", BadNameError),
-        ("@{-1}", BadNameError),
-    ],
-)
-def test_branch_that_cannot_be_is_refused(
-    chat: ChatStore, name: str, error: type[CovaltError]
-) -> None:
-    upload(chat, "a.txt", b"1")
-    head = chat.head()
-    with writing(chat) as writer:
-        branches.create(writer, "idea", head)
-        branches.create(writer, "try/blue", head)
-        before = git(chat.folder / "store.git", "for-each-ref")
-
-        with pytest.raises(error) as caught:
-            branches.create(writer, name, head)
-    assert caught.value.hint
-    assert git(chat.folder / "store.git", "for-each-ref") == before
 
 
 def test_checkout_touches_only_what_differs(chat: ChatStore) -> None:
@@ -112,22 +55,6 @@ def test_checkout_touches_only_what_differs(chat: ChatStore) -> None:
     ]
     assert marks() == before
     assert not (chat.workspace / "new").exists()
-
-
-def test_checkout_saves_edits_on_the_branch_they_were_made_on(chat: ChatStore) -> None:
-    upload(chat, "a.txt", b"1")
-    branch_off(chat, "idea")
-    (chat.workspace / "a.txt").write_bytes(b"edited on idea")
-    put(chat.workspace, {"untracked": ("file", b"new on idea")})
-    checkout(chat, "main")
-
-    assert layout_of(chat.workspace) == {"a.txt": ("file", b"1")}
-    checkout(chat, "idea")
-    assert layout_of(chat.workspace) == {
-        "a.txt": ("file", b"edited on idea"),
-        "untracked": ("file", b"new on idea"),
-    }
-    assert fsck(chat) == ""
 
 
 IN_THE_WAY = [
@@ -178,17 +105,6 @@ def test_what_lies_in_a_folder_where_a_file_goes_is_never_removed(chat: ChatStor
     assert layout_of(chat.workspace) == before
 
 
-def test_a_pipe_that_no_state_can_hold_is_in_the_way(chat: ChatStore) -> None:
-    put(chat.workspace, {"p": ("file", b"1"), "k": ("file", b"1")})
-    branch_off(chat, "idea")
-    (chat.workspace / "p").unlink()
-    os.mkfifo(chat.workspace / "p")
-
-    with pytest.raises(InTheWayError, match="'p' is in the way of 'p'"):
-        checkout(chat, "main")
-    assert (chat.workspace / "p").is_fifo()
-
-
 def test_link_to_a_folder_outside_is_not_followed_when_files_go_below_it(chat: ChatStore) -> None:
     outside = chat.folder.parent / "outside"
     outside.mkdir()
@@ -201,33 +117,6 @@ def test_link_to_a_folder_outside_is_not_followed_when_files_go_below_it(chat: C
     with pytest.raises(InTheWayError):
         checkout(chat, "main")
     assert list(outside.iterdir()) == []
-
-
-@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
-def test_stock_git_clones_merges_and_checks_the_store(tmp_path: Path, object_format: str) -> None:
-    config = WorkspaceConfig.model_validate({"object_format": object_format})
-    with open_chats(tmp_path, config).new("c1") as chat:
-        put(chat.workspace, {"a.txt": ("file", b"1\n"), "b/c.sh": ("program", b"#!/bin/sh\n")})
-        branch_off(chat, "idea")
-        put(chat.workspace, {"a.txt": ("file", b"1\n2\n"), "l": ("link", b"a.txt")})
-        save(chat)
-        store, copy = chat.folder / "store.git", tmp_path / "copy"
-
-        git(tmp_path, "clone", "--quiet", str(store), str(copy))
-        assert git(copy, "rev-parse", "--show-object-format").strip() == object_format
-        assert git(copy, "status", "--porcelain") == ""
-        (copy / ".git").rename(tmp_path / "aside")
-        assert layout_of(copy) == layout_of(chat.workspace)
-        assert git(store, "log", "--format=%s", "--all").splitlines() == [
-            "edit: a.txt, l",
-            "edit: a.txt, b/c.sh",
-        ]
-        assert git(store, "diff", "--stat", "main", "idea").splitlines()[-1].strip() == (
-            "2 files changed, 2 insertions(+)"
-        )
-        assert git(store, "cat-file", "blob", "idea:a.txt") == "1\n2\n"
-        assert tree_of(chat, "idea") == git_tree(layout_of(chat.workspace), object_format)
-        assert fsck(chat) == ""
 
 
 def pushed(chat: ChatStore, branch: str, entries: bytes) -> str:
@@ -354,15 +243,6 @@ def moved_by_git(chat: ChatStore) -> str:
         git(store, "ls-tree", "-z", "main").encode() + f"100644 blob {blob}\tnew.txt\0".encode()
     )
     return pushed(chat, "main", entries)
-
-
-def test_the_folder_follows_a_branch_that_git_moved(chat: ChatStore) -> None:
-    upload(chat, "a.txt", b"1")
-    chat.close()
-    commit = moved_by_git(chat)
-    with ChatStore("c1", chat.folder, chat.config) as opened:
-        assert save(opened) == commit
-        assert layout_of(opened.workspace) == {"a.txt": ("file", b"1"), "new.txt": ("file", b"new")}
 
 
 def test_files_that_a_user_put_back_after_a_push_are_an_edit(chat: ChatStore) -> None:

@@ -13,7 +13,6 @@ from covalt_git.conversations.commit_names import resolve
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store import BrokenStoreError
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.names import BadNameError
 from covalt_git.workspaces.chat import ABOUT
 from covalt_git.workspaces.registry import ChatExistsError, OneChat
 from covalt_git.workspaces.writing import writing
@@ -29,7 +28,6 @@ from tests.workspaces.stores import (
     open_chats,
     pending_call,
     put,
-    run_git,
     save,
     tree_of,
     upload,
@@ -43,27 +41,6 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.registry import Chats
 
 
-@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
-@pytest.mark.parametrize("durability", ["full", "fast"])
-def test_new_chat_is_a_store_that_git_takes_for_its_own(
-    chats: Chats, object_format: str, durability: str
-) -> None:
-    config = WorkspaceConfig.model_validate(
-        {"object_format": object_format, "durability": durability}
-    )
-    with open_chats(chats.folder.parent, config).new("c1", title="Größe") as chat:
-        store = chat.folder / "store.git"
-        about = as_listed(chat)
-
-        assert run_git(store, "fsck", "--strict").returncode == 0
-        assert git(store, "symbolic-ref", "HEAD") == "refs/heads/main\n"
-        assert git(store, "rev-parse", "--is-bare-repository") == "true\n"
-        assert git(store, "rev-parse", "--show-object-format").strip() == object_format
-        assert (about.id, about.title, about.active_branch) == ("c1", "Größe", "main")
-        assert about.active_manifest_id is None
-        assert chat.workspace.is_dir()
-
-
 @pytest.mark.parametrize("chat_id", ["my_chat", "my-chat"])
 def test_ids_that_differ_only_by_dash_and_underscore_are_one(chats: Chats, chat_id: str) -> None:
     chats.new("my-chat").store.close()
@@ -72,16 +49,6 @@ def test_ids_that_differ_only_by_dash_and_underscore_are_one(chats: Chats, chat_
         chats.new(chat_id)
     assert caught.value.hint == "covalt-git chat show my-chat"
     assert chats.ids() == ["my-chat"]
-
-
-@pytest.mark.parametrize("chat_id", ["", "C1", "../x", "a/b", ".new-x", "1a", "a" * 65, "a--b"])
-def test_illegal_id_makes_nothing(chats: Chats, chat_id: str) -> None:
-    with pytest.raises(BadNameError):
-        chats.new(chat_id)
-    with pytest.raises(UnknownNameError):
-        chats.open(chat_id)
-
-    assert not chats.folder.exists()
 
 
 def test_what_a_killed_new_left_behind_is_no_chat_and_in_nobodys_way(chats: Chats) -> None:
@@ -179,17 +146,6 @@ def test_chat_goes_on_from_the_newest_message_above_its_head(chat: ChatStore) ->
     assert chat.manifest(pushed).title == "push (made elsewhere): message: of git"
     assert resolve(chat, message_id) == pushed
     assert resolve(chat, said) == said
-
-
-def test_file_of_a_state_is_read_from_the_store_never_from_the_folder(
-    chat: ChatStore, story: dict[str, str]
-) -> None:
-    (chat.workspace / "a").write_bytes(b"edited")
-
-    assert chat.read_file(story["first"], "a") == b"1"
-    for path in ("b", "../a", "/a", "a/b", "", "."):
-        with pytest.raises(UnknownNameError):
-            chat.read_file(story["first"], path)
 
 
 # Damage

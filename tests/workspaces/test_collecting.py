@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 LARGE = os.urandom(300_000)
 
 

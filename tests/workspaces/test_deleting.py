@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import shutil
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,8 +20,6 @@ from tests.workspaces.stores import branch_off, open_chats, pending_call, upload
 if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def test_everything_of_a_chat_goes_and_is_told_before(chat: ChatStore, chats: Chats) -> None:
@@ -73,18 +70,6 @@ def test_a_damaged_chat_can_be_deleted(chat: ChatStore, chats: Chats) -> None:
 
     assert gone == Loss(None, None, None, gone.size)
     assert chats.ids() == []
-
-
-def test_folders_that_a_tool_closed_are_removed_too(chat: ChatStore, chats: Chats) -> None:
-    closed = chat.workspace / "a/b"
-    closed.mkdir(parents=True)
-    (closed / "file").write_text("x")
-    closed.chmod(0)
-    closed.parent.chmod(0o500)
-
-    chats.delete("c1")
-
-    assert list(chats.folder.iterdir()) == []
 
 
 def test_a_chat_that_is_open_elsewhere_is_gone_for_its_writer(

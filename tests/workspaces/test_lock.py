@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,22 +45,6 @@ def wait_for_next(folder: Path) -> None:
                 pass
         except BlockingIOError:
             return
-
-
-def test_threads_of_a_process_exclude_each_other(tmp_path: Path) -> None:
-    holders = 0
-
-    def hold() -> None:
-        nonlocal holders
-        for _ in range(20):
-            with lock(tmp_path, timeout_s=60):
-                holders += 1
-                assert holders == 1
-                holders -= 1
-
-    with ThreadPoolExecutor(8) as pool:
-        for done in [pool.submit(hold) for _ in range(8)]:
-            done.result()
 
 
 def test_a_writer_that_comes_again_does_not_overtake_the_next(tmp_path: Path) -> None:

@@ -110,45 +110,6 @@ def test_value_that_is_the_reference_of_another_is_not_taken_for_it(chat: ChatSt
     assert getattr(chat.manifest(forged).record.call, "result", None) == reference
 
 
-def test_same_large_field_is_kept_once(chat: ChatStore) -> None:
-    for _ in range(3):
-        finish(chat, call_record(result=BIG, output="printed"))
-    store = chat.folder / "store.git"
-
-    assert len(kept(chat)) == 1
-    assert git(store, "rev-list", "--count", "refs/covalt/records").strip() == "1"
-    assert fsck(chat) == ""
-
-
-def test_large_notes_uploads_and_messages_come_back(chat: ChatStore) -> None:
-    for number in range(300):
-        (chat.workspace / f"{'e' * 60}{number}").mkdir()
-    first = save(chat)
-    message = MessageRecord(role="user", text=BIG)
-    paths = tuple(UploadedFile(path=f"{'p' * 60}{number}") for number in range(300))
-    record = CommitRecord(id=new_id(), at=commits.now(), by="x", message=message, upload=paths)
-    with writing(chat) as writer:
-        second = writer.commit("message", record, None, subject="x")
-
-    assert len(chat.manifest(first).record.workspace.empty_folders) == 300
-    assert chat.manifest(second).record == record
-    assert len(kept(chat)) == 3
-
-
-def test_documented_refspec_brings_the_records(chats: Chats, chat: ChatStore) -> None:
-    record = call_record(args={"content": BIG}, result=[BIG], output=BIG)
-    oid = finish(chat, record)
-    with plain_clone(chats, chat) as copy:
-        git(
-            copy.folder / "store.git",
-            *("fetch", "--quiet", str(chat.folder / "store.git"), "refs/covalt/*:refs/covalt/*"),
-        )
-
-        assert copy.manifest(oid).record.call == record
-        assert copy.card().created_at == chat.card().created_at
-        assert fsck(copy) == ""
-
-
 def test_history_without_the_records_stays_readable(chats: Chats, chat: ChatStore) -> None:
     put(chat.workspace, {"a": ("file", b"1")})
     plan = RenderPlan(renderer="html", config={"data": BIG})

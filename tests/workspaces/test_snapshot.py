@@ -289,25 +289,6 @@ def test_what_cannot_be_stored_stays_in_place_and_is_named(
         assert save(chat) == before
 
 
-def test_links_that_stay_inside_are_stored_as_links(chat: ChatStore) -> None:
-    links = {
-        "a/b/up": "../../top",
-        "a/dots": "./../b/c",
-        "a/above": "..",
-        "dangling": "nowhere",
-        "itself": "itself",
-        "here": ".",
-        "slashes": "a//b/",
-        "unicode": "ü",
-    }
-    layout: Layout = {path: ("link", target.encode()) for path, target in links.items()}
-    put(chat.workspace, layout)
-    save(chat)
-
-    assert tree_of(chat, "main") == git_tree(layout)
-    assert fsck(chat) == ""
-
-
 def test_hard_links_to_a_link_are_judged_where_each_is(chat: ChatStore) -> None:
     put(chat.workspace, {"a/b/l": ("link", b"../../../secret"), "a/b/c/l": ("link", b"../../../x")})
     (chat.workspace / "l").hardlink_to(chat.workspace / "a/b/c/l")
@@ -366,15 +347,6 @@ def test_unportable_names_are_stored_and_named(chat: ChatStore, name: str) -> No
     assert note.reason
     assert set(tree_of(chat, "main")) == {f"d/{name}"}
     assert fsck(chat) == ""
-
-
-def test_names_that_some_systems_take_for_one_are_named(chat: ChatStore) -> None:
-    put(chat.workspace, {"Readme": ("file", b"1"), "README": ("file", b"2")})
-    if len(layout_of(chat.workspace)) == 1:
-        pytest.skip("this file system takes them for one")
-    (note,) = chat.manifest(save(chat)).record.workspace.unportable
-
-    assert (note.path, note.reason) == ("Readme", "some systems take it for 'README'")
 
 
 def test_both_forms_of_a_name_are_kept_as_the_file_system_gave_them(
@@ -445,24 +417,6 @@ def test_modules_that_git_does_not_trust_are_not_stored(chat: ChatStore, content
     (note,) = chat.manifest(save(chat)).record.workspace.not_stored
 
     assert (note.path, note.reason) == (".gitmodules", "git does not trust what it says")
-    assert fsck(chat) == ""
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"# nothing yet\n",
-        b'[submodule "lib/foo"]\n\tpath = lib/foo\n\turl = https://github.com/foo/foo.git\n',
-        b'[submodule "x"]\n\tpath = x\n\turl = git@github.com:a/b.git\n\tbranch = main\n',
-    ],
-)
-def test_modules_as_everybody_writes_them_are_stored(chat: ChatStore, content: bytes) -> None:
-    layout: Layout = {".gitmodules": ("file", content)}
-    put(chat.workspace, layout)
-    save(chat)
-
-    assert tree_of(chat, "main") == git_tree(layout)
     assert fsck(chat) == ""
 
 

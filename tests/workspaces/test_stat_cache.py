@@ -285,17 +285,6 @@ def test_clock_that_goes_backwards_hides_no_change(
         assert chat.read_file(save(chat), "a") == content
 
 
-def test_process_that_cannot_write_the_file_reads_what_is_there(chat: ChatStore) -> None:
-    put(chat.workspace, {"a": ("file", b"1")})
-    (chat.folder / "stat.cache").mkdir()
-    settle()
-    first = save(chat)
-    (chat.workspace / "a").write_bytes(b"2")
-
-    assert chat.read_file(save(chat), "a") == b"2"
-    assert chat.read_file(first, "a") == b"1"
-
-
 OTHER_PROCESS = """
 import sys
 from pathlib import Path
