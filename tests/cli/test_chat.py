@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.workspaces.switching import Journal
-from covalt_git.workspaces.writing import writing
-from tests.workspaces.stores import open_chats, pending_call
+from tests.workspaces.stores import open_chats
 
 Cli = Callable[..., tuple[int, str]]
 READING = ["status", "diff", "log", "log --graph", "show", "files", "branch", "message list"]
@@ -44,19 +43,6 @@ def test_reading_stores_nothing_and_waits_for_no_writer(
 
     assert (code, shown != "") == (0, True)
     assert set(store.rglob("*")) == before
-
-
-@pytest.mark.usefixtures("workspace")
-def test_status_tells_running_calls_from_pending_ones(root: Path, cli: Cli) -> None:
-    with open_chats(root / "data").open("c1") as chat, writing(chat) as writer:
-        waits = pending_call(chat, status="pending", tool_id="app-builder:run_command")
-        running = pending_call(chat)
-        writer.put_call(waits)
-        writer.put_call(running)
-        shown = cli("chat", "status", "c1")[1]
-
-    assert f"running: {running.tool_id} (call {running.id}, since {running.started_at})\n" in shown
-    assert f"waiting for approval: {waits.tool_id}, see covalt-git approval list\n" in shown
 
 
 def test_status_tells_an_interrupted_switch_from_edits(

@@ -182,46 +182,6 @@ def test_a_page_gets_its_data_whatever_is_in_it(
         assert app.page.locator("script").count() == 2
 
 
-def test_a_page_follows_the_theme_and_the_variables_of_the_host(
-    chromium: Browser, echo: dict[str, Any]
-) -> None:
-    dark = "() => matchMedia('(prefers-color-scheme: dark)').matches"
-    variables = {"--color-text-primary": "red", "color": "red"}
-    context = {"theme": "dark", "styles": {"variables": variables}}
-    with shown(chromium, echo, context=context) as app:
-        app.page.locator("#data").wait_for()
-        root = app.page.locator("html")
-        values = (
-            "one => ['--color-text-primary', 'color'].map((n) => one.style.getPropertyValue(n))"
-        )
-
-        assert root.evaluate("() => document.title") == "CSS1Compat dark"
-        assert root.evaluate(values) == ["red", ""]
-        assert root.evaluate(dark) is True
-        app.notify("host-context-changed", theme="light")
-        app.page.locator("html[data-theme=light]").wait_for()
-        assert root.evaluate(dark) is False
-        assert root.evaluate(values) == ["red", ""]
-
-
-def test_the_host_learns_the_height_of_a_page_whenever_it_changes(
-    chromium: Browser, project_root: Path
-) -> None:
-    page = (
-        "<!doctype html><style>body { margin: 0 }</style><div id='d' style='height: 700px'></div>"
-    )
-    with shown(chromium, called(project_root, ("probe.show", {"page": page}))) as app:
-        for height in (700, 90, 1200):
-            resize = "(one, height) => { one.style.height = `${height}px` }"
-            app.page.locator("#d").evaluate(resize, height)
-            app.host.wait_for_function(
-                "height => document.getElementById('view').clientHeight === height", arg=height
-            )
-        widths = {one["params"]["width"] for one in app.received("ui/notifications/size-changed")}
-
-    assert widths == {1280}
-
-
 def test_the_view_speaks_the_protocol_of_mcp_apps(chromium: Browser, echo: dict[str, Any]) -> None:
     with shown(chromium, echo) as app:
         app.page.locator("#data").wait_for()
@@ -246,27 +206,6 @@ def test_the_view_speaks_the_protocol_of_mcp_apps(chromium: Browser, echo: dict[
         ("b", None),
         ("c", -32601),
     ]
-
-
-def test_an_error_and_a_cancellation_are_shown_as_text(
-    chromium: Browser, project_root: Path
-) -> None:
-    with shown(chromium, called(project_root, ("probe.echo", {"of": "fail"}))) as app:
-        app.view.get_by_text("no such luck").first.wait_for()
-        assert app.view.locator("#status").inner_text().startswith("tool_raised: ")
-        app.notify("tool-cancelled")
-        app.view.get_by_text("The call was cancelled.").wait_for()
-
-
-def test_a_result_without_a_page_is_shown_as_text(chromium: Browser, chart: dict[str, Any]) -> None:
-    plan = {"covalt-git/render_plan": {"renderer": "code", "config": {"content": "<p>"}}}
-    metas: list[dict[str, Any]] = [{}, {"_meta": {}}, {"_meta": plan}]
-    with shown(chromium, chart, messages=[]) as app:
-        app.host.wait_for_function("() => received.length > 1")
-        for number, meta in enumerate(metas):
-            content = [{"type": "text", "text": f"<b>plain {number}</b>"}]
-            app.notify("tool-result", content=content, **meta)
-            app.view.get_by_text(f"<b>plain {number}</b>").wait_for()
 
 
 def test_the_view_listens_to_its_host_alone(chromium: Browser, chart: dict[str, Any]) -> None:

@@ -8,11 +8,8 @@ from typing import Any
 
 import mcp_types as types
 import pytest
-from anyio.to_thread import run_sync
 from mcp import Client
 
-from covalt_git.calls.approvals import ApprovalRenewedError
-from covalt_git.file_edits import edits
 from covalt_git.gateway import approvals
 from covalt_git.project import Project
 from tests.mcp_client import Requests, call, commits, refused, talk, text, versions
@@ -59,13 +56,6 @@ def pending(root: Path, chat_id: str, **options: Any) -> Any:
 
 def resume(root: Path, chat_id: str, execution_id: str, **options: Any) -> Any:
     return call(root, "resume", {"execution_id": execution_id}, chat=chat_id, **options)
-
-
-def edit(root: Path, chat_id: str) -> None:
-    """Change the workspace, so that an approval of its files is asked for again."""
-    project = Project.open(root)
-    with project.chats.open(chat_id) as chat, project.writing(chat) as writer:
-        edits.edit_file(writer, "b.txt", b"", before=None)
 
 
 @versions
@@ -171,29 +161,6 @@ def test_a_denied_call_is_an_error(shared: Path, chat_id: str) -> None:
     assert resume(shared, chat_id, execution_id).structured_content == result.structured_content
 
 
-def test_a_call_whose_files_changed_is_approved_again_under_a_new_id(
-    shared: Path, chat_id: str
-) -> None:
-    approve = Project.open(shared).approvals().approve
-
-    async def say(requests: Requests) -> Any:
-        execution_id = await needed(requests)
-        edit(shared, chat_id)
-        with pytest.raises(ApprovalRenewedError):
-            approve(execution_id)
-        newer = await needed(requests, ACCEPT)
-        assert newer != execution_id
-        waits = await run_sync(resume, shared, chat_id, execution_id)
-        assert waits.structured_content["execution_id"] == newer
-        approve(newer)
-        return await send(requests, ACCEPT), execution_id
-
-    result, execution_id = with_requests(shared, chat_id, say)
-
-    assert result.structured_content == WRITTEN
-    assert resume(shared, chat_id, execution_id).structured_content == WRITTEN
-
-
 def test_the_state_of_one_call_is_refused_for_another(shared: Path, chat_id: str) -> None:
     async def say(requests: Requests) -> int:
         Project.open(shared).approvals().approve(await needed(requests))
@@ -223,26 +190,6 @@ def test_a_pending_call_is_resumed_once_it_is_approved(
 
     assert [one.structured_content for one in done] == [WRITTEN, WRITTEN]
     assert [one.id for one in commits(shared, chat_id)] == [done[0].meta["covalt-git/manifest"]]
-
-
-@pytest.mark.parametrize(("change", "error"), [("expires", "expired"), ("runs", "interrupted")])
-def test_a_call_that_can_have_no_result_any_more_ends(
-    shared: Path, chat_id: str, change: str, error: str
-) -> None:
-    """Its approval came too late, or the process that ran it was killed."""
-    execution_id = pending(shared, chat_id).structured_content["execution_id"]
-    project = Project.open(shared)
-    with project.chats.open(chat_id) as chat, project.writing(chat) as writer:
-        (approval,) = chat.approvals()
-        changed = {"expires_at": approval.created_at}
-        if change == "runs":
-            changed = {"decided_by": "me", "decided_at": approval.created_at, "state": "approved"}
-            running = chat.call(approval.call_id)
-            assert running is not None
-            writer.put_call(running.model_copy(update={"status": "running"}))
-        assert writer.put_approval(approval.model_copy(update=changed), before=approval)
-
-    assert resume(shared, chat_id, execution_id).structured_content["error"] == error
 
 
 def test_an_execution_id_of_another_role_or_of_nothing_is_unknown(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -12,7 +11,6 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from covalt_git.gateway.elicitation import kinds_of
 from covalt_git.project import Project
 from tests.mcp_client import (
     Requests,
@@ -118,21 +116,6 @@ def test_the_user_sees_the_question_and_its_schema_without_hidden_characters(
     assert "Ada" not in str(record.asked)
 
 
-@versions
-def test_a_client_is_asked_to_open_a_url(shared: Path, version: str) -> None:
-    user = User({})
-
-    call(shared, "quiz.page", version=version, callbacks=user.callbacks)
-
-    assert user.asked[0].url == "https://example.com/in"
-    assert (user.asked[0].elicitation_id is None) == (version != "legacy")
-
-
-@versions
-def test_a_tool_can_find_out_that_the_client_answers_nothing(shared: Path, version: str) -> None:
-    assert text(call(shared, "quiz.can", version=version)).startswith("[]")
-
-
 @pytest.mark.parametrize(("tool", "lacking"), [("name", "elicitation"), ("several", "sampling")])
 def test_a_client_learns_which_capability_it_lacks(shared: Path, tool: str, lacking: str) -> None:
     async def say(client: Client) -> types.ErrorData:
@@ -156,15 +139,6 @@ def test_a_client_with_a_session_that_cannot_answer_gets_the_error_of_the_tool(
         result = call(shared, "quiz.name", version="legacy", callbacks=callbacks)
         assert result.structured_content["error"] == "cannot_ask"
     assert "no display" in text(result)
-
-
-def test_a_client_with_a_session_is_asked_three_times_for_a_valid_answer(shared: Path) -> None:
-    user = User({"name": 7})
-
-    result = call(shared, "quiz.name", version="legacy", callbacks=user.callbacks)
-
-    assert result.structured_content["error"] == "tool_raised"
-    assert len(user.asked) == 3
 
 
 @versions
@@ -232,31 +206,6 @@ def test_missing_and_invalid_answers_are_asked_for_again(shared: Path, chat_id: 
     assert runs(shared, chat_id) == 1
 
 
-@pytest.mark.parametrize("user_name", [ADA, {"action": "accept", "content": {"name": 5}}])
-def test_a_valid_answer_that_comes_with_the_call_is_used(shared: Path, user_name: Any) -> None:
-    async def say(requests: Requests) -> Any:
-        responses = {"user_name": user_name, "unknown": {"action": "cancel"}}
-        return await requests.send("quiz.name", responses)
-
-    result = with_requests(shared, say)
-
-    if user_name == ADA:
-        assert result.content[0].text == "Hello, Ada!"
-    else:
-        assert open_questions(result) == ["user_name"]
-
-
-def test_the_first_valid_answer_of_several_requests_counts(shared: Path) -> None:
-    async def say(requests: Requests) -> Any:
-        await requests.send("quiz.several")
-        rest = await requests.send("quiz.several", {key: RESPONSES[key] for key in ("who", "say")})
-        assert open_questions(rest) == ["where"]
-        last = {"where": RESPONSES["where"], "who": {"action": "cancel"}}
-        return await requests.send("quiz.several", last)
-
-    assert with_requests(shared, say).content[0].text == '["Ada", "hi", "file:///here"]'
-
-
 def test_a_forged_state_and_one_of_another_call_are_refused(shared: Path, chat_id: str) -> None:
     async def state_of(requests: Requests) -> str:
         await requests.send("quiz.name")
@@ -288,21 +237,6 @@ def test_a_forged_state_and_one_of_another_call_are_refused(shared: Path, chat_i
     assert runs(shared, chat_id) == 1
 
 
-def test_an_old_state_does_not_answer_a_later_question(shared: Path) -> None:
-    async def say(requests: Requests) -> Any:
-        await requests.send("quiz.rounds")
-        old = requests.state
-        second = await requests.send("quiz.rounds", RESPONSES)
-        assert requests.state != old
-        requests.state = old
-        replayed = await requests.send("quiz.rounds", RESPONSES)
-        for one in (second, replayed):
-            assert one.input_requests["who"].params.message == "Whom does Ada know?"
-        return await requests.send("quiz.rounds", RESPONSES)
-
-    assert with_requests(shared, say).content[0].text == '["Ada", "Ada"]'
-
-
 def test_a_replayed_answer_returns_the_first_result(shared: Path, chat_id: str) -> None:
     async def say(requests: Requests) -> list[Any]:
         await requests.send("quiz.name")
@@ -329,19 +263,3 @@ def test_an_open_question_ends_with_the_server(shared: Path, chat_id: str) -> No
     assert record.error is not None
     assert record.error.code == "cancelled"
     assert [one.answer for one in record.asked] == [None]
-
-
-@pytest.mark.parametrize(
-    ("declared", "kinds"),
-    [
-        ({}, set()),
-        ({"elicitation": {}}, {"form"}),
-        ({"elicitation": {"url": {}}}, {"url"}),
-        ({"elicitation": {"form": {}, "url": {}}}, {"form", "url"}),
-        ({"sampling": {}, "roots": {}}, {"sampling", "roots"}),
-    ],
-)
-def test_a_client_is_asked_what_its_capabilities_allow(declared: Any, kinds: set[str]) -> None:
-    session = SimpleNamespace(client_capabilities=types.ClientCapabilities(**declared))
-
-    assert kinds_of(SimpleNamespace(session=session)) == kinds  # type: ignore[arg-type]

@@ -11,7 +11,6 @@ import pytest
 from mcp import Client
 
 from covalt_git.project import Project
-from tests.kernel_queues import open_queues
 from tests.mcp_client import (
     VERSIONS,
     Progress,
@@ -177,17 +176,6 @@ def test_concurrent_first_calls_make_one_chat(root: Path) -> None:
     assert len(commits(root)) == 6
 
 
-def test_a_client_of_one_chat_cannot_name_another(shared: Path, chat_id: str) -> None:
-    async def say(client: Client) -> Any:
-        meta: Any = {"covalt-git/chat": "other"}
-        return await client.call_tool("demo.steps", {}, meta=meta)
-
-    result = talk(shared, say, chat=chat_id)
-
-    assert result.structured_content["error"] == "unknown_chat"
-    assert commits(shared, chat_id) == []
-
-
 @versions
 def test_a_client_is_notified_when_tools_change(root: Path, version: str) -> None:
     news = ToolNews()
@@ -202,17 +190,6 @@ def test_a_client_is_notified_when_tools_change(root: Path, version: str) -> Non
     assert "more.wave" in talk(root, say, version=version, message_handler=news.handle)
 
 
-def test_a_tool_of_a_broken_toolset_reports_the_problem_and_does_not_run(root: Path) -> None:
-    manifest = root / "toolsets" / "demo" / "toolset.yaml"
-    manifest.write_text(manifest.read_text() + "colour: red\n")
-
-    result = call(root, "demo.steps")
-
-    assert result.structured_content["error"] == "broken_toolset"
-    assert "toolset.yaml:13:1: " in text(result)
-    assert Project.open(root).chats.ids() == []
-
-
 def test_an_internal_error_is_logged_and_not_sent_to_the_client(
     shared: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -225,17 +202,3 @@ def test_an_internal_error_is_logged_and_not_sent_to_the_client(
         assert result.structured_content["error"] == "internal_error"
         assert "a secret" not in text(result)
     assert "a secret" in caplog.text
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's /proc")
-def test_a_server_that_stops_while_it_starts_closes_its_queue_of_file_events(root: Path) -> None:
-    before = open_queues()
-
-    async def say(_: Client) -> None:
-        with anyio.fail_after(20):
-            while open_queues() == before:  # noqa: ASYNC110 - only the kernel knows
-                await anyio.sleep(0.001)
-
-    talk(root, say)
-
-    assert open_queues() == before

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from tests.mcp_client import call, commits, refused, talk, text, tool_names, versions
+from tests.mcp_client import call, commits, talk, text, tool_names, versions
 
 
 @versions
@@ -66,17 +66,3 @@ def test_a_search_finds_visible_enabled_tools_of_toolsets_and_built_in_ones(shar
     assert {"demo.write", "workspace.restore"} <= found[None]
     assert "demo.off" not in found[None]
     assert found["reader"] == {"demo.read", "workspace.list_files", "workspace.read_file"}
-
-
-def test_in_search_mode_a_tool_is_not_called_by_its_own_name(shared: Path) -> None:
-    async def say(client: Client) -> None:
-        assert (await refused(client.call_tool("demo.steps", {}))).code == -32602
-
-    talk(shared, say, mode="search")
-
-
-def test_invalid_arguments_of_a_search_are_all_reported(shared: Path) -> None:
-    result = call(shared, "search_tools", {"limit": 0, "words": "x"}, mode="search")
-
-    assert result.structured_content["error"] == "invalid_arguments"
-    assert len(result.structured_content["problems"]) == 3

@@ -23,13 +23,6 @@ def test_the_uri_of_a_file_is_parsed_to_that_file(path: str) -> None:
     assert uri.isascii()
 
 
-def test_the_uris_of_a_commit_and_of_its_page_are_parsed_to_them() -> None:
-    commit, page = resource_uris.manifest("c1", COMMIT), resource_uris.artifact("c1", COMMIT)
-
-    assert resource_uris.parse(commit) == ResourceUri("c1", COMMIT, None)
-    assert resource_uris.parse(page) == ResourceUri("c1", COMMIT, None, is_artifact=True)
-
-
 @pytest.mark.parametrize(
     "uri",
     [

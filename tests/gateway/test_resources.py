@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -50,18 +49,6 @@ def test_the_files_and_branches_of_a_chat_are_listed_and_read(
         assert json.loads(manifest.text)["title"] == "edit: a.bin"
 
     talk(shared, say, version=version, chat="mine")
-
-
-@versions
-def test_the_links_of_a_result_keep_their_content(shared: Path, version: str) -> None:
-    async def say(client: Client) -> str:
-        first = await client.call_tool("demo.write", {"path": "a.txt", "content": "one"})
-        await client.call_tool("demo.write", {"path": "a.txt", "content": "two"})
-        (link,) = [one for one in first.content if one.type == "resource_link"]
-        text: str = (await read(client, link.uri)).text
-        return text
-
-    assert talk(shared, say, version=version) == "one"
 
 
 def test_a_client_is_notified_of_files_that_change_and_not_of_files_that_are_shown(
@@ -109,18 +96,6 @@ def test_what_is_not_in_the_chat_of_the_client_is_unknown(
     talk(shared, say, version=version, chat="mine")
 
 
-@pytest.mark.usefixtures("chats")
-def test_reading_makes_no_chat_for_a_client_without_one(shared: Path) -> None:
-    async def say(client: Client) -> list[str]:
-        await refused(client.read_resource("covalt-git://chats/mine/files/a.bin"))
-        return await chat_uris(client)
-
-    before = Project.open(shared).chats.ids()
-
-    assert talk(shared, say) == []
-    assert Project.open(shared).chats.ids() == before
-
-
 def test_a_role_has_the_resources_of_the_built_in_tools_that_it_may_use(
     shared: Path, chats: dict[str, str]
 ) -> None:
@@ -131,13 +106,3 @@ def test_a_role_has_the_resources_of_the_built_in_tools_that_it_may_use(
         assert (await refused(client.read_resource(manifest))).code == -32602
 
     talk(shared, say, chat="mine", role="reader")
-
-
-@versions
-def test_templates_have_the_chat_of_the_client(shared: Path, chat_id: str, version: str) -> None:
-    async def say(client: Client) -> Any:
-        return (await client.list_resource_templates()).resource_templates[0].uri_template
-
-    template = talk(shared, say, version=version, chat=chat_id)
-
-    assert template == f"covalt-git://chats/{chat_id}/files/{{+path}}"

@@ -63,20 +63,6 @@ def test_mixed_content_keeps_its_order(shared: Path, version: str) -> None:
     assert result.content[4].resource.text == "A"
 
 
-def test_audio_is_sent_as_audio(shared: Path) -> None:
-    audio, *_ = call(shared, "show.audio").content
-
-    assert (audio.type, audio.mime_type) == ("audio", "audio/mpeg")
-    assert base64.b64decode(audio.data) == b"mp3"
-
-
-def test_bytes_are_embedded_under_their_uri(shared: Path) -> None:
-    resource = call(shared, "show.embedded").content[0].resource
-
-    assert (resource.uri, resource.mime_type) == ("doc://b", "application/pdf")
-    assert resource.blob == "AA=="
-
-
 @pytest.mark.parametrize("tool", ["large", "lies"])
 def test_a_file_over_the_limit_is_a_link_alone_whatever_size_its_reference_has(
     shared: Path, tool: str
@@ -85,37 +71,11 @@ def test_a_file_over_the_limit_is_a_link_alone_whatever_size_its_reference_has(
     assert kinds(call(shared, f"show.{tool}")) == ["resource_link", "text"]
 
 
-def test_a_file_that_the_call_did_not_change_is_shown(shared: Path, chat_id: str) -> None:
-    with Project.open(shared).chats.open(chat_id) as chat:
-        (chat.workspace / "cat.gif").write_bytes(b"gif")
-
-    result = call(shared, "show.file", {"path": "cat.gif"}, chat=chat_id)
-
-    assert kinds(result) == ["image", "resource_link"]
-    assert result.content[0].mime_type == "image/gif"
-
-
 def test_a_forged_reference_shows_no_file_of_another_place(shared: Path) -> None:
     result = call(shared, "show.forged")
 
     assert kinds(result) == ["resource_link", *["text"] * 3]  # the last one names the new chat
     assert "version" not in text(result)
-
-
-def test_at_most_32_changed_files_are_linked_and_the_others_are_counted(
-    shared: Path, chat_id: str
-) -> None:
-    with Project.open(shared).chats.open(chat_id) as chat:
-        for number in range(34):
-            (chat.workspace / f"{number}.txt").touch()
-    manifest = call(shared, "demo.steps", chat=chat_id).meta["covalt-git/manifest"]
-    for path in chat.workspace.iterdir():
-        path.unlink()
-
-    result = call(shared, "workspace.restore", {"manifest": manifest}, chat=chat_id)
-
-    assert len(links(result)) == results.MOST_LINKS == 32
-    assert "2 more files" in text(result)
 
 
 @versions
@@ -186,17 +146,6 @@ def test_a_shown_file_can_be_read_as_it_was_whether_the_call_changed_it_or_not(
             assert (file.mime_type, file.text) == ("text/plain", "one")
 
     talk(shared, say)
-
-
-def test_an_error_has_a_render_plan_too(shared: Path) -> None:
-    shown = plan(call(shared, "pages.fails"))
-
-    assert shown["renderer"] == "code"
-    assert "no such luck" in shown["config"]["content"]
-
-
-def test_a_result_of_a_tool_without_a_renderer_has_no_plan(shared: Path) -> None:
-    assert "covalt-git/render_plan" not in call(shared, "demo.numbers").meta
 
 
 def test_a_page_is_read_in_the_chat_of_its_call_by_a_role_that_sees_the_tool(

@@ -29,24 +29,11 @@ def test_every_tool_has_one_name_that_hosts_accept(ids: set[str]) -> None:
             assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in found)
 
 
-def test_a_name_with_dots_is_the_path_of_the_tool() -> None:
-    found = names(["app-builder:write_file"], "dots")
-
-    assert found == {"app-builder.write_file": "app-builder:write_file"}
-
-
 def test_two_paths_that_would_get_one_name_get_digests() -> None:
     found = names(["a:b_c", "a_b:c"], "underscore")
 
     assert list(found.values()) == ["a:b_c", "a_b:c"]
     assert all(re.fullmatch(r"a_b_c_[0-9a-f]{12}", name) for name in found)
-
-
-def test_a_name_that_looks_like_one_with_a_digest_gets_its_own_digest() -> None:
-    (digested, _) = names(["a:b_c", "a_b:c"], "underscore")
-    same = digested.replace("a_b_c", "a:b_c", 1)
-
-    assert len(names(["a:b_c", "a_b:c", same], "underscore")) == 3
 
 
 def test_no_tool_gets_the_name_of_a_meta_tool() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,48 +46,6 @@ def test_an_agent_writes_branches_and_goes_back(shared: Path, chat_id: str, vers
     talk(shared, say, version=version, chat=chat_id)
 
     assert [one.source for one in commits(shared, chat_id)] == ["restore", "edit"]
-
-
-def test_edits_of_the_user_are_read_and_are_committed_before_a_write(
-    shared: Path, chat_id: str
-) -> None:
-    with Project.open(shared).chats.open(chat_id) as chat:
-        (chat.workspace / "b.txt").write_text("by hand\n")
-
-    async def say(client: Client) -> None:
-        assert (await use(client, "read_file", path="b.txt"))["content"] == "by hand\n"
-        assert (await use(client, "diff"))["changes"][0]["kind"] == "added"
-        assert commits(shared, chat_id) == []
-        args = {"path": "a.txt", "content": ""}
-        written = await client.call_tool("workspace.write_file", args)
-        (link,) = [one for one in written.content if one.type == "resource_link"]
-        assert link.name == "a.txt"
-
-    talk(shared, say, chat=chat_id)
-
-    assert [one.subject for one in commits(shared, chat_id)] == ["a.txt", "b.txt"]
-
-
-def test_a_diff_of_one_commit_is_what_it_changed(shared: Path) -> None:
-    async def say(client: Client) -> None:
-        for path in ("a.txt", "b.txt"):
-            written = await use(client, "write_file", path=path, content="x")
-        (change,) = (await use(client, "diff", new=written["manifest_id"]))["changes"]
-        assert (change["path"], change["kind"]) == ("b.txt", "added")
-
-    talk(shared, say)
-
-
-def test_a_file_that_changed_since_it_was_read_is_not_overwritten(shared: Path) -> None:
-    async def say(client: Client) -> Any:
-        first = await use(client, "write_file", path="a.txt", content="one")
-        await use(client, "write_file", path="a.txt", content="two", base=first["oid"])
-        args = {"path": "a.txt", "content": "three", "base": first["oid"]}
-        stale = await client.call_tool("workspace.write_file", args)
-        assert (await use(client, "read_file", path="a.txt"))["content"] == "two"
-        return stale
-
-    assert talk(shared, say).structured_content["error"] == "moved"
 
 
 @pytest.mark.parametrize(
@@ -144,15 +101,3 @@ def test_a_rule_that_requires_approval_holds_for_built_in_tools(root: Path) -> N
 
     assert env.structured_content["error"] == "needs_person"
     assert not other.is_error
-
-
-def test_no_toolset_can_have_the_id_of_the_built_in_tools(
-    root: Path, cli: Callable[..., tuple[int, str]]
-) -> None:
-    assert cli("toolset", "new", "workspace")[0] == 1
-    (root / "toolsets" / "demo").rename(root / "toolsets" / "workspace")
-
-    status, printed = cli("validate")
-    assert status == 1
-    assert "CG204" in printed
-    assert not call(root, "workspace.write_file", {"path": "a", "content": ""}).is_error

@@ -180,11 +180,6 @@ class Session:
 # The server's own token
 
 
-def test_the_role_of_the_server_is_that_of_its_token(root: Path) -> None:
-    with served(root, "reader") as port:
-        assert talk_over_http(port, tool_names) == READER_TOOLS
-
-
 @versions
 def test_a_url_chooses_the_style_of_names_and_the_mode(port: int, version: str) -> None:
     async def fails(client: Client) -> str:
@@ -257,28 +252,6 @@ def test_a_client_without_a_session_works_in_the_newest_chat_of_its_token(
     assert [write(token), write(token, covalt_chat=first), write(token)] == [newest, first, first]
     assert talk_over_http(port, has_argument, token=token)
     assert not talk_over_http(port, has_argument, token=token, query=f"?chat={first}")
-
-
-@versions
-def test_a_call_that_requires_approval_leads_to_its_page(
-    root: Path, port: int, version: str
-) -> None:
-    urls: list[str] = []
-
-    async def visit(_: Any, params: Any) -> types.ElicitResult:
-        urls.append(params.url)
-        await run_sync(Project.open(root).approvals().approve, params.url.rpartition("/")[2])
-        return types.ElicitResult(action="accept")
-
-    callbacks = {"elicitation_callback": visit}
-    result = call_over_http(port, "demo.asks", WRITE, version=version, callbacks=callbacks)
-
-    assert result.structured_content == {"written": "a.txt"}
-    (url,) = urls
-    assert url.startswith(f"http://127.0.0.1:{port}/approvals/")
-    assert TOKEN not in url
-    assert httpx2.get(url).status_code == 401
-    assert httpx2.get(url, headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -555,19 +528,6 @@ def test_a_chat_of_another_is_unknown(
 
     (answer,) = answers
     assert answer.startswith("unknown_chat")
-
-
-@versions
-def test_the_owner_of_a_chat_and_the_user_work_in_it(
-    port: int, tokens: AgentTokens, new_token: Callable[..., str], version: str
-) -> None:
-    name = f"rotates-{len(version)}"
-    first = call_over_http(port, "demo.write", WRITE, token=new_token(name))
-    tokens.revoke(name)
-    write = partial(call_over_http, port, "demo.write", WRITE, version=version)
-    for token in (new_token(name), TOKEN):  # a later token of the agent, and the user's
-        result = write(token=token, query=f"?chat={chat_of(first)}")
-        assert (result.is_error, chat_of(result)) == (False, chat_of(first))
 
 
 def test_files_and_commits_of_a_chat_of_another_are_unknown_resources(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.serving.listen_socket import listen
-from covalt_git.serving.router import router, with_access_log
+from covalt_git.serving.router import router
 from covalt_git.serving.uvicorn_server import Server
 
 if TYPE_CHECKING:
@@ -97,11 +97,3 @@ def test_the_lifespan_begins_and_ends_with_the_server(
 
     assert events == (["start"] if fails_at == "start" else ["start", "ready", "end"])
     assert ("the app cannot" in caplog.text) == bool(fails_at)
-
-
-def test_the_with_access_log_has_a_line_a_request_without_the_query() -> None:
-    lines: list[Any] = []
-
-    get(with_access_log(router(named("pages"), {}), lines.append), "/a b")
-
-    assert lines == ["GET /a%20b 200"]

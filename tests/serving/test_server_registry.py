@@ -28,13 +28,6 @@ def test_the_pages_are_found_while_they_are_served(tmp_path: Path) -> None:
     assert [*(tmp_path / "data/serving").iterdir()] == []
 
 
-def test_the_remaining_one_of_two_servers_is_found(tmp_path: Path) -> None:
-    with register(tmp_path, "http://[::1]:8788"):
-        with register(tmp_path, URL):
-            assert pages_url(tmp_path) == URL
-        assert pages_url(tmp_path) == "http://[::1]:8788"
-
-
 def _serve(root: Path, ready: Any) -> None:
     with register(root, URL):
         ready.set()
@@ -65,11 +58,4 @@ def test_text_that_is_no_url_of_a_server_is_ignored(tmp_path: Path, text: str) -
         (file,) = (tmp_path / "data/serving").iterdir()
         file.write_text(text)
 
-        assert pages_url(tmp_path) is None
-
-
-def test_a_project_whose_data_cannot_be_written_is_served(tmp_path: Path) -> None:
-    (tmp_path / "data").write_text("no folder")
-
-    with register(tmp_path, URL):
         assert pages_url(tmp_path) is None

@@ -132,24 +132,6 @@ def test_an_app_that_is_stuck_does_not_delay_the_end(
     assert caplog.text == ""
 
 
-def test_the_connections_of_asgi_apps_are_closed(caplog: pytest.LogCaptureFixture) -> None:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        assert scope["type"] == "http"
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        while (await receive())["type"] != "never":
-            await send({"type": "http.response.body", "body": b"x", "more_body": True})
-            await receive()
-
-    def nothing(_: Environ, __: StartResponse) -> list[bytes]:
-        raise AssertionError
-
-    with running(nothing, places={"": app}) as server, requested(server) as connection:
-        assert connection.recv(1)
-        server.stop()
-
-    assert caplog.text == ""
-
-
 PROGRAM = """\
 import sys, threading
 from covalt_git.models.project_config import ServerConfig

@@ -7,7 +7,6 @@ import http.client
 import json
 import socket
 import struct
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -184,36 +183,6 @@ def test_a_large_upload_arrives_whole(serve: Serve, ask: Ask, *, chunked: bool) 
 
     declared = None if chunked else str(len(content))
     assert answer == [len(content), hashlib.sha256(content).hexdigest(), declared, None]
-
-
-def test_a_declared_length_that_contradicts_the_chunks_is_ignored(serve: Serve) -> None:
-    request = (
-        b"POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 3\r\n"
-        b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
-    )
-    answer = json.loads(raw(serve(digest), request).partition(b"\r\n\r\n")[2].splitlines()[1])
-
-    assert (answer[0], answer[2]) == (5, None)
-
-
-def test_each_part_arrives_before_the_app_makes_or_reads_the_next(serve: Serve) -> None:
-    def echo(environ: Environ, start: StartResponse) -> Iterator[bytes]:
-        start("200 OK", [])
-        while part := environ["wsgi.input"].read1(65536):
-            yield part
-
-    with serve(echo).socket() as connection:
-        connection.sendall(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
-        answer = connection.makefile("rb")
-        connection.sendall(b"3\r\none\r\n")
-        while answer.readline() != b"\r\n":
-            pass
-        assert answer.read(8) == b"3\r\none\r\n"
-        connection.sendall(b"3\r\ntwo\r\n")
-        assert answer.read(8) == b"3\r\ntwo\r\n"
-        connection.sendall(b"0\r\n\r\n")
-        assert answer.read(5) == b"0\r\n\r\n"
-        answer.close()
 
 
 # Clients that leave
@@ -433,35 +402,6 @@ def test_a_bug_in_the_middle_of_an_answer_breaks_it_off(
     assert "LookupError: the reason" in caplog.text
 
 
-@pytest.mark.parametrize("length", ["4", "6"])
-def test_an_answer_of_another_length_than_declared_is_broken_off(
-    serve: Serve, length: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    parts = Closable([b"fi", b"ve!"])
-    answer = raw(serve(answering(parts, ("Content-Length", length))), GET)
-
-    assert parts.closed.wait(PATIENCE_S)
-    assert answer.partition(b"\r\n\r\n")[2] in {b"fi", b"five!"}
-    assert "Content-Length" in caplog.text
-
-
-def test_an_app_may_replace_its_status_until_it_is_sent(serve: Serve, ask: Ask) -> None:
-    def app(environ: Environ, start: StartResponse) -> Iterator[bytes]:
-        start("200 OK", [("X-A", "first")])
-        yield b"sent" if environ["PATH_INFO"] == "/late" else b""
-        try:
-            raise LookupError("the reason")
-        except LookupError:
-            start("400 Bad Request", [], sys.exc_info())
-        yield b"sorry"
-
-    serve(app)
-    answer = ask("GET")
-    assert (answer.status, answer.headers["X-A"], answer.read()) == (400, None, b"sorry")
-    with pytest.raises(http.client.IncompleteRead):
-        ask("GET", "/late").read()
-
-
 # Connections and threads
 
 
@@ -475,25 +415,6 @@ def test_a_connection_stays_open_after_a_body_that_the_app_did_not_read(serve: S
         assert connection.getresponse().read() == b"no"
     assert connection.sock.getsockname()[1] == own_port
     connection.close()
-
-
-def test_a_client_is_told_to_send_its_body_when_the_app_reads_it(serve: Serve) -> None:
-    def app(environ: Environ, start: StartResponse) -> list[bytes]:
-        if environ["PATH_INFO"] == "/take":
-            return digest(environ, start)
-        start("413 Too Large", [("Content-Length", "0")])
-        return []
-
-    server = serve(app)
-    request = b"POST %s HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
-    with server.socket() as connection:
-        connection.sendall(request % b"/take")
-        assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
-        connection.sendall(b"hello")
-        assert connection.recv(1000).startswith(b"HTTP/1.1 200 ")
-    with server.socket() as connection:
-        connection.sendall(request % b"/refuse")
-        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
 
 
 def test_as_many_requests_run_at_a_time_as_there_are_threads() -> None:
