@@ -56,7 +56,7 @@ def write_bundle(
     """
     file.write(_header(BundleHeader(reader.object_format, dict(refs))))
     ids = sorted(reachable(reader, refs.values()))
-    parts = pack_stream(reader.objects, ids, read=reader.read_object)
+    parts = pack_stream(reader, ids)
     for number, part in enumerate(parts):
         file.write(part)
         if progress is not None and number % 100 == 0:

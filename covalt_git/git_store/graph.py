@@ -5,7 +5,6 @@ Missing and damaged objects raise ``BrokenStoreError``.
 
 from __future__ import annotations
 
-import heapq
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from covalt_git.git_store.checking import SUBMODULE
 from covalt_git.git_store.objects import FOLDER, BrokenStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
     from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.git_store.objects import CommitObject
@@ -23,75 +22,27 @@ class CommitGraph:
     """Commits and their parents.  It caches every commit it reads, so it is for one operation."""
 
     def __init__(self, reader: ObjectReader) -> None:
+        self.reader = reader
         self.commit: Callable[[str], CommitObject] = lru_cache(maxsize=None)(reader.read_commit)
 
-    def ancestors(self, tips: Iterable[str], shallow: Collection[str] = ()) -> dict[str, None]:
-        """Return commits and all their ancestors; ``shallow`` ones count as without parents."""
-        found: dict[str, None] = {}
-        waiting = list(tips)
-        while waiting:
-            oid = waiting.pop()
-            if oid not in found:
-                found[oid] = None
-                waiting.extend(() if oid in shallow else self.commit(oid).parents)
-        return found
+    def ancestors(
+        self, tips: Iterable[str], shallow: Container[str] = (), *, without: Container[str] = ()
+    ) -> dict[str, None]:
+        """Return commits and all their ancestors, as :func:`ancestors`; ``shallow`` ones have no parents."""
 
-    def is_ancestor(self, old: str, new: str) -> bool:
-        """Return whether ``new`` is ``old`` or comes after it."""
-        found = {new}
-        waiting = [new]
-        while waiting and old not in found:
-            fresh = set(self.commit(waiting.pop()).parents) - found
-            found |= fresh
-            waiting.extend(fresh)
-        return old in found
+        def parents(oid: str) -> tuple[str, ...]:
+            return () if oid in shallow else self.commit(oid).parents
 
-    def levels(self, tips: Iterable[str], depth: int) -> list[list[str]]:
-        """Return the commits that are 0, 1, ... and at most ``depth`` steps away from ``tips``."""
-        levels = [list(dict.fromkeys(tips))]
-        found = set(levels[0])
-        while len(levels) <= depth:
-            parents = (parent for oid in levels[-1] for parent in self.commit(oid).parents)
-            level = [oid for oid in dict.fromkeys(parents) if oid not in found]
-            if not level:
-                break
-            found.update(level)
-            levels.append(level)
-        return levels
+        return ancestors(parents, tips, without)
 
-    def new_commits(self, tips: Iterable[str], known: Iterable[str]) -> set[str]:
-        """Return the commits that ``tips`` reach and ``known`` ones do not.
-
-        The walk takes the youngest commits first and ends where both histories have met.  Wrong
-        clocks only make it return known commits, too.
-        """
-        reached = set(known)
-        waiting: list[tuple[int, str]] = []
-        unknown: set[str] = set()
-        found: set[str] = set()
-        visited: set[str] = set()
-
-        def visit(oid: str) -> None:
-            if oid not in visited:
-                visited.add(oid)
-                heapq.heappush(waiting, (-self.commit(oid).time, oid))
-                unknown.add(oid)
-            if oid in reached:
-                unknown.discard(oid)
-
-        for oid in [*reached, *tips]:
-            visit(oid)
-        while unknown:
-            _, oid = heapq.heappop(waiting)
-            unknown.discard(oid)
-            parents = self.commit(oid).parents
-            if oid in reached:
-                reached.update(parents)
-            else:
-                found.add(oid)
-            for parent in parents:
-                visit(parent)
-        return found - reached
+    def at_depth(self, tips: Iterable[str], depth: int) -> set[str]:
+        """Return the commits that are exactly ``depth`` steps away from the nearest of ``tips``."""
+        level = found = set(tips)
+        while depth and level:
+            level = {parent for oid in level for parent in self.commit(oid).parents} - found
+            found = found | level
+            depth -= 1
+        return level
 
     def merge_base(self, ours: str, theirs: str) -> str | None:
         """Return the best common ancestor of two commits, None where they have none.
@@ -102,6 +53,20 @@ class CommitGraph:
         common = self.ancestors([ours]).keys() & self.ancestors([theirs])
         above = {parent for oid in common for parent in self.commit(oid).parents}
         return max(common - above, key=lambda oid: (self.commit(oid).time, oid), default=None)
+
+
+def ancestors(
+    parents: Callable[[str], Iterable[str]], tips: Iterable[str], without: Container[str] = ()
+) -> dict[str, None]:
+    """Return commits and their ancestors, but not those in ``without`` or reached through them."""
+    found: dict[str, None] = {}
+    waiting = list(tips)
+    while waiting:
+        oid = waiting.pop()
+        if oid not in found and oid not in without:
+            found[oid] = None
+            waiting.extend(parents(oid))
+    return found
 
 
 def parents_first(parents: Mapping[str, Collection[str]]) -> Iterator[str]:

@@ -135,9 +135,8 @@ class Quarantine:
 
         The caller holds the chat's lock.
         """
-        reader, folder = self.reader, self._store.path / "objects" / "pack"
         if wanted := sorted(ids):
-            store_pack(reader.objects, wanted, folder, read=reader.read_object, durable=durable)
+            store_pack(self.reader, wanted, self._store.objects.pack_folder, durable=durable)
 
 
 def clear_incoming(folder: Path) -> None:

@@ -9,82 +9,63 @@ from __future__ import annotations
 import contextlib
 import zlib
 from collections import deque
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from covalt_git.git_store.object_reader import ObjectReader, damage_of
+from covalt_git.git_store.object_reader import damage_of
 from covalt_git.git_store.objects import DamagedObjectError
 from covalt_git.git_store.pack_entries import entry_header
 from covalt_git.git_store.pack_writer import PackEncoder, PackWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from covalt_git.git_store.object_folder import ObjectFolder
+    from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.git_store.pack_file import PackFile
-
-    ReadObject: TypeAlias = Callable[[str], tuple[bytes, bytes]]
 
 _LISTED = 64
 """Entries of a pack's index that are listed in the time in which one object is read by itself."""
 
 
-def pack_stream(
-    objects: ObjectFolder,
-    ids: Iterable[str],
-    *,
-    read: ReadObject | None = None,
-) -> Iterator[bytes]:
+def pack_stream(reader: ObjectReader, ids: Iterable[str]) -> Iterator[bytes]:
     """Yield a pack of some objects.
-
-    ``read`` returns the kind and content of an object, by default from ``objects``.
 
     Raises:
         BrokenStoreError: when an object is missing or damaged.
     """
-    encoder = PackEncoder(objects.object_format)
-    yield from _entries(objects, ids, read or ObjectReader(objects).read_object, encoder)
+    encoder = PackEncoder(reader.objects.object_format)
+    yield from _entries(reader, ids, encoder)
     yield encoder.trailer()
 
 
-def store_pack(
-    objects: ObjectFolder,
-    ids: Iterable[str],
-    folder: Path,
-    *,
-    read: ReadObject | None = None,
-    durable: bool,
-) -> None:
+def store_pack(reader: ObjectReader, ids: Iterable[str], folder: Path, *, durable: bool) -> None:
     """Write a pack of some objects with its index to a folder of packs, durably if ``durable``.
 
     Raises:
         BrokenStoreError: when an object is missing or damaged.
     """
-    with PackWriter(folder, objects.object_format) as writer:
-        read = read or ObjectReader(objects).read_object
-        writer.write(_entries(objects, ids, read, writer.encoder))
+    with PackWriter(folder, reader.objects.object_format) as writer:
+        writer.write(_entries(reader, ids, writer.encoder))
         writer.finish(durable=durable)
 
 
-def _entries(
-    objects: ObjectFolder, ids: Iterable[str], read: ReadObject, encoder: PackEncoder
-) -> Iterator[bytes]:
+def _entries(reader: ObjectReader, ids: Iterable[str], encoder: PackEncoder) -> Iterator[bytes]:
     """Yield a pack of some objects without its trailer."""
     left = dict.fromkeys(map(bytes.fromhex, ids))
     yield encoder.header(len(left))
-    for pack in objects.packs:
+    for pack in reader.objects.packs:
         with (
-            damage_of(f"in {pack.path.name}", objects.path.parent),
+            damage_of(f"in {pack.path.name}", reader.path),
             # If gc has removed the pack, its objects are read one by one below.
             contextlib.suppress(FileNotFoundError),
         ):
-            yield from _packed(pack, left, read, encoder)
+            yield from _packed(pack, left, reader, encoder)
     for oid in left:
-        yield encoder.whole(oid, *read(oid.hex()))
+        yield encoder.whole(oid, *reader.read_object(oid.hex()))
 
 
 def _packed(
-    pack: PackFile, left: dict[bytes, None], read: ReadObject, encoder: PackEncoder
+    pack: PackFile, left: dict[bytes, None], reader: ObjectReader, encoder: PackEncoder
 ) -> Iterator[bytes]:
     """Yield the entries of one pack that are ``left``, and remove them from there."""
     if len(pack.index) > _LISTED * len(left):
@@ -112,4 +93,4 @@ def _packed(
         if base is None or base in encoder.entries:
             yield encoder.entry(oid, kind, size, stored[length:], base)
         else:
-            yield encoder.whole(oid, *read(oid.hex()))
+            yield encoder.whole(oid, *reader.read_object(oid.hex()))

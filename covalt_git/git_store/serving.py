@@ -287,7 +287,7 @@ class _Sender:
             if banded and "no-progress" not in self._wants.options:
                 text = f"sending {len(ids)} objects\n"
                 yield from _in_band(SIDE_BAND_CHANNEL_PROGRESS, text.encode())
-            parts = pack_stream(self._reader.objects, ids, read=self._reader.read_object)
+            parts = pack_stream(self._reader, ids)
             for part in _joined(parts):
                 yield from _in_band(SIDE_BAND_CHANNEL_DATA, part) if banded else (part,)
         except BrokenStoreError as error:
@@ -322,8 +322,7 @@ class _Sender:
             if "deepen-relative" in wants.options:
                 known = graph.ancestors(self._tips, self._shallow)
                 starts, steps = list(self._shallow & known.keys()), wants.depth
-            levels = graph.levels(starts, steps)
-            return set(levels[steps]) if steps < len(levels) else set()
+            return graph.at_depth(starts, steps)
         outside = graph.ancestors(self._commit_named(name, refs) for name in wants.without)
         inside = {
             oid

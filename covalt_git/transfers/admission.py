@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.git_store import FOLDER, LINK, SUBMODULE, BrokenStoreError
-from covalt_git.git_store.graph import CommitGraph, parents_first
+from covalt_git.git_store.graph import parents_first
 from covalt_git.paths import MAX_DEPTH, Verdict, check_element
 from covalt_git.workspaces.rules import (
     link_stays_inside,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from covalt_git.git_store import TreeEntry
+    from covalt_git.git_store.graph import CommitGraph
     from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.models.commit_record import PathNote
     from covalt_git.models.project_config import WorkspaceConfig
@@ -63,7 +64,7 @@ class Admitted(NamedTuple):
 
 
 def admit(
-    reader: ObjectReader, new: Iterable[str], known: Iterable[str] = (), *, config: WorkspaceConfig
+    graph: CommitGraph, new: Iterable[str], known: Iterable[str] = (), *, config: WorkspaceConfig
 ) -> Admitted:
     """Inspect everything that the commits ``new`` reach and the chat's own commits ``known`` do not.
 
@@ -72,10 +73,9 @@ def admit(
     Raises:
         NotAdmittedError: with every path and commit that is refused, up to some twenty.
     """
-    graph = CommitGraph(reader)
-    commits = _new_commits(graph, list(new), list(known))
+    commits = _new_commits(graph, new, known)
     parents = {parent for oid in commits for parent in graph.commit(oid).parents}
-    inspection = _Inspection(reader, config)
+    inspection = _Inspection(graph.reader, config)
     for oid in sorted(parents.difference(commits)):
         inspection.trust(graph.commit(oid).tree)
     for oid in commits:  # the oldest first, where a path occurs first
@@ -98,13 +98,13 @@ def _not_admitted(refused: list[Problem]) -> NotAdmittedError:
     )
 
 
-def _new_commits(graph: CommitGraph, new: list[str], known: list[str]) -> list[str]:
+def _new_commits(graph: CommitGraph, new: Iterable[str], known: Iterable[str]) -> list[str]:
     """Return the commits that only ``new`` reaches, parents first."""
+    own = graph.ancestors(known)
     try:
-        found = sorted(graph.new_commits(new, known))
+        found = sorted(graph.ancestors(new, without=own))
         return list(parents_first({oid: graph.commit(oid).parents for oid in found}))
     except BrokenStoreError:
-        graph.ancestors(known)  # raises where the chat's own history is broken
         raise NotAdmittedError(
             "a commit of the history is missing or damaged",
             hint="a part of a history cannot come in alone; a shallow clone has only a part: "

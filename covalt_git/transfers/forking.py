@@ -75,12 +75,9 @@ def _make(
     about: AboutChat,
     wanted: str | None,
 ) -> str:
-    durable = source.store.durable
-    with GitStore.create(
-        made / "store.git", object_format=source.store.object_format, durable=durable
-    ) as store:
-        link_objects(source.store, store, durable=durable)
-        store.refresh()
+    object_format = source.store.object_format
+    with GitStore.create(made / "store.git", object_format=object_format, durable=False) as store:
+        link_objects(source.store, store)
         for ref, oid in refs.items():
             store.swap_ref(ref, None, oid)
         store.set_head(active)

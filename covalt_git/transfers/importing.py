@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import BrokenStoreError, GitStore, read_bundle_header
-from covalt_git.git_store.graph import reachable
+from covalt_git.git_store.graph import CommitGraph, reachable
 from covalt_git.git_store.incoming import PackLimits, Quarantine
 from covalt_git.git_store.pack_stream import pack_stream
 from covalt_git.models.commit_record import PathNote
@@ -125,7 +125,7 @@ def _import_repository(
         with contextlib.suppress(BrokenStoreError):  # a detached HEAD
             active = store.head()
         objects = reachable(store, (oid for ref, oid in refs.items() if _is_taken(ref)))
-        pack = pack_stream(store.objects, sorted(objects))
+        pack = pack_stream(store, sorted(objects))
         source = _Source(store.object_format, refs, active, pack)
         return _bring_in(chats, source, chat_id, title)
 
@@ -161,7 +161,7 @@ class _Import:
             with Quarantine(store, self.made, self._limits()) as quarantine:
                 quarantine.receive(self.source.pack)
                 reader = quarantine.reader
-                admitted = admit(reader, self.heads.values(), config=self.chats.config)
+                admitted = admit(CommitGraph(reader), self.heads.values(), config=self.chats.config)
                 about, stored = self._card_and_records(reader)
                 wanted = admitted.objects | set(stored.values())
                 quarantine.adopt(wanted, durable=durable)

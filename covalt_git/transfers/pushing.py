@@ -108,7 +108,8 @@ def push(
         with Quarantine(chat.store, chat.folder, limits(chat.config)) as quarantine:
             if request.has_pack:
                 quarantine.receive(iter(partial(stream.read, _PART), b""))
-            return _Push(chat, quarantine, by, timeout_s).carry_out(request.commands)
+            graph = CommitGraph(quarantine.reader)
+            return _Push(chat, quarantine, graph, by, timeout_s).carry_out(request.commands)
     except BadPackError as error:
         return _not_unpacked(request, error)
     except OSError as error:
@@ -130,6 +131,7 @@ class _Push:
 
     chat: ChatStore
     quarantine: Quarantine
+    graph: CommitGraph
     by: str
     timeout_s: float
     moved: set[str] = field(default_factory=set)
@@ -156,13 +158,12 @@ class _Push:
 
     def _inspect(self, command: Command) -> _Accepted:
         """Inspect a command and its objects, before the chat is locked."""
-        chat, reader = self.chat, self.quarantine.reader
+        chat, graph = self.chat, self.graph
         name, new = _check_kind(chat, command)
         if command.old is None and name != chat.active_branch():
             branches.check_free(chat, name)
-        admitted = admit(reader, [new], chat.store.refs(HEADS).values(), config=chat.config)
-        graph = CommitGraph(reader)
-        if command.old and not graph.is_ancestor(command.old, new):
+        admitted = admit(graph, [new], chat.store.refs(HEADS).values(), config=chat.config)
+        if command.old and command.old not in graph.ancestors([new]):
             raise NotPushedError(
                 "non-fast-forward",
                 hint="a push does not overwrite commits; push a new branch: "
@@ -171,7 +172,9 @@ class _Push:
         parents = {parent for oid in admitted.commits for parent in graph.commit(oid).parents}
         needed = admitted.objects | parents | {new}
         received = needed & self.quarantine.ids
-        return _Accepted(command, received, needed - received, lookalikes(reader, admitted.commits))
+        return _Accepted(
+            command, received, needed - received, lookalikes(graph.reader, admitted.commits)
+        )
 
     def _move(self, writer: Writer, accepted: Sequence[_Accepted]) -> None:
         """Move the branches that are still where the client saw them."""

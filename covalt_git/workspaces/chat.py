@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from covalt_git.errors import StaleError, UnknownNameError
 from covalt_git.git_store import BrokenStoreError, GitStore
+from covalt_git.git_store.graph import ancestors
 from covalt_git.git_store.patches import patch_of_blobs
 from covalt_git.json_values import canonical_json
 from covalt_git.models.base import StrictModel
@@ -199,15 +200,12 @@ class ChatStore:
 
     def above(self, *tips: str, without: Container[str]) -> dict[str, None]:
         """Return commits and their ancestors, but not those in ``without`` or reached through them."""
-        found: dict[str, None] = {}
-        waiting = list(tips)
-        while waiting:
-            oid = waiting.pop()
-            if oid not in found and oid not in without:
-                found[oid] = None
-                known = self.memory.manifests.get((oid, False)) or self.store.read_commit(oid)
-                waiting.extend(known.parents)
-        return found
+
+        def parents(oid: str) -> tuple[str, ...]:
+            known = self.memory.manifests.get((oid, False)) or self.store.read_commit(oid)
+            return known.parents
+
+        return ancestors(parents, tips, without)
 
     def log(self, oid: str | None) -> Iterator[WorkspaceManifest]:
         """Yield a commit and its ancestors along first parents, newest first."""

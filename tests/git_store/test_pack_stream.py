@@ -43,7 +43,7 @@ def copy_of(history: Path, path: Path, *packs: bytes) -> Path:
 
 def sent(path: Path, ids: list[str]) -> bytes:
     with closing(ObjectFolder(path / "objects", format_of(path))) as objects:
-        return b"".join(pack_stream(objects, ids))
+        return b"".join(pack_stream(ObjectReader(objects), ids))
 
 
 def unpacked(pack: bytes, history: Path, path: Path) -> set[str]:
