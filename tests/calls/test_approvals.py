@@ -78,17 +78,6 @@ def test_an_approval_is_bound_to_exactly_one_call(world: World) -> None:
     assert approval.created_at < approval.expires_at
 
 
-def test_a_denied_call_is_recorded_and_does_not_run(world: World) -> None:
-    world.call("add")
-    waiting = world.ask()
-
-    assert code(world.deny(waiting)) == "denied"
-    assert world.codes() == ["success", "denied"]
-    assert world.runs() == 1
-    assert (world.record().sandbox, world.record().execution_id) == (None, waiting)
-    assert (world.approval(waiting).state, world.waiting()) == ("denied", [])
-
-
 @pytest.mark.parametrize("first", ["approve", "deny"])
 @pytest.mark.parametrize("second", ["approve", "deny"])
 def test_an_approval_is_decided_once(world: World, first: str, second: str) -> None:

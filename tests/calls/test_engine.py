@@ -11,7 +11,6 @@ import pytest
 from covalt_git.calls.engine import Request
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.json_values.json_schema import InvalidArgumentsError
-from covalt_git.names import new_id
 from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import code
@@ -119,34 +118,6 @@ def test_a_successful_call_is_one_commit_that_holds_everything(world: World) -> 
     assert world.waiting() == []
 
 
-def test_git_shows_the_call_in_the_commit_message(world: World) -> None:
-    message_id = new_id()
-    outcome = world.call("add", message_id=message_id)
-
-    message = world.git("log", "-1", "--format=%B", "main")
-    digest = read_toolset(world.root, "demo").digest
-    assert message.splitlines()[0] == "tool_run: demo:add"
-    assert message.splitlines()[4:] == [
-        "Covalt-Source: tool_run",
-        f"Covalt-Source-Ref: {outcome.call.id}",
-        f"Covalt-Message: {message_id}",
-        "Covalt-Status: success",
-        f"Covalt-Toolset: demo 2.0.0 {digest}",
-        "",
-    ]
-    assert world.git("fsck", "--strict") == ""
-
-
-def test_uncommitted_edits_are_committed_before_the_call(world: World) -> None:
-    world.call("add")
-    (world.workspace / "notes.txt").write_text("mine")
-    outcome = world.call("add")
-
-    assert [one.source for one in world.log()] == ["tool_run", "edit", "tool_run"]
-    assert outcome.call.pre_manifest_id == world.log()[1].id
-    assert [change.path for change in outcome.changes] == ["runs.txt"]
-
-
 def test_a_failed_call_is_a_commit_with_the_files_that_it_wrote(world: World) -> None:
     outcome = world.call("fail")
 
@@ -161,14 +132,6 @@ def test_a_failed_call_is_a_commit_with_the_files_that_it_wrote(world: World) ->
     }
     assert world.files() == {"partial.txt": "half"}
     assert "Covalt-Status: error" in world.git("log", "-1", "--format=%B", "main")
-
-
-def test_large_fields_are_stored_outside_the_commit_message_and_read_back(world: World) -> None:
-    text = "x" * 40_000
-    world.call("add", text=text)
-
-    assert world.record().args == world.record().result == {"text": text}
-    assert text not in world.git("log", "-1", "--format=%B", "main")
 
 
 @pytest.mark.parametrize("how", ["deleted", "link", "file"])
@@ -194,18 +157,3 @@ def test_deleting_the_workspace_fails_the_call_and_touches_nothing_outside(
 
 
 # How a result is shown
-
-
-def test_a_render_plan_keeps_its_page_as_it_was(world: World) -> None:
-    plan = world.call("show", title="hi").call.render_plan
-    world.write("demo/artifacts/page.html", "<h1>second</h1>")
-
-    assert plan is not None
-    assert plan.artifact is not None
-    assert (plan.renderer, plan.error) == ("html", None)
-    assert plan.config == {"artifact": "toolset:artifacts/page.html", "data": {"title": "hi"}}
-    with world.project().chats.open("c1") as chat:
-        assert chat.records.content(plan.artifact) == b"<h1>first</h1>"
-    digest = plan.artifact.ref.removeprefix("sha256:")
-    stored = world.git("show", f"refs/covalt/records:{digest[:2]}/{digest}")
-    assert stored == "<h1>first</h1>"

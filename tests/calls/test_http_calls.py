@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import World, make_world
-from tests.http_tools.upstream import PNG, Upstream, upstream
+from tests.http_tools.upstream import Upstream
 
 if TYPE_CHECKING:
     pass
@@ -75,48 +74,8 @@ def test_a_bad_answer_fails_only_its_own_call(
     check(shared, served)
 
 
-def test_a_redirect_is_followed_only_to_granted_hosts(shared: World, served: Upstream) -> None:
-    with upstream() as other:
-        http = f"url: {served.url}/to"
-        alone = call(shared, http, served.address, url=f"{other.url}/echo")
-        both = call(shared, http, served.address, other.address, url=f"{other.url}/echo")
-        paths = [one["path"] for one in other.seen]
-
-    assert alone.error.startswith("refused_destination: ")
-    assert (both.status, paths) == ("success", ["/echo"])
-    check(shared, served)
-
-
 def test_an_imported_toolset_needs_grants_and_no_sandbox(world: World, served: Upstream) -> None:
     declare(world, f"url: {served.url}/echo", served.address)
     world.edit("state/demo.yaml", '"grants"', '"source_type": "zip", "enabled": true, "grants"')
 
     assert world.call("it", level="process").call.status == "success"
-
-
-def test_a_binary_answer_is_a_file_of_the_commit(world: World, served: Upstream) -> None:
-    shown = "renderer: {type: document, file: $return.file}\n"
-    declare(world, f"url: {served.url}/files/{{name}}", served.address, more=shown)
-    outcome = world.call("it", name="cat.png")
-
-    assert [(one.kind, one.path) for one in outcome.changes] == [("added", "cat.png")]
-    assert outcome.call.result == {"file": "cat.png", "media_type": "image/png", "size": len(PNG)}
-    assert outcome.call.render_plan is not None
-    assert outcome.call.render_plan.config == {"file": "workspace:cat.png"}
-    assert world.git("cat-file", "-s", "main:cat.png").strip() == str(len(PNG))
-    assert world.record().sandbox is None
-    assert world.record().output.startswith(f"GET {served.url}/files/cat.png: 200, ")
-
-
-@pytest.mark.parametrize("args", [{"id": ".."}, {}])
-def test_arguments_that_lead_to_another_path_are_refused(
-    world: World, served: Upstream, args: dict[str, Any]
-) -> None:
-    served.seen.clear()
-    declare(world, f"url: {served.url}/echo/{{id}}", served.address, more="enabled: true\n")
-
-    with pytest.raises(InvalidArgumentsError) as caught:
-        world.call("it", **args)
-
-    assert [one.path for one in caught.value.problems] == ["$.id" if args else "$"]
-    assert (served.seen, world.log()) == ([], [])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.calls.idempotency import IdTakenError
-from covalt_git.names import BadNameError, new_id
+from covalt_git.names import new_id
 from covalt_git.workspaces import branches
 from tests.calls.conftest import code
 
@@ -124,21 +124,3 @@ def test_a_call_of_a_deleted_branch_is_found_with_and_without_the_index(
 
     assert (again.call, again.repeated) == (first.call, True)
     assert world.codes() == ["success"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "x",
-        "../../heads/main",
-        "018F0000-0000-7000-8000-000000000000",
-        "018f0000-0000-7000-8000-000000000000\n",
-        "01234567-89ab-4def-8123-456789abcdef",
-    ],
-)
-def test_a_key_is_a_uuid_of_version_7(world: World, text: str) -> None:
-    with pytest.raises(BadNameError):
-        world.call("add", call_id=text)
-
-    assert world.waiting() == []

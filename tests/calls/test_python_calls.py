@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.calls.running import RUNNING, Follower, NotRunningError, Started
 from covalt_git.runtime.environments import CannotInstallError
-from tests.calls.conftest import code
 
 if TYPE_CHECKING:
-    from covalt_git.calls.running import CallEvent
     from tests.calls.conftest import World
 
 
@@ -45,26 +41,6 @@ def test_a_result_of_another_type_than_the_annotation_fails_and_files_are_kept(o
     assert outcome.call.error.startswith("bad_result: $[0]: ")
     assert outcome.call.result is None
     assert own.files()["kept.txt"] == "kept"
-
-
-def test_a_cancelled_call_is_recorded_with_the_files_that_it_wrote(own: World) -> None:
-    events: list[CallEvent] = []
-
-    def cancel() -> None:
-        assert own.until((own.workspace / "begun.txt").exists)
-        (started,) = events
-        assert isinstance(started, Started)
-        RUNNING.cancel(started.call_id)
-
-    thread = threading.Thread(target=cancel)
-    thread.start()
-    outcome = own.call("own:wait", follower=Follower(events.append))
-    thread.join()
-
-    assert code(outcome) == "cancelled"
-    assert own.files() == {"begun.txt": "begun", "tidy.txt": "tidied up"}
-    with pytest.raises(NotRunningError):
-        RUNNING.cancel(outcome.call.id)
 
 
 def test_a_dependency_that_cannot_be_installed_stops_a_call_before_it_is_recorded(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git.calls.approvals import MayNotApproveError
-from covalt_git.calls.replay import NotReplayableError, Replay, ReplayNeedsApprovalError, replay
-from covalt_git.errors import CovaltError
+from covalt_git.calls.replay import Replay, ReplayNeedsApprovalError, replay
 from covalt_git.json_values.difference import Difference
 from covalt_git.runtime import sandbox_levels
 from covalt_git.workspaces.writing import writing
-from tests.workspaces.stores import layout_of, upload
+from tests.workspaces.stores import layout_of
 
 if TYPE_CHECKING:
     from covalt_git.calls.replay import Keep
@@ -88,31 +87,6 @@ def test_differences_are_reported_and_kept_on_a_branch(world: World) -> None:
     assert world.git("fsck", "--strict") == ""
 
 
-def test_a_failed_call_has_to_fail_in_the_same_way(world: World) -> None:
-    made = world.call("fail").call
-    assert again(world, made.id).same
-
-    world.edit(CODE, '"half way', '"all the way')
-    (difference,) = again(world, made.id, keep="never").differences
-
-    assert difference.path == "$.error.message"
-    assert "half way" in str(difference.then)
-    assert "all the way" in str(difference.now)
-
-
-def test_a_replayed_tool_that_deletes_its_folder_does_not_delete_the_workspace(
-    world: World,
-) -> None:
-    with world.project().chats.open("c1") as chat:
-        upload(chat, "a.txt", b"1")
-    made = world.call("vanish", how="link", outside=str(world.root)).call
-    files = layout_of(world.workspace)
-
-    assert again(world, made.id).same
-    assert layout_of(world.workspace) == files
-    assert (world.root / "covalt.yaml").is_file()
-
-
 # Which calls may be replayed
 
 
@@ -143,20 +117,6 @@ def test_a_role_that_may_not_approve_cannot_replay_a_call_that_requires_approval
         again(world, made.id, role="dev", approve=True)
     assert again(world, made.id, role="boss", approve=True).same
     assert branches(world) == ["main"]
-
-
-@pytest.mark.parametrize(
-    ("named", "error"),
-    [("upload", NotReplayableError), ("denied", NotReplayableError), ("nothing", CovaltError)],
-)
-def test_only_calls_that_ran_are_replayed(world: World, named: str, error: Any) -> None:
-    with world.project().chats.open("c1") as chat:
-        upload(chat, "a.txt", b"1")
-    denied = world.deny(world.ask("ask")).call
-    ids = {"upload": str(denied.pre_manifest_id), "denied": denied.id}
-
-    with pytest.raises(error):
-        again(world, ids.get(named, named))
 
 
 def test_a_replay_whose_process_died_is_an_interrupted_call_on_its_branch(world: World) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import sys
 import threading
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 from mcp_types import INVALID_REQUEST
 
-from covalt_git.connections.connection import PAUSES_S, ChangedError, ServerCall
+from covalt_git.connections.connection import ChangedError, ServerCall
 from covalt_git.connections.definition import Definition
 from covalt_git.connections.errors import ServerEndedError, ServerFailedError, ServerRefusedError
 from covalt_git.connections.pool import Connections
@@ -128,11 +127,6 @@ def test_progress_and_logs_are_reported_and_cancelling_reaches_the_server(
     assert events[0] == ("info", "it begins")
     assert events[1] == (threading.get_ident(), 0, 100, "on")
     until((tmp_path / "said.txt").exists)
-
-
-def test_a_call_ends_with_its_time_limit(connections: Connections, first_era: Definition) -> None:
-    with pytest.raises(TimeoutError):
-        call_tool(connections, first_era, "slow", timeout_s=0.1)
 
 
 def test_time_that_an_elicitation_takes_does_not_count(
@@ -280,13 +274,6 @@ def test_a_server_that_is_not_wanted_any_more_is_stopped(
 # Servers that do not start
 
 
-def test_a_missing_program_is_named(connections: Connections, first_era: Definition) -> None:
-    error, _ = failure(connections, replace(first_era, argv=("no-such-thing",)))
-
-    assert "'no-such-thing'" in error.message
-    assert error.hint
-
-
 def test_a_program_that_ends_at_once_is_reported_without_secrets(
     connections: Connections, first_era: Definition
 ) -> None:
@@ -309,26 +296,3 @@ def test_output_that_is_no_message_is_reported_without_secrets(
 
     assert [line.rpartition(": ")[2] for line in messages] == ["debug ***", "{}"]
     assert error.message.endswith("\n".join(messages))
-
-
-def test_a_server_that_fails_is_restarted_after_growing_pauses(
-    connections: Connections, first_era: Definition
-) -> None:
-    wrong = program(first_era, "raise SystemExit(1)")
-
-    messages = [failure(connections, wrong)[1] for _ in range(3)]
-
-    assert messages[:2] == [[], []]  # the first pauses are over before the next start
-    waits = re.fullmatch(r"waiting ([0-9.]+) s before demo/first-era is restarted", messages[2][0])
-    assert waits is not None
-    assert 0 < float(waits[1]) <= PAUSES_S[1] < PAUSES_S[2]
-
-
-def test_a_slow_start_is_reported(connections: Connections, first_era: Definition) -> None:
-    messages: list[str] = []
-
-    connections.begin(
-        with_env(first_era, SLOW_START="1"), handlers=EventHandlers(starting=messages.append)
-    )
-
-    assert messages == ["first-era starts"]

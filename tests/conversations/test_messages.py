@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.conversations import conversation, messages
-from covalt_git.conversations.commit_names import resolve
 from covalt_git.conversations.conversation import (
     Conversation,
     MessageElsewhereError,
     MessageExistsError,
 )
 from covalt_git.conversations.messages import BadMessageError
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError
 from covalt_git.models.commit_record import MessageRecord
-from covalt_git.names import BadNameError, new_id
+from covalt_git.names import BadNameError
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.branches import BranchExistsError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     as_listed,
@@ -30,7 +28,6 @@ from tests.workspaces.stores import (
     layout_of,
     pending_call,
     put,
-    save,
     upload,
 )
 
@@ -109,35 +106,6 @@ def test_a_message_is_a_commit_that_git_shows(chat: ChatStore) -> None:
     assert fsck(chat) == ""
 
 
-def test_edits_are_saved_before_a_message_is_added(chat: ChatStore) -> None:
-    put(chat.workspace, {"mine": ("file", b"typed"), "empty": ("folder", b"")})
-    say(chat, "hello")
-    above = [manifest.source for manifest in chat.log(chat.head())]
-
-    assert above == ["message", "edit"]
-    assert chat.files(chat.head()).keys() == {"mine"}
-    assert chat.state(chat.head()).empty_folders == ("empty",)
-
-
-def test_a_messages_manifest_is_the_last_of_its_calls(chat: ChatStore) -> None:
-    first = say(chat, "one")
-    work(chat, first, "a", b"1")
-    last = work(chat, first, "a", b"2")
-    work(chat, None, "a", b"of no message")
-
-    assert find(chat, first).manifest_id == last
-    assert resolve(chat, first) == last
-
-
-def test_without_calls_it_is_what_people_added_right_after_the_message(chat: ChatStore) -> None:
-    first = say(chat, "look at this")
-    upload(chat, "table.csv", b"1;2")
-    added = chat.head()
-    say(chat, "I see", "assistant")
-
-    assert find(chat, first).manifest_id == added
-
-
 def test_a_message_has_nothing_that_another_branch_added_after_it(chat: ChatStore) -> None:
     put(chat.workspace, {"f": ("file", b"asked with")})
     question = say(chat, "q")
@@ -152,18 +120,6 @@ def test_a_message_has_nothing_that_another_branch_added_after_it(chat: ChatStor
     assert texts(chat) == {"f": b"asked with"}
     assert on_main == chat.files(chat.head())
     assert on_retry != on_main
-
-
-def test_a_message_at_which_a_branch_stands_has_what_that_branch_has(chat: ChatStore) -> None:
-    put(chat.workspace, {"f": ("file", b"asked with")})
-    question = say(chat, "q")
-    branch_off(chat, "there")
-    put(chat.workspace, {"f": ("file", b"later")})
-    save(chat)
-    checkout(chat, "main")
-
-    assert texts(chat) == {"f": b"asked with"}
-    assert find(chat, question).manifest_id == chat.head()
 
 
 @pytest.mark.parametrize(
@@ -193,18 +149,6 @@ def test_the_applications_id_names_one_message(chat: ChatStore) -> None:
     for taken in ("msg_1", first):
         with pytest.raises(MessageExistsError):
             say(chat, None, ref=taken)
-
-
-def test_a_message_is_named_by_its_id_its_end_or_its_manifests(chat: ChatStore) -> None:
-    first = say(chat, "one")
-    made = chat.head()
-    last = work(chat, first, "a", b"1")
-
-    for name in (first, first[-8:], made, str(made)[:10], last, last[:10]):
-        assert find(chat, str(name)).id == first
-    with pytest.raises(UnknownNameError, match="no message 'msg_2'") as caught:
-        find(chat, "msg_2")
-    assert "covalt-git chat message list c1" in caught.value.hint
 
 
 def test_a_message_after_one_that_others_follow_is_on_a_new_branch(chat: ChatStore) -> None:
@@ -241,14 +185,6 @@ def test_a_message_after_the_last_one_of_another_branch_goes_there(chat: ChatSto
     assert [find(chat, one).active for one in (first, second)] == [True, True]
 
 
-def test_a_message_may_begin_a_named_branch(chat: ChatStore) -> None:
-    say(chat, "one", branch="talk")
-
-    assert [branch.name for branch in chat.branches()] == ["talk"]
-    with pytest.raises(BranchExistsError):
-        say(chat, "two", branch="talk")
-
-
 # Retrying
 
 
@@ -264,16 +200,6 @@ def test_a_retry_goes_back_to_where_the_message_began(chat: ChatStore) -> None:
     assert texts(chat) == {"a": b"0"}
     say(chat, "really done", "assistant")
     assert told(chat) == [("make it 1", 1, 1), ("done", 1, 2), ("really done", 2, 2)]
-
-
-def test_a_retry_keeps_what_was_added_before_the_answer(chat: ChatStore) -> None:
-    say(chat, "look at this")
-    upload(chat, "table.csv", b"1;2")
-    say(chat, "I see", "assistant")
-    work(chat, None, "b", b"1")
-    retry(chat)
-
-    assert texts(chat) == {"table.csv": b"1;2"}
 
 
 def test_a_retry_of_a_users_message_keeps_it_and_goes_back_before_its_calls(
@@ -309,33 +235,6 @@ def test_the_first_message_is_retried_on_a_branch_with_nothing_on_it(chat: ChatS
     assert fsck(chat) == ""
 
 
-def test_retries_are_numbered_unless_named(chat: ChatStore) -> None:
-    say(chat, "one")
-    answer = say(chat, "two", "assistant")
-    names = [retry(chat, answer).branch, retry(chat, answer).branch]
-    names.append(retry(chat, answer, branch="blue").branch)
-
-    assert names == ["retry-1", "retry-2", "blue"]
-    with pytest.raises(BranchExistsError):
-        retry(chat, answer, branch="blue")
-
-
-def test_a_call_waits_on_a_branch_with_nothing_on_it(chat: ChatStore) -> None:
-    first = say(chat, "one", "assistant")
-    retry(chat, first)
-    with writing(chat) as writer:
-        writer.put_call(pending_call(chat, status="pending", execution_id=new_id()))
-        # Its approval is written only after this, and its process dies here.
-        writer.checkout("main")
-    with writing(chat):
-        pass
-
-    (ended,) = chat.log(chat.branch("retry-1").manifest_id)
-    assert ended.record.call is not None
-    assert str(ended.record.call.error).startswith("interrupted: ")
-    assert chat.active_branch() == "main"
-
-
 # Editing
 
 
@@ -365,27 +264,6 @@ def test_an_edit_is_a_sibling_with_the_files_that_were_there(chat: ChatStore) ->
     assert fsck(chat) == ""
 
 
-def test_an_edit_leaves_out_what_the_calls_of_the_message_did(chat: ChatStore) -> None:
-    first = say(chat, "go")
-    upload(chat, "table.csv", b"1;2")
-    work(chat, first, "made", b"1")
-    put(chat.workspace, {"later": ("file", b"typed")})
-    edit(chat, first, "go on")
-
-    assert texts(chat) == {"table.csv": b"1;2"}
-    assert chat.files(chat.branch("main").manifest_id).keys() == {"table.csv", "made", "later"}
-
-
-def test_an_edit_that_cannot_be_leaves_the_chat_where_it_is(chat: ChatStore) -> None:
-    first = say(chat, "one", ref="m1")
-
-    with pytest.raises(MessageExistsError):
-        edit(chat, first, "uno", ref="m1")
-    with pytest.raises(UnknownNameError):
-        edit(chat, "m2", "uno")
-    assert [branch.name for branch in chat.branches()] == ["main"]
-
-
 # Switching
 
 
@@ -403,27 +281,6 @@ def test_a_switch_goes_to_the_branch_with_most_messages_below(chat: ChatStore) -
     assert place.branch == "main"
     assert texts(chat) == {"deep": b"1"}
     assert find(chat, str(place.message_id)).text == "four"
-
-
-def test_of_branches_with_as_many_messages_the_newest_is_switched_to(chat: ChatStore) -> None:
-    one = say(chat, "one")
-    for name in ("a", "c", "b"):
-        say(chat, name, parent=one, branch=name)
-    checkout(chat, "a")
-
-    assert switch(chat, one).branch == "b"
-    assert switch(chat, one).branch == "b"
-
-
-def test_a_switch_saves_edits_and_brings_them_back(chat: ChatStore) -> None:
-    one = say(chat, "one")
-    two = edit(chat, one, "uno").message_id
-    put(chat.workspace, {"mine": ("file", b"typed")})
-    switch(chat, one)
-
-    assert texts(chat) == {}
-    switch(chat, str(two))
-    assert texts(chat) == {"mine": b"typed"}
 
 
 def test_a_message_that_was_only_merged_is_gone_on_from(chat: ChatStore) -> None:
@@ -445,28 +302,6 @@ def test_a_message_that_was_only_merged_is_gone_on_from(chat: ChatStore) -> None
 
 
 # Going on
-
-
-def test_going_on_from_a_message_is_from_the_last_of_its_calls(chat: ChatStore) -> None:
-    one = say(chat, "one")
-    last = work(chat, one, "a", b"1")
-    say(chat, "two")
-    work(chat, None, "a", b"2")
-    place = go_on(chat, one)
-
-    assert (place.branch, place.manifest_id) == ("continue-1", last)
-    assert texts(chat) == {"a": b"1"}
-
-
-def test_going_on_from_the_last_message_stays_on_its_branch(chat: ChatStore) -> None:
-    one = say(chat, "one")
-    work(chat, one, "a", b"1")
-    put(chat.workspace, {"mine": ("file", b"typed")})
-    place = go_on(chat)
-
-    assert (place.branch, place.changes) == ("main", ())
-    assert texts(chat) == {"a": b"1", "mine": b"typed"}
-    assert go_on(chat, one, branch="aside").branch == "aside"
 
 
 # Reading
@@ -514,13 +349,6 @@ def test_a_message_that_git_copied_is_there_twice_and_named_once(chat: ChatStore
 # Calls
 
 
-def test_a_call_names_a_message_above_it_in_any_of_its_names(chat: ChatStore) -> None:
-    one = say(chat, "one", ref="m1")
-    say(chat, "two")
-
-    assert {conversation.of_call(chat, name) for name in (one, "m1", one[-6:])} == {one}
-
-
 def test_a_call_for_a_message_of_another_branch_is_refused(chat: ChatStore) -> None:
     say(chat, "one")
     two = say(chat, "two", "assistant")
@@ -529,15 +357,6 @@ def test_a_call_for_a_message_of_another_branch_is_refused(chat: ChatStore) -> N
     with pytest.raises(MessageElsewhereError) as caught:
         conversation.of_call(chat, two)
     assert caught.value.hint == f"covalt-git chat message switch c1 {two}"
-
-
-def test_a_chat_without_messages_takes_the_applications_ids(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-
-    assert conversation.of_call(chat, "m7") == "m7"
-    say(chat, "one")
-    with pytest.raises(UnknownNameError, match="no message 'm7'"):
-        conversation.of_call(chat, "m7")
 
 
 # Every message of every branch

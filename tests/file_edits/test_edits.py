@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,33 +61,6 @@ def test_an_edit_is_one_manifest_that_names_the_path(chat: ChatStore) -> None:
     assert subjects(chat) == ["edit: docs/a.txt", "edit: docs/a.txt, other"]
     assert chat.manifest(str(chat.head())).source == "edit"
     assert fsck(chat) == ""
-
-
-def test_an_executable_file_stays_one(chat: ChatStore) -> None:
-    put(chat.workspace, {"run.sh": ("program", b"#!/bin/sh\n")})
-    save(chat)
-    edit(chat, "run.sh", b"#!/bin/sh\necho hi\n", b"#!/bin/sh\n")
-
-    assert (chat.workspace / "run.sh").stat().st_mode & stat.S_IXUSR
-    assert tree_of(chat, "main")["run.sh"][0] == "100755"
-
-
-def test_other_edits_become_a_manifest_of_their_own_first(chat: ChatStore) -> None:
-    put(chat.workspace, {"a": ("file", b"1")})
-    save(chat)
-    put(chat.workspace, {"mine": ("file", b"typed")})
-    edit(chat, "a", b"2", b"1")
-
-    assert subjects(chat) == ["edit: a", "edit: mine", "edit: a"]
-
-
-def test_the_same_content_again_makes_nothing(chat: ChatStore) -> None:
-    put(chat.workspace, {"a": ("file", b"1"), "b": ("file", b"1")})
-    head = save(chat)
-    put(chat.workspace, {"b": ("file", b"typed")})
-    edit(chat, "a", b"1", b"1")
-
-    assert chat.head() == head
 
 
 @pytest.mark.parametrize(
@@ -178,17 +150,6 @@ def test_a_deleted_file_is_gone_from_the_next_manifest_only(chat: ChatStore) -> 
     assert chat.read_file(head, "a/b") == b"1"
     assert subjects(chat)[:2] == ["edit: l", "edit: a/b"]
     assert fsck(chat) == ""
-
-
-def test_a_file_that_changed_is_not_deleted(chat: ChatStore) -> None:
-    put(chat.workspace, {"a": ("file", b"theirs")})
-    head = save(chat)
-    for path, before in (("a", b"mine"), ("gone", b"mine"), ("../x", b"mine"), ("", b"mine")):
-        with pytest.raises(MovedFileError):
-            delete(chat, path, before)
-
-    assert layout_of(chat.workspace) == {"a": ("file", b"theirs")}
-    assert chat.head() == head
 
 
 PATHS = st.sampled_from(["a", "d/a", "d/e/a", "b c", "ü"])

@@ -21,7 +21,6 @@ from tests.workspaces.stores import (
     as_listed,
     clear,
     fsck,
-    git,
     layout_of,
     open_chats,
     put,
@@ -81,42 +80,6 @@ def keep_files(chat: ChatStore, manifest_id: str, branch: str | None = None) -> 
 # All files
 
 
-def test_all_files_come_back_as_a_new_state(two: ChatStore) -> None:
-    before = two.head()
-    done = restore(two, old(two))
-
-    assert layout_of(two.workspace) == OLD
-    assert two.manifest(str(done.manifest_id)).parents == (before,)
-    assert two.manifest(str(done.manifest_id)).tree_id == two.manifest(old(two)).tree_id
-    assert save(two) == done.manifest_id
-    assert git(two.folder / "store.git", "log", "-1", "--format=%s").strip() == (
-        f"restore: all files of {old(two)[:12]}"
-    )
-    record = two.manifest(str(done.manifest_id)).record.restore
-    assert record is not None
-    assert (record.manifest_id, record.paths, record.keeps_files) == (old(two), (), False)
-    assert fsck(two) == ""
-
-
-def test_edits_are_a_state_before_they_are_overwritten(two: ChatStore) -> None:
-    put(two.workspace, {"a": ("file", b"mine"), "new": ("file", b"mine")})
-    restore(two, old(two))
-    above = list(two.log(two.head()))
-
-    assert [manifest.source for manifest in above] == ["restore", "edit", "edit", "edit"]
-    assert two.read_file(above[1].id, "a") == two.read_file(above[1].id, "new") == b"mine"
-    assert layout_of(two.workspace) == OLD
-
-
-def test_what_is_so_already_makes_no_state(two: ChatStore) -> None:
-    head = two.head()
-    done = restore(two, str(head))
-
-    assert (done.made, done.manifest_id, done.changes) == (False, head, ())
-    assert restore(two, str(head), "a").made is False
-    assert two.head() == head
-
-
 def test_what_no_state_holds_stays_and_is_noted(two: ChatStore) -> None:
     (two.workspace / "out").symlink_to("/etc")
     (two.workspace / "__pycache__").mkdir()
@@ -139,17 +102,6 @@ def test_what_stands_in_the_way_is_named_and_nothing_has_changed(two: ChatStore)
         restore(two, old(two))
     assert two.read_file(two.head(), "a") == b"new"
     assert (two.workspace / "a").read_bytes() == b"new"
-
-
-def test_a_chat_goes_back_from_a_branch_with_nothing_on_it(chat: ChatStore) -> None:
-    with writing(chat) as writer:
-        put(chat.workspace, {"a": ("file", b"1")})
-        first = messages.add(writer, MessageRecord(role="user", text="one"))
-        messages.retry(writer, first.message_id)
-    restore(chat, str(first.manifest_id))
-
-    assert layout_of(chat.workspace) == {"a": ("file", b"1")}
-    assert chat.manifest(str(chat.head())).tree_id == chat.manifest(str(first.manifest_id)).tree_id
 
 
 # Some paths
@@ -175,36 +127,6 @@ def test_a_path_comes_back_with_all_below_it_and_nothing_else(
     assert layout_of(two.workspace) == expected
     assert sorted(change.path for change in done.changes) == changed
     assert save(two) == done.manifest_id
-
-
-def test_an_empty_folder_comes_back(two: ChatStore) -> None:
-    done = restore(two, old(two), "empty", "hollow")
-
-    assert two.state(done.manifest_id).empty_folders == ("empty",)
-    assert "empty" in layout_of(two.workspace)
-    assert "hollow" not in layout_of(two.workspace)
-    assert save(two) == done.manifest_id
-
-
-def test_an_empty_folder_stays_beside_what_comes_back(chat: ChatStore) -> None:
-    put(chat.workspace, {"d/x": ("file", b"1"), "f": ("file", b"1")})
-    first = save(chat)
-    clear(chat.workspace)
-    put(chat.workspace, {"d": ("folder", b""), "f/g": ("folder", b"")})
-    save(chat)
-    done = restore(chat, first, "d/x")
-
-    assert chat.state(done.manifest_id).empty_folders == ("f/g",)
-    done = restore(chat, first, "f")
-    assert layout_of(chat.workspace) == {"d/x": ("file", b"1"), "f": ("file", b"1")}
-    assert save(chat) == done.manifest_id
-
-
-def test_paths_are_named_in_the_history(two: ChatStore) -> None:
-    restore(two, old(two), "a", "./b//c", "b/d", "g", "a")
-    subject = git(two.folder / "store.git", "log", "-1", "--format=%s").strip()
-
-    assert subject == f"restore: a, b/c, b/d and 1 more of {old(two)[:12]}"
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 
 TABLES = tables(__file__)
-NOT_UTF_8 = (os.fsdecode(b"\xff"), "not UTF-8")
-TOO_LONG = ("x" * 256, "longer than 255 bytes")
 
 
 @pytest.mark.parametrize(("name", "first", "second"), TABLES["taken"])
@@ -91,24 +89,6 @@ def test_folder_or_link_of_that_name_is_not_replaced(chat: ChatStore) -> None:
     assert upload(chat, "data", b"2") == "data_1"
     assert upload(chat, "l", b"3") == "l_1"
     assert outside.read_bytes() == b"precious"
-
-
-def test_link_that_reads_like_the_content_is_not_taken_for_it(chat: ChatStore) -> None:
-    put(chat.workspace, {"a": ("link", b"target")})
-
-    assert upload(chat, "a", b"target") == "a_1"
-    assert layout_of(chat.workspace)["a_1"] == ("file", b"target")
-
-
-@pytest.mark.parametrize(("name", "why"), [*TABLES["refused_names"], NOT_UTF_8, TOO_LONG])
-def test_refused_name_adds_nothing(chat: ChatStore, name: str, why: str) -> None:
-    upload(chat, "a", b"1")
-    head = chat.head()
-    with writing(chat) as writer, pytest.raises(CovaltError, match=why):
-        uploads.upload(writer, [Upload("good", b"2"), Upload(name, b"3")])
-
-    assert layout_of(chat.workspace) == {"a": ("file", b"1")}
-    assert chat.head() == head
 
 
 @pytest.mark.parametrize("folder", TABLES["refused_folders"])
@@ -183,22 +163,6 @@ def test_upload_that_the_project_ignores_is_refused_not_lost(chats: Chats) -> No
 
         assert layout_of(chat.workspace) == {}
         assert upload(chat, "node_modules", b"a file is no folder") == "node_modules"
-
-
-def test_upload_that_git_would_not_trust_is_refused_not_lost(chat: ChatStore) -> None:
-    with pytest.raises(CovaltError, match="git does not trust what it says"):
-        upload(chat, ".gitmodules", b'[submodule "x"]\n\turl = -u./payload\n')
-
-    assert layout_of(chat.workspace) == {}
-
-
-def test_number_that_makes_a_name_too_long_is_refused(chat: ChatStore) -> None:
-    name = "x" * 254
-    upload(chat, name, b"1")
-    with pytest.raises(CovaltError, match="longer than 255 bytes"):
-        upload(chat, name, b"2")
-
-    assert layout_of(chat.workspace) == {name: ("file", b"1")}
 
 
 def test_what_is_put_into_the_folder_is_durable_with_all_names_above_it(

@@ -29,10 +29,6 @@ def packs(store: GitStore) -> list[Path]:
     return sorted((store.path / "objects/pack").glob("pack-*.pack"))
 
 
-def loose_objects(store: GitStore) -> list[Path]:
-    return sorted(store.path.glob("objects/[0-9a-f][0-9a-f]/*"))
-
-
 def some_lines(chance: random.Random, count: int) -> list[bytes]:
     return [b"%d %d\n" % (number, chance.randrange(1 << 60)) for number in range(count)]
 
@@ -103,16 +99,6 @@ def test_what_is_written_together_is_one_pack_that_git_reads(
         assert list(store.path.rglob("tmp_*")) == []
         assert fsck_store(store.path) == ""
         git(store.path, "index-pack", "--verify", str(packs(store)[0]))
-
-
-def test_more_than_memory_should_hold_is_stored_on_the_way(tmp_path: Path) -> None:
-    parts = [random.Random(number).randbytes(11 << 20) for number in range(7)]
-    with GitStore.create(tmp_path / "s.git", durable=False) as store:
-        oids = [store.write_blob(part) for part in parts]
-        assert len(packs(store)) == 1
-        store.flush()
-
-        assert all(store.read_blob(oid) == part for oid, part in zip(oids, parts, strict=True))
 
 
 def test_a_pack_that_cannot_be_flushed_is_not_there(
@@ -236,37 +222,6 @@ def test_fewer_packs_hold_every_object_and_take_a_fraction_of_the_size(
             (below,) = store.read_tree(store.read_commit(oid).tree)
             for entry in store.read_tree(below.oid):
                 assert store.read_object(entry.oid) == wanted[entry.oid]
-
-
-def test_packs_are_combined_only_where_there_are_many_small_ones(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git", durable=False) as store:
-        large = store.write_blob(random.Random(1).randbytes(5 << 20))
-        store.flush()
-        history(store, MOST_PACKS)
-        before = packs(store)
-        store.combine()
-        assert packs(store) == before
-
-        store.write_blob(b"one more")
-        store.flush()
-        store.combine()
-        assert len(packs(store)) < MOST_PACKS
-        assert max(packs(store), key=lambda pack: pack.stat().st_size) in before
-        assert len(store.read_blob(large)) == 5 << 20
-
-
-def test_loose_objects_of_others_are_collected_too(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git", durable=False) as store:
-        history(store, 20)
-        wanted = contents(store.path)
-        for pack in packs(store)[:12]:
-            unpack(store, pack)
-        assert loose_objects(store)
-        rewrite(store)
-
-        assert loose_objects(store) == []
-        assert contents(store.path) == wanted
-        assert fsck_store(store.path) == ""
 
 
 def test_what_nothing_reaches_is_kept_while_it_is_young(tmp_path: Path) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.conversations.commit_names import resolve
-from covalt_git.errors import CovaltError
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
 from covalt_git.workspaces import branches
@@ -115,52 +112,7 @@ def test_the_history_of_a_manifest_is_its_ancestors(index: Index, chat: ChatStor
         ]
 
 
-def test_pages_follow_one_another(index: Index) -> None:
-    for head, size in itertools.product((None, *index.heads("long").values()), (1, 2, 100)):
-        found: list[HistoryRow] = []
-        more = True
-        while more:
-            before = found[-1].id if found else None
-            page = index.manifests("long", head=head, limit=size, before=before)
-            lines = index.history_nodes("long", head=head, limit=size, before=before)
-            more = page.more
-            found += page.rows
-
-            assert len(page.rows) == size or not more
-            assert [(one.id, one.parents) for one in lines] == [
-                (row.id, row.parents) for row in found
-            ]
-        assert tuple(found) == history(index, head)
-
-
 # Names
-
-
-def outcome(resolve: Callable[[ChatStore, str], str], chat: ChatStore, name: str) -> str:
-    try:
-        return resolve(chat, name)
-    except CovaltError as error:
-        return f"{type(error).__name__}: {error}"
-
-
-def test_names_resolve_to_the_same_commits_as_in_the_store(
-    root: Path, index: Index, chat: ChatStore
-) -> None:
-    names = ["HEAD", "main", "idea", "nothing", "", "../x", "0000", "abc", "f" * 40, "g" * 40]
-    names += ["01234567-0000-7000-8000-000000000000", "main~1"]
-    for row in history(index):
-        names += [row.id, row.id[:12], row.id[:7], row.id[:9] + "z", str(row.source_ref)]
-    for oid in (
-        git(chat, "commit-tree", "-m", "lost", "main^{tree}"),
-        git(chat, "rev-parse", "main:a.txt"),
-    ):
-        names += [oid, oid[:10]]
-
-    for name in names:
-        assert outcome(index.resolve, chat, name) == outcome(resolve, chat, name)
-    with chats_of(root).open("empty") as empty:
-        for name in ("HEAD", "main", "0123456", "nothing"):
-            assert outcome(index.resolve, empty, name) == outcome(resolve, empty, name)
 
 
 # Messages and copies

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
-from covalt_git.errors import CovaltError
 from covalt_git.merging import branch_merge
 from covalt_git.merging.merge_conflicts import Choices
-from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import MovedError
 from covalt_git.workspaces.switching import InTheWayError, Journal
 from covalt_git.workspaces.writing import writing
@@ -78,23 +76,6 @@ def test_changes_of_both_branches_are_joined_in_a_manifest_with_two_parents(
     assert fsck(chat) == ""
 
 
-def test_edits_in_the_folder_are_saved_before_and_merged(chat: ChatStore) -> None:
-    parted(chat, BASE, BASE, BASE | {"a": ("file", text(_7="theirs"))})
-    put(chat.workspace, {"a": ("file", text(_1="not saved"))})
-
-    assert merge(chat).status == "merged"
-    assert (chat.workspace / "a").read_bytes() == text(_1="not saved", _7="theirs")
-    assert [one.source for one in chat.log(chat.head())][:2] == ["merge", "edit"]
-
-
-def test_a_commit_is_merged_by_its_id_and_a_mode_goes_with_a_text(chat: ChatStore) -> None:
-    parted(chat, BASE, BASE | {"a": ("program", TEXT)}, BASE | {"a": ("file", text(_2="x"))})
-    theirs = str(chat.branch("idea").manifest_id)
-
-    assert merge(chat, theirs[:12]).status == "merged"
-    assert folder(chat)["a"] == ("program", text(_2="x"))
-
-
 def test_a_branch_with_nothing_of_its_own_only_moves_on(chat: ChatStore) -> None:
     parted(chat, BASE, BASE, {"new": ("file", b"new")})
 
@@ -104,15 +85,6 @@ def test_a_branch_with_nothing_of_its_own_only_moves_on(chat: ChatStore) -> None
     assert chat.head() == chat.branch("idea").manifest_id
     assert folder(chat) == {"new": ("file", b"new")}
     assert chat.active_branch() == "main"
-
-
-def test_without_fast_forward_it_is_a_manifest_of_its_own(chat: ChatStore) -> None:
-    parted(chat, BASE, BASE, {"new": ("file", b"new")})
-    ours, theirs = chat.head(), chat.branch("idea").manifest_id
-
-    assert merge(chat, ff=False).status == "merged"
-    assert chat.manifest(str(chat.head())).parents == (ours, theirs)
-    assert tree_id(chat, "main") == tree_id(chat, "idea")
 
 
 @pytest.mark.parametrize("branch", ["idea", "main"])
@@ -126,18 +98,6 @@ def test_a_branch_that_is_all_there_is_told_and_nothing_happens(
     assert chat.head() == head
 
 
-def test_a_chat_in_which_nothing_happened_moves_on_to_a_branch(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-    with writing(chat) as writer:
-        branches.create(writer, "idea", chat.head())
-    chat.store.set_head("refs/heads/fresh")
-    (chat.workspace / "a").unlink()
-
-    assert merge(chat, ff=False).status == "fast_forward"
-    assert chat.branch("fresh").manifest_id == chat.branch("idea").manifest_id
-    assert folder(chat) == {"a": ("file", b"1")}
-
-
 def test_histories_with_nothing_in_common_are_merged_from_nothing(chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     chat.store.set_head("refs/heads/idea")
@@ -146,18 +106,6 @@ def test_histories_with_nothing_in_common_are_merged_from_nothing(chat: ChatStor
 
     assert merge(chat).status == "merged"
     assert folder(chat) == {"a": ("file", b"1"), "b": ("file", b"2")}
-
-
-def test_a_branch_without_a_manifest_is_refused(chat: ChatStore) -> None:
-    with writing(chat) as writer, pytest.raises(CovaltError, match="has no commit yet"):
-        branch_merge.merge(writer, "main")
-
-
-def test_a_file_that_both_made_is_executable_if_one_made_it_so(chat: ChatStore) -> None:
-    parted(chat, BASE, BASE | {"n": ("file", b"n")}, BASE | {"n": ("program", b"n")})
-
-    assert merge(chat).status == "merged"
-    assert folder(chat)["n"] == ("program", b"n")
 
 
 def test_empty_folders_are_merged_like_files(chat: ChatStore) -> None:
@@ -181,24 +129,6 @@ def test_empty_folders_are_merged_like_files(chat: ChatStore) -> None:
         "file": ("file", b""),
         "new/deep": ("folder", b""),
     }
-
-
-def test_names_that_some_systems_take_for_one_are_noted(chat: ChatStore) -> None:
-    parted(
-        chat,
-        BASE,
-        BASE | {"d/Read": ("file", b"1"), "u\u0308": ("file", b"2")},
-        BASE | {"d/read": ("file", b"1"), "\u00fc": ("file", b"2"), "x/con": ("file", b"3")},
-    )
-
-    done = merge(chat)
-
-    assert [(note.path, note.reason) for note in done.notes.unportable] == [
-        ("d/read", "some systems take it for 'Read'"),
-        ("u\u0308", "its name is not in the composed Unicode form"),
-        ("x/con", "its name is a device on Windows"),
-        ("\u00fc", "some systems take it for 'u\u0308'"),
-    ]
 
 
 def test_what_is_left_in_place_is_not_overwritten(chat: ChatStore) -> None:

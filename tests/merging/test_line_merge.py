@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,15 +14,6 @@ from tests.workspaces.stores import scratch
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-def test_thousands_of_changes_among_lines_that_repeat_come_together_in_no_time() -> None:
-    base = b"".join(b"- id: t%d\n  on: 1\n  name: x\n" % number for number in range(30_000))
-    ours = base.replace(b"on: 1", b"on: 2")
-    theirs = base.replace(b"t29999\n  on: 1\n  name: x", b"t29999\n  on: 1\n  name: x\n  tag: y")
-
-    assert line_merge.merge(base, ours, theirs) == ours + b"  tag: y\n"
-    assert line_merge.merge(base, ours, base.replace(b"on: 1", b"on: 3")) is None
 
 
 def test_a_union_has_the_lines_of_both_and_those_in_common_once() -> None:
@@ -44,15 +34,6 @@ def test_lines_in_conflict_come_with_those_of_the_base_and_three_around_them() -
         *("10", "11", "12", "...", "16", "17", "18"),
         *("<<<<<<< main", "end", "||||||| base", "19", "=======", ">>>>>>> idea"),
     ]
-
-
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_a_union_ends_a_line_before_another_begins(end: bytes) -> None:
-    base = b"a" + end
-
-    assert line_merge.union(base, base + b"ours", base + b"theirs" + end) == (
-        base + b"ours" + end + b"theirs" + end
-    )
 
 
 def test_what_git_calls_binary_is_no_text() -> None:

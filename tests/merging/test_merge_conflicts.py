@@ -14,7 +14,6 @@ from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
 from tests.merging.merges import (
     TEXT,
-    become,
     folder,
     merge,
     parted,
@@ -22,7 +21,7 @@ from tests.merging.merges import (
     text,
     waiting,
 )
-from tests.workspaces.stores import Layout, checkout, fsck, git, open_chats, put, save, scratch
+from tests.workspaces.stores import Layout, checkout, fsck, git, open_chats, save, scratch
 
 if TYPE_CHECKING:
     from covalt_git.merging.merge_conflicts import Rest
@@ -69,21 +68,6 @@ def moved(layout: Layout, old: str, new: str) -> Layout:
     return {path.replace(old, new, 1): thing for path, thing in layout.items()}
 
 
-@pytest.mark.parametrize("kind", CASES)
-def test_a_conflict_stops_the_merge_and_is_told(chat: ChatStore, kind: str) -> None:
-    base, ours, theirs = CASES[kind]
-    parted(chat, base | SEED, ours | SEED, theirs | SEED)
-    head = chat.head()
-
-    done = merge(chat)
-
-    assert (done.status, done.changes) == ("conflicts", ())
-    assert [(one.path, one.kind, one.decision) for one in done.conflicts] == [
-        ("d/a.md", kind, None)
-    ]
-    assert (folder(chat), chat.head()) == (ours | SEED, head)
-
-
 @pytest.mark.parametrize("swapped", [False, True], ids=["as-written", "sides-swapped"])
 @pytest.mark.parametrize("kind", CASES)
 def test_both_versions_are_saved_and_either_may_be_taken_later(
@@ -105,24 +89,6 @@ def test_both_versions_are_saved_and_either_may_be_taken_later(
             assert waiting(chat) == {}
             assert [one.source for one in chat.log(chat.head())][:2] == ["edit", "merge"]
             assert fsck(chat) == ""
-
-
-@pytest.mark.parametrize("kind", CASES)
-def test_a_conflict_is_decided_with_the_merge(chats: Chats, kind: str) -> None:
-    base, ours, theirs = CASES[kind]
-    sides: tuple[Rest, ...] = ("ours", "theirs")
-    for decision in sides:
-        with chats.new() as chat:
-            parted(chat, base | SEED, ours | SEED, theirs | SEED)
-
-            done = merge(chat, choices=Choices(rest=decision))
-
-            assert folder(chat) == (ours if decision == "ours" else theirs) | SEED
-            assert [one.decision for one in done.conflicts] == [decision]
-            made = chat.manifest(str(chat.head())).record.merge
-            assert made is not None
-            assert made.conflicts == done.conflicts
-            assert waiting(chat) == {}
 
 
 @pytest.mark.parametrize(
@@ -206,27 +172,6 @@ def test_a_content_that_cannot_be_stored_is_refused_and_nothing_merged() -> None
             assert folder(chat) == ours
 
 
-def test_lines_that_make_too_large_a_file_together_are_a_conflict() -> None:
-    half = b"".join(b"%d\n" % number for number in range(90_000))
-    with scratch() as place:
-        chats = open_chats(place, WorkspaceConfig(durability="fast", max_file_mb=1))
-        with chats.new() as chat:
-            parted(
-                chat,
-                {"a": ("file", TEXT)},
-                {"a": ("file", half + TEXT)},
-                {"a": ("file", TEXT + half)},
-            )
-
-            assert [one.kind for one in merge(chat).conflicts] == ["text"]
-
-
-def test_what_is_decided_but_is_no_conflict_is_an_error(chat: ChatStore) -> None:
-    parted(chat, *CASES["text"])
-    with writing(chat) as writer, pytest.raises(UnknownNameError, match=r"'d/a\.m'"):
-        branch_merge.merge(writer, "idea", Choices({"d/a.m": Choice("ours")}, "both"))
-
-
 def test_removing_the_other_version_by_hand_decides_too(chat: ChatStore) -> None:
     parted(chat, *CASES["text"])
     merge(chat, choices=BOTH)
@@ -239,91 +184,6 @@ def test_removing_the_other_version_by_hand_decides_too(chat: ChatStore) -> None
     assert waiting(chat) == {}
     with writing(chat) as writer, pytest.raises(UnknownNameError, match=r"no conflict 'd/a\.md'"):
         resolving.resolve(writer, "d/a.md", Choice("ours"))
-
-
-def test_ours_is_what_the_file_has_become_since(chat: ChatStore) -> None:
-    parted(chat, *CASES["text"])
-    merge(chat, choices=BOTH)
-    put(chat.workspace, {"d/a.md": ("file", b"by hand"), "other": ("file", b"unsaved")})
-    resolve(chat, "d/a.md", Choice("ours"))
-
-    assert folder(chat) == {"d/a.md": ("file", b"by hand"), "other": ("file", b"unsaved")}
-
-
-def test_both_is_no_decision_of_one_that_waits(chat: ChatStore) -> None:
-    parted(chat, *CASES["text"])
-    merge(chat, choices=BOTH)
-    with writing(chat) as writer, pytest.raises(NotMergeableError, match="exist already"):
-        resolving.resolve(writer, "d/a.md", Choice("both"))
-
-
-def test_a_saved_version_takes_no_name_that_is_taken(chat: ChatStore) -> None:
-    extra: Layout = {
-        "d/a.md.theirs-idea": ("file", b"a person's"),
-        "d/A.md.Theirs-Idea-2": ("folder", b""),
-        "d/A.MD.theirs-idea-3/x": ("file", b""),
-    }
-    base, ours, theirs = CASES["text"]
-    parted(chat, base | extra, ours | extra, theirs | extra)
-    put(chat.workspace, {"d/a.md.theirs-idea-4/.git/x": ("file", b"not stored")})
-    (chat.workspace / "d/a.md.theirs-idea-5").symlink_to("/etc")
-    merge(chat, choices=BOTH)
-
-    assert waiting(chat) == {"d/a.md": "d/a.md.theirs-idea-6"}
-
-
-@pytest.mark.parametrize(
-    ("branch", "path", "saved"),
-    [
-        pytest.param("try/blue", "a", "a.theirs-try-blue", id="slash"),
-        pytest.param("b" * 100, "a", "a.theirs-" + "b" * 60, id="long-branch"),
-        pytest.param("idea", "ü" * 127, "ü" * 121 + ".theirs-idea", id="long-name"),
-    ],
-)
-def test_a_saved_version_has_a_name_that_can_be(
-    chat: ChatStore, branch: str, path: str, saved: str
-) -> None:
-    become(chat, {path: ("file", b"1")})
-    with writing(chat) as writer:
-        branches.create(writer, branch, chat.head())
-    become(chat, {path: ("file", b"2")})
-    checkout(chat, branch)
-    become(chat, {path: ("file", b"3")})
-    checkout(chat, "main")
-    merge(chat, branch, BOTH)
-
-    assert waiting(chat) == {path: saved}
-
-
-def test_a_version_that_would_be_ignored_is_not_saved() -> None:
-    with scratch() as place:
-        config = WorkspaceConfig(durability="fast", ignore=("*.theirs-*",))
-        with open_chats(place, config).new() as chat:
-            base, ours, theirs = CASES["text"]
-            parted(chat, base, ours, theirs)
-            with writing(chat) as writer, pytest.raises(NotMergeableError, match="ignore"):
-                branch_merge.merge(writer, "idea", BOTH)
-
-            assert folder(chat) == ours
-
-
-def test_conflicts_with_several_branches_at_one_path_are_told_apart(chat: ChatStore) -> None:
-    base, ours, theirs = CASES["text"]
-    parted(chat, base, ours, theirs)
-    with writing(chat) as writer:
-        branches.create(writer, "other", chat.branch("idea").manifest_id)
-    checkout(chat, "other")
-    become(chat, {"d/a.md": ("file", text(_4="other"))})
-    checkout(chat, "main")
-    merge(chat, "idea", BOTH)
-    merge(chat, "other", BOTH)
-
-    with writing(chat) as writer, pytest.raises(CovaltError, match="several conflicts") as caught:
-        resolving.resolve(writer, "d/a.md", Choice("ours"))
-    assert caught.value.hint == "name one of d/a.md.theirs-idea, d/a.md.theirs-other"
-    resolve(chat, "d/a.md.theirs-other", Choice("theirs"))
-    assert folder(chat)["d/a.md"] == ("file", text(_4="other"))
-    assert waiting(chat) == {"d/a.md": "d/a.md.theirs-idea"}
 
 
 def test_a_conflict_goes_along_with_its_branch(chat: ChatStore) -> None:

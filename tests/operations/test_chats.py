@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from covalt_git.workspaces.lock import held
 from tests.api_client import NO_NOTES
 from tests.operations_client import Operations
 from tests.workspaces.stores import git, loose
@@ -40,12 +39,6 @@ def test_a_chat_needs_a_new_and_valid_id(operate: Operations) -> None:
     }.items():
         assert operate.error("create_chat", chat_id=chat_id).code == code
     assert [*chats(operate)] == ["c3", "c2", "c1"]
-
-
-def test_a_chat_has_no_other_name_than_its_id(operate: Operations) -> None:
-    for chat_id in ("", "..", "../chats/c1", "C1", "a\0b", "ü"):
-        for name in ("get_chat", "list_manifests", "list_branches", "get_workspace_files"):
-            assert operate.error(name, chat_id=chat_id).code == "unknown_chat", chat_id
 
 
 def test_a_new_chat_is_empty(new: Operations) -> None:
@@ -149,13 +142,6 @@ def test_a_damaged_chat_hides_no_other(operate: Operations) -> None:
     assert head in listed["damaged"][0]["message"]
 
 
-def test_changes_by_git_are_seen_at_once(operate: Operations) -> None:
-    git(operate.store("c1"), "symbolic-ref", "HEAD", "refs/heads/other")
-
-    assert operate("get_chat", chat_id="c1")["active_branch"] == "other"
-    assert chats(operate)["c1"]["active_branch"] == "other"
-
-
 # Forks, bundles, garbage and deletion
 
 
@@ -169,13 +155,3 @@ def test_a_deleted_chat_is_gone(operate: Operations) -> None:
     assert [*chats(operate)] == ["c2", "c1"]
     for name in ("delete_chat", "get_chat"):
         assert operate.error(name, chat_id="c3").code == "unknown_chat"
-
-
-def test_a_chat_that_is_written_to_is_not_deleted(
-    operate: Operations, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("covalt_git.operations.chats.chats._BUSY_S", 0)
-
-    with held(operate.root / "data/chats/c3", "c3", timeout_s=0, waiting=None):
-        assert operate.error("delete_chat", chat_id="c3").code == "chat_busy"
-    assert [*chats(operate)] == ["c3", "c2", "c1"]

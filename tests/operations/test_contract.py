@@ -20,8 +20,6 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -321,28 +319,3 @@ def words_in(words: list[str], line: list[str]) -> bool:
     """Tell whether a line has some words, in their order."""
     rest = iter(line)
     return all(word in rest for word in words)
-
-
-@pytest.mark.parametrize(
-    ("command", "modules"),
-    [
-        ("tool list", {"tools"}),
-        ("chat log c1", {"chats", "chats.manifests"}),
-        ("validate", {"validation"}),
-    ],
-)
-def test_a_command_loads_the_operations_of_its_noun_only(
-    root: Path, command: str, modules: set[str]
-) -> None:
-    code = (
-        "import sys; from covalt_git.cli import main\n"
-        f"try: main(['-C', {str(root)!r}, *{command.split()!r}])\n"
-        "except SystemExit: print('\\n', *sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = done.stdout.splitlines()[-1].split()
-    prefix = "covalt_git.operations."
-    operations = {name.removeprefix(prefix) for name in loaded if name.startswith(prefix)}
-
-    assert not {"flask", "mcp", "covalt_server"} & set(loaded)
-    assert operations - {"registry", "context", "results", "grant_results"} == modules

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -225,15 +224,6 @@ def test_a_cancelled_installation_leaves_nothing(empty: Path) -> None:
         environments.interpreter(["orjson"], report=lambda _: cancel.set(), cancel=cancel)
 
     assert [path.suffix for path in empty.iterdir()] == [".lock"]
-
-
-def test_whoever_waits_for_another_installation_may_cancel(empty: Path) -> None:
-    cancel = threading.Event()
-    empty.mkdir(parents=True)
-    with (empty / f"{environments._key(['orjson'])}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(InstallCancelledError, match="before it began"):
-            environments.interpreter(["orjson"], report=lambda _: cancel.set(), cancel=cancel)
 
 
 def test_what_a_killed_installation_left_is_cleared_away(empty: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -151,36 +149,3 @@ def test_cancelled_before_it_begins_a_tool_never_gets_far(workshop: Workshop) ->
     outcome = workshop.run("import time\ntime.sleep(600)\ndef run(): pass", cancel=cancel)
 
     assert error_of(outcome).code == "cancelled"
-
-
-def test_ctrl_c_cancels_the_call_that_this_process_waits_for(workshop: Workshop) -> None:
-    def interrupt() -> None:
-        until((workshop.workspace / "begun").exists)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=interrupt).start()
-    outcome = workshop.run(STUBBORN)
-
-    assert error_of(outcome).code == "cancelled"
-
-
-def test_secrets_are_those_that_were_given(workshop: Workshop) -> None:
-    outcome = workshop.run(
-        """
-        import os
-        from covalt_toolset import get_context
-
-        def run() -> list:
-            secrets = get_context().secrets
-            try:
-                secrets["OTHER_KEY"]
-            except KeyError as error:
-                why = str(error)
-            return [secrets["WEATHER_KEY"], "OTHER_KEY" in secrets, why, "WEATHER_KEY" in os.environ]
-        """,
-        secrets={"WEATHER_KEY": "w-1"},
-    )
-
-    value, has_other, why, in_environment = outcome.result
-    assert (value, has_other, in_environment) == ("w-1", False, False)
-    assert "OTHER_KEY" in why

@@ -143,14 +143,6 @@ def test_changes_to_the_warm_sandbox_do_not_reach_the_next_call(
     assert others == [first, first]
 
 
-def test_two_workspaces_share_no_import(workshop: Workshop, tmp_path: Path) -> None:
-    (first,) = results(workshop, COUNTING, 1)
-    (tmp_path / "other").mkdir()
-    job = replace(workshop.job(warm=True), workspace=tmp_path / "other")
-
-    assert run(job, pool=workshop.pool).result["imported"] != first["imported"]
-
-
 def test_workspace_that_another_folder_took_the_place_of_is_the_one_that_is_seen(
     workshop: Workshop,
 ) -> None:
@@ -161,17 +153,6 @@ def test_workspace_that_another_folder_took_the_place_of_is_the_one_that_is_seen
     (workshop.workspace / "new.txt").touch()
 
     assert results(workshop, source) == [["new.txt"], ["new.txt"]]
-
-
-def test_a_module_reads_nothing_of_the_workspace_by_chance(workshop: Workshop) -> None:
-    (workshop.workspace / "settings.txt").write_text("old")
-    workshop.write("tools/it.py", "TEXT = open('settings.txt').read()\ndef run(): return TEXT\n")
-
-    outcome = run(workshop.job(), pool=workshop.pool)
-
-    assert outcome.error is not None
-    assert outcome.error.code == "cannot_load"
-    assert "No such file" in outcome.error.message
 
 
 @pytest.mark.parametrize(
@@ -205,38 +186,6 @@ def run() -> list:
     assert first[1:] == second[1:]
     assert first[2]
     assert workshop.pool.idle() == []
-
-
-@needs_proc
-@pytest.mark.parametrize("level", LEVELS)
-def test_an_idle_sandbox_ends_and_the_next_call_starts_another(
-    workshop: Workshop, level: SandboxLevel
-) -> None:
-    workshop.write("tools/it.py", COUNTING)
-    pool = SandboxPool(idle_s=0.05)
-    job = workshop.job(warm=True, level=level)
-    try:
-        first = run(job, pool=pool)
-        (sandbox_process,) = pool.idle()
-        until(lambda: not sandbox_process.is_usable())
-        second = run(job, pool=pool)
-    finally:
-        pool.close()
-
-    assert not Path(f"/proc/{sandbox_process.pid}").exists()
-    assert first.result["imported"] != second.result["imported"]
-
-
-def test_a_call_to_an_ending_sandbox_runs_in_another(workshop: Workshop) -> None:
-    workshop.write("tools/it.py", COUNTING)
-    pool = SandboxPool(idle_s=0.002)
-    job = workshop.job(warm=True)
-    try:
-        found = [run(job, pool=pool).status for _ in range(15)]
-    finally:
-        pool.close()
-
-    assert found == ["success"] * 15
 
 
 def test_many_threads_call_at_once_and_each_gets_its_own_answer(
@@ -326,25 +275,6 @@ def test_a_fork_of_this_process_ends_none_of_its_sandboxes(workshop: Workshop) -
 
     (second,) = results(workshop, COUNTING, 1)
     assert first["imported"] == second["imported"]
-
-
-def test_processor_time_of_calls_does_not_count_for_the_sandbox(workshop: Workshop) -> None:
-    source = """
-        import time
-
-        def run() -> None:
-            end = time.process_time() + 0.4
-            while time.process_time() < end:
-                pass
-    """
-
-    assert results(workshop, source, 3, limits={"cpu_s": 1.0}) == [None] * 3
-
-
-def test_a_module_that_turns_warnings_into_errors_serves_many_calls(workshop: Workshop) -> None:
-    source = "import warnings\nwarnings.simplefilter('error')\ndef run() -> int: return 1\n"
-
-    assert results(workshop, source, 3) == [1, 1, 1]
 
 
 FOLLOWS = """

@@ -43,27 +43,6 @@ def test_no_variable_of_the_parent_reaches_a_tool(
     assert CANARY not in str(outcome)
 
 
-def test_variables_for_python_itself_are_ignored(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    planted = tmp_path / "planted"
-    planted.mkdir()
-    (planted / "sitecustomize.py").write_text("print('planted')")
-    monkeypatch.setenv("PYTHONPATH", str(planted))
-    monkeypatch.setenv("PYTHONSTARTUP", str(planted / "sitecustomize.py"))
-    monkeypatch.setenv("PYTHONWARNINGS", "error")
-
-    outcome = workshop.run("""
-        import sys
-
-        def run() -> list[str]:
-            return sys.path
-    """)
-
-    assert str(planted) not in outcome.result
-    assert outcome.output == ""
-
-
 def test_standard_input_is_empty_and_the_folder_is_the_workspace(workshop: Workshop) -> None:
     outcome = workshop.run("""
         import os, sys
@@ -192,31 +171,6 @@ def test_running_writes_nothing_into_the_toolset(workshop: Workshop) -> None:
     assert found == {"tools", "tools/it.py", "tools/lib.py"}
 
 
-def test_context_says_for_whom_the_tool_works(workshop: Workshop) -> None:
-    workshop.write("assets/greeting.txt", "good morning")
-
-    outcome = workshop.run(
-        """
-        from covalt_toolset import get_context
-
-        def run() -> dict:
-            context = get_context()
-            return {
-                "asset": (context.toolset_dir / "assets" / "greeting.txt").read_text(),
-                "workspace": str(context.workspace),
-                "ids": [context.chat_id, context.toolset_id, context.call_id, context.message_id],
-            }
-        """,
-        message_id="message-1",
-    )
-
-    assert outcome.result == {
-        "asset": "good morning",
-        "workspace": str(workshop.workspace),
-        "ids": ["c1", "demo", "call-1", "message-1"],
-    }
-
-
 def test_both_streams_are_kept_in_order(workshop: Workshop) -> None:
     outcome = workshop.run("""
         import os, subprocess, sys
@@ -267,21 +221,3 @@ def test_fork_that_runs_on_does_not_answer_as_well(workshop: Workshop) -> None:
     """)
 
     assert outcome.result == "parent"
-
-
-def test_tool_may_use_processes_and_threads_of_its_own(workshop: Workshop) -> None:
-    outcome = workshop.run("""
-        from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-        from multiprocessing import get_context
-
-        def double(number: int) -> int:
-            return number * 2
-
-        def run() -> list[int]:
-            with ThreadPoolExecutor(2) as threads:
-                found = list(threads.map(double, [1, 2]))
-            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
-                return found + list(processes.map(double, [3]))
-    """)
-
-    assert outcome.result == [2, 4, 6]

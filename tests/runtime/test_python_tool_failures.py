@@ -72,18 +72,6 @@ def test_traceback_goes_on_with_what_the_exception_came_of(workshop: Workshop) -
     )
 
 
-def test_traceback_of_exceptions_that_lead_back_into_themselves_ends(workshop: Workshop) -> None:
-    outcome = workshop.run("""
-        def run():
-            error = ValueError("round")
-            error.__cause__ = KeyError("and round")
-            error.__cause__.__cause__ = error
-            raise error
-    """)
-
-    assert error_of(outcome).traceback.count("\n") < 30
-
-
 def test_wrong_arguments_that_a_running_tool_gives_to_another_are_its_own_error(
     workshop: Workshop,
 ) -> None:

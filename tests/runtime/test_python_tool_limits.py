@@ -124,30 +124,6 @@ def test_control_group_reports_a_process_that_it_killed_for_its_memory(workshop:
     assert error_of(outcome).code == "limit_memory"
 
 
-def test_tool_leaves_no_core_file(workshop: Workshop) -> None:
-    body = "import resource; return resource.getrlimit(resource.RLIMIT_CORE)[0]"
-
-    assert workshop.call(body).result == 0
-
-
-def test_large_arguments_reach_the_tool_whole(workshop: Workshop) -> None:
-    outcome = workshop.run(
-        "def run(text: str) -> int:\n    return len(text)\n", args={"text": "x" * 3_000_000}
-    )
-
-    assert outcome.result == 3_000_000
-
-
-def test_tool_that_dies_before_it_reads_its_arguments_is_an_error(workshop: Workshop) -> None:
-    # Less memory than the interpreter itself can live with once it has read the request.
-    job = workshop.job(args={"text": "x" * 40_000_000}, limits={"memory_mb": 16})
-    workshop.write("tools/it.py", "def run(text: str) -> int:\n    return len(text)\n")
-
-    outcome = run(job, pool=workshop.pool)
-
-    assert outcome.status == "error"
-
-
 @pytest.mark.skipif(find_spec("_testcapi") is None, reason="this Python cannot run out on demand")
 @pytest.mark.parametrize("further", [0, 10, 35, 59])
 def test_error_is_told_where_no_memory_was_left_to_tell_it_with(

@@ -104,38 +104,6 @@ def test_the_time_limit_stands_still_while_a_person_thinks(workshop: Workshop) -
     assert outcome.result == "Ada"
 
 
-def test_nobody_answers_in_time(workshop: Workshop) -> None:
-    outcome = asked(workshop, NAME, lambda _: None, limits={"timeout_s": 20, "answer_s": 0.3})
-
-    assert error_of(outcome).code == "not_answered"
-    assert outcome.asked[0].answer is None
-
-
-def test_a_tool_may_go_on_without_an_answer(workshop: Workshop) -> None:
-    source = """
-from covalt_toolset import CannotAsk, NotAnswered, get_context
-
-def run() -> list:
-    context = get_context()
-    told = [context.can_ask("url"), context.can_ask("form")]
-    for ask in (lambda: context.elicit_url("Go", "https://a.example"), context.roots):
-        try:
-            ask()
-        except (CannotAsk, NotAnswered) as error:
-            told.append(type(error).__name__)
-    told.append(context.elicit("Sure?", {"type": "object", "properties": {}}).action)
-    return told
-"""
-
-    def show(inquiry: Inquiry) -> None:
-        if "answer" in inquiry.open() and inquiry.questions["answer"].kind == "form":
-            inquiry.answer("answer", {"action": "cancel"})
-
-    outcome = asked(workshop, source, show, "url", "form", limits={"answer_s": 0.2})
-
-    assert outcome.result == [True, True, "NotAnswered", "CannotAsk", "cancel"]
-
-
 def test_where_nobody_is_there_the_call_says_so(workshop: Workshop) -> None:
     outcome = workshop.run(NAME)
 
@@ -175,43 +143,3 @@ def run(workspace: Path) -> None:
     assert error_of(outcome).code == "tool_died"
     assert (workshop.workspace / "begun").read_text() == "x"
     assert shown[0].is_over
-
-
-def test_threads_of_a_tool_ask_one_after_the_other(workshop: Workshop) -> None:
-    source = """
-from concurrent.futures import ThreadPoolExecutor
-from covalt_toolset import get_context
-
-def run() -> list:
-    context = get_context()
-    with ThreadPoolExecutor(4) as pool:
-        form = {"type": "object", "properties": {"n": {"type": "integer"}}}
-        return [
-            answer.content["n"]
-            for answer in pool.map(lambda n: context.elicit(str(n), form), range(8))
-        ]
-"""
-
-    def show(inquiry: Inquiry) -> None:
-        number = int(inquiry.questions["answer"].message)
-        inquiry.answer("answer", {"action": "accept", "content": {"n": number}})
-
-    assert asked(workshop, source, show).result == [*range(8)]
-
-
-def test_a_tool_that_asks_without_end_is_answered_no_more(workshop: Workshop) -> None:
-    source = """
-from covalt_toolset import get_context
-
-def run() -> int:
-    for number in range(200):
-        get_context().elicit("?", {"type": "object", "properties": {}})
-"""
-
-    def show(inquiry: Inquiry) -> None:
-        inquiry.answer("answer", {"action": "accept", "content": {}})
-
-    outcome = asked(workshop, source, show)
-
-    assert error_of(outcome).message == "a call asks at most 100 times"
-    assert len(outcome.asked) == 100

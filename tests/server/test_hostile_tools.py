@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import subprocess
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +18,6 @@ from covalt_git.project import Project
 from covalt_git.runtime.pool import shared
 from tests.api_client import BEARER, HOME, Api, make_project
 from tests.server.hostile import ENDS, LEVELS, check_store, is_held, put_hostile
-from tests.settling import until
 
 SLOW = {"unzip", "open_zip"}
 
@@ -137,20 +133,6 @@ def test_a_folder_swapped_for_a_link_leaks_no_file(chat: Chat, tmp_path: Path) -
 # Killed processes
 
 
-def above(pid: int) -> int:
-    """Return the parent of a process."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def below(pid: int) -> list[int]:
-    """Return a process and everything below it, each behind its parent."""
-    found = [pid]
-    for one in found:
-        for task in Path(f"/proc/{one}/task").iterdir():
-            found += map(int, (task / "children").read_text().split())
-    return found
-
-
 def holds(pid: int, file: Path) -> bool:
     """Tell whether a process has a file open, whatever it sees it as."""
     wanted = file.stat()
@@ -160,41 +142,3 @@ def holds(pid: int, file: Path) -> bool:
             if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino):
                 return True
     return False
-
-
-def family(tool: int) -> dict[str, int]:
-    """Return the process that a tool runs in, its warm sandbox, and the fork server."""
-    line = [tool]
-    while (parent := above(line[-1])) != os.getpid():
-        line.append(parent)
-    return {"tool": tool, "warm sandbox": line[-2], "fork server": line[-1]}
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
-@pytest.mark.parametrize("who", ["fork server", "warm sandbox", "tool"])
-def test_a_call_whose_process_is_killed_fails_and_the_next_one_works(chat: Chat, who: str) -> None:
-    rows: list[Any] = []
-    calling = threading.Thread(target=lambda: rows.append(chat.call("wait")))
-    calling.start()
-    until((chat.workspace / "begun").exists)
-
-    (tool,) = (pid for pid in below(os.getpid()) if holds(pid, chat.workspace / "held"))
-    os.kill(family(tool)[who], signal.SIGKILL)
-    calling.join()
-
-    assert [row["status"] for row in rows] == ["error"]
-    assert rows[0]["error"].startswith("tool_died: its process was ended ")
-    assert "begun" in chat.names()
-    until(lambda: not is_held(chat.workspace))
-    chat.check()
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
-@pytest.mark.parametrize("who", ["fork server", "warm sandbox", "tool"])
-def test_idle_processes_that_are_killed_are_replaced(chat: Chat, who: str) -> None:
-    chat.call("good")
-    waiting = shared().idle()[-1].pid
-
-    os.kill(family(below(waiting)[-1])[who], signal.SIGKILL)
-
-    chat.check()

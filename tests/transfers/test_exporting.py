@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store import BrokenStoreError
-from covalt_git.transfers.exporting import Exported, export, export_to
+from covalt_git.transfers.exporting import Exported, export_to
 from covalt_git.workspaces import records
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
@@ -45,12 +44,6 @@ def full(chat: ChatStore) -> ChatStore:
     with writing(chat) as writer:
         writer.put_call(pending_call(chat, status="pending"))
     return chat
-
-
-def exported(chat: ChatStore, branch: str | None = None) -> bytes:
-    file = io.BytesIO()
-    export(chat, file, branch=branch)
-    return file.getvalue()
 
 
 def test_stock_git_verifies_and_clones_it(full: ChatStore, tmp_path: Path) -> None:
@@ -103,14 +96,6 @@ def test_one_branch_alone_takes_only_its_records_along(full: ChatStore, tmp_path
     assert sorted(texts) == ["idea", "main"]
     export_to(full, tmp_path / "main.bundle", branch="main")
     assert len(git(tmp_path, "bundle", "list-heads", str(tmp_path / "main.bundle")).split()) == 8
-
-
-def test_looking_is_all_that_an_export_does(full: ChatStore) -> None:
-    before = layout_of(full.folder / "store.git")
-
-    exported(full)
-
-    assert layout_of(full.folder / "store.git") == before
 
 
 def test_a_file_that_is_there_is_not_written_over(full: ChatStore, tmp_path: Path) -> None:

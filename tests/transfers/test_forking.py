@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git.models.chats import Origin
-from covalt_git.names import BadNameError
 from covalt_git.transfers.forking import fork
-from covalt_git.workspaces.registry import ChatExistsError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     add_message,
@@ -22,15 +18,12 @@ from tests.workspaces.stores import (
     fsck,
     git,
     layout_of,
-    open_chats,
     pending_call,
     save,
     upload,
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
@@ -140,41 +133,3 @@ def test_whatever_becomes_of_one_is_nothing_to_the_other(full: ChatStore, chats:
         save(third)
         assert fsck(third) == ""
         assert layout_of(third.workspace) == before
-
-
-def test_bytes_are_copied_where_they_cannot_be_linked(
-    full: ChatStore, chats: Chats, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EXDEV, "another device")
-
-    monkeypatch.setattr(os, "link", refuse)
-
-    with forked(full, chats) as other:
-        assert fsck(other) == ""
-        assert all(path.stat().st_nlink == 1 for path in other.folder.rglob("*.pack"))
-        assert heads(other) == heads(full)
-
-
-def test_an_id_that_is_taken_or_none_forks_nothing(full: ChatStore, chats: Chats) -> None:
-    unsaved = full.head()
-    with pytest.raises(ChatExistsError):
-        forked(full, chats, chat_id="c1")
-    with pytest.raises(BadNameError):
-        forked(full, chats, chat_id="../x")
-
-    assert chats.ids() == ["c1"]
-    assert full.head() == unsaved
-    assert sorted(path.name for path in chats.folder.iterdir()) == ["c1"]
-
-
-def test_a_fork_keeps_the_hash_of_its_chat(tmp_path: Path) -> None:
-    chats = open_chats(tmp_path)
-    wide = open_chats(tmp_path, chats.config.model_copy(update={"object_format": "sha256"}))
-    with wide.new("wide") as chat:
-        upload(chat, "a.txt", b"a")
-        with forked(chat, chats) as other:
-            upload(other, "b.txt", b"b")
-
-            assert len(str(other.head())) == 64
-            assert fsck(other) == ""

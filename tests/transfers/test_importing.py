@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from covalt_git.errors import CovaltError
 from covalt_git.transfers.admission import NotAdmittedError
 from covalt_git.transfers.exporting import export, export_to
-from covalt_git.transfers.importing import Imported, import_bundle, import_path, left_out
+from covalt_git.transfers.importing import Imported, import_bundle, import_path
 from covalt_git.workspaces import records
-from covalt_git.workspaces.registry import ChatExistsError
 from covalt_git.workspaces.writing import writing
 from tests.killing import killed_at
 from tests.transfers.test_admission import put_blob, put_commit, put_object, put_tree
@@ -132,18 +131,6 @@ def test_who_made_it_elsewhere_is_nobody_here(tmp_path: Path) -> None:
         assert again.card().made_by is None
 
 
-def test_an_id_that_is_taken_becomes_the_next_free_one(bundle: Path, chats: Chats) -> None:
-    found, again = brought(chats, bundle)
-    with again:
-        assert (found.chat_id, found.was) == ("c2", "c1")
-        assert again.card().id == "c2"
-    other, named = brought(chats, bundle, chat_id="mine", title="my own")
-    with named:
-        assert (other.chat_id, named.card().title) == ("mine", "my own")
-    with pytest.raises(ChatExistsError):
-        import_path(chats, bundle, chat_id="c1")
-
-
 @pytest.mark.parametrize("kind", ["bundle", "repository", "bare"])
 def test_a_history_of_stock_git_becomes_a_chat(
     work: Path, chats: Chats, tmp_path: Path, kind: str
@@ -186,26 +173,6 @@ def test_a_history_of_stock_git_becomes_a_chat(
         assert chat.read_file(chat.head(), "src/run.sh") == b"#!/bin/sh\n"
 
 
-def test_a_branch_out_of_nothing_but_head_is_main(work: Path, chats: Chats, tmp_path: Path) -> None:
-    found, chat = brought(chats, stock_bundle(work, tmp_path / "head", "HEAD"))
-    with chat:
-        assert (found.branches, chat.active_branch()) == (("main",), "main")
-
-
-def test_ignored_files_stay_in_the_history_and_are_named(work: Path, chats: Chats) -> None:
-    (work / "node_modules").mkdir()
-    (work / "node_modules/x.js").write_text("x")
-    git(work, "add", "-f", "-A")
-    git(work, "commit", "-q", "-m", "vendored")
-    _, chat = brought(chats, work)
-
-    with chat, writing(chat) as writer:
-        (note,) = left_out(writer)
-
-    assert (note.path, "workspace.ignore" in note.reason) == ("node_modules/x.js", True)
-    assert (chat.workspace / "node_modules/x.js").exists()
-
-
 def test_a_part_of_a_history_is_refused(work: Path, chats: Chats, tmp_path: Path) -> None:
     part = stock_bundle(work, tmp_path / "part", "topic~1..topic")
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{work}", "shallow")
@@ -245,16 +212,6 @@ def test_what_must_not_come_in_names_path_and_commit(chats: Chats, tmp_path: Pat
         (problem,) = caught.value.problems
         assert commit[:12] in problem.message
         assert nothing_came(chats)
-
-
-def test_branch_names_that_no_chat_has_are_refused(work: Path, chats: Chats) -> None:
-    git(work, "branch", "what#ever")
-
-    with pytest.raises(CovaltError, match="'what#ever'") as caught:
-        import_path(chats, work)
-
-    assert caught.value.hint == "git branch -m what#ever NAME"
-    assert nothing_came(chats)
 
 
 def test_hooks_and_configuration_of_a_repository_do_nothing(
