@@ -199,19 +199,7 @@ def test_a_body_is_not_sent_to_another_origin(there: Upstream) -> None:
         assert other.seen == []
 
 
-def test_at_most_five_redirects_are_followed(there: Upstream) -> None:
-    error = failure(client(there.address), get(f"{there.url}/loop"))
-
-    assert (error.code, there.times["/loop"]) == ("bad_redirect", 6)
-
-
 # Answers
-
-
-def test_a_gzipped_answer_is_decoded(there: Upstream) -> None:
-    answer = client(there.address).send(get(f"{there.url}/gzip"), deadline())
-
-    assert answer.content == '{"a":"ü"}'.encode()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -151,12 +150,6 @@ def _answer(content: bytes) -> bytes:
     return head.encode() + content
 
 
-def test_head_returns_the_headers(desk: Desk) -> None:
-    outcome = desk.call("/files/a.png", method="HEAD")
-
-    assert outcome.result["content-type"] == "image/png"
-
-
 def test_binary_becomes_a_file_of_the_workspace(desk: Desk) -> None:
     first, second = desk.call("/files/cat.png"), desk.call("/files/cat.png")
     (desk.workspace / "cat.png").write_bytes(b"another")
@@ -252,28 +245,6 @@ def test_an_error_status_is_an_error_with_the_useful_part_of_its_body(desk: Desk
     assert desk.fails("/status/410")[1] == f"{host} answered 410 GONE"
 
 
-LONG_ERRORS = [
-    ("x" * 1000, "text/plain", "x" * 299 + "…"),
-    ("<" * 60_000, "text/html", "<" * 299 + "…"),
-    ("<title>" * 9_000, "text/html", ""),
-]
-
-
-@pytest.mark.parametrize(("text", "media_type", "said"), [*TABLES["errors"], *LONG_ERRORS])
-def test_what_an_error_says_is_one_short_line(
-    desk: Desk, text: str, media_type: str, said: str
-) -> None:
-    content = as_bytes(text)
-    head = (
-        f"HTTP/1.1 400 Bad\r\nContent-Type: {media_type}\r\nContent-Length: {len(content)}\r\n\r\n"
-    )
-    with answering(head.encode() + content) as port:
-        host = f"127.0.0.1:{port}"
-        _, message, _ = desk.fails(f"http://{host}/", hosts=[host])
-
-    assert message == f"{host} answered 400 Bad" + (f": {said}" if said else "")
-
-
 # --- tries ----------------------------------------------------------------------------------------
 
 
@@ -284,13 +255,6 @@ def test_a_busy_host_is_asked_again_when_it_says(desk: Desk) -> None:
     assert round(sum(desk.waited)) == 14
     assert outcome.output.count(": 429,") == 2
     assert "trying again in 7.0 s" in outcome.output
-
-
-def test_a_wait_may_be_a_date_also_one_that_is_past(desk: Desk) -> None:
-    outcome = desk.call("/busy/1", args={"after": "Wed, 21 Oct 2015 07:28:00 GMT"})
-
-    assert outcome.result == {"times": 2}
-    assert desk.waited == []
 
 
 def test_a_wait_beyond_the_time_of_the_call_is_not_begun(desk: Desk) -> None:
@@ -323,15 +287,6 @@ def test_only_what_may_be_repeated_is_tried_again(
     assert outcome.output.count(": 503, 0 bytes") == tries
 
 
-def test_a_broken_connection_is_tried_again(desk: Desk) -> None:
-    cut = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"
-    with answering(cut, b"", _answer(b"[1]")) as port:
-        outcome = desk.call(f"http://127.0.0.1:{port}/", hosts=[f"127.0.0.1:{port}"])
-
-    assert outcome.result == [1]
-    assert len(outcome.output.splitlines()) == 5
-
-
 def test_a_request_that_never_left_may_be_repeated_whatever_it_is(desk: Desk) -> None:
     with answering(b"x") as port:
         pass
@@ -344,29 +299,6 @@ def test_a_request_that_never_left_may_be_repeated_whatever_it_is(desk: Desk) ->
 
 
 # --- limits ---------------------------------------------------------------------------------------
-
-
-def test_the_size_of_an_answer_is_limited(desk: Desk) -> None:
-    for path in ("/big", "/bomb"):
-        assert desk.fails(path)[0] == "limit_output"
-
-
-def test_the_time_of_a_call_is_limited(desk: Desk) -> None:
-    with answering(b"HTTP/1.1 200 OK\r\n", hold=True) as port:
-        failed = desk.fails(
-            f"http://127.0.0.1:{port}/", hosts=[f"127.0.0.1:{port}"], limits={"timeout_s": 0.3}
-        )
-
-    assert failed[0] == "limit_time"
-
-
-def test_a_call_that_is_cancelled_ends(desk: Desk) -> None:
-    cancel = threading.Event()
-    threading.Timer(0.2, cancel.set).start()
-    with answering(b"", hold=True) as port:
-        failed = desk.fails(f"http://127.0.0.1:{port}/", hosts=[f"127.0.0.1:{port}"], cancel=cancel)
-
-    assert failed[0] == "cancelled"
 
 
 # --- grants and secrets ---------------------------------------------------------------------------
@@ -465,31 +397,3 @@ def test_a_secret_that_no_header_can_carry_is_told_by_name_and_not_shown(
     assert (code, "'KEY'" in message) == ("secret_unfit", True)
     assert "hunter2" not in message + hint
     assert desk.there.seen == []
-
-
-def test_a_secret_goes_into_a_query_whatever_letters_it_has(desk: Desk) -> None:
-    query, told = {"k": "${KEY}"}, {"KEY": "\udcff"}
-    desk.call("/echo", query=query, environment={"KEY": "grüße\n"})
-    failed = desk.fails("/echo", query=query, environment=told)
-
-    assert desk.there.last["query"] == {"k": ["grüße\n"]}
-    assert failed[:2] == ("secret_unfit", "the secret 'KEY' is not UTF-8")
-
-
-def test_a_default_needs_neither_a_value_nor_a_grant(desk: Desk) -> None:
-    headers = {"X-Key": "${KEY:-guest}", "X-None": "${env:KEY:-}"}
-    outcome = desk.call("/echo", headers=headers, environment={}, for_key=[])
-
-    assert outcome.status == "success"
-    assert desk.there.last["headers"]["x-key"] == "guest"
-    assert "x-none" not in desk.there.last["headers"]
-
-
-def test_the_host_itself_may_come_from_outside(desk: Desk) -> None:
-    outcome = desk.call(
-        "${KEY}/echo/{x}", args={"x": 1}, environment={"KEY": f"{desk.there.url}/echo"}
-    )
-
-    assert outcome.status == "success"
-    assert desk.there.last["path"] == "/echo/echo/1"
-    assert outcome.output.startswith("GET ***/echo/1: 200, ")

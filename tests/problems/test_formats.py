@@ -16,10 +16,8 @@ from covalt_git.errors import Problem
 from covalt_git.problems.baseline import (
     BrokenBaselineError,
     baseline_text,
-    compare,
     problem_key,
     read_baseline,
-    update,
 )
 from covalt_git.problems.explain import titles
 from covalt_git.problems.github import github_command
@@ -135,37 +133,6 @@ def test_junit_report_is_xml_with_correct_counts(problems: list[Problem]) -> Non
 
 
 # baselines
-
-
-@given(st.lists(PROBLEMS, max_size=6))
-def test_problem_of_the_baseline_is_not_new(
-    tmp_path_factory: pytest.TempPathFactory, problems: list[Problem]
-) -> None:
-    file = tmp_path_factory.mktemp("baseline") / "b.json"
-    entries = update(problems, Counter(), lambda _: True)
-    file.write_text(baseline_text(entries), encoding="utf-8")
-
-    read = read_baseline(file)
-
-    assert read == entries
-    compared = compare(problems, read)
-    assert (compared.new, compared.hidden, compared.stale) == ([], len(problems), [])
-
-
-def test_problem_is_known_by_code_path_item_and_message() -> None:
-    moved = Problem("a.yaml", 9, 9, "CG201", "x: unknown", "other hint", item="x")
-    twice = Problem("a.yaml", 1, 1, "CG205", "'a' has an entry already, in line 7")
-    again = Problem("a.yaml", 1, 1, "CG205", "'a' has an entry already, in line 70")
-
-    assert problem_key(ONE) == problem_key(moved)
-    assert problem_key(twice) == problem_key(again)
-    others = [
-        Problem("b.yaml", 2, 3, "CG201", "x: unknown", item="x"),
-        Problem("a.yaml", 2, 3, "CG202", "x: unknown", item="x"),
-        Problem("a.yaml", 2, 3, "CG201", "y: unknown", item="x"),
-        Problem("a.yaml", 2, 3, "CG201", "x: unknown", item="z"),
-    ]
-    assert problem_key(ONE) not in {problem_key(other) for other in others}
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from covalt_toolset import invoke
-from tests.examples import examples
 
 
 @pytest.fixture(scope="module")
@@ -145,21 +142,6 @@ def test_path_outside_the_workspace_is_refused(
         match=r"leads outside|not a path|null byte|cannot be followed|too long|Too many|does not name",
     ):
         TOOLS[tool](files, workspace, path)
-
-
-@given(path=st.text(st.sampled_from("ab./\\~ \n\u202eé"), max_size=12))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(150))
-def test_written_file_is_inside_the_workspace(
-    files: ModuleType, workspace: Path, path: str
-) -> None:
-    beside = sorted(workspace.parent.iterdir())
-    try:
-        files.write_file(workspace, path, "text")
-    except ValueError:
-        return
-
-    assert sorted(workspace.parent.iterdir()) == beside
-    assert files.read_file(workspace, path)["content"] == "text"
 
 
 # Commands

@@ -119,19 +119,6 @@ def test_broken_table_is_refused_with_line_and_column(
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(("arguments", "message"), TABLES["refused_summaries"])
-def test_invalid_summary_is_refused(
-    lab: ModuleType, workspace: Path, arguments: dict[str, Any], message: str
-) -> None:
-    save(workspace, "a,b\n1,2\n", "t.csv")
-    save(workspace, "day\n1900-01-01\n2000-12-31\n", "d.csv")
-
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole message is compared
-        invoke(lab.summarize, arguments)
-
-    assert str(caught.value) == message
-
-
 # Reports and selections
 
 
@@ -156,17 +143,6 @@ def test_report_is_markdown_in_the_workspace(lab: ModuleType, workspace: Path) -
 
 def select(lab: ModuleType, **query: Any) -> Any:
     return invoke(lab.select_rows, {"query": query})
-
-
-@pytest.mark.parametrize(("op", "value", "kept"), TABLES["conditions"])
-def test_conditions_compare_by_the_type_of_the_column(
-    lab: ModuleType, workspace: Path, op: str, value: object, kept: str
-) -> None:
-    save(workspace, "id,n\na,10\nb,9.5\nc,\nd,1e1\n")
-    filters = [{"column": "n", "op": op, "value": value}]
-    select(lab, path="table.csv", filters=filters, columns=["id"], output="o.csv")
-
-    assert "".join((workspace / "o.csv").read_text(encoding="utf-8").split()[1:]) == kept
 
 
 @pytest.mark.parametrize(("query", "message"), TABLES["refused_selections"])

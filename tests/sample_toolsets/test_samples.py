@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page
 
 from covalt_git.python_reader.source import read_tool
 from covalt_git.render.inject_data import inject
@@ -131,31 +131,6 @@ def test_page_shows_hostile_data_as_text(
             assert {*main.locator("mark").all_inner_texts()} == {HOSTILE}
         elif page == "lines":
             assert main.locator(".line.added, .line.removed").count() == 5
-
-
-def test_keyboard_leads_from_match_to_match(
-    opened: Callable[..., Any], load: Callable[[str, str], ModuleType], workspace: Path
-) -> None:
-    (workspace / "a").write_text("x1\n" + "\n" * 90 + "x2\n")
-    (workspace / "b").write_text("x3\n")
-
-    with opened("lines", result_of(load, "text-kit tools.kit search", pattern="x")) as page:
-        at = page.locator(":focus")
-        page.keyboard.press("n")
-        expect(at).to_contain_text("x1")
-        page.keyboard.press("n")
-        expect(at).to_contain_text("x2")
-        expect(at).to_be_in_viewport()
-        page.locator("summary").last.focus()
-        page.keyboard.press("Enter")
-        expect(page.get_by_text("x3")).to_be_hidden()
-        page.keyboard.press("n")
-        expect(at).to_contain_text("x3")
-        expect(page.get_by_role("status")).to_have_text("3 of 3 lines")
-        page.get_by_role("button", name="Next").press("Enter")
-        expect(at).to_contain_text("x1")
-        page.keyboard.press("p")
-        expect(at).to_contain_text("x3")
 
 
 @pytest.mark.parametrize(

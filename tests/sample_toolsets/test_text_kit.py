@@ -84,27 +84,6 @@ def test_search_shows_the_lines_around_a_match_once(kit: ModuleType, workspace: 
     assert (found["matches"], found["searched"], found["truncated"]) == (4, 2, False)
 
 
-@pytest.mark.parametrize(("pattern", "args", "lines"), TABLES["patterns"])
-def test_pattern_is_matched_line_by_line(
-    kit: ModuleType, workspace: Path, pattern: str, args: dict[str, Any], lines: list[int]
-) -> None:
-    save(workspace, {"f": "abc\na.c\n\nc\r\nc\rd\u2028d\n"})
-
-    found = search(kit, pattern, context=0, **args)
-
-    assert [line["line"] for file in found["files"] for line in file["lines"]] == lines
-
-
-@pytest.mark.parametrize(("args", "names"), TABLES["chosen_files"])
-def test_include_exclude_and_path_choose_the_files(
-    kit: ModuleType, workspace: Path, args: dict[str, Any], names: list[str]
-) -> None:
-    paths = ("a.py", "src/a.py", "src/x/a.py", "src/x/b.ts", "docs/b.md")
-    save(workspace, dict.fromkeys(paths, "x"))
-
-    assert [file["path"] for file in search(kit, "x", **args)["files"]] == names
-
-
 @pytest.mark.parametrize(("args", "message"), TABLES["refused_searches"])
 @pytest.mark.usefixtures("workspace")
 def test_invalid_search_is_refused(kit: ModuleType, args: dict[str, Any], message: str) -> None:
@@ -165,20 +144,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("workspace")
 
 
-@given(text=LINES, pattern=st.sampled_from(["a", "b*", "[a-z]", r"\b", "a|1", "^", "$", "\r"]))
-@settings(max_examples=examples(60))
-def test_search_counts_what_replace_replaces(
-    kit: ModuleType, folder: Path, text: str, pattern: str
-) -> None:
-    save(folder, {"f": text})
-    with set_context(workspace=folder):
-        found = search(kit, pattern, regex=True)
-        replaced = replace(kit, pattern, "#", regex=True)
-
-    assert found["matches"] == replaced["replaced"]
-    assert (folder / "f").read_bytes().count(b"\n") == text.count("\n")
-
-
 # Differences and patches
 
 
@@ -215,83 +180,6 @@ def test_git_applies_our_differences_and_we_apply_those_of_git(
         patch(kit, theirs)
 
     assert (folder / name).read_bytes() == new.encode()
-
-
-SEVERAL = """\
-From 1234 Mon Sep 17 00:00:00 2001
-Subject: [PATCH] three files
-
----
-diff --git a/gone.txt b/gone.txt
-deleted file mode 100644
-index 5626abf..0000000
---- a/gone.txt
-+++ /dev/null
-@@ -1 +0,0 @@
--gone
-diff --git a/run.sh b/run.sh
-new file mode 100755
---- /dev/null
-+++ b/run.sh
-@@ -0,0 +1,2 @@
-+#!/bin/sh
-+echo hi
-\\ No newline at end of file
---- a/src/a.py\t2026-01-01
-+++ b/src/a.py\t2026-01-02
-@@ -1,3 +1,4 @@ def first():
- 1
--2
-+two
-+2.5
- 3
-@@ -7,2 +8 @@
- 7
--8
---\x20
-2.39.5
-"""
-
-
-def test_patch_creates_changes_and_deletes_files(kit: ModuleType, workspace: Path) -> None:
-    save(workspace, {"gone.txt": "gone\n", "src/a.py": "1\n2\n3\n4\n5\n6\n7\n8\n"})
-    before = tree(workspace)
-
-    checked = patch(kit, SEVERAL, dry_run=True)
-    assert tree(workspace) == before
-    save(workspace, {"all.patch": SEVERAL})
-    applied: Any = invoke(kit.apply_patch, {"file": "all.patch"})
-    (workspace / "all.patch").unlink()
-
-    assert tree(workspace) == {
-        "run.sh": b"#!/bin/sh\necho hi",
-        "src/a.py": b"1\ntwo\n2.5\n3\n4\n5\n6\n7\n",
-    }
-    assert (workspace / "run.sh").stat().st_mode & 0o111
-    assert applied["files"] == checked["files"]
-    assert [[*one.values()] for one in applied["files"]] == [
-        ["gone.txt", "deleted", 0, 1],
-        ["run.sh", "created", 2, 0],
-        ["src/a.py", "changed", 2, 2],
-    ]
-    assert "| src\\/a\\.py | changed | 2 | 2 |" in applied["report"]
-    assert applied["report"].startswith("# Patch applied\n")
-    assert checked["report"].startswith("# Patch applies\n")
-
-
-@pytest.mark.parametrize(("text", "message"), TABLES["refused_patches"])
-def test_refused_patch_changes_nothing(
-    kit: ModuleType, workspace: Path, text: str, message: str
-) -> None:
-    save(workspace, {"f": "1\n2\n3\n", "bin": b"\0", "other": "o\n"})
-    (workspace / "link").symlink_to("f")
-    before = tree(workspace)
-    sound = "--- a/other\n+++ b/other\n@@ -1 +1 @@\n-o\n+O\n"
-
-    assert refusal(kit.apply_patch, {"patch": text}) == message
-    if not message.startswith("patch:1: no "):
-        refusal(kit.apply_patch, {"patch": sound + text})
-    assert tree(workspace) == before
 
 
 # Display and sandbox

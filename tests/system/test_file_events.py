@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.system.file_events import FolderEvents, reports_all_changes
+from covalt_git.system.file_events import FolderEvents
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs inotify")
 
@@ -88,10 +88,3 @@ def test_a_link_in_place_of_a_folder_is_not_watched(events: FolderEvents, tmp_pa
     assert not events.wait(0)
     (tmp_path / "moved/f").write_bytes(b"1")
     assert events.wait(0)
-
-
-def test_only_known_local_file_systems_report_all_changes(tmp_path: Path) -> None:
-    assert not reports_all_changes(Path("/proc").stat().st_dev)
-    assert not reports_all_changes(os.makedev(4095, 1))
-    memory = Path("/dev/shm")
-    assert reports_all_changes((memory if memory.is_mount() else tmp_path).stat().st_dev)

@@ -59,20 +59,3 @@ def test_the_work_of_a_killed_process_is_done_in_this_one() -> None:
         return number
 
     assert list(each(dying, ITEMS)) == ITEMS
-
-
-def test_an_error_of_the_work_is_raised() -> None:
-    with pytest.raises(ZeroDivisionError):
-        list(each(lambda number: 1 // (number - 1_500), ITEMS))
-
-
-def test_no_process_is_left_when_the_results_are_not_read() -> None:
-    children = Path(f"/proc/self/task/{os.getpid()}/children")
-    if not children.exists():
-        pytest.skip("this system does not list the children of a process")
-    before = children.read_text().split()
-    results = each(lambda number: b"x" * 10_000 + bytes(number % 9), ITEMS)
-    next(results)
-    results.close()  # type: ignore[attr-defined]
-
-    assert set(children.read_text().split()) <= set(before)

@@ -17,8 +17,6 @@ from covalt_git.workspaces.chat import ABOUT
 from covalt_git.workspaces.registry import ChatExistsError, OneChat
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
-    add_message,
-    as_listed,
     branch_off,
     call_record,
     dying,
@@ -103,22 +101,6 @@ def test_every_prefix_of_an_id_finds_it(chats: Chats, object_format: str, *, pac
         assert {resolve(chat, oid[:length]) for length in range(4, len(oid) + 1)} == {oid}
 
 
-def test_prefix_of_several_manifests_lists_them(chat: ChatStore) -> None:
-    seen: dict[str, str] = {}
-    for number in range(2000):
-        put(chat.workspace, {"a": ("file", str(number).encode())})
-        oid = save(chat)
-        other = seen.setdefault(oid[:4], oid)
-        if other != oid:
-            break
-
-    with pytest.raises(CovaltError, match=f"'{oid[:4]}' means 2 commits") as caught:
-        resolve(chat, oid[:4])
-    assert {oid[:12], other[:12]} <= set(
-        caught.value.hint.removeprefix("write one of ").split(", ")
-    )
-
-
 @pytest.mark.usefixtures("story")
 def test_id_of_a_file_or_an_unreachable_commit_names_no_manifest(chat: ChatStore) -> None:
     blob = tree_of(chat, "main")["a"][1]
@@ -128,24 +110,6 @@ def test_id_of_a_file_or_an_unreachable_commit_names_no_manifest(chat: ChatStore
     for oid in (blob, lost):
         with pytest.raises(UnknownNameError):
             resolve(chat, oid)
-
-
-def test_chat_goes_on_from_the_newest_message_above_its_head(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-    assert as_listed(chat).active_leaf_message_id is None
-    said = add_message(chat, "hello")
-    message_id = chat.manifest(said).record.id
-    upload(chat, "b", b"2")
-    store = chat.folder / "store.git"
-    head = git(store, "rev-parse", "main").strip()
-    pushed = git(store, "commit-tree", "-m", "message: of git", "-p", head, "main^{tree}").strip()
-    git(store, "update-ref", "refs/heads/main", pushed)
-
-    assert as_listed(chat).active_leaf_message_id == message_id
-    assert as_listed(chat).active_manifest_id == pushed
-    assert chat.manifest(pushed).title == "push (made elsewhere): message: of git"
-    assert resolve(chat, message_id) == pushed
-    assert resolve(chat, said) == said
 
 
 # Damage
@@ -291,22 +255,6 @@ def test_an_agent_has_the_chats_that_it_made_and_a_person_all(tmp_path: Path) ->
     with pytest.raises(UnknownNameError):
         only.open("c2")
     assert replace(only, only=OneChat("c1", "2026-11-20T17:24:00.000Z")).ids() == []
-
-
-def test_what_a_chat_is_may_be_a_tag_as_version_0_1_wrote_it(chat: ChatStore) -> None:
-    title = "A chat of before"
-    store = chat.folder / "store.git"
-    text = chat.store.read_note(str(chat.store.read_ref(ABOUT))).replace(
-        '"title":""', f'"title":"{title}"'
-    )
-    tree = git(store, "write-tree").strip()
-    head = f"object {tree}\ntype tree\ntag note\ntagger A <a@b> 1 +0000\n\n"
-    tag = git(store, "hash-object", "-t", "tag", "-w", "--stdin", given=(head + text).encode())
-    git(store, "update-ref", ABOUT, tag.strip())
-
-    assert chat.card().title == title
-    upload(chat, "a", b"1")
-    assert fsck(chat) == ""
 
 
 def test_a_chat_that_does_not_say_who_made_it_is_no_agents(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.conversations.commit_names import resolve
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import CallError
 from covalt_git.models.commit_record import (
@@ -26,14 +25,12 @@ from covalt_git.workspaces.chat import finished_call
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     DIGEST,
-    branch_off,
     call_record,
     fsck,
     git,
     open_chats,
     pending_call,
     put,
-    save,
     scratch,
     upload,
 )
@@ -203,20 +200,6 @@ def test_principal_is_an_author_that_git_accepts(chat: ChatStore, by: str, autho
     assert fsck(chat) == ""
 
 
-def test_unchanged_tree_makes_a_manifest_when_something_happened_and_none_otherwise(
-    chat: ChatStore,
-) -> None:
-    upload(chat, "a", b"1")
-    head = chat.head()
-
-    assert save(chat) == head
-    oid = finished(chat, pending_call(chat), call_record())
-    assert oid != head
-    assert chat.manifest(oid).tree_id == chat.manifest(str(head)).tree_id
-    upload(chat, "a", b"1")
-    assert chat.head() == oid
-
-
 def hand_made(chat: ChatStore, message: str, *, at: str = "1700000000 +0000") -> str:
     """Return a commit with that message on top of main, made by stock git."""
     store = chat.folder / "store.git"
@@ -306,26 +289,3 @@ def test_commit_of_a_time_beyond_all_calendars_is_read(chat: ChatStore) -> None:
     manifest = chat.manifest(hand_made(chat, "x", at="99999999999999 +0000"))
 
     assert manifest.created_at == "1970-01-01T00:00:00Z"
-
-
-def test_work_that_somebody_did_with_stock_git_is_part_of_the_chat(chat: ChatStore) -> None:
-    put(chat.workspace, {"a": ("file", b"1\n"), "keep": ("file", b"2\n")})
-    branch_off(chat, "idea")
-    upload(chat, "on-idea", b"3\n")
-    clone = chat.folder.parent / "clone"
-    clone.mkdir()
-    git(clone, "clone", "--quiet", "--branch", "main", str(chat.folder / "store.git"), ".")
-    (clone / "b").write_text("by hand\n")
-    git(clone, "add", "b")
-    git(clone, "commit", "--quiet", "-m", "add b by hand")
-    git(clone, "merge", "--quiet", "--no-edit", "origin/idea")
-    git(chat.folder / "store.git", "fetch", "--quiet", str(clone), "main:main")
-    with writing(chat) as writer:
-        writer.checkout("main")
-    manifest = chat.manifest(resolve(chat, "main"))
-
-    assert manifest.source == "push"
-    assert len(manifest.parents) == 2
-    assert set(chat.files(manifest.id)) == {"a", "b", "keep", "on-idea"}
-    assert (chat.workspace / "b").read_text() == "by hand\n"
-    assert fsck(chat) == ""

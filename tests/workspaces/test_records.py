@@ -91,17 +91,6 @@ def test_field_over_sixteen_kib_is_kept_beside_and_comes_back(
     assert fsck(chat) == ""
 
 
-def test_field_of_exactly_sixteen_kib_stays_in_the_commit(chat: ChatStore) -> None:
-    fitting = "x" * (LARGE - 2)
-    small = finish(chat, call_record(output=fitting))
-    assert line_of(chat, small)["call"]["output"] == fitting
-    assert kept(chat) == set()
-
-    large = finish(chat, call_record(output=fitting + "x"))
-    assert set(line_of(chat, large)["call"]["output"]) == {"ref", "size"}
-    assert len(kept(chat)) == 1
-
-
 def test_value_that_is_the_reference_of_another_is_not_taken_for_it(chat: ChatStore) -> None:
     oid = finish(chat, call_record(result=BIG))
     reference = line_of(chat, oid)["call"]["result"]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.conversations.commit_names import resolve
 from covalt_git.models.calls import Approval
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, running_call
@@ -205,29 +204,6 @@ def test_approval_that_ran_out_expires_with_its_call(chat: ChatStore) -> None:
     assert fsck(chat) == ""
 
 
-def test_call_without_its_approval_is_interrupted(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-    call = pending_call(chat, status="pending", execution_id=new_id())
-    with writing(chat) as writer:
-        writer.put_call(call)
-    save(chat)
-
-    assert ending_of(chat, call) == ("error", "interrupted")
-    assert chat.calls() == []
-
-
-def test_approval_whose_call_is_gone_can_never_be_given(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-    call, approval = new_question(chat)
-    with dying(chat) as writer:
-        writer.drop_call(call.id)
-    save(chat)
-    left = chat.approval(approval.execution_id)
-
-    assert left is not None
-    assert left.state == "expired"
-
-
 def test_approval_that_its_call_no_longer_waits_for_can_never_be_given(chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     call, first = new_question(chat)
@@ -242,54 +218,6 @@ def test_approval_that_its_call_no_longer_waits_for_can_never_be_given(chat: Cha
     assert left.state != "pending"
     assert chat.approval(second.execution_id) == second
     assert chat.calls() == [again]
-
-
-def test_waiting_call_of_another_branch_is_settled_there(chat: ChatStore) -> None:
-    put(chat.workspace, {"a": ("file", b"1")})
-    save(chat)
-    call = pending_call(chat, status="pending", execution_id=new_id())
-    branch_off(chat, "idea")
-    put(chat.workspace, {"idea": ("file", b"2")})
-    head = save(chat)
-    ask(chat, call, expires_at=PAST)
-    save(chat)
-
-    assert ending_of(chat, call) == ("error", "expired")
-    assert chat.head() == head
-    assert set(chat.files(resolve(chat, "main"))) == {"a"}
-    assert layout_of(chat.workspace).keys() == {"a", "idea"}
-
-
-def test_approval_is_settled_once(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-    _, approval = new_question(chat)
-    with writing(chat) as writer:
-        denied = approval.model_copy(update={"state": "denied"})
-        approved = approval.model_copy(update={"state": "approved"})
-
-        assert writer.put_approval(denied, before=approval)
-        assert not writer.put_approval(approved, before=approval)
-        assert not writer.put_approval(approved)
-        assert chat.approval(approval.execution_id) == denied
-
-
-@pytest.mark.parametrize("kind", ["calls", "approvals"])
-def test_copy_of_what_is_noted_of_a_waiting_call_breaks_no_state(
-    chat: ChatStore, kind: str
-) -> None:
-    upload(chat, "a", b"1")
-    call, approval = new_question(chat)
-    noted = {"calls": call.id, "approvals": approval.execution_id}[kind]
-    copy = git(chat.folder / "store.git", "cat-file", "blob", f"refs/covalt/{kind}/{noted}")
-    (chat.workspace / "copy.json").write_text(copy)
-    put(chat.workspace, {"edit": ("file", b"2")})
-    saved = chat.manifest(save(chat))
-    settle(chat, approval, "denied")
-    head = save(chat)
-
-    assert saved.record.workspace.not_stored == ()
-    assert fsck(chat) == ""
-    assert chat.read_file(head, "copy.json").decode() == copy
 
 
 def test_branch_that_moves_while_a_call_is_committed_is_not_overwritten(chat: ChatStore) -> None:
@@ -359,22 +287,6 @@ def test_a_note_that_a_power_cut_brings_back_is_known_by_its_commit(chat: ChatSt
 
     assert chat.calls() == []
     assert chat.head() == manifest
-
-
-def test_a_waiting_call_that_runs_is_one_call(chat: ChatStore) -> None:
-    waits = pending_call(
-        chat, status="pending", execution_id="01a20000-0000-7000-8000-000000000000"
-    )
-    runs = waits.model_copy(update={"status": "running"})
-    with writing(chat) as writer:
-        writer.put_call(waits)
-        writer.put_call(runs)
-        running = chat.calls()
-        writer.finish_call(runs, call_record(), snapshot=writer.scan())
-
-    assert running == [runs]
-    assert chat.calls() == []
-    assert git(chat.store.path, "for-each-ref", CALLS) == ""
 
 
 def test_a_running_call_of_an_older_store_was_interrupted(chat: ChatStore) -> None:

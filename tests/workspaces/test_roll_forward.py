@@ -13,13 +13,11 @@ from covalt_git.git_store import BrokenStoreError, TreeEntry
 from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.switching import Switch, WorkingFolder
 from covalt_git.workspaces.trees import FolderState, edited
-from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     Layout,
     branch_off,
     checkout,
     clear,
-    dying,
     fsck,
     layout_of,
     put,
@@ -132,16 +130,6 @@ def test_edit_made_in_a_half_switched_folder_is_kept(
     assert layout_of(half.workspace)[path] == entry
 
 
-def test_switch_whose_folder_is_gone_ends_with_the_whole_state(half: ChatStore) -> None:
-    begin_switch(half, 4)
-    half.workspace.rename(half.folder.parent / "moved-away")
-    with writing(half) as writer:
-        head = writer.commit_changes()
-
-    assert layout_of(half.workspace) == NEW
-    assert head == half.branch("idea").manifest_id
-
-
 def test_switch_that_finds_head_locked_by_others_changes_nothing(chat: ChatStore) -> None:
     put(chat.workspace, {"a": ("file", b"main")})
     save(chat)
@@ -170,23 +158,6 @@ def test_journal_that_is_not_ours_is_named_and_nothing_is_touched(chat: ChatStor
         save(chat)
     assert f"rm {chat.folder / 'switch.json'}" in caught.value.hint
     assert layout_of(chat.workspace) == {"a": ("file", b"1")}
-
-
-def test_half_written_journal_is_no_switch(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-    with dying(chat):
-        put(
-            chat.folder / "staging",
-            {
-                "switch.json": ("file", b'{"v": 1, "ol'),
-                "left-behind": ("file", b"x"),
-                "a/folder/f": ("file", b"y"),
-            },
-        )
-    head = chat.head()
-
-    assert save(chat) == head
-    assert list((chat.folder / "staging").iterdir()) == []
 
 
 def staged_switch(chat: ChatStore, path: str) -> Switch:

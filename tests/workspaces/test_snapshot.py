@@ -289,15 +289,6 @@ def test_what_cannot_be_stored_stays_in_place_and_is_named(
         assert save(chat) == before
 
 
-def test_hard_links_to_a_link_are_judged_where_each_is(chat: ChatStore) -> None:
-    put(chat.workspace, {"a/b/l": ("link", b"../../../secret"), "a/b/c/l": ("link", b"../../../x")})
-    (chat.workspace / "l").hardlink_to(chat.workspace / "a/b/c/l")
-    notes = chat.manifest(save(chat)).record.workspace.not_stored
-
-    assert [note.path for note in notes] == ["a/b/l", "l"]
-    assert set(tree_of(chat, "main")) == {"a/b/c/l"}
-
-
 def test_no_secret_behind_any_link_or_chain_of_links_is_ever_read(chat: ChatStore) -> None:
     secret = b"the-secret-outside"
     outside = chat.folder.parent / "outside"
@@ -477,18 +468,6 @@ def test_ignored_names_are_in_no_state_and_survive_every_checkout(chats: Chats) 
         checkout(chat, "idea")
         assert {**ignored, "new": ("file", b"new")}.items() <= layout_of(chat.workspace).items()
         assert fsck(chat) == ""
-
-
-def test_what_is_left_in_a_folder_that_a_branch_does_not_have_is_no_edit(chat: ChatStore) -> None:
-    put(chat.workspace, {"readme": ("file", b"1")})
-    branch_off(chat, "idea")
-    put(chat.workspace, {"pkg/m.py": ("file", b"2"), "pkg/__pycache__/m.pyc": ("file", b"3")})
-    save(chat)
-    before = chat.branch("main").manifest_id
-    checkout(chat, "main")
-
-    assert save(chat) == before
-    assert (chat.workspace / "pkg/__pycache__/m.pyc").exists()
 
 
 def test_ignored_files_in_an_empty_folder_of_a_branch_are_no_edit(chat: ChatStore) -> None:

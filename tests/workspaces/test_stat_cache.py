@@ -266,25 +266,6 @@ def test_copy_of_a_chat_folder_knows_nothing_of_its_files(chats: Chats, chat: Ch
         assert copy.read_file(save(copy), "a") == b"3"
 
 
-def test_clock_that_goes_backwards_hides_no_change(
-    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Stat results of a clock that was set back by an hour are not trusted against the old scan."""
-    put(chat.workspace, {"a": ("file", b"1")})
-    settle()
-    save(chat)
-    recall = StatCache.recall
-
-    def an_hour_ago(cache: StatCache) -> tuple[stat_cache.FolderScan, Clock]:
-        known, clock = recall(cache)
-        return known, Clock(clock.ns - 3600 * 10**9, clock.device)
-
-    monkeypatch.setattr(StatCache, "recall", an_hour_ago)
-    for content in (b"2", b"3", b"4"):
-        rewrite(chat.workspace / "a", content)
-        assert chat.read_file(save(chat), "a") == content
-
-
 OTHER_PROCESS = """
 import sys
 from pathlib import Path
