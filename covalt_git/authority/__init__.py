@@ -1,13 +1,21 @@
-"""What a project permits, as a sorted list of facts; and what a change of its files newly permits.
+"""Permissions of a project as a sorted list of facts, and the difference between two versions of it.
 
-Every fact names who may do what, and the file and line that say so.  Two states of a project are
-compared by the difference of their facts: each kind of fact knows which way is wider, and what
-cannot be decided counts as wider.  Nothing here runs, imports or writes anything of a project; only
-:mod:`covalt_git.authority.snapshots` reads one.
+Each fact has a subject, what the subject may do, and the file and line that permit it.  Each kind of
+fact defines which changes are wider; a change that cannot be decided counts as wider.  This package
+never runs, imports or writes files of a project; only :mod:`covalt_git.authority.snapshots` reads them.
 """
 
 from covalt_git.authority.comparison import Comparison, compare
 from covalt_git.authority.facts import Change, Fact, Place
-from covalt_git.authority.snapshots import State, state_at, state_here
+from covalt_git.authority.snapshots import Snapshot, read_commit, read_files
 
-__all__ = ["Change", "Comparison", "Fact", "Place", "State", "compare", "state_at", "state_here"]
+__all__ = [
+    "Change",
+    "Comparison",
+    "Fact",
+    "Place",
+    "Snapshot",
+    "compare",
+    "read_commit",
+    "read_files",
+]

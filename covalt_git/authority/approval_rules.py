@@ -1,8 +1,8 @@
-"""Approval rules of two versions of ``covalt.yaml``: which calls they require approval for.
+"""Comparison of the approval rules of two versions of ``covalt.yaml``.
 
-The first rule that applies to a call decides, and where none does the tool itself.  So a rule with
-``require: true`` that is inserted anywhere, or one with ``require: false`` that is removed, can only add
-calls that require approval.  Any other change counts as wider.
+The first rule that applies to a call decides; without one, the tool decides.  So inserting a rule with
+``require: true`` or removing one with ``require: false`` can only add calls that require approval.  Any
+other change counts as wider.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from covalt_git.access.approval_required import is_about
-from covalt_git.authority.facts import Judged, unclear
+from covalt_git.authority.facts import Judgement, unclear
 from covalt_git.authority.project_facts import EVERYTHING
 from covalt_git.json_values import canonical_json
 from covalt_git.models.project_config import ApprovalCondition, ApprovalRule
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def rules_for(rules: Sequence[ApprovalRule], tool: Tool) -> tuple[ApprovalRule, ...]:
-    """Return the rules that calls of one tool can meet, by their arguments; the last is its own wish."""
+    """Return the rules that can apply to calls of one tool; the last is the tool's own setting."""
     found = []
     for rule in rules:
         wanted = required_annotations(rule)
@@ -43,40 +43,40 @@ def _may_have(tool: Tool, path: str) -> bool:
     return is_open or path.partition(".")[0] in schema.get("properties", {})
 
 
-def _about_all(require: bool, args: dict[str, Any]) -> ApprovalRule:  # noqa: FBT001 - as of the rule
+def _about_all(require: bool, args: dict[str, Any]) -> ApprovalRule:  # noqa: FBT001 - the rule's value
     return ApprovalRule(pattern=EVERYTHING, when=ApprovalCondition(args=args), require=require)
 
 
 def always(rules: Sequence[ApprovalRule]) -> bool | None:
-    """Return whether all calls require approval or none does; None where the arguments decide."""
-    said = {rule.require for rule in rules}
-    return said.pop() if len(said) == 1 else None
+    """Return True if all calls require approval, False if none does, None if the arguments decide."""
+    values = {rule.require for rule in rules}
+    return values.pop() if len(values) == 1 else None
 
 
-def judge_rules(old: Sequence[ApprovalRule], new: Sequence[ApprovalRule]) -> Judged:
-    """Return whether fewer calls require approval than before, which is wider."""
+def judge_rules(old: Sequence[ApprovalRule], new: Sequence[ApprovalRule]) -> Judgement:
+    """Judge a change of rules: fewer calls that require approval are wider."""
     if list(map(_key, old)) == list(map(_key, new)):
-        return Judged("neutral", "")
+        return Judgement("neutral", "")
     if _is_stricter(old, new):
-        return Judged("narrowing", "asks a person about more calls")
+        return Judgement("narrowing", "requires approval for more calls")
     if _is_stricter(new, old):
-        return Judged("widening", "asks a person about fewer calls")
-    return unclear("asks a person about other calls")
+        return Judgement("widening", "requires approval for fewer calls")
+    return unclear("requires approval for other calls")
 
 
 def _is_stricter(old: Sequence[ApprovalRule], new: Sequence[ApprovalRule]) -> bool:
     """Return whether only rules that require approval were inserted, and only others removed."""
-    went, came = rules_beyond(old, new), rules_beyond(new, old)
-    stayed, stay = (
+    removed, inserted = rules_beyond(old, new), rules_beyond(new, old)
+    before, now = (
         [_key(rule) for at, rule in enumerate(rules) if at not in changed]
-        for rules, changed in ((old, went), (new, came))
+        for rules, changed in ((old, removed), (new, inserted))
     )
-    inserted = all(new[at].require for at in came)
-    return stayed == stay and inserted and not any(old[at].require for at in went)
+    adds = all(new[at].require for at in inserted)
+    return before == now and adds and not any(old[at].require for at in removed)
 
 
 def rules_beyond(rules: Sequence[ApprovalRule], others: Sequence[ApprovalRule]) -> list[int]:
-    """Return the positions of the rules that the others lack, counted."""
+    """Return the positions of the rules that ``others`` does not contain as often."""
     left = Counter(map(_key, others))
     found = []
     for at, key in enumerate(map(_key, rules)):
@@ -91,5 +91,5 @@ def _key(rule: ApprovalRule) -> bytes:
 
 
 def required_annotations(rule: ApprovalRule) -> dict[str, Any]:
-    """Return the annotations of a tool that a rule needs to be about it."""
+    """Return the annotations that a tool must have for a rule to apply to it."""
     return rule.when.annotations.model_dump(exclude_none=True) if rule.when.annotations else {}

@@ -1,4 +1,4 @@
-"""Two states of a project, compared: what HEAD permits that BASE did not, and the other way round."""
+"""Comparison of two snapshots of a project: what HEAD permits and BASE does not, and the reverse."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.authority.config_changes import person_changes, rule_changes, tools_gained
+from covalt_git.authority.config_changes import default_role_changes, rule_changes, tools_gained
 from covalt_git.authority.facts import Change, Fact, Place
 from covalt_git.authority.kinds import KINDS, OPPOSITE, judge
 from covalt_git.credentials.leaks import blotted
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from covalt_git.authority.facts import Verdict
-    from covalt_git.authority.snapshots import Part, State
+    from covalt_git.authority.snapshots import Part, Snapshot
     from covalt_git.errors import Problem
 
 _ORDER: dict[Verdict, int] = {"widening": 0, "narrowing": 1, "neutral": 2}
 _OF_ONE_SERVER = frozenset({"process", "server_grant"})
-_WHOLE = frozenset({"approvals", "default_role"})
-"""Kinds of facts that are compared together with others, by :mod:`~covalt_git.authority.approval_rules` and ``default_role``."""
+_OF_CONFIG = frozenset({"approvals", "default_role"})
+"""Kinds of facts that :mod:`covalt_git.authority.config_changes` compares."""
 
 
 class Comparison(NamedTuple):
-    """All that differs between BASE and HEAD, sorted, widenings first; and what is wrong in either."""
+    """Changes between BASE and HEAD, sorted, widenings first; and the problems of both."""
 
-    base: State
-    head: State
+    base: Snapshot
+    head: Snapshot
     changes: tuple[Change, ...]
 
     @property
     def grown(self) -> bool:
-        """Whether anything is permitted in HEAD that was not in BASE, or nobody can tell."""
+        """Whether HEAD permits, or may permit, something that BASE does not."""
         return any(change.verdict == "widening" for change in self.changes)
 
     def of(self, verdict: Verdict) -> tuple[Change, ...]:
@@ -42,18 +42,18 @@ class Comparison(NamedTuple):
 
     @property
     def problems(self) -> tuple[tuple[str, Problem], ...]:
-        """The errors of either state, each with ``BASE`` or ``HEAD``."""
+        """The errors of both snapshots, each with ``BASE`` or ``HEAD``."""
         named = (("BASE", self.base), ("HEAD", self.head))
         return tuple(
             (name, one)
-            for name, state in named
-            for one in state.problems
+            for name, snapshot in named
+            for one in snapshot.problems
             if one.severity == "error"
         )
 
 
-def compare(base: State, head: State) -> Comparison:
-    """Return how what is permitted differs between two states of a project."""
+def compare(base: Snapshot, head: Snapshot) -> Comparison:
+    """Return the changes of permissions between two snapshots of a project."""
     known = base.config.value is not None and head.config.value is not None
     before = base.parts(base.config.value if known else None)
     now = head.parts(head.config.value if known else None)
@@ -64,14 +64,13 @@ def compare(base: State, head: State) -> Comparison:
             continue
         changes += _differences(old.facts if old else (), new.facts if new else ())
     if base.config.value is not None and head.config.value is not None:
-        if not (
-            base.config.value.roles and head.config.value.roles
-        ):  # where none is defined, everybody may do everything
+        # Without roles, every user may do everything.
+        if not (base.config.value.roles and head.config.value.roles):
             changes = [
                 replace(one, verdict="neutral") if one.kind == "role" else one for one in changes
             ]
         changes += rule_changes(base, head)
-        changes += person_changes(base, head)
+        changes += default_role_changes(base, head)
         changes = [
             replace(one, details=(*one.details, *tools_gained(base, head, one.subject)))
             if one.kind in {"allow", "admin", "deny"} and one.verdict == "widening"
@@ -83,7 +82,7 @@ def compare(base: State, head: State) -> Comparison:
 
 
 def _blotted(change: Change) -> Change:
-    """Return a change without the credentials that somebody wrote into a file."""
+    """Return a change without the credentials that a file contains."""
     details = tuple(blotted(line) for line in change.details)
     return replace(change, message=blotted(change.message), details=details)
 
@@ -93,14 +92,11 @@ def _sorting(change: Change) -> tuple[int, str, Place, str]:
     return _ORDER[change.verdict], change.subject, place, change.message
 
 
-# What cannot be read
+# Unreadable parts
 
 
 def _unreadable(before: Mapping[str, Part], now: Mapping[str, Part]) -> Iterator[Change]:
-    """Tell of each part with errors in either state that nobody can tell what it permits.
-
-    One whose files are the same in both is as it was.
-    """
+    """Yield a change for each part with errors in either snapshot, unless its files are unchanged."""
     for name in sorted(before.keys() | now.keys()):
         old, new = before.get(name), now.get(name)
         broken = [
@@ -111,20 +107,17 @@ def _unreadable(before: Mapping[str, Part], now: Mapping[str, Part]) -> Iterator
         if not broken or (old is not None and new is not None and old.digest == new.digest):
             continue
         if new is None:
-            message = f"{name} is gone, which had errors"
+            message = f"{name}, which had errors, is removed"
             yield Change("narrowing", True, name, "unreadable", message, None, _problem_place(old))
             continue
         where = " and ".join(word for word, _ in broken)
-        whole = all(part.readable for _, part in broken)
-        words = f"has errors in {where}: nobody can tell " + (
-            "all that it permits" if whole else "what it permits"
-        )
+        some = "some of " if all(part.readable for _, part in broken) else ""
         yield Change(
             "widening",
             certain=False,
             subject=name,
             kind="unreadable",
-            message=f"{name} {words}",
+            message=f"{name} has errors in {where}, so {some}its permissions are unknown",
             at=_problem_place(new),
             was=_problem_place(old),
             details=tuple(f"{word}: {one}" for word, part in broken for one in _lines(part)),
@@ -143,28 +136,27 @@ def _lines(part: Part) -> list[str]:
     return [str(one).partition("\n")[0] for one in part.problems]
 
 
-# What can
+# Readable parts
 
 
 def _differences(before: Sequence[Fact], now: Sequence[Fact]) -> Iterator[Change]:
-    old, new = _numbered(before), _numbered(now)
-    gone = _existing(before) - _existing(now)
-    came = _existing(now) - _existing(before)
+    old, new = _by_key(before), _by_key(now)
+    subjects = _existing(before) ^ _existing(now)
     for key, fact in new.items():
         if key in old:
             yield from _changed(old[key], fact)
-        elif not _folded(fact, came | gone):
-            yield from _added(fact, before, _along(fact, now) if KINDS[fact.kind].exists else ())
+        elif not _is_implied_by(fact, subjects):
+            yield from _added(fact, before, _details(fact, now) if KINDS[fact.kind].exists else ())
     for key, fact in old.items():
-        if key not in new and not _folded(fact, came | gone):
+        if key not in new and not _is_implied_by(fact, subjects):
             yield from _removed(fact, now)
 
 
-def _numbered(facts: Sequence[Fact]) -> dict[tuple[str, str, str, int], Fact]:
-    """Return the facts by their keys, those of one key numbered by what they say; none is lost."""
+def _by_key(facts: Sequence[Fact]) -> dict[tuple[str, str, str, int], Fact]:
+    """Return the facts by their keys; facts with equal keys are numbered in the order of their values."""
     found: dict[tuple[str, str, str, int], Fact] = {}
-    for key, alike in groupby(sorted(facts, key=lambda one: one.key), key=lambda one: one.key):
-        values = {repr(one.value): one for one in alike}
+    for key, group in groupby(sorted(facts, key=lambda one: one.key), key=lambda one: one.key):
+        values = {repr(one.value): one for one in group}
         for number, value in enumerate(sorted(values)):
             found[*key, number] = values[value]
     return found
@@ -174,8 +166,11 @@ def _existing(facts: Iterable[Fact]) -> set[str]:
     return {fact.subject for fact in facts if KINDS[fact.kind].exists}
 
 
-def _folded(fact: Fact, subjects: set[str]) -> bool:
-    """Tell whether a fact only comes or goes because its subject does, or what that is part of."""
+def _is_implied_by(fact: Fact, subjects: set[str]) -> bool:
+    """Return whether a fact appears or disappears with its subject, which is one of ``subjects``.
+
+    A subject such as ``notes:write, its token`` is part of another one.
+    """
     kind = KINDS[fact.kind]
     if kind.alone:
         return False
@@ -185,28 +180,28 @@ def _folded(fact: Fact, subjects: set[str]) -> bool:
     return fact.subject in subjects and not kind.exists
 
 
-def _along(fact: Fact, facts: Sequence[Fact]) -> tuple[str, ...]:
-    """Return what comes with a subject, in words, what it does before how much of it."""
+def _details(fact: Fact, facts: Sequence[Fact]) -> tuple[str, ...]:
+    """Return a line for each other fact of a new subject, in the order of :data:`KINDS`."""
     order = {kind: position for position, kind in enumerate(KINDS)}
-    along = [
+    others = [
         one
         for one in facts
         if one.subject.partition(", ")[0] == fact.subject and one is not fact and not one.implied
     ]
-    told = []
-    for one in sorted(along, key=lambda one: order[one.kind]):
-        whose = one.subject.removeprefix(fact.subject).removeprefix(", ")
+    lines = []
+    for one in sorted(others, key=lambda one: order[one.kind]):
+        part = one.subject.removeprefix(fact.subject).removeprefix(", ")
         words = KINDS[one.kind].words(one)
         if words and not KINDS[one.kind].alone:
-            told.append(f"{whose} {words}".strip())
-    return tuple(told)
+            lines.append(f"{part} {words}".strip())
+    return tuple(lines)
 
 
 def _added(fact: Fact, before: Sequence[Fact], details: tuple[str, ...]) -> Iterator[Change]:
     kind = KINDS[fact.kind]
-    if fact.kind in _WHOLE or fact.implied:
+    if fact.kind in _OF_CONFIG or fact.implied:
         return
-    verdict = "neutral" if _covered(fact, before) else kind.came
+    verdict = "neutral" if _is_covered(fact, before) else kind.added
     message = f"{fact.subject} {kind.words(fact)}"
     yield Change(
         verdict, not kind.unclear, fact.subject, fact.kind, message, fact.place, None, details
@@ -215,10 +210,10 @@ def _added(fact: Fact, before: Sequence[Fact], details: tuple[str, ...]) -> Iter
 
 def _removed(fact: Fact, now: Sequence[Fact]) -> Iterator[Change]:
     kind = KINDS[fact.kind]
-    if fact.kind in _WHOLE or fact.implied:
+    if fact.kind in _OF_CONFIG or fact.implied:
         return
-    verdict = kind.came if kind.unclear else OPPOSITE[kind.came]
-    if _covered(fact, now):
+    verdict = kind.added if kind.unclear else OPPOSITE[kind.added]
+    if _is_covered(fact, now):
         verdict = "neutral"
     message = f"{fact.subject} {kind.lost_words(fact)}"
     near = next(
@@ -227,17 +222,17 @@ def _removed(fact: Fact, now: Sequence[Fact]) -> Iterator[Change]:
     stale = f"{fact.kind} {fact.item}"
     if any(one.kind == "stale" and one.item == stale for one in now):
         message += (
-            ": it is another than was granted"
+            ": the server has changed since the grant"
             if fact.kind in _OF_ONE_SERVER
-            else ": a file of it has changed since that was granted"
+            else ": a file of the toolset has changed since the grant"
         )
     yield Change(
         verdict, not kind.unclear, fact.subject, fact.kind, message, None, fact.place, near=near
     )
 
 
-def _covered(fact: Fact, others: Sequence[Fact]) -> bool:
-    """Tell whether another fact of the same kind says as much or more."""
+def _is_covered(fact: Fact, others: Sequence[Fact]) -> bool:
+    """Return whether another fact of the same kind permits as much or more."""
     within = KINDS[fact.kind].within
     if within is None:
         return False
@@ -251,7 +246,7 @@ def _covered(fact: Fact, others: Sequence[Fact]) -> bool:
 
 
 def _changed(old: Fact, new: Fact) -> Iterator[Change]:
-    if new.kind in _WHOLE:
+    if new.kind in _OF_CONFIG:
         return
     for found in judge(old, new):
         at = new.locate(found.loc) if new.locate else new.place

@@ -1,4 +1,4 @@
-"""A fact of what is permitted, a change of one, and the place in a file that says it."""
+"""Facts about permissions, their changes, and the places in files that define them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Loc = tuple[str | int, ...]
 
 @dataclass(frozen=True, order=True, slots=True)
 class Place:
-    """Where something stands: a file of the project, line and column from 1; 0 without a line."""
+    """A place in a file of the project; line and column count from 1, and are 0 for the whole file."""
 
     path: str
     line: int = 0
@@ -27,16 +27,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing that holds of a subject.
+    """One permission or property of a subject.
 
     Attributes:
-        subject: who it is about: ``web-fetch``, ``web-fetch:search``, ``role 'reviewer'``.
-        kind: what kind of thing, a key of :data:`covalt_git.authority.kinds.KINDS`.
-        item: which one of that kind, as a host or a pattern; empty where there is one only.
-        value: what it is, where an item does not tell all; a JSON value, or what its kind compares.
-        place: what says so.
-        implied: whether it follows from another fact, which is the one that people are told.
-        locate: the place of a part of the value.
+        subject: ``web-fetch``, ``web-fetch:search``, ``role 'reviewer'``.
+        kind: a key of :data:`covalt_git.authority.kinds.KINDS`.
+        item: distinguishes facts of the same kind, such as a host or a pattern; may be empty.
+        value: a JSON value, or a value that the kind's ``judge`` compares.
+        place: the place that defines it.
+        implied: whether it follows from another fact, which is reported in its place.
+        locate: returns the place of a part of the value.
     """
 
     subject: str
@@ -49,24 +49,24 @@ class Fact:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What the fact is found by in another state of the project."""
+        """Identity of the fact in other snapshots of the project."""
         return self.subject, self.kind, self.item
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference between two states, judged.
+    """One difference between two snapshots, with its verdict.
 
     Attributes:
         verdict: whether more is permitted than before, less, or neither.
-        certain: false where nobody can tell, which counts as a widening.
-        subject: as of the fact that changed.
-        kind: as of the fact that changed.
-        message: in words, what is permitted now and was not, or the other way round.
-        at: the place in HEAD; None where nothing of it is left there.
-        was: the place in BASE; None where nothing of it was there.
-        near: where in HEAD to look for what is gone from there, as the tool that it was of.
-        details: more lines of words, such as what comes along with a new tool.
+        certain: false if this cannot be decided, which counts as a widening.
+        subject: subject of the changed fact.
+        kind: kind of the changed fact.
+        message: what is newly permitted or no longer permitted.
+        at: the place in HEAD; None if the fact is removed.
+        was: the place in BASE; None if the fact is new.
+        details: further lines, such as the permissions of a new tool.
+        near: for a removed fact, the place of its subject in HEAD.
     """
 
     verdict: Verdict
@@ -80,8 +80,8 @@ class Change:
     near: Place | None = None
 
 
-class Judged(NamedTuple):
-    """What became of one value: whether that is wider, in words, and at which part of the value."""
+class Judgement(NamedTuple):
+    """The verdict on one changed value, its description, and the part of the value that changed."""
 
     verdict: Verdict
     words: str
@@ -89,6 +89,6 @@ class Judged(NamedTuple):
     loc: Loc = ()
 
 
-def unclear(words: str, loc: Loc = ()) -> Judged:
-    """Return the judgement of what nobody can tell: it counts as a widening."""
-    return Judged("widening", words, certain=False, loc=loc)
+def unclear(words: str, loc: Loc = ()) -> Judgement:
+    """Return the verdict on an undecidable change, which counts as a widening."""
+    return Judgement("widening", words, certain=False, loc=loc)

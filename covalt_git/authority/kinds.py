@@ -1,10 +1,4 @@
-"""The kinds of facts: what each says in words, and which way it is wider.
-
-``came`` is what it means that a fact of that kind is there and was not; the opposite holds where it
-is gone.  ``within`` tells that one item is part of another, so that ``api.example.com`` beside
-``*.example.com`` is nothing new.  ``judge`` compares two values of one item; without it, another value
-is nothing that anybody can tell.
-"""
+"""Kinds of facts: how each is described, and which of its changes are wider."""
 
 from __future__ import annotations
 
@@ -13,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.authority.approval_rules import always, judge_rules
-from covalt_git.authority.facts import Fact, Judged, Verdict, unclear
+from covalt_git.authority.facts import Fact, Judgement, Verdict, unclear
 from covalt_git.authority.pattern_subset import host_within, text_within, tools_within
 from covalt_git.authority.schema_diff import judge_schemas
 from covalt_git.hosts import BadHostError, origin_of
@@ -37,38 +31,40 @@ class Kind(NamedTuple):
     """One kind of fact.
 
     Attributes:
-        has: the words for a fact that is there; ``{item}`` and ``{value}`` stand for its own.
-        lost: the words for one that is gone.
-        came: what a fact that came is; the opposite is what one that went is.
-        judge: compares two values of one fact.
-        within: tells whether the first item is part of the second.
-        exists: whether it tells that its subject is there at all: others of it come and go with it.
-        alone: whether it is told by itself although its subject came or went.
-        unclear: whether nobody can tell what it means that one came or went.
-        show: writes a value for people.
+        has: description of a fact; ``{item}`` and ``{value}`` are replaced.
+        lost: description of a removed fact.
+        added: the verdict on a new fact; a removed one has the opposite verdict.
+        judge: compares two values of one fact; without it, a changed value is undecidable.
+        within: returns whether the second item includes the first, as ``*.example.com`` includes
+            ``api.example.com``; then the first adds no permission.
+        exists: whether the fact states that its subject exists; the subject's other facts are then
+            details of it.
+        alone: whether the fact is reported separately if its subject is added or removed.
+        unclear: whether adding and removing are undecidable.
+        show: formats a value.
     """
 
     has: str
     lost: str
-    came: Verdict = "widening"
-    judge: Callable[[Fact, Fact], list[Judged]] | None = None
+    added: Verdict = "widening"
+    judge: Callable[[Fact, Fact], list[Judgement]] | None = None
     within: Callable[[str, str], bool] | None = None
     exists: bool = False
     alone: bool = False
     unclear: bool = False
-    show: Callable[[Any], str] = lambda value: shown(value)  # noqa: PLW0108 - it stands below
+    show: Callable[[Any], str] = lambda value: shown(value)  # noqa: PLW0108 - it is defined below
 
     def words(self, fact: Fact) -> str:
-        """Return what a fact says, its subject left out; nothing where it says nothing by itself."""
+        """Return the description of a fact, without its subject; empty if it is never reported."""
         return self.has.format(item=fact.item, value=self.show(fact.value))
 
     def lost_words(self, fact: Fact) -> str:
-        """Return what holds no longer."""
+        """Return the description of a removed fact."""
         return self.lost.format(item=fact.item, value=self.show(fact.value))
 
 
 def shown(value: Any) -> str:
-    """Return a value as it stands in a message."""
+    """Return a value as text for messages."""
     if isinstance(value, list | tuple):
         return ", ".join(shown(one) for one in value) or "nothing"
     if isinstance(value, dict):
@@ -78,8 +74,8 @@ def shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def judge(old: Fact, new: Fact) -> list[Judged]:
-    """Return what became of a fact that is in both states."""
+def judge(old: Fact, new: Fact) -> list[Judgement]:
+    """Return the changes of a fact that is in both snapshots."""
     kind = KINDS[new.kind]
     if kind.judge is not None:
         return kind.judge(old, new)
@@ -88,11 +84,11 @@ def judge(old: Fact, new: Fact) -> list[Judged]:
     return [unclear(f"{kind.words(new)} (was {kind.show(old.value)})")]
 
 
-def _more(old: Fact, new: Fact) -> list[Judged]:
-    """Compare limits: a larger one is wider, and none is the widest."""
+def _more(old: Fact, new: Fact) -> list[Judgement]:
+    """Compare limits: a larger limit is wider, and no limit is the widest."""
     if old.value["own"] is None and new.value["own"] is None:
-        return []  # what the project says is told of the project
-    before, now = old.value["in_force"], new.value["in_force"]
+        return []  # a change of the project's limit is reported once, for the project
+    before, now = old.value["effective"], new.value["effective"]
     if before == now:
         return []
     most = float("inf")
@@ -100,46 +96,48 @@ def _more(old: Fact, new: Fact) -> list[Judged]:
     if (most if now is None else now) > (most if before is None else before):
         verdict = "widening"
     words = f"{new.item} is {shown(now)} (was {shown(before)})"
-    return [Judged(verdict, words)]
+    return [Judgement(verdict, words)]
 
 
-def _larger(old: Fact, new: Fact) -> list[Judged]:
+def _larger(old: Fact, new: Fact) -> list[Judgement]:
     if old.value == new.value:
         return []
     verdict: Verdict = "widening" if new.value > old.value else "narrowing"
-    return [Judged(verdict, f"{KINDS[new.kind].words(new)} (was {shown(old.value)})")]
+    return [Judgement(verdict, f"{KINDS[new.kind].words(new)} (was {shown(old.value)})")]
 
 
-def _either(yes: str, no: str, wider: bool) -> Callable[[Fact, Fact], list[Judged]]:  # noqa: FBT001 - it is the value that is wider
-    def compare(old: Fact, new: Fact) -> list[Judged]:
+def _either(yes: str, no: str, wider: bool) -> Callable[[Fact, Fact], list[Judgement]]:  # noqa: FBT001 - the wider value
+    def compare(old: Fact, new: Fact) -> list[Judgement]:
         if old.value == new.value:
             return []
         verdict: Verdict = "widening" if new.value is wider else "narrowing"
-        return [Judged(verdict, yes if new.value else no)]
+        return [Judgement(verdict, yes if new.value else no)]
 
     return compare
 
 
-def _schema(old: Fact, new: Fact) -> list[Judged]:
+def _schema(old: Fact, new: Fact) -> list[Judgement]:
     return judge_schemas(old.value, new.value)
 
 
-def _package(old: Fact, new: Fact) -> list[Judged]:
+def _package(old: Fact, new: Fact) -> list[Judgement]:
     return [] if old.value == new.value else [judge_requirements(old.value, new.value)]
 
 
-def _grant(old: Fact, new: Fact) -> list[Judged]:
-    """Compare two grants that hold: what else than the digest can change makes it another grant.
+def _grant(old: Fact, new: Fact) -> list[Judgement]:
+    """Compare two valid grants.
 
-    ``only`` are the HTTP tools that keep a grant after other files of the toolset have changed.
+    ``only`` lists the HTTP tools that keep a grant after other files of the toolset have changed.
     """
     if old.value == new.value:
         return []
     words = KINDS[new.kind].words(new)
     if "only" not in old.value and new.value == old.value | {"only": new.value.get("only")}:
-        return [Judged("narrowing", f"{words}: only its HTTP tools {shown(new.value['only'])}")]
+        return [Judgement("narrowing", f"{words}: only its HTTP tools {shown(new.value['only'])}")]
     if "only" not in new.value and old.value == new.value | {"only": old.value.get("only")}:
-        return [Judged("widening", f"{words} (was only its HTTP tools {shown(old.value['only'])})")]
+        return [
+            Judgement("widening", f"{words} (was only its HTTP tools {shown(old.value['only'])})")
+        ]
     before = {name: value for name, value in old.value.items() if name != "digest"}
     now = {name: value for name, value in new.value.items() if name != "digest"}
     if before != now:
@@ -147,16 +145,16 @@ def _grant(old: Fact, new: Fact) -> list[Judged]:
     return [unclear(f"{words}: granted again, for files that changed")]
 
 
-def _use(old: Fact, new: Fact) -> list[Judged]:
-    """Compare grants of a secret; one that names hosts is told by them."""
+def _use(old: Fact, new: Fact) -> list[Judgement]:
+    """Compare grants of a secret; a grant that names hosts is reported as ``secret_to``."""
     return [] if old.implied or new.implied else _grant(old, new)
 
 
-def _signer(old: Fact, new: Fact) -> list[Judged]:
-    """Compare from when until when a key's signatures count; they count longer without a bound."""
+def _signer(old: Fact, new: Fact) -> list[Judgement]:
+    """Compare the validity periods of a key; a missing bound makes the period longer."""
     if old.value == new.value:
         return []
-    told = KINDS[new.kind].words(new)
+    words = KINDS[new.kind].words(new)
     when = f"{shown(new.value) or 'always'} (was {shown(old.value) or 'always'})"
     others = [
         {name: one for name, one in fact.value.items() if name not in _BOUNDS}
@@ -168,40 +166,39 @@ def _signer(old: Fact, new: Fact) -> list[Judged]:
         if before == now:
             continue
         if before and now and (before[-1] == "Z") != (now[-1] == "Z"):
-            return [unclear(f"{told}: {when}")]
-        # Without one it counts always: until the end of time, or from its beginning.
+            return [unclear(f"{words}: {when}")]
         least = {"valid-before": "9", "valid-after": ""}[name]
         later = (now or least).ljust(15, "0") > (before or least).ljust(15, "0")
         verdicts.add(later_is if later else OPPOSITE[later_is])
     if others[0] != others[1] or len(verdicts) > 1:
-        return [unclear(f"{told}: {when}")]
-    return [Judged(one, f"{told}: {when}") for one in verdicts]
+        return [unclear(f"{words}: {when}")]
+    return [Judgement(one, f"{words}: {when}") for one in verdicts]
 
 
 _BOUNDS: dict[str, Verdict] = {"valid-before": "widening", "valid-after": "narrowing"}
-"""The bounds of a signer, and what it means that one is later."""
+"""The bounds of a signer's validity, with the verdict on a later bound."""
 
 _METHODS = {"HEAD": 0, "OPTIONS": 0, "GET": 1}
-"""How much a method may do: one that only reads is less than the rest, of which nobody can tell."""
+"""Order of the methods that only read; all others come after them, in no order."""
 
 
-def _request(old: Fact, new: Fact) -> list[Judged]:
-    """Compare two requests: a method that may do less is narrower, and another address is wider."""
+def _request(old: Fact, new: Fact) -> list[Judgement]:
+    """Compare two requests: a method that may do less is narrower, another origin is wider."""
     if old.value == new.value:
         return []
     words = f"{KINDS[new.kind].words(new)} (was {shown_request(old.value)})"
     before, now = (_METHODS.get(one.value["method"], 2) for one in (old, new))
     if before != now and old.value["url"] == new.value["url"]:
-        return [Judged("widening" if now > before else "narrowing", words)]
+        return [Judgement("widening" if now > before else "narrowing", words)]
     hosts = [origin(one.value["url"]) for one in (old, new)]
     if None in hosts or hosts[0] == hosts[1]:
         return [unclear(words)]
-    gone = Judged("narrowing", f"no longer sends {shown_request(old.value)}")
-    return [Judged("widening", words), gone]
+    gone = Judgement("narrowing", f"no longer sends {shown_request(old.value)}")
+    return [Judgement("widening", words), gone]
 
 
 def origin(url: str) -> Origin | None:
-    """Return whom a template's requests go to; None where a variable decides, or nobody can tell."""
+    """Return the origin of a template's URL; None if a variable decides or the URL is invalid."""
     if not isinstance(split(url)[0], str):
         return None
     try:
@@ -211,35 +208,35 @@ def origin(url: str) -> Origin | None:
 
 
 def shown_request(value: dict[str, str]) -> str:
-    """Return a request as people write it."""
-    by = f", an address that {value['by']} decides" if value["by"] else ""
+    """Return a request as text for messages."""
+    by = f", a URL from {value['by']}" if value["by"] else ""
     return f"{value['method']} {value['url']}{by}"
 
 
-def _confirmation(old: Fact, new: Fact) -> list[Judged]:
-    """Compare whether a tool asks; what only the project's rules changed is told of the rules."""
+def _confirmation(old: Fact, new: Fact) -> list[Judgement]:
+    """Compare a tool's own approval setting; changed rules of the project are reported as rules."""
     if old.value["own"] == new.value["own"]:
         return []
     found = judge_rules(old.value["rules"], new.value["rules"])
     if found.verdict == "neutral":
         return []
-    asked = ", ".join(_ASKS[one] for one in new.value["own"]["asks"])
-    before = ", ".join(_ASKS[one] for one in old.value["own"]["asks"])
-    words = shown_confirmation(new.value) + (f": {asked}" if asked else "")
-    words += f" (before: {before})" if before else ""
-    return [Judged(found.verdict, words, certain=found.certain)]
+    now = ", ".join(_SOURCES[one] for one in new.value["own"]["asks"])
+    before = ", ".join(_SOURCES[one] for one in old.value["own"]["asks"])
+    words = shown_confirmation(new.value) + (f": {now}" if now else "")
+    words += f" (was: {before})" if before else ""
+    return [Judgement(found.verdict, words, certain=found.certain)]
 
 
-_ASKS = {
-    "toolset": "the toolset wants it",
-    "decorator": "its decorator wants it",
-    "override": "an override wants it",
-    "project": "this project wants it",
+_SOURCES = {
+    "toolset": "set by the toolset",
+    "decorator": "set by the decorator",
+    "override": "set by an override",
+    "project": "set by this project",
 }
 
 
 def shown_server(value: JsonObject) -> str:
-    """Return what a server is: the program that is started, or the address."""
+    """Return the command that starts a server, or its URL."""
     if "command" in value:
         where = f" in {value['cwd']}" if value["cwd"] else ""
         return f"starts {shlex.join(value['command'])}{where}"
@@ -247,25 +244,29 @@ def shown_server(value: JsonObject) -> str:
 
 
 def shown_confirmation(value: JsonObject) -> str:
-    """Return in words whether a tool asks, its own wish and the project's rules together."""
+    """Return whether a tool requires approval, by its own setting and the project's rules."""
     return {
-        True: "asks a person first",
-        False: "asks nobody first",
-        None: "asks a person for some arguments",
+        True: _APPROVAL,
+        False: _NO_APPROVAL,
+        None: "requires approval for some arguments",
     }[always(value["rules"])]
+
+
+_APPROVAL = "requires approval"
+_NO_APPROVAL = "does not require approval"
 
 
 _LOCAL = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-def _listens(old: Fact, new: Fact) -> list[Judged]:
+def _listens(old: Fact, new: Fact) -> list[Judgement]:
     before, now = old.value in _LOCAL, new.value in _LOCAL
     if old.value == new.value or (before and now):
         return []
     words = f"{KINDS[new.kind].words(new)} (was {old.value})"
     if before == now:
         return [unclear(words)]
-    return [Judged("narrowing" if now else "widening", words)]
+    return [Judgement("narrowing" if now else "widening", words)]
 
 
 def _secret_within(narrow: str, wide: str) -> bool:
@@ -274,31 +275,31 @@ def _secret_within(narrow: str, wide: str) -> bool:
     return name == other and host_within(host, hosts)
 
 
-def _changed_quietly(old: Fact, new: Fact) -> list[Judged]:
+def _code(old: Fact, new: Fact) -> list[Judgement]:
     if old.value == new.value:
         return []
-    return [Judged("neutral", "has other Python, within the same walls")]
+    return [Judgement("neutral", "has changed Python code, with the same permissions")]
 
 
 KINDS: dict[str, Kind] = {
     # toolsets
-    "toolset": Kind("is on", "is off, or gone", exists=True),
+    "toolset": Kind("is enabled", "is disabled or removed", exists=True),
     "own": Kind(
         "{value}",
-        "is gone",
+        "is removed",
         judge=_either(
-            "is taken for the project's own: it runs on machines without a sandbox, too",
-            "is taken for somebody else's: it runs in a sandbox only",
+            "counts as the project's own: it also runs on machines without a sandbox",
+            "counts as imported: it runs only in a sandbox",
             wider=True,
         ),
-        show=lambda own: "runs as the project's own" if own else "runs in a sandbox only",
+        show=lambda own: "runs as the project's own" if own else "runs only in a sandbox",
     ),
-    "code": Kind("", "", judge=_changed_quietly, came="neutral"),
-    "secret": Kind("may ask for the secret {item}", "may no longer ask for the secret {item}"),
+    "code": Kind("", "", judge=_code, added="neutral"),
+    "secret": Kind("may request the secret {item}", "may no longer request the secret {item}"),
     "package": Kind(
         "installs the package {value}", "no longer installs the package {item}", judge=_package
     ),
-    "alias": Kind("calls {item} {value}", "no longer calls {item} {value}", unclear=True),
+    "alias": Kind("renames {item} to {value}", "no longer renames {item}", unclear=True),
     # grants
     "network": Kind(
         "may reach {item}",
@@ -334,7 +335,7 @@ KINDS: dict[str, Kind] = {
         alone=True,
         show=lambda value: str(value["url"]),
     ),
-    "stale": Kind("", "", came="neutral"),
+    "stale": Kind("", "", added="neutral"),
     "unsandboxed": Kind(
         "may run without a sandbox",
         "may no longer run without a sandbox",
@@ -343,8 +344,8 @@ KINDS: dict[str, Kind] = {
     ),
     # tools
     "tool": Kind("can be called", "can no longer be called", exists=True),
-    "entrypoint": Kind("runs {value}", "runs {value} no longer"),
-    "request": Kind("sends {value}", "sends {value} no longer", judge=_request, show=shown_request),
+    "entrypoint": Kind("runs {value}", "no longer runs {value}"),
+    "request": Kind("sends {value}", "no longer sends {value}", judge=_request, show=shown_request),
     "sent": Kind("sends {item}: {value}", "no longer sends {item}", unclear=True),
     "uses": Kind("uses the secret {item}", "no longer uses the secret {item}"),
     "reads_file": Kind("sends a file of the workspace: {item}", "no longer sends the file {item}"),
@@ -355,99 +356,99 @@ KINDS: dict[str, Kind] = {
         show=lambda may: "may change the workspace" if may else "only reads the workspace",
     ),
     "confirmation": Kind(
-        "{value}", "", judge=_confirmation, came="narrowing", show=shown_confirmation
+        "{value}", "", judge=_confirmation, added="narrowing", show=shown_confirmation
     ),
     "limit": Kind(
-        "{item} is {value}", "", judge=_more, show=lambda value: shown(value["in_force"])
+        "{item} is {value}", "", judge=_more, show=lambda value: shown(value["effective"])
     ),
     "schema": Kind("", "", judge=_schema),
-    "definition": Kind("has the definition {value}, which was accepted", ""),
-    # what a token has to carry
-    "token": Kind(
-        "wants a token that permits it", "wants no token any more", came="narrowing", exists=True
+    "definition": Kind("has the accepted definition {value}", ""),
+    # required properties of a token
+    "token": Kind("is required", "is no longer required", added="narrowing", exists=True),
+    "audience": Kind("has the audience {value}", "may have any audience", added="narrowing"),
+    "capability": Kind("needs {item}", "no longer needs {item}", added="narrowing"),
+    "blast_radius": Kind(
+        "has at most the blast radius {value}", "may have any blast radius", added="narrowing"
     ),
-    "audience": Kind("is for {value}", "is for anybody", came="narrowing"),
-    "capability": Kind("needs {item}", "no longer needs {item}", came="narrowing"),
-    "blast_radius": Kind("reaches {value} at most", "reaches everything", came="narrowing"),
     "execution": Kind(
         "{value}",
         "",
-        judge=_either("holds for one execution", "holds for more than one execution", wider=False),
-        show=lambda one: "holds for one execution" if one else "",
+        judge=_either(
+            "is valid for one execution", "is valid for more than one execution", wider=False
+        ),
+        show=lambda one: "is valid for one execution" if one else "",
     ),
     "operation": Kind("may permit {item}", "may no longer permit {item}"),
     "target": Kind("may permit the target {item}", "may no longer permit the target {item}"),
     "protocol": Kind("may come over {item}", "may no longer come over {item}"),
     # servers, sources and ways to sign in
-    "server": Kind("{value}", "is gone, or off", exists=True, show=shown_server),
+    "server": Kind("{value}", "is removed or disabled", exists=True, show=shown_server),
     "variable": Kind("gets the variable {item}: {value}", "no longer gets the variable {item}"),
     "header": Kind("is sent the header {item}: {value}", "is no longer sent the header {item}"),
     "server_asks": Kind(
         "{value}",
         "",
-        judge=_either("asks a person first", "asks nobody first", wider=False),
-        show=lambda asks: "asks a person first" if asks else "asks nobody first",
+        judge=_either(_APPROVAL, _NO_APPROVAL, wider=False),
+        show=lambda asks: _APPROVAL if asks else _NO_APPROVAL,
     ),
     "asks_for": Kind(
-        "asks a person first for {item}", "asks nobody first for {item}", came="narrowing"
+        f"{_APPROVAL} for {{item}}", f"{_NO_APPROVAL} for {{item}}", added="narrowing"
     ),
-    "source": Kind("gives tools: {value}", "is gone, or off", exists=True),
-    "include": Kind("gives {item}", "no longer gives {item}", within=text_within),
-    "exclude": Kind(
-        "leaves out {item}", "no longer leaves out {item}", "narrowing", None, text_within
-    ),
-    "sign_in": Kind("signs in: {value}", "is gone", exists=True),
-    "scope": Kind("asks for the scope {item}", "no longer asks for the scope {item}"),
+    "source": Kind("provides tools: {value}", "is removed or disabled", exists=True),
+    "include": Kind("includes {item}", "no longer includes {item}", within=text_within),
+    "exclude": Kind("excludes {item}", "no longer excludes {item}", "narrowing", None, text_within),
+    "sign_in": Kind("uses {value}", "is removed", exists=True),
+    "scope": Kind("requests the scope {item}", "no longer requests the scope {item}"),
     # covalt.yaml
-    "role": Kind("is a role", "is no role any more", exists=True),
+    "role": Kind("is defined", "is no longer defined", exists=True),
     "admin": Kind("is admin: may call, approve and grant everything", "is no longer admin"),
     "allow": Kind("may call {item}", "may no longer call {item}", within=tools_within),
     "deny": Kind(
         "may not call {item}", "is no longer denied {item}", "narrowing", None, tools_within
     ),
     "approve": Kind("may approve {item}", "may no longer approve {item}", within=tools_within),
-    "answers_to": Kind("answers to the host name {item}", "no longer answers to {item}"),
+    "answers_to": Kind("accepts the host name {item}", "no longer accepts the host name {item}"),
     "listens": Kind("listens on {value}", "", judge=_listens),
-    "issuer": Kind("is trusted: its tokens are accepted", "is trusted no longer", exists=True),
+    "issuer": Kind("is trusted: its tokens are accepted", "is no longer trusted", exists=True),
     "tokens_for": Kind("issues tokens for {value}", ""),
-    "tokens_role": Kind("gives its tokens' holders the role {value}", ""),
-    "keys": Kind("is known by the keys {value}", ""),
+    "tokens_role": Kind("issues tokens with the role {value}", ""),
+    "keys": Kind("has the keys {value}", ""),
     "signer": Kind("trusts the signer {item}", "no longer trusts the signer {item}", judge=_signer),
     "secret_command": Kind("runs {value} for secrets", "runs no command for secrets"),
-    "ignored": Kind("keeps no history of {item}", "keeps a history of {item}"),
+    "ignored": Kind("does not commit {item}", "commits {item}"),
     "max_file_mb": Kind("stores files of up to {value} MiB", "", judge=_larger),
-    # compared as a whole by covalt_git.authority.comparison
-    "approvals": Kind("asks a person by {value} rules", ""),
-    "default_role": Kind("holds {value}", ""),
+    # compared by covalt_git.authority.config_changes
+    "approvals": Kind("has {value} approval rules", ""),
+    "default_role": Kind("has the role {value}", ""),
 }
 
 
 _REQUIREMENT = re.compile(
     r"\s*(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<versions>[^;\[@(]*?)\s*"
 )
-"""A name and clauses of versions; with extras, a marker or an address it is not compared (PEP 508)."""
+"""A name and version clauses (PEP 508); requirements with extras, a marker or a URL are undecidable."""
 
 
 def package_of(requirement: str) -> str:
-    """Return the package's name as PyPI compares it (PEP 503); the whole text where it has none."""
+    """Return the normalized package name of a requirement (PEP 503); the text itself if it has none."""
     found = re.match(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)", requirement)
     return re.sub(r"[-_.]+", "-", found[1]).lower() if found else requirement
 
 
-def judge_requirements(old: str, new: str) -> Judged:
-    """Return whether other versions of a package may be installed than before."""
+def judge_requirements(old: str, new: str) -> Judgement:
+    """Judge a changed requirement: more clauses permit fewer versions."""
     words = f"may install {new.strip()} (was {old.strip()})"
     one, other = _REQUIREMENT.fullmatch(old), _REQUIREMENT.fullmatch(new)
     if old.strip() == new.strip():
-        return Judged("neutral", words)
+        return Judgement("neutral", words)
     if one is None or other is None:
         return unclear(words)
     before, now = _clauses(one["versions"]), _clauses(other["versions"])
     if before == now:
-        return Judged("neutral", words)
+        return Judgement("neutral", words)
     if before < now:
-        return Judged("narrowing", words)
-    return Judged("widening", words) if now < before else unclear(words)
+        return Judgement("narrowing", words)
+    return Judgement("widening", words) if now < before else unclear(words)
 
 
 def _clauses(versions: str) -> frozenset[str]:

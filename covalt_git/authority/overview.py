@@ -1,4 +1,4 @@
-"""What each toolset can do today: its facts, gathered by toolset and tool."""
+"""Permissions of each toolset and its tools, for ``authority show`` and the pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from covalt_git.authority.facts import Fact
-    from covalt_git.authority.snapshots import State
+    from covalt_git.authority.snapshots import Snapshot
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
 
@@ -26,7 +26,7 @@ _ASKS = {True: "always", False: "never", None: "for some arguments"}
 
 @dataclass(frozen=True, slots=True)
 class ToolOverview:
-    """What one tool can do, whether a person is asked before, and the roles that may call it."""
+    """What one tool does, when it requires approval, and the roles that may call it."""
 
     tool_id: str
     does: str
@@ -37,22 +37,22 @@ class ToolOverview:
 
 @dataclass(frozen=True, slots=True)
 class ToolsetOverview:
-    """What one toolset can do.
+    """Permissions of one toolset.
 
     Attributes:
         toolset_id: its id.
-        enabled: whether it is on; one that is off does nothing.
-        own: whether it is the project's own, and not imported.
+        enabled: whether it is enabled; tools of a disabled toolset cannot be called.
+        own: whether it is the project's own, not imported.
         broken: whether it has errors, so that none of its tools can be called.
-        hosts: what it was granted to reach.
-        secrets: the secrets it may ask for, each with the hosts it was granted to send them to.
-        granted_secrets: the secrets that were granted to it, which its Python may use.
-        processes: what it says or was granted to start, or to connect to.
-        packages: what its Python needs.
-        unsandboxed: whether it was granted to run without a sandbox.
-        stale_grants: the grants that hold no longer, because a file has changed.
+        hosts: the hosts that it may reach by its grants.
+        secrets: the secrets that it declares, each with the hosts to which it may send it.
+        granted_secrets: the granted secrets, which its Python may use.
+        processes: the declared and granted MCP servers: commands and URLs.
+        packages: the Python packages that it requires.
+        unsandboxed: whether it may run without a sandbox.
+        stale_grants: the grants that are no longer valid, because a file has changed.
         tools: its tools that can be called.
-        more: what else holds of it, in words.
+        more: its other facts, a line each.
     """
 
     toolset_id: str
@@ -70,17 +70,19 @@ class ToolsetOverview:
     more: tuple[str, ...]
 
 
-def overview(state: State, visible: Collection[str] | None = None) -> tuple[ToolsetOverview, ...]:
-    """Return what each toolset can do; with ``visible``, as far as these tools tell.
+def overview(
+    snapshot: Snapshot, visible: Collection[str] | None = None
+) -> tuple[ToolsetOverview, ...]:
+    """Return the permissions of each toolset; with ``visible``, only of the tools with these ids.
 
-    What is about a toolset as a whole is left out where not all its tools are visible.
+    Permissions of a toolset are left out unless all its tools are visible.
     """
-    config = state.config.value
+    config = snapshot.config.value
     assert config is not None
-    parts = state.parts(config)
-    callable_tools = state.tools()
+    parts = snapshot.parts(config)
+    callable_tools = snapshot.tools()
     found = []
-    for read in state.toolsets:
+    for read in snapshot.toolsets:
         toolset = read.toolset
         servers = toolset.manifest.mcp_servers if toolset.manifest else ()
         part = parts[f"toolsets/{toolset.id}"]
@@ -91,30 +93,30 @@ def overview(state: State, visible: Collection[str] | None = None) -> tuple[Tool
         )
         if visible is not None and not tools:
             continue
-        whole = visible is None or all(one.tool_id in visible for one in tools_of(read))
-        about = part.facts if whole else ()
+        complete = visible is None or all(one.tool_id in visible for one in tools_of(read))
+        facts = part.facts if complete else ()
         found.append(
             ToolsetOverview(
                 toolset.id,
                 enabled=toolset.enabled,
                 own=not toolset.state.imported,
                 broken=not toolset.sound,
-                hosts=_items(about, "network"),
-                secrets=_secrets(about),
-                granted_secrets=_items(about, "secret_use"),
-                processes=_processes(about),
-                packages=tuple(str(one.value) for one in about if one.kind == "package"),
-                unsandboxed=any(one.kind == "unsandboxed" for one in about),
+                hosts=_items(facts, "network"),
+                secrets=_secrets(facts),
+                granted_secrets=_items(facts, "secret_use"),
+                processes=_processes(facts),
+                packages=tuple(str(one.value) for one in facts if one.kind == "package"),
+                unsandboxed=any(one.kind == "unsandboxed" for one in facts),
                 stale_grants=tuple(
                     key
                     for key, grant in sorted(toolset.state.grants.items())
-                    if whole
+                    if complete
                     and not holds(
                         grant, toolset.digest, servers, toolset.files.hashes, toolset.tools
                     )
                 ),
                 tools=tools,
-                more=_more(about),
+                more=_more(facts),
             )
         )
     return tuple(found)
@@ -140,7 +142,7 @@ def _tool(tool: Tool, config: ProjectConfig, facts: tuple[Fact, ...]) -> ToolOve
 
 
 def _grant_needed(tool: Tool, facts: tuple[Fact, ...]) -> str:
-    """Return a note where a request would be refused, because its host was not granted."""
+    """Return a note if a tool's requests fail because their host is not granted."""
     assert tool.http is not None
     target = origin(tool.http.url)
     if target is None or Reach.of(*_items(facts, "network")).covers(target):
@@ -154,8 +156,8 @@ def _items(facts: tuple[Fact, ...], kind: str) -> tuple[str, ...]:
 
 def _secrets(facts: tuple[Fact, ...]) -> dict[str, tuple[str, ...]]:
     granted = [item.split(" to ", 1) for item in _items(facts, "secret_to")]
-    asked = {*_items(facts, "secret"), *_items(facts, "secret_use")}
-    return {name: tuple(host for other, host in granted if other == name) for name in sorted(asked)}
+    names = {*_items(facts, "secret"), *_items(facts, "secret_use")}
+    return {name: tuple(host for other, host in granted if other == name) for name in sorted(names)}
 
 
 def _processes(facts: tuple[Fact, ...]) -> tuple[str, ...]:
@@ -168,7 +170,7 @@ def _processes(facts: tuple[Fact, ...]) -> tuple[str, ...]:
 
 
 def _more(facts: tuple[Fact, ...]) -> tuple[str, ...]:
-    """Return what has no place of its own above: sources, ways to sign in, and what they ask for."""
+    """Return a line for each source, OAuth login, header, variable and alias."""
     kinds = ("source", "include", "exclude", "sign_in", "scope", "variable", "header", "alias")
     return tuple(
         blotted(f"{fact.subject} {KINDS[fact.kind].words(fact)}")

@@ -1,8 +1,8 @@
-"""Which patterns lie within which others: texts, tool paths and hosts.
+"""Subset tests for patterns of texts, tool paths and hosts.
 
-A pattern stands for all the texts that it selects.  One lies within another if every text of the
-first is one of the second, which is decided by letting the wider one match the narrower one with
-each of its stars replaced by characters that nothing but a star takes.
+A pattern is within another if the other matches every text that it matches.  To decide this, each star
+of the narrower pattern is replaced by a character that only a star can match, and the wider pattern is
+matched against the result.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _FRESH = "\ue000"
-"""A character that no name holds, so that only a star takes it."""
+"""A private-use character: no name contains it, so only a star matches it."""
 
 _MAX_STARS = 3
-"""How many ``**`` a pattern may have to be decided about: each multiplies the work."""
+"""Maximum number of ``**`` in a pattern that is decided; each multiplies the work."""
 
 _TOOL_PATH = 2
-"""Segments that every tool path has at least: its toolset's and its own."""
+"""Minimum number of segments of a tool path: the toolset's and the tool's."""
 
 
 def text_within(narrow: str, wide: str) -> bool:
-    """Tell whether each text that ``narrow`` matches is one that ``wide`` matches."""
+    """Return whether ``wide`` matches each text that ``narrow`` matches."""
     return narrow == wide or (
         _FRESH not in wide and matches_text(wide, narrow.replace("*", _FRESH))
     )
 
 
 def tools_within(narrow: str, wide: str) -> bool:
-    """Tell whether each tool path that ``narrow`` selects is one that ``wide`` selects."""
+    """Return whether ``wide`` matches each tool path that ``narrow`` matches."""
     one, other = _shortened(narrow.split(".")), _shortened(wide.split("."))
     if other in (one, ["**"]):
         return True
@@ -49,7 +49,7 @@ def tools_within(narrow: str, wide: str) -> bool:
 
 
 def _shortened(pattern: Sequence[str]) -> list[str]:
-    """Return a pattern with one ``**`` where several follow each other, which select the same."""
+    """Return an equivalent pattern without repeated ``**``."""
     return [
         segment
         for at, segment in enumerate(pattern)
@@ -58,10 +58,10 @@ def _shortened(pattern: Sequence[str]) -> list[str]:
 
 
 def _instances(pattern: Sequence[str], most: int) -> Iterator[list[str]]:
-    """Yield the pattern with each ``**`` as 0 to ``most`` segments that nothing but a star takes.
+    """Yield the pattern with each ``**`` replaced by 0 to ``most`` segments that only a star matches.
 
-    With more segments than the other pattern has, one of its ``**`` takes at least one of them, and
-    then takes any number.
+    If ``most`` exceeds the number of segments of the other pattern, one of its ``**`` has to match one of
+    these segments, and then matches any number of them.
     """
     stars = [at for at, segment in enumerate(pattern) if segment == "**"]
     for counts in product(range(most + 1), repeat=len(stars)):
@@ -74,7 +74,7 @@ def _instances(pattern: Sequence[str], most: int) -> Iterator[list[str]]:
 
 
 def host_within(narrow: str, wide: str) -> bool:
-    """Tell whether every request that the host rule ``narrow`` covers is covered by ``wide``."""
+    """Return whether the host rule ``wide`` covers every request that ``narrow`` covers."""
     try:
         one, other = HostRule.parse(narrow), HostRule.parse(wide)
     except BadHostError:

@@ -1,4 +1,4 @@
-"""What ``covalt.yaml`` permits, as facts: roles, approval rules, limits, and whom the project trusts."""
+"""Facts of ``covalt.yaml``: roles, approval rules, limits, and trusted issuers and signers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from covalt_git.models.project_config import ProjectConfig, RoleConfig
 
 PROJECT = "the project"
-PERSON = "the person at this machine"
+LOCAL_USER = "the local user"
 
 EVERYTHING = "**"
 
@@ -25,7 +25,7 @@ EVERYTHING = "**"
 def project_facts(
     reading: Reading[ProjectConfig], key_digests: Mapping[str, str]
 ) -> Iterator[Fact]:
-    """Yield what holds of the project; ``key_digests`` are of the files that its issuers name."""
+    """Yield the facts of the project; ``key_digests`` has the digests of the issuers' key files."""
     config = reading.value
     assert config is not None
 
@@ -34,16 +34,16 @@ def project_facts(
             return Place(reading.path)
         return Place(reading.path, *reading.document.locate(loc, key=key))
 
-    yield Fact(PERSON, "default_role", "", config.default_role, at("default_role"))
+    yield Fact(LOCAL_USER, "default_role", "", config.default_role, at("default_role"))
     for name, role in config.roles.items():
         yield from _role_facts(reading, name, role)
     yield Fact(PROJECT, "approvals", "", len(config.approvals), at("approvals", key=True))
     for name in LimitsConfig.model_fields:
         own = getattr(config.limits, name)
         values = (own, getattr(DEFAULT_LIMITS, name, None))
-        in_force = next((one for one in values if one is not None), None)
-        said = {"own": own, "in_force": in_force}
-        yield Fact(PROJECT, "limit", name, said, at("limits", name), implied=own is None)
+        effective = next((one for one in values if one is not None), None)
+        limit = {"own": own, "effective": effective}
+        yield Fact(PROJECT, "limit", name, limit, at("limits", name), implied=own is None)
     yield Fact(PROJECT, "listens", "", config.server.host, at("server", "host"))
     for position, host in enumerate(config.server.allowed_hosts):
         yield Fact(PROJECT, "answers_to", host, None, at("server", "allowed_hosts", position))
@@ -72,8 +72,8 @@ def _signer_fact(line: str, above: Sequence[str], place: Place) -> Fact:
         return Fact(PROJECT, "signer", " ".join(line.split()), {}, place)
     kind = (wire_strings(signer.key) or [b""])[0].decode("ascii", "replace")
     item = f"{signer.principals} {kind} {base64.b64encode(signer.key).decode()}"
-    # Those that sign for all purposes and those that sign for ours alone sign ours alike.
-    options = {name: said for name, said in signer.options.items() if name != "namespaces"}
+    # A signer for all namespaces and one for ours alone can sign the same toolsets.
+    options = {name: value for name, value in signer.options.items() if name != "namespaces"}
     return Fact(PROJECT, "signer", item, options, place)
 
 
@@ -85,7 +85,7 @@ def _role_facts(reading: Reading[ProjectConfig], name: str, role: RoleConfig) ->
         return Place(reading.path, *reading.document.locate(("roles", name, *loc), key=key))
 
     if not (role.admin or role.allow or role.approve):
-        return  # whoever holds it may do nothing
+        return  # such a role permits nothing
     yield Fact(subject, "role", "", None, at(key=True))
     if role.admin:
         yield Fact(subject, "admin", "", None, at("admin"))

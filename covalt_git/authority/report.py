@@ -1,4 +1,4 @@
-"""A comparison in the words of people and of programs: lines, Markdown and SARIF."""
+"""Reports of a comparison as text, Markdown and SARIF."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _RULES = [*KINDS, _UNREADABLE]
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#|!~@&$])")
 _TITLES = {"widening": "Wider", "narrowing": "Narrower"}
 _MOST_IN_MARKDOWN = 400
-"""Changes that a summary lists: GitHub shows a mebibyte of it."""
+"""Maximum number of changes in a summary; GitHub displays at most 1 MiB."""
 
 
 def place_text(change: Change) -> str:
-    """Return where a change stands: in HEAD, or in BASE where it is gone."""
+    """Return the place of a change in HEAD, or in BASE if the fact is removed."""
     if change.at is not None:
         return str(change.at)
     return f"{change.was} in BASE" if change.was is not None else ""
 
 
 def summary(changes: Sequence[Change]) -> str:
-    """Return in one line whether authority grew."""
+    """Return one line that summarizes whether authority grew."""
     verdicts = [change.verdict for change in changes]
     wider, narrower = verdicts.count("widening"), verdicts.count("narrowing")
     if not wider and not narrower:
@@ -43,8 +43,8 @@ def summary(changes: Sequence[Change]) -> str:
 
 
 def text_lines(changes: Iterable[Change]) -> Iterator[tuple[str, Change | None]]:
-    """Yield the lines that people read, each change's first with it."""
-    for change in _judged(changes):
+    """Yield the lines of the text report; the first line of a change comes with the change."""
+    for change in _reported(changes):
         word = "wider" if change.verdict == "widening" else "narrower"
         sure = "" if change.certain else " (undecided)"
         yield f"{place_text(change)}: {word}{sure}: {change.message}", change
@@ -53,9 +53,9 @@ def text_lines(changes: Iterable[Change]) -> Iterator[tuple[str, Change | None]]
 
 
 def markdown(changes: Sequence[Change], errors: Sequence[str]) -> str:
-    """Return a comparison for a pull request's summary; nothing of the files is taken for Markdown.
+    """Return a comparison for a pull request's summary, with all text from files escaped.
 
-    ``errors`` are lines about what could not be read.
+    ``errors`` are lines about unreadable files.
     """
     lines = [f"### covalt-git: {summary(changes)}", ""]
     left = _MOST_IN_MARKDOWN
@@ -73,42 +73,41 @@ def markdown(changes: Sequence[Change], errors: Sequence[str]) -> str:
         left = max(left - len(judged), 0)
         lines.append("")
     if errors:
-        lines += ["**Errors, so that not all could be read**", ""]
+        lines += ["**Errors: some files could not be read**", ""]
         lines += [f"- {_plain(one)}" for one in errors[:_MOST_IN_MARKDOWN]]
         lines.append("")
     return "\n".join(lines)
 
 
 def _plain(text: str) -> str:
-    """Return a text that Markdown shows as it is, on one line."""
+    """Return a text on one line, with Markdown's special characters escaped."""
     return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
 
 
 def sarif(changes: Iterable[Change], prefix: str) -> JsonObject:
-    """Return changes as a SARIF log; ``prefix`` leads from the repository to the project.
+    """Return changes as a SARIF log; ``prefix`` is the path from the repository to the project.
 
-    What is gone from HEAD is shown at what it was of, or else as about the whole file.
+    The location of a removed fact is its subject in HEAD, or else the whole file.
     """
-    seen: Counter[str] = Counter()
-    results = [_result(one, prefix, seen) for one in _judged(changes)]
+    counts: Counter[str] = Counter()
+    results = [_result(one, prefix, counts) for one in _reported(changes)]
     return log_of_run([_rule(kind) for kind in _RULES], results)
 
 
-def _judged(changes: Iterable[Change]) -> list[Change]:
-    """Return the changes that are wider or narrower, which come first."""
+def _reported(changes: Iterable[Change]) -> list[Change]:
     return [change for change in changes if change.verdict != "neutral"]
 
 
 def _rule(kind: str) -> JsonObject:
     return {
         "id": f"authority/{kind}",
-        "shortDescription": {"text": f"What is permitted has changed: {kind.replace('_', ' ')}"},
+        "shortDescription": {"text": f"Permissions changed: {kind.replace('_', ' ')}"},
         "defaultConfiguration": {"level": "warning"},
         "properties": {"tags": ["authority"]},
     }
 
 
-def _result(change: Change, prefix: str, seen: Counter[str]) -> JsonObject:
+def _result(change: Change, prefix: str, counts: Counter[str]) -> JsonObject:
     sure = "" if change.certain else " (undecided)"
     word = "wider" if change.verdict == "widening" else "narrower"
     text = "\n".join([f"{word}{sure}: {change.message}", *change.details])
@@ -120,7 +119,7 @@ def _result(change: Change, prefix: str, seen: Counter[str]) -> JsonObject:
         "message": {"text": text},
         "locations": [{"physicalLocation": physical_location(prefix + path, line, col)}],
         "partialFingerprints": {
-            "covaltAuthority/v1": fingerprint((change.kind, path, change.message), seen)
+            "covaltAuthority/v1": fingerprint((change.kind, path, change.message), counts)
         },
     }
 

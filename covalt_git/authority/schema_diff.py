@@ -1,9 +1,9 @@
 """Difference between two JSON Schemas of one value, keyword by keyword.
 
-Every difference is reported and counts as wider unless it is plainly narrower.  Each keyword is one
-more condition (JSON Schema 2020-12, section 7.6), so a schema is narrower if each of its changed
-keywords is.  That holds only where every step from the root keeps the direction: under ``not`` or
-``oneOf``, or beside keywords that depend on what others evaluated, a tighter part can accept more.
+Every difference is reported, and counts as wider unless it is certainly narrower.  Each keyword is an
+additional condition (JSON Schema 2020-12, section 7.6), so a schema is narrower if each of its changed
+keywords is narrower.  This is true only if every step from the root keeps the direction: under ``not``
+or ``oneOf``, or with ``unevaluatedProperties``, a narrower part can make the schema wider.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from covalt_git.authority.facts import Judged, unclear
+from covalt_git.authority.facts import Judgement, unclear
 from covalt_git.json_values import canonical_json, pointer
 from covalt_git.json_values.difference import same
 from covalt_git.text.display import shorten
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
 
     _Pair = tuple[Loc, Any, Any]
-    """The place of two schemas in what they are part of, the old and the new one; absent if one is."""
+    """Path of two subschemas, the old one and the new one; either may be :data:`_ABSENT`."""
 
 _MAX_DEPTH = 40
 _ABSENT: Final = object()
@@ -37,7 +37,7 @@ _NOTES = _words(
     "title description default examples deprecated readOnly writeOnly $comment $schema $id $anchor "
     "$defs definitions $vocabulary contentEncoding contentMediaType contentSchema"
 )
-"""Keywords that refuse nothing; a definition counts where something refers to it."""
+"""Keywords that reject no value; definitions are compared where a reference leads to them."""
 
 _STEPS = {
     "properties",
@@ -48,7 +48,7 @@ _STEPS = {
     "anyOf",
     pointer.REF,
 }
-"""Keywords that are narrower if a schema inside them is."""
+"""Keywords that become narrower if a schema inside them does."""
 
 _BY_NAME = _words("properties patternProperties dependentSchemas")
 _IN_LIST = _words("prefixItems allOf anyOf oneOf")
@@ -64,26 +64,26 @@ _CONDITIONS = (
     | _LEAST
     | _words("type enum const pattern format multipleOf uniqueItems items additionalProperties")
 )
-"""Keywords that refuse nothing where they are absent, and accept nothing more where they are present."""
+"""Keywords that reject no value if absent, and can only reject more values if present."""
 
 _WITHOUT_EFFECT = {"items": True, "additionalProperties": True, "uniqueItems": False}
 
 _REFERENCES = (pointer.REF, "$dynamicRef")
-"""Keywords whose equal values can mean different schemas in two documents."""
+"""Keywords whose equal values can refer to different schemas in two documents."""
 
 _DEPENDENT = re.compile(r'"(unevaluated\w+|\$dynamic\w+|\$id)":')
-"""Keywords that make the meaning of a part depend on more than its text and its references."""
+"""Keywords that make a subschema depend on more than its text and its references."""
 
 
-def judge_schemas(old: JsonObject, new: JsonObject) -> list[Judged]:
-    """Return the differences between two schemas, each with its place in the new one."""
+def judge_schemas(old: JsonObject, new: JsonObject) -> list[Judgement]:
+    """Return the differences between two schemas, each with its path in the new one."""
     if same(old, new):
         return []
     return list(dict.fromkeys(_Comparison(old, new).parts(old, new, (), keeps=True)))
 
 
 class _Comparison:
-    """Two documents that differ somewhere, and the pairs of their parts that were compared."""
+    """Comparison of two schema documents, with the pairs of subschemas that are already compared."""
 
     def __init__(self, *roots: JsonObject) -> None:
         self._roots = roots
@@ -91,12 +91,12 @@ class _Comparison:
         bodies = [{key: root[key] for key in root if key != "$id"} for root in roots]
         self._dependent = {word for body in bodies for word in _DEPENDENT.findall(_text(body))}
 
-    def parts(self, old: Any, new: Any, loc: Loc, *, keeps: bool) -> Iterator[Judged]:
-        """Yield the differences of two parts; ``keeps`` says that the steps to them keep the direction.
+    def parts(self, old: Any, new: Any, loc: Loc, *, keeps: bool) -> Iterator[Judgement]:
+        """Yield the differences of two subschemas; ``keeps``: the steps to them keep the direction.
 
-        A pair is compared once, also if it contains itself or several references lead to it.
+        A pair is compared once, even if it is recursive or several references lead to it.
         """
-        old, new = map(self._referred, self._roots, (old, new))
+        old, new = map(self._resolve, self._roots, (old, new))
         keeps = keeps and not self._dependent
         if len(loc) > _MAX_DEPTH:
             yield unclear(f"{_name(loc)} is nested too deeply to be compared", loc)
@@ -111,7 +111,7 @@ class _Comparison:
 
     def _keyword(
         self, keyword: str, old: JsonObject, new: JsonObject, loc: Loc, *, keeps: bool
-    ) -> Iterator[Judged]:
+    ) -> Iterator[Judgement]:
         before, now = _value(keyword, old), _value(keyword, new)
         if before is _ABSENT and now is _ABSENT:
             return
@@ -134,7 +134,7 @@ class _Comparison:
             yield _judged(words, at, keeps=keeps, tighter=tighter)
 
     def _inside(self, keyword: str, old: Any, new: Any) -> list[_Pair] | None:
-        """Return the schemas inside a keyword that belong together; None where they cannot be paired."""
+        """Return the pairs of schemas inside a keyword; None if they cannot be paired."""
         both = (old, new)
         if keyword == pointer.REF:
             targets = [self._target(*one) for one in zip(self._roots, both, strict=True)]
@@ -150,8 +150,8 @@ class _Comparison:
             return [((at,), old[at], new[at]) for at in range(len(old))]
         return None
 
-    def _referred(self, root: JsonObject, schema: Any) -> Any:
-        """Return what a reference leads to that no other condition is beside."""
+    def _resolve(self, root: JsonObject, schema: Any) -> Any:
+        """Return the target of a schema that only consists of a reference; other schemas unchanged."""
         for _ in range(_MAX_DEPTH):
             if not isinstance(schema, dict) or schema.keys() - _NOTES != {pointer.REF}:
                 break
@@ -171,7 +171,7 @@ class _Comparison:
 
 
 def _value(keyword: str, schema: JsonObject) -> Any:
-    """Return the value of a keyword; one without an effect is like an absent one."""
+    """Return the value of a keyword; a value without effect counts as absent."""
     value = schema.get(keyword, _ABSENT)
     if value is _ABSENT and keyword in {"properties", "required"}:
         return {} if keyword == "properties" else []
@@ -180,22 +180,22 @@ def _value(keyword: str, schema: JsonObject) -> Any:
     return [value] if keyword == "type" and isinstance(value, str) else value
 
 
-def _declared(old: JsonObject, new: JsonObject, loc: Loc, *, keeps: bool) -> Judged:
-    """Judge a property that one of two schemas declares; a closed schema without it refuses it."""
+def _declared(old: JsonObject, new: JsonObject, loc: Loc, *, keeps: bool) -> Judgement:
+    """Judge a property that only one of two schemas declares; a closed schema without it rejects it."""
     gained = loc[-1] in _value("properties", new)
     other = old if gained else new
     closed = other.get("additionalProperties") is False and "patternProperties" not in other
-    words = f"takes {'a new' if gained else 'no'} argument {_name(loc)}"
+    words = f"accepts a new argument {_name(loc)}"
     if not gained:
-        words = f"{words} any more" if closed else f"no longer declares {_name(loc)}"
+        words = f"no longer {'accepts' if closed else 'declares'} the argument {_name(loc)}"
     at = loc if gained else loc[:-2]
     return _judged(words, at, keeps=keeps and closed, tighter=not gained)
 
 
 def _members(
     keyword: str, old: list[Any], new: list[Any], loc: Loc, *, keeps: bool
-) -> Iterator[Judged]:
-    """Yield the values that a keyword lists and did not, and those that it lists no longer."""
+) -> Iterator[Judgement]:
+    """Yield the values that a keyword newly lists, and the values that it no longer lists."""
     before, now = (
         {_text(one) for one in (*listed, *(["integer"] if "number" in listed else []))}
         for listed in (old, new)
@@ -208,7 +208,7 @@ def _members(
 
 
 def _is_tighter(keyword: str, old: Any, new: Any) -> bool:
-    """Return whether the new value of a keyword plainly accepts nothing that the old one refuses."""
+    """Return whether the new value of a keyword certainly rejects all that the old one rejects."""
     if new is _ABSENT or keyword not in _CONDITIONS:
         return False
     if old is _ABSENT or (new is False and keyword in _SINGLE):
@@ -219,14 +219,14 @@ def _is_tighter(keyword: str, old: Any, new: Any) -> bool:
     return numbers and ((keyword in _MOST and new <= old) or (keyword in _LEAST and new >= old))
 
 
-def _judged(words: str, loc: Loc, *, keeps: bool, tighter: bool) -> Judged:
+def _judged(words: str, loc: Loc, *, keeps: bool, tighter: bool) -> Judgement:
     if not keeps:
         return unclear(words, loc)
-    return Judged("narrowing" if tighter else "widening", words, loc=loc)
+    return Judgement("narrowing" if tighter else "widening", words, loc=loc)
 
 
 def _name(loc: Loc) -> str:
-    """Return the value that a place in a schema is about: ``rows[].name``, or ``the arguments``."""
+    """Return the name of the value that a subschema describes: ``rows[].name``, or ``the arguments``."""
     words = ""
     steps = iter(loc)
     for step in steps:

@@ -1,7 +1,7 @@
-"""A project read for its authority: as its files are, or as they were at a commit.
+"""Snapshots of a project: its current files, or the files of a commit.
 
-The one module here that reads files.  A commit is written into a temporary folder and read there, so
-that nothing is checked out, and the repository is left as it is.
+Only this module of the package reads files.  It writes the files of a commit to a temporary folder and
+reads them there, so the repository and its working tree do not change.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 _MAX_KEYS = 1 << 20
-"""Bytes of a file of keys that its digest is made of."""
+"""Maximum number of bytes of a key file that are hashed."""
 
 
 class Part(NamedTuple):
-    """A part of a project that is readable or not as a whole: ``covalt.yaml``, or one toolset.
+    """``covalt.yaml`` or one toolset: the unit that can be unreadable because of errors.
 
     Attributes:
         name: its path in the project.
-        facts: what it permits, sorted; nothing where it cannot be read.
-        problems: the errors in it.
-        digest: of the files it is read from, to know that nothing changed in what cannot be read.
+        facts: its facts, sorted; empty if it is unreadable.
+        problems: its errors.
+        digest: digest of its files, to recognize an unchanged part that is unreadable.
         readable: whether its facts could be read.
     """
 
@@ -58,36 +58,37 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """A project as it is or was; ``commit`` is None for the files as they are."""
+class Snapshot:
+    """A project at a commit; ``commit`` is None for the current files."""
 
     commit: str | None
     config: Reading[ProjectConfig]
     toolsets: tuple[ReadToolset, ...]
     problems: tuple[Problem, ...]
     digests: Mapping[str, str]
-    """Of ``covalt.yaml``, of each toolset with its state and locks, and of the files of keys."""
+    """Digests of ``covalt.yaml``, of each toolset with its state and locks, and of key files."""
 
-    unseen: Mapping[str, str] = field(default_factory=dict)
-    """What leads out of the commit, by its path: links, and submodules with their commits."""
+    outside: Mapping[str, str] = field(default_factory=dict)
+    """Paths that lead out of the commit: links, and submodules with their commits."""
 
     @property
     def settings(self) -> ProjectConfig:
-        """What ``covalt.yaml`` says, which has to be readable."""
+        """The settings of ``covalt.yaml``, which must be readable."""
         assert self.config.value is not None
         return self.config.value
 
     def parts(self, config: ProjectConfig | None) -> dict[str, Part]:
-        """Return the parts with their facts, tools under the rules and limits of ``config``.
+        """Return the parts with their facts, tools with the rules and limits of ``config``.
 
-        None stands for a ``covalt.yaml`` that says nothing, as that of either state cannot be read.
+        Without ``config``, the defaults apply; they are used if ``covalt.yaml`` is unreadable in one of
+        two compared snapshots.
         """
-        ruling = config or ProjectConfig(version=1)
+        config = config or ProjectConfig(version=1)
         found = [self._project()]
-        found += [self._toolset(read, ruling) for read in self.toolsets]
+        found += [self._toolset(read, config) for read in self.toolsets]
         found += [
             Part(path, (), self._errors(path), digest, readable=False)
-            for path, digest in self.unseen.items()
+            for path, digest in self.outside.items()
             if path != CONFIG
         ]
         return {part.name: part for part in found}
@@ -125,27 +126,27 @@ class State:
         return tuple(one for one in self.problems if one.path == path and one.severity == "error")
 
 
-def state_here(root: Path) -> State:
-    """Return the project in ``root`` as its files are."""
+def read_files(root: Path) -> Snapshot:
+    """Return a snapshot of the current files of the project in ``root``."""
     return _read(root, None)
 
 
-def state_at(root: Path, revision: str) -> State:
-    """Return the project in ``root`` as it was at a commit.
+def read_commit(root: Path, revision: str) -> Snapshot:
+    """Return a snapshot of the project in ``root`` at a commit.
 
     Raises:
-        UnknownRevisionError: when there is no such commit.
+        UnknownRevisionError: if the commit does not exist.
     """
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
-        past = Path(name)
-        commit = write_folder(root, revision, past, only={CONFIG, "toolsets"})
-        unseen = _remove_links(past, commit)
-        unseen |= {
+        folder = Path(name)
+        commit = write_folder(root, revision, folder, only={CONFIG, "toolsets"})
+        outside = _remove_links(folder, commit)
+        outside |= {
             path: oid
             for path, oid in submodules(root, commit).items()
             if f"{path}/".startswith("toolsets/")
         }
-        config = read_yaml(past / CONFIG, CONFIG, ProjectConfig)
+        config = read_yaml(folder / CONFIG, CONFIG, ProjectConfig)
         keys = (
             {Path(one.jwks_file).parts[:1] for one in config.value.issuers}
             if config.value
@@ -153,15 +154,15 @@ def state_at(root: Path, revision: str) -> State:
         )
         more = {part for parts in keys for part in parts} - {CONFIG, "toolsets", "/", ".."}
         if more:
-            write_folder(root, revision, past, only=more)
-        return _read(past, commit, unseen)
+            write_folder(root, revision, folder, only=more)
+        return _read(folder, commit, outside)
 
 
-def _remove_links(past: Path, commit: str) -> dict[str, str]:
-    """Remove links where files of the project are expected: what they lead to is in no commit."""
-    folders = [past / "toolsets" / one for one in (STATE_FOLDER, LOCK_FOLDER)]
+def _remove_links(root: Path, commit: str) -> dict[str, str]:
+    """Remove symbolic links in place of the project's files, because their targets are not in the commit."""
+    folders = [root / "toolsets" / one for one in (STATE_FOLDER, LOCK_FOLDER)]
     found = []
-    for path in [past / CONFIG, past / "toolsets", *folders]:
+    for path in [root / CONFIG, root / "toolsets", *folders]:
         if path.is_symlink():
             found.append(path)
             path.unlink()
@@ -170,10 +171,10 @@ def _remove_links(past: Path, commit: str) -> dict[str, str]:
             if file.is_symlink():
                 found.append(file)
                 file.unlink()
-    return {shown_path(path, past): commit for path in found}
+    return {shown_path(path, root): commit for path in found}
 
 
-def _read(root: Path, commit: str | None, unseen: Mapping[str, str] | None = None) -> State:
+def _read(root: Path, commit: str | None, outside: Mapping[str, str] | None = None) -> Snapshot:
     config = read_yaml(root / CONFIG, CONFIG, ProjectConfig)
     locks = _locks(root)
     toolsets = tuple(_read_toolset(root, name, locks) for name in toolset_ids(root / "toolsets"))
@@ -182,13 +183,14 @@ def _read(root: Path, commit: str | None, unseen: Mapping[str, str] | None = Non
     digests |= {f"toolsets/{read.toolset.id}": _toolset_digest(root, read) for read in toolsets}
     for issuer in config.value.issuers if config.value else ():
         digests[issuer.jwks_file] = _digest(root / issuer.jwks_file, within=root)
-    message = "it leads out of the commit, so that nobody can tell what is there"
-    outside = {
-        Problem(path, 0, 0, codes.FORBIDDEN_FILE, message, "put the files themselves there")
-        for path in unseen or {}
+    outside = outside or {}
+    message = "it leads out of the commit, so its content is unknown"
+    more = {
+        Problem(path, 0, 0, codes.FORBIDDEN_FILE, message, "commit the files themselves")
+        for path in outside
     }
-    problems = tuple(sorted({*around.problems, *outside}))
-    return State(commit, config, toolsets, problems, digests, unseen or {})
+    problems = tuple(sorted({*around.problems, *more}))
+    return Snapshot(commit, config, toolsets, problems, digests, outside)
 
 
 def _read_toolset(root: Path, name: str, locks: tuple[Reading[ToolLock], ...]) -> ReadToolset:
@@ -207,7 +209,7 @@ def _read_toolset(root: Path, name: str, locks: tuple[Reading[ToolLock], ...]) -
 
 
 def _is_of(lock: Reading[ToolLock], toolset: Toolset) -> bool:
-    """Tell whose a lock is: one that cannot be read is whose namespace its name is."""
+    """Return whether a lock belongs to a toolset; the file name decides for an unreadable lock."""
     if lock.value is not None:
         return lock.value.toolset_id == toolset.id
     manifest = toolset.manifest
@@ -240,7 +242,7 @@ def _toolset_digest(root: Path, read: ReadToolset) -> str:
 
 
 def _digest(file: Path, within: Path | None = None) -> str:
-    """Return the digest of a file; of one that is a link, or outside, no more than that it is none."""
+    """Return the digest of a file, ``missing``, or ``outside`` if it is not within a folder."""
     if within is not None and not file.resolve().is_relative_to(within.resolve()):
         return "outside"
     try:

@@ -1,4 +1,4 @@
-"""What the tools of a toolset can do, as facts."""
+"""Facts of the tools of a toolset."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ToolPlaces(NamedTuple):
-    """Where the parts of one tool are said: in its declaration, and what stands elsewhere."""
+    """Places that define the parts of one tool: its declaration, its schema and its approval setting."""
 
     declared: Callable[[Loc], Place]
     schema: Callable[[Loc], Place]
@@ -29,7 +29,7 @@ class ToolPlaces(NamedTuple):
 
 
 def tool_facts(tool: Tool, config: ProjectConfig, places: ToolPlaces) -> Iterator[Fact]:
-    """Yield what holds of a tool that can be called."""
+    """Yield the facts of a tool that can be called."""
     at = places.declared
     subject = tool.tool_id
     yield Fact(subject, "tool", "", None, at(("id",)))
@@ -43,12 +43,12 @@ def tool_facts(tool: Tool, config: ProjectConfig, places: ToolPlaces) -> Iterato
     yield Fact(subject, "schema", "", tool.input_schema, places.schema(()), locate=places.schema)
     limits = effective_limits(tool.limits, config.limits)
     for name in Limits.model_fields:
-        own, in_force = getattr(tool.limits, name), getattr(limits, name)
+        own, effective = getattr(tool.limits, name), getattr(limits, name)
         yield Fact(
             subject,
             "limit",
             name,
-            {"own": own, "in_force": in_force},
+            {"own": own, "effective": effective},
             at(("limits", name)),
             implied=own is None,
         )
@@ -57,7 +57,7 @@ def tool_facts(tool: Tool, config: ProjectConfig, places: ToolPlaces) -> Iterato
 
 
 def confirmation_fact(tool: Tool, config: ProjectConfig, place: Place) -> Fact:
-    """Return whether a tool asks: what it says itself, and with the project's rules."""
+    """Return the fact whether a tool requires approval: its own setting, and the project's rules."""
     own = {
         "asks": list(tool.confirmation),
         "annotations": tool.annotations.model_dump(exclude_none=True),
@@ -81,7 +81,7 @@ def _http_facts(subject: str, http: HttpRequest, at: Callable[[Loc], Place]) -> 
     for part, entries in parts.items():
         for name, value in entries.items():
             if any(references(value)):
-                continue  # the secret is told, and where it goes
+                continue  # reported as `uses`, and its hosts as `secret_to`
             item = f"{part} {name}"
             yield Fact(subject, "sent", item, str(value), at(("http", part, name)))
     for name, parameter in http.parameters.items():
@@ -95,24 +95,23 @@ def _http_facts(subject: str, http: HttpRequest, at: Callable[[Loc], Place]) -> 
         )
         if parameter.file:
             yield Fact(subject, "reads_file", f"the argument {name}", None, place)
-    written = http.body
-    if isinstance(written, HttpBody):
-        said = written.model_dump(mode="json", by_alias=True, exclude_none=True)
-        yield Fact(subject, "sent", "body", said, at(("http", "body")))
-        files = {text for _, text in texts(said) if text.startswith(FILE_PREFIX)}
+    if isinstance(http.body, HttpBody):
+        body = http.body.model_dump(mode="json", by_alias=True, exclude_none=True)
+        yield Fact(subject, "sent", "body", body, at(("http", "body")))
+        files = {text for _, text in texts(body) if text.startswith(FILE_PREFIX)}
         for file in sorted(files):
             yield Fact(subject, "reads_file", file, None, at(("http", "body")))
     elif "body" in http.model_fields_set:
-        yield Fact(subject, "sent", "body", written, at(("http", "body")))
-    retries = {"own": http.retries, "in_force": http.retries}
-    written_out = "retries" in http.model_fields_set
+        yield Fact(subject, "sent", "body", http.body, at(("http", "body")))
+    retries = {"own": http.retries, "effective": http.retries}
+    is_default = "retries" not in http.model_fields_set
     place = at(("http", "retries"))
-    yield Fact(subject, "limit", "retries", retries, place, implied=not written_out)
+    yield Fact(subject, "limit", "retries", retries, place, implied=is_default)
 
 
 def _place_of(http: HttpRequest, secret: str) -> Loc:
-    said = http.model_dump(mode="json", by_alias=True)
-    return next((loc for loc, reference in references(said) if reference.name == secret), ())
+    request = http.model_dump(mode="json", by_alias=True)
+    return next((loc for loc, reference in references(request) if reference.name == secret), ())
 
 
 def _token_facts(subject: str, security: Security, at: Callable[[Loc], Place]) -> Iterator[Fact]:

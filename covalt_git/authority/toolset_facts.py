@@ -1,4 +1,4 @@
-"""What a toolset may do beside calling its tools, as facts: what it asks for, and what it was granted."""
+"""Facts of a toolset: its requests, grants, servers, sources, OAuth logins and accepted tools."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReadToolset:
-    """A toolset with the documents it was read from, its Python, and all locks that are said to be its."""
+    """A toolset with the documents that define it, its Python sources, and its locks."""
 
     toolset: Toolset
     manifest: Reading[ToolsetManifest]
@@ -55,26 +55,26 @@ def place_in(
     *,
     key: bool = False,
 ) -> Place:
-    """Return the place of a value in a file that was read; of what is around it where it is not there."""
+    """Return the place of a value in a file, or of its parent if the file does not contain it."""
     if reading.document is None:
         return Place(reading.path)
     return Place(reading.path, *reading.document.locate(loc, key=key))
 
 
 def toolset_facts(read: ReadToolset, config: ProjectConfig) -> Iterator[Fact]:
-    """Yield what holds of a toolset, its tools, servers and sources; only grants of one that is off."""
+    """Yield the facts of a toolset, its tools, servers and sources; if disabled, only its grants."""
     manifest = read.manifest.value
     assert manifest is not None
     yield from _grant_facts(read)
     if not read.toolset.enabled:
         return
     subject = read.toolset.id
-    switched = read.state.value is not None and read.state.value.enabled is not None
-    on = place_in(read.state, ("enabled",)) if switched else place_in(read.manifest, ("id",))
-    yield Fact(subject, "toolset", "", None, on)
+    is_set = read.state.value is not None and read.state.value.enabled is not None
+    enabled = place_in(read.state, ("enabled",)) if is_set else place_in(read.manifest, ("id",))
+    yield Fact(subject, "toolset", "", None, enabled)
     imported = place_in(read.state, ("source_type",))
     own = not read.toolset.state.imported
-    yield Fact(subject, "own", "", own, on if own else imported)
+    yield Fact(subject, "own", "", own, enabled if own else imported)
     yield Fact(subject, "code", "", _code_digest(read.toolset), Place(f"toolsets/{subject}"))
     for position, name in enumerate(manifest.secrets):
         yield Fact(subject, "secret", name, None, place_in(read.manifest, ("secrets", position)))
@@ -95,7 +95,7 @@ def toolset_facts(read: ReadToolset, config: ProjectConfig) -> Iterator[Fact]:
 
 
 def tools_of(read: ReadToolset) -> tuple[Tool, ...]:
-    """Return the tools that can be called: of the toolset itself, and those of its servers."""
+    """Return the enabled tools of a toolset and of its servers."""
     return tuple(tool for tool in read.toolset.tools if tool.enabled)
 
 
@@ -104,24 +104,24 @@ def _code_digest(toolset: Toolset) -> str:
     return hashlib.sha256("\n".join(rows).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-# What was granted
+# Grants
 
 
 def _grant_facts(read: ReadToolset) -> Iterator[Fact]:
-    """Yield what the toolset, as its files are, was granted: a grant to other files gives nothing."""
+    """Yield the facts of valid grants, and a ``stale`` fact for each that changed files made invalid."""
     toolset = read.toolset
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
     for key, grant in sorted(toolset.state.grants.items()):
-        good = holds(grant, toolset.digest, servers, toolset.files.hashes, toolset.tools)
-        kept = () if good else _keeping(grant, toolset)
+        valid = holds(grant, toolset.digest, servers, toolset.files.hashes, toolset.tools)
+        only = () if valid else _keeping(grant, toolset)
         for fact in _granted(read, key, grant):
-            if good:
+            if valid:
                 yield fact
-            elif kept and fact.kind != "secret_use":
-                yield replace(fact, value=fact.value | {"only": kept})
+            elif only and fact.kind != "secret_use":
+                yield replace(fact, value=fact.value | {"only": only})
             else:
-                what = f"{fact.kind} {fact.item}"
-                yield Fact(fact.subject, "stale", what, None, fact.place, implied=True)
+                item = f"{fact.kind} {fact.item}"
+                yield Fact(fact.subject, "stale", item, None, fact.place, implied=True)
 
 
 def _keeping(grant: Grant, toolset: Toolset) -> tuple[str, ...]:
@@ -132,19 +132,19 @@ def _keeping(grant: Grant, toolset: Toolset) -> tuple[str, ...]:
 
 def _granted(read: ReadToolset, key: str, grant: Grant) -> Iterator[Fact]:
     subject = read.toolset.id
-    said: JsonObject = {"digest": grant.digest}
+    value: JsonObject = {"digest": grant.digest}
     place = place_in(read.state, ("grants", key), key=True)
     match grant:
         case NetworkGrant():
             for position, host in enumerate(grant.hosts):
                 at = place_in(read.state, ("grants", key, "hosts", position))
-                yield Fact(subject, "network", host, said, at)
+                yield Fact(subject, "network", host, value, at)
         case SecretGrant():
-            # Its Python is given the secret wherever else it may go.
-            yield Fact(subject, "secret_use", grant.name, said, place, implied=bool(grant.hosts))
+            # The toolset's Python gets the secret, whatever the hosts are.
+            yield Fact(subject, "secret_use", grant.name, value, place, implied=bool(grant.hosts))
             for position, host in enumerate(grant.hosts):
                 at = place_in(read.state, ("grants", key, "hosts", position))
-                yield Fact(subject, "secret_to", f"{grant.name} to {host}", said, at)
+                yield Fact(subject, "secret_to", f"{grant.name} to {host}", value, at)
         case ProcessGrant():
             more: JsonObject = {
                 "argv": list(grant.argv),
@@ -152,19 +152,19 @@ def _granted(read: ReadToolset, key: str, grant: Grant) -> Iterator[Fact]:
                 "env": sorted(grant.env),
                 "files": dict(grant.files),
             }
-            yield Fact(subject, "process", grant.server, said | more, place)
+            yield Fact(subject, "process", grant.server, value | more, place)
         case ServerGrant():
             more = {
                 "url": grant.url,
                 "transport": grant.transport,
                 "headers": sorted(grant.headers),
             }
-            yield Fact(subject, "server_grant", grant.server, said | more, place)
+            yield Fact(subject, "server_grant", grant.server, value | more, place)
         case _:
-            yield Fact(subject, "unsandboxed", "", said, place)
+            yield Fact(subject, "unsandboxed", "", value, place)
 
 
-# Where a tool is said to be what it is
+# Places of a tool's parts
 
 
 def _tool_places(read: ReadToolset, tool: Tool) -> ToolPlaces:
@@ -211,7 +211,7 @@ def _override_place(read: ReadToolset, manifest: ToolsetManifest, tool_id: str) 
     return place_in(read.manifest, ("tool_overrides", at, "requires_confirmation"))
 
 
-# Servers, sources and ways to sign in
+# Servers, sources and OAuth logins
 
 
 def _server_facts(read: ReadToolset, manifest: ToolsetManifest) -> Iterator[Fact]:
@@ -226,11 +226,11 @@ def _one_server(read: ReadToolset, above: Loc, server: McpServer) -> Iterator[Fa
 
     subject = f"server {read.toolset.id}:{server.id}"
     if server.command is not None:
-        said: JsonObject = {"command": [server.command, *server.args], "cwd": server.cwd}
-        yield Fact(subject, "server", "", said, at("command"))
+        program: JsonObject = {"command": [server.command, *server.args], "cwd": server.cwd}
+        yield Fact(subject, "server", "", program, at("command"))
     else:
-        said = {"url": server.url, "transport": server.server_type}
-        yield Fact(subject, "server", "", said, at("url"))
+        remote: JsonObject = {"url": server.url, "transport": server.server_type}
+        yield Fact(subject, "server", "", remote, at("url"))
     yield Fact(
         subject, "server_asks", "", server.requires_confirmation, at("requires_confirmation")
     )
@@ -251,12 +251,12 @@ def _one_source(read: ReadToolset, above: Loc, source: Source) -> Iterator[Fact]
         return place_in(read.manifest, (*above, *loc))
 
     subject = f"source {read.toolset.id}:{source.id}"
-    beside = {"id", "headers", "include", "exclude", "requires_confirmation", "enabled"}
-    said = source.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=beside)
+    separate = {"id", "headers", "include", "exclude", "requires_confirmation", "enabled"}
+    fields = source.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=separate)
     for name in ("spec", "schema"):
-        file = read.toolset.files.get(said[name]) if name in said else None
-        said |= {f"{name} is": file.sha256} if file else {}
-    yield Fact(subject, "source", "", said, at("id"))
+        file = read.toolset.files.get(fields[name]) if name in fields else None
+        fields |= {f"{name} is": file.sha256} if file else {}
+    yield Fact(subject, "source", "", fields, at("id"))
     for name, value in source.headers.items():
         yield Fact(subject, "header", name, value, at("headers", name))
     if not source.include:
@@ -270,22 +270,23 @@ def _one_source(read: ReadToolset, above: Loc, source: Source) -> Iterator[Fact]
 
 
 def _override_facts(read: ReadToolset, manifest: ToolsetManifest) -> Iterator[Fact]:
-    """Yield the tools of servers that ask where their server does not, as far as none was accepted yet."""
+    """Yield overrides that require approval for tools that are not accepted yet, if their server does not."""
     known = {tool.tool_id for tool in tools_of(read)}
-    asking = _asking(manifest)
+    approval = _approval_by_server(manifest)
     for position, override in enumerate(manifest.tool_overrides):
-        space = override.tool_id.partition(":")[0]
-        named = overridden_tool(manifest.id, override.tool_id, read.toolset.state)
-        if override.requires_confirmation and asking.get(space) is False and named not in known:
+        namespace = override.tool_id.partition(":")[0]
+        tool_id = overridden_tool(manifest.id, override.tool_id, read.toolset.state)
+        required = approval.get(namespace)
+        if override.requires_confirmation and required is False and tool_id not in known:
             place = place_in(read.manifest, ("tool_overrides", position, "requires_confirmation"))
             yield Fact(read.toolset.id, "asks_for", override.tool_id, None, place)
 
 
-def _asking(manifest: ToolsetManifest) -> dict[str, bool]:
-    """Return whether the tools of each server and source that is on ask, by its id."""
-    asking = {one.id: one.requires_confirmation for one in manifest.mcp_servers if one.enabled}
+def _approval_by_server(manifest: ToolsetManifest) -> dict[str, bool]:
+    """Return whether tools require approval, by the id of each enabled server and source."""
+    servers = {one.id: one.requires_confirmation for one in manifest.mcp_servers if one.enabled}
     sources = {one.id: bool(one.requires_confirmation) for one in manifest.sources if one.enabled}
-    return asking | sources
+    return servers | sources
 
 
 def _auth_facts(read: ReadToolset, position: int, auth: Auth) -> Iterator[Fact]:
@@ -293,13 +294,13 @@ def _auth_facts(read: ReadToolset, position: int, auth: Auth) -> Iterator[Fact]:
         return place_in(read.manifest, ("auth", position, *loc))
 
     subject = f"sign-in {read.toolset.id}:{auth.id}"
-    said = {"type": auth.type, "provider": auth.provider, "token": auth.token}
-    yield Fact(subject, "sign_in", "", said, at("id"))
+    value = {"type": auth.type, "provider": auth.provider, "token": auth.token}
+    yield Fact(subject, "sign_in", "", value, at("id"))
     for number, scope in enumerate(auth.scopes):
         yield Fact(subject, "scope", scope, None, at("scopes", number))
 
 
-# What servers and sources gave, and was accepted
+# Accepted tools of servers and sources
 
 
 def _lock_facts(read: ReadToolset, config: ProjectConfig) -> Iterator[Fact]:
@@ -307,12 +308,11 @@ def _lock_facts(read: ReadToolset, config: ProjectConfig) -> Iterator[Fact]:
         name = tool.id.name
         place = place_in(lock, ("tools", name), key=True)
         yield Fact(tool.tool_id, "tool", "", None, place)
-        # Not its digest alone, which is believed by whoever accepts it: all that stands here.
-        whole = canonical_json.digest(locked.model_dump(mode="json"))
-        yield Fact(tool.tool_id, "definition", "", whole, place)
-        said = place_in(read.state, ("overrides", tool.tool_id, "requires_confirmation"))
-        asks = said if tool.confirmation_is_settled else place
-        yield confirmation_fact(tool, config, asks)
+        # The digest in the lock is not enough: a change of the lock by hand may keep it.
+        digest = canonical_json.digest(locked.model_dump(mode="json"))
+        yield Fact(tool.tool_id, "definition", "", digest, place)
+        override = place_in(read.state, ("overrides", tool.tool_id, "requires_confirmation"))
+        yield confirmation_fact(tool, config, override if tool.confirmation_is_settled else place)
 
         def schema(loc: Loc, lock: Reading[ToolLock] = lock, name: str = name) -> Place:
             return place_in(lock, ("tools", name, "input_schema", *loc))
@@ -321,7 +321,7 @@ def _lock_facts(read: ReadToolset, config: ProjectConfig) -> Iterator[Fact]:
 
 
 def _accepted_tools(read: ReadToolset) -> Iterator[tuple[Reading[ToolLock], LockedTool, Tool]]:
-    """Yield the servers' tools that can be called, with the locks that they stand in."""
+    """Yield the enabled tools of servers and sources, with their locks."""
     for tool in tools_of(read):
         if tool.server is not None:
             lock = read.toolset.locks[tool.server]

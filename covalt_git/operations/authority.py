@@ -1,4 +1,4 @@
-"""Operations on authority: what toolsets can do, and what a change newly permits."""
+"""Operations on permissions of toolsets: the current ones, and the changes between two commits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from covalt_git.authority import Change, compare, state_at, state_here
+from covalt_git.authority import Change, compare, read_commit, read_files
 from covalt_git.authority.overview import ToolsetOverview, overview
 from covalt_git.errors import Problem
 from covalt_git.git_store.outer_repository import merge_base
@@ -16,32 +16,32 @@ from covalt_git.operations.registry import Request, Result, operation
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.authority import State
+    from covalt_git.authority import Snapshot
 
 
 class GetAuthority(Request):
-    """Which toolset's; all of them without one."""
+    """A toolset; without one, all toolsets."""
 
     toolset_id: str | None = Field(None, max_length=200)
 
 
 class CompareAuthority(Request):
-    """Which states of the project to compare."""
+    """The commits to compare."""
 
     revisions: str = Field(
-        description="BASE..HEAD; BASE...HEAD, from the commit that both come from; or BASE, with the"
-        " files as they are."
+        description="BASE..HEAD; BASE...HEAD, which starts at their merge base; or BASE, which is compared"
+        " with the current files."
     )
 
 
 class Authority(Result):
-    """What each toolset can do today, as far as the role sees its tools."""
+    """Permissions of each toolset, limited to the tools that the role sees."""
 
     toolsets: tuple[ToolsetOverview, ...]
 
 
 class UnreadState(Result):
-    """An error in one of the two states, so that not all of it could be read."""
+    """An error in one of the two commits, which therefore could not be read completely."""
 
     state: Literal["BASE", "HEAD"] = Field(serialization_alias="in")
     path: str
@@ -59,37 +59,39 @@ class UnreadState(Result):
 
 
 class AuthorityCompared(Result):
-    """What HEAD permits that BASE does not, and the other way round; widenings come first."""
+    """Changes of permissions between BASE and HEAD; widenings come first."""
 
-    base: str | None = Field(description="The commit of BASE; null for the files as they are.")
+    base: str | None = Field(description="The commit of BASE; null for the current files.")
     head: str | None
-    grown: bool = Field(description="Whether anything newly is permitted, or might be.")
+    grown: bool = Field(
+        description="Whether HEAD permits, or may permit, something that BASE does not."
+    )
     changes: tuple[Change, ...]
     problems: tuple[UnreadState, ...]
 
 
 @operation(errors=(404,))
 def get_authority(context: Context, request: GetAuthority) -> Authority:
-    """Return what each toolset can do: its tools, approvals, hosts, secrets and roles."""
+    """Return the permissions of each toolset: its tools, approvals, hosts, secrets and roles."""
     catalog, toolset_id = context.catalog, request.toolset_id
     if toolset_id is not None:
         toolset_id = catalog.find_toolset(toolset_id).id
-    state = state_here(context.root)
-    tools = catalog.visible(state.tools().values())
+    snapshot = read_files(context.root)
+    tools = catalog.visible(snapshot.tools().values())
     # A hidden tool does not exist for the role, nor do the hosts that it may reach.
-    everything = len(tools) == len(state.tools())
+    everything = len(tools) == len(snapshot.tools())
     visible = None if everything else {tool.tool_id for tool in tools}
-    found = overview(state, visible)
+    found = overview(snapshot, visible)
     return Authority(toolsets=tuple(one for one in found if toolset_id in (None, one.toolset_id)))
 
 
 @operation(local=True)
 def compare_authority(context: Context, request: CompareAuthority) -> AuthorityCompared:
-    """Compare what two states of the project permit; nothing is checked out, run or written.
+    """Compare the permissions of two commits of the project, without checking out, running or writing files.
 
     A change that cannot be decided counts as a widening.
     """
-    base, head = _states(context.root, request.revisions)
+    base, head = _snapshots(context.root, request.revisions)
     found = compare(base, head)
     return AuthorityCompared(
         base=base.commit,
@@ -103,13 +105,13 @@ def compare_authority(context: Context, request: CompareAuthority) -> AuthorityC
     )
 
 
-def _states(root: Path, revisions: str) -> tuple[State, State]:
-    """Read the two states that ``BASE..HEAD``, ``BASE...HEAD`` or ``BASE`` names."""
+def _snapshots(root: Path, revisions: str) -> tuple[Snapshot, Snapshot]:
+    """Return the two snapshots that ``BASE..HEAD``, ``BASE...HEAD`` or ``BASE`` names."""
     if "..." in revisions:
         base, _, head = revisions.partition("...")
         base = merge_base(root, base or "HEAD", head or "HEAD")
-        return state_at(root, base), state_at(root, head or "HEAD")
+        return read_commit(root, base), read_commit(root, head or "HEAD")
     base, dots, head = revisions.partition("..")
     if not dots:
-        return state_at(root, revisions), state_here(root)
-    return state_at(root, base or "HEAD"), state_at(root, head or "HEAD")
+        return read_commit(root, revisions), read_files(root)
+    return read_commit(root, base or "HEAD"), read_commit(root, head or "HEAD")
