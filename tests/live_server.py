@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from flask import Flask
-from werkzeug.serving import WSGIRequestHandler, make_server
 
 from covalt_server.app import create_app
 from tests.api_client import TOKEN
+from tests.wsgi_server import listening
 
 
 @dataclass
@@ -41,30 +40,13 @@ class Live:
 @contextmanager
 def live(root: Path, *, prepare: Callable[[Flask], None] = lambda _: None) -> Iterator[Live]:
     """Serve a project; ``prepare`` may add to the app before the first request."""
-    server = make_server("127.0.0.1", 0, _nothing, threaded=True, request_handler=_Quiet)
-    found = Live(create_app(root, token=TOKEN, port=server.server_port), server.server_port)
-    prepare(found.app)
 
     def noted(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         query = environ.get("QUERY_STRING")
         found.paths.append(environ["PATH_INFO"] + (f"?{query}" if query else ""))
         return found.app(environ, start)
 
-    server.app = noted
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with listening(noted) as port:
+        found = Live(create_app(root, token=TOKEN, port=port), port)
+        prepare(found.app)
         yield found
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def _nothing(_: Any, __: Any) -> Iterable[bytes]:
-    return ()
-
-
-class _Quiet(WSGIRequestHandler):
-    def log(self, *_: Any, **__: Any) -> None:
-        """Stay silent."""

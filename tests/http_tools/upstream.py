@@ -11,18 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flask import Flask, Response, jsonify, redirect, request
-from werkzeug.serving import WSGIRequestHandler, make_server
+
+from tests.wsgi_server import listening
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterator
 
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452") + b"\0" * 64
-
-
-class _Silent(WSGIRequestHandler):
-    def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 - its name there
-        """Say nothing: what came is in :attr:`Upstream.seen`."""
 
 
 @dataclass
@@ -50,18 +46,8 @@ class Upstream:
 def upstream(tls: ssl.SSLContext | None = None) -> Iterator[Upstream]:
     """Serve until the block ends."""
     made = Upstream()
-    server = make_server(
-        "127.0.0.1", 0, _app(made), threaded=True, request_handler=_Silent, ssl_context=tls
-    )
-    made.port = server.port
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with listening(_app(made), tls=tls) as made.port:
         yield made
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 _TLS = b"\x16"
@@ -183,11 +169,6 @@ def _app(made: Upstream) -> Flask:
         content = gzip.compress(gzip.compress(b"\0" * (64 << 20)))
         return Response(content, headers={"Content-Encoding": "gzip, gzip"}, mimetype="text/plain")
 
-    @app.get("/gzip")
-    def gzipped() -> Response:
-        content = gzip.compress('{"a":"ü"}'.encode())
-        return Response(content, headers={"Content-Encoding": "gzip"}, mimetype="application/json")
-
     @app.get("/brotli")
     def brotli() -> Response:
         return Response(b"\x0b\x02", headers={"Content-Encoding": "br"}, mimetype="text/plain")
@@ -199,10 +180,6 @@ def _app(made: Upstream) -> Flask:
         assert isinstance(found, Response)
         found.set_cookie("session", "abc")
         return found
-
-    @app.get("/loop")
-    def loop() -> Response:
-        return Response("", 302, headers={"Location": "/loop"})
 
     @app.get("/files/<name>")
     def files(**_: str) -> Response:

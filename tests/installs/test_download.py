@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
+from werkzeug.wrappers import Request, Response
 
 from covalt_git.bundles.archive_reader import MAX_ARCHIVE
 from covalt_git.errors import CovaltError
@@ -16,43 +15,37 @@ from covalt_git.installs.signatures import MAX_SIGNATURE
 from covalt_git.toolsets.toolset import read_toolset
 from tests.installs.hostile_bundles import GOOD, archive
 from tests.ssh_keys import make_key
+from tests.wsgi_server import listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 
-class Upstream(BaseHTTPRequestHandler):
+class Upstream:
     asked: ClassVar[list[str]] = []
-    signature: tuple[int, bytes]
+    signature: ClassVar[tuple[int, bytes]]
 
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        path = self.path.partition("?")[0]
-        away = {"/away": "http://192.0.2.1/demo.zip", "/here": "/demo.zip"}
-        found = {
-            "/demo.zip": (200, archive(GOOD)),
-            "/demo.zip.sig": self.signature,
-            "/large.zip": (200, bytes(4_000)),
-        } | dict.fromkeys(away, (302, b""))
-        status, content = found.get(path, (404, b"<h1>no</h1>"))
-        self.send_response(status)
-        if path in away:
-            self.send_header("Location", away[path])
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
 
-    def log_message(self, *_: object) -> None:
-        pass
+@Request.application
+def answer(request: Request) -> Response:
+    Upstream.asked.append(request.environ["RAW_URI"])
+    away = {"/away": "http://192.0.2.1/demo.zip", "/here": "/demo.zip"}
+    if request.path in away:
+        return Response(status=302, headers={"Location": away[request.path]})
+    found = {
+        "/demo.zip": (200, archive(GOOD)),
+        "/demo.zip.sig": Upstream.signature,
+        "/large.zip": (200, bytes(4_000)),
+    }
+    status, content = found.get(request.path, (404, b"<h1>no</h1>"))
+    return Response(content, status)
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Upstream) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with listening(answer) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture

@@ -5,23 +5,19 @@ from __future__ import annotations
 import hashlib
 import http.client
 import io
-import os
 import struct
-import subprocess
-import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from covalt_git.models.project_config import ServerConfig
 from covalt_git.project import Project
-from covalt_git.serving.listen_socket import listen
 from covalt_git.serving.server import project_app
-from covalt_git.serving.uvicorn_server import Server
 from covalt_git.workspaces.chat import ChatStore
 from tests.api_client import BEARER, TOKEN, Api
+from tests.uvicorn_server import running_app
+from tests.workspaces.stores import run_git
 
 PATIENCE_S = 60
 FETCH = "git-upload-pack"
@@ -31,17 +27,6 @@ FLUSH = b"0000"
 
 VERSIONS = ("0", "1", "2")
 """The versions of git's protocol."""
-
-_ENVIRONMENT = {
-    "PATH": os.environ["PATH"],
-    "HOME": "/nonexistent",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_AUTHOR_NAME": "Ann",
-    "GIT_AUTHOR_EMAIL": "ann@example.com",
-    "GIT_COMMITTER_NAME": "Ann",
-    "GIT_COMMITTER_EMAIL": "ann@example.com",
-}
 
 
 @dataclass(frozen=True)
@@ -60,16 +45,8 @@ def line(content: str | bytes) -> bytes:
 
 def run(folder: Path, *arguments: str, given: bytes = b"") -> Said:
     """Run stock git in a folder, with no configuration but the repository's."""
-    done = subprocess.run(
-        ["git", "-C", str(folder), *arguments],
-        input=given,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=_ENVIRONMENT,
-        check=False,
-        timeout=PATIENCE_S,
-    )
-    return Said(done.returncode, done.stdout.decode("utf-8", "surrogateescape"))
+    done = run_git(folder, *arguments, given=given)
+    return Said(done.returncode, (done.stdout + done.stderr).decode("utf-8", "surrogateescape"))
 
 
 def git(folder: Path, *arguments: str, given: bytes = b"") -> str:
@@ -183,19 +160,8 @@ def lines_of(body: bytes) -> list[str]:
 @contextmanager
 def git_served(root: Path) -> Iterator[GitServed]:
     """Serve a project until the block ends."""
-    listener = listen(ServerConfig(), host=None, port=0)
-    ready = threading.Event()
-    server = Server(project_app(root, token=TOKEN, port=listener.port), ready.set, grace_s=0)
-    thread = threading.Thread(target=server.run, args=([listener.socket],))
-    thread.start()
-    try:
-        assert ready.wait(PATIENCE_S)
-        yield GitServed(root, listener.port)
-    finally:
-        server.should_exit = True
-        thread.join(PATIENCE_S)
-        listener.socket.close()
-    assert not thread.is_alive()
+    with running_app(lambda port: project_app(root, token=TOKEN, port=port)) as server:
+        yield GitServed(root, server.port)
 
 
 def chat_with_files(api: Api) -> None:

@@ -1,0 +1,36 @@
+"""A WSGI app on a port of this machine, in a thread."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterator
+
+    from _typeshed.wsgi import WSGIApplication
+
+
+class _Quiet(WSGIRequestHandler):
+    def log(self, *_: Any, **__: Any) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def listening(app: WSGIApplication, *, tls: ssl.SSLContext | None = None) -> Iterator[int]:
+    """Serve an app until the block ends, and yield its port."""
+    server = make_server(
+        "127.0.0.1", 0, app, threaded=True, request_handler=_Quiet, ssl_context=tls
+    )
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server.port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
