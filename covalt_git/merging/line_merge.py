@@ -6,7 +6,6 @@ through byte for byte.  Changes that touch are a conflict, as they are to git.
 
 from __future__ import annotations
 
-import difflib
 import io
 from bisect import bisect_left
 from collections import Counter
@@ -29,9 +28,6 @@ _MARKS = ("<" * 7, ">" * 7)
 
 _MOST_EDITS = 500
 """Up to so many inserted and deleted lines the shortest edit is looked for; it takes their square."""
-
-_MOST_COMPARED = 2_000
-"""Lines of either text up to which difflib is asked then, which may take their square, too."""
 
 
 def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
@@ -134,12 +130,11 @@ def _lines(text: bytes) -> list[bytes]:
 
 
 class _Matcher:
-    """What two texts have in common, found as merge3 asks for it: with difflib's interface.
+    """The lines that two texts have in common, with difflib's interface, which merge3 calls.
 
-    difflib's own way leaves out lines that are frequent in a long text, and then finds nothing in one
-    that has no others, such as a table of few values; the shortest edit, which git looks for, too,
-    has no such blind spot and takes as long as there are changes.  Where there are too many, and too
-    many lines for difflib as well, the lines that are there only once in either text are compared.
+    Difflib ignores lines that are frequent in a long text, and so finds nothing in a table of few values.
+    The shortest edit, which git finds too, does not, and its time grows with the number of changes.  If
+    there are too many, the lines that occur only once in either text are compared.
     """
 
     def __init__(
@@ -161,12 +156,9 @@ class _Matcher:
         most -= start
         end = next((at for at in range(most) if a[-1 - at] != b[-1 - at]), most)
         middle = a[start : len(a) - end], b[start : len(b) - end]
-        found: Sequence[Block] | None = _shortest_edit(*middle)
+        found = _shortest_edit(*middle)
         if found is None:
-            if max(map(len, middle)) > _MOST_COMPARED:
-                found = _unique_lines(*middle)
-            else:
-                found = difflib.SequenceMatcher(None, *middle).get_matching_blocks()
+            found = _unique_lines(*middle)
         blocks = [(0, 0, start), *((start + i, start + j, count) for i, j, count in found)]
         blocks.append((len(a) - end, len(b) - end, end))
         return [*_joined(blocks), (len(a), len(b), 0)]
