@@ -60,7 +60,7 @@ class PackFile:
     def _pack(self) -> mmap.mmap:
         return self._files[1]
 
-    def entries(self) -> list[tuple[int, bytes, int | None, int]]:
+    def entries(self) -> list[tuple[int, bytes, int, int]]:
         """Return the offset, id, CRC-32 and end of each entry, sorted by offset."""
         rows = sorted(self.index.rows())
         ends = [offset for offset, _, _ in rows[1:]] + [len(self._pack) - self.id_length]

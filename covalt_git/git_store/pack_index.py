@@ -1,4 +1,4 @@
-"""Indexes of packs, versions 1 and 2, mapped for reading.
+"""Indexes of packs, mapped for reading: version 2, which git writes since 2008.
 
 Dulwich looks an id up in several times the time, which is a quarter of a log.  Format: ``gitformat-pack(5)``.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_MAGIC = b"\377tOc"
+_MAGIC = b"\377tOc\0\0\0\2"
 _FAN_OUT = struct.Struct(">256L")
 _LONG, _QUAD = struct.Struct(">L"), struct.Struct(">Q")
 _IN_TABLE = 1 << 31  # the offset is in the table of large offsets
@@ -34,22 +34,13 @@ class PackIndex:
     def __init__(self, path: Path, id_length: int) -> None:
         self._map = mapped(path)
         self._id_length = id_length
-        version = 1
-        if self._map[:4] == _MAGIC:
-            version = _LONG.unpack_from(self._map, 4)[0]
-        start = 8 * (version - 1)
-        self._fan_out: tuple[int, ...] = (0, *_FAN_OUT.unpack_from(self._map, start))
-        names = start + _FAN_OUT.size
-        match version:
-            case 1:  # rows of an offset and an id
-                self._ids, self._id_step = names + 4, id_length + 4
-                self._offsets, self._offset_step = names, id_length + 4
-            case 2:  # all ids, all CRC-32s, all offsets
-                self._ids, self._id_step = names, id_length
-                self._offsets, self._offset_step = names + len(self) * (id_length + 4), 4
-            case _:
-                raise DamagedObjectError(f"the index of the pack has the version {version}")
-        if len(self._map) < self._offsets + len(self) * self._offset_step:
+        if self._map[: len(_MAGIC)] != _MAGIC:
+            raise DamagedObjectError("the index of the pack is not of version 2")
+        self._fan_out: tuple[int, ...] = (0, *_FAN_OUT.unpack_from(self._map, len(_MAGIC)))
+        self._ids = len(_MAGIC) + _FAN_OUT.size
+        self._crcs = self._ids + len(self) * id_length
+        self._offsets = self._crcs + len(self) * _LONG.size
+        if len(self._map) < self._offsets + len(self) * _LONG.size:
             raise DamagedObjectError("the index of the pack is cut off")
 
     def __len__(self) -> int:
@@ -65,23 +56,21 @@ class PackIndex:
         """Yield the ids of all entries, sorted."""
         return map(self._id, range(len(self)))
 
-    def rows(self) -> Iterator[tuple[int, bytes, int | None]]:
-        """Yield the offset, id and CRC-32 (None in version 1) of each entry, sorted by id."""
+    def rows(self) -> Iterator[tuple[int, bytes, int]]:
+        """Yield the offset, id and CRC-32 of each entry, sorted by id."""
         for row, oid in enumerate(self.ids()):
-            yield self._offset(row), oid, self._crc(row)
+            yield self._offset(row), oid, self._long(self._crcs, row)
 
     def _id(self, row: int) -> bytes:
-        at = self._ids + row * self._id_step
+        at = self._ids + row * self._id_length
         return self._map[at : at + self._id_length]
 
-    def _crc(self, row: int) -> int | None:
-        if self._offset_step != _LONG.size:
-            return None
-        return int(_LONG.unpack_from(self._map, self._offsets + (row - len(self)) * _LONG.size)[0])
+    def _long(self, table: int, row: int) -> int:
+        return int(_LONG.unpack_from(self._map, table + row * _LONG.size)[0])
 
     def _offset(self, row: int) -> int:
-        (offset,) = _LONG.unpack_from(self._map, self._offsets + row * self._offset_step)
-        if offset >= _IN_TABLE and self._offset_step == _LONG.size:
+        offset = self._long(self._offsets, row)
+        if offset >= _IN_TABLE:
             table = self._offsets + len(self) * _LONG.size
             (offset,) = _QUAD.unpack_from(self._map, table + (offset - _IN_TABLE) * _QUAD.size)
-        return int(offset)
+        return offset

@@ -79,7 +79,7 @@ def _packed(
     while waiting:
         offset, oid, crc, end = row = waiting.popleft()
         stored = pack.stored(offset, end)
-        if crc is not None and zlib.crc32(stored) != crc:
+        if zlib.crc32(stored) != crc:
             raise DamagedObjectError(f"its entry of {oid.hex()} does not match the index")
         kind, size, base, length = entry_header(stored, pack.id_length)
         base = ids[offset - base] if isinstance(base, int) else base

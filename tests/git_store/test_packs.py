@@ -136,15 +136,14 @@ def test_scratch_is_forgotten_and_what_was_pending_before_is_not(tmp_path: Path)
 # Reading what others packed
 
 
-@pytest.mark.parametrize("version", ["1", "2,0x40"], ids=["first", "beyond-two-gigabytes"])
-def test_every_version_of_an_index_is_read(tmp_path: Path, version: str) -> None:
+def test_index_with_offsets_beyond_two_gigabytes_is_read(tmp_path: Path) -> None:
     with GitStore.create(tmp_path / "s.git", durable=False) as store:
         history(store, 5)
         wanted = contents(store.path)
         git(store.path, "repack", "-adq")
         (pack,) = packs(store)
         pack.with_suffix(".idx").unlink()
-        git(store.path, "index-pack", f"--index-version={version}", str(pack))
+        git(store.path, "index-pack", "--index-version=2,0x40", str(pack))
         with GitStore(store.path) as reader:
             for oid in git(store.path, "rev-list", "--objects", "main").splitlines():
                 assert reader.has(oid[:40])
