@@ -1,7 +1,7 @@
-"""The base of every error shown to a person: what is wrong, where, and what to do next.
+"""Base classes of errors for users: what is wrong, where, and what to do next.
 
-Named subclasses live beside the code that raises them.  The CLI and the server catch only
-:class:`CovaltError`; anything else is a bug and keeps its traceback.
+Subclasses are defined in the modules that raise them.  The CLI and the server catch only
+:class:`CovaltError`; any other exception is a bug and is reported with its traceback.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, order=True, slots=True)
 class Problem:
-    """One thing wrong in one place of a file a person wrote.
+    """A problem at a place in a file.
 
-    ``line`` and ``col`` count from 1, in characters; 0 means that the problem has no line, as when
-    a file is missing.  ``code`` is stable from the first release; ``covalt_git.problems.codes``
-    lists them all.  ``item`` names what is meant within the file, as ``tools[greet].http``; the
-    message begins with it.
+    ``line`` and ``col`` count from 1, in characters; they are 0 if the problem has no line, for example
+    if a file is missing.  ``code`` is stable from the first release; ``covalt_git.problems.codes`` lists
+    all codes.  ``item`` is a path within the file, such as ``tools[greet].http``, with which the message
+    begins.
     """
 
     path: str
@@ -41,7 +41,7 @@ class Problem:
         return f"{place}: {self.code} {warning}{self.message}{hint}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the problem as the API and ``--json`` show it."""
+        """Return the problem as in the API and ``--json``."""
         return {
             "path": self.path,
             "line": self.line,
@@ -54,13 +54,13 @@ class Problem:
 
 
 class CovaltError(Exception):
-    """A problem in input, files or the outside world, told in plain words.
+    """An error in input, files or other systems, for the user.
 
     Attributes:
-        code: the stable name of this kind of error, as the API's ``error`` field.
+        code: stable name of the kind of error; the API's ``error`` field.
         message: one line, lower case, no full stop.
-        hint: what to do next, something that can be typed; several commands are one a line.
-        problems: every place that is wrong, when the error is about files.
+        hint: what to do next, if possible as a command that can be pasted; one command a line.
+        problems: all problems, if the error is about files.
     """
 
     code = "invalid_request"
@@ -82,7 +82,7 @@ class CovaltError(Exception):
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the one error shape of the API and of ``--json``."""
+        """Return the error as in the API and ``--json``."""
         return {
             "error": self.code,
             "error_description": self.message,
@@ -92,24 +92,24 @@ class CovaltError(Exception):
 
 
 class ClientGoneError(ConnectionError):
-    """The client of the server's request went away, or the server ends: an answer reaches no one."""
+    """The client of a request has disconnected, or the server stops, so a response cannot be sent."""
 
 
 class WrongCallError(CovaltError):
-    """A call that could not be understood."""
+    """A command with invalid arguments."""
 
     exit_code = 2
 
 
 class StaleError(CovaltError):
-    """What a request is about has changed since the user or client read it; nothing was done."""
+    """A request based on outdated data: its object has changed since; nothing was done."""
 
     code = "moved"
     http_status = 409
 
 
 class UnknownNameError(CovaltError):
-    """Nothing of that kind has that name; the hint names the nearest that does exist."""
+    """A name that does not exist; the hint suggests the most similar existing name."""
 
     http_status = 404
 
@@ -121,11 +121,11 @@ class UnknownNameError(CovaltError):
 
 
 def hint_text(hint: str) -> str:
-    """Return a hint as it is printed below a message; it may be several commands, one a line."""
+    """Return a hint as printed below a message; it may have several lines."""
     return "  hint: " + hint.replace("\n", "\n        ")
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name most like ``name``, or None where none is near."""
+    """Return the known name most similar to ``name``, or None if none is similar."""
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return found[0] if found else None

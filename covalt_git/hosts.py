@@ -1,9 +1,9 @@
-"""Hosts on the network: how they are written, which of them were granted, and what is nobody's to reach.
+"""Network hosts: parsing of URLs and host rules, and the check whether a request is granted.
 
-An address is read once, by one strict grammar, and only its parts are used ever after, so that no
-two readers see two hosts in it.  Everything here is pure: whoever resolves a name asks
-:class:`Reach` about each address that came of it.  The special networks are those of the IANA
-registries (RFC 6890 and its updates, read 2026-11) and the addresses that clouds keep for themselves.
+A URL is parsed once by a strict grammar, and only its parts are used afterwards, so that two parsers
+cannot find different hosts in it.  The module does not resolve names: the HTTP client passes each resolved
+address to :class:`Reach`.  The special-purpose networks are those of the IANA registries (RFC 6890 and
+its updates, as of 2026-11) and the addresses that cloud providers reserve.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Ip = IPv4Address | IPv6Address
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 HOST = r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[^\s/?#:@\[\]]+)"
-_ADDRESS = re.compile(HOST + r"(?::(?P<port>[0-9]{1,5}))?(?P<rest>(?:[/?#].*)?)", re.IGNORECASE)
+_URL = re.compile(HOST + r"(?::(?P<port>[0-9]{1,5}))?(?P<rest>(?:[/?#].*)?)", re.IGNORECASE)
 _AMBIGUOUS = re.compile(rf"[\\{display.CONTROLS}]")
 _NAME = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*"
@@ -39,50 +39,50 @@ _RULE = re.compile(
 )
 _MAX_PORT = 65535
 
-_KEPT_V4 = {
+_RESERVED_V4 = {
     IPv4Network("0.0.0.0/8"): "this machine",
     IPv4Network("10.0.0.0/8"): "a private network",
     IPv4Network("100.64.0.0/10"): "a carrier's own network",
     IPv4Network("127.0.0.0/8"): "this machine",
     IPv4Network("168.63.129.16/32"): "a cloud's own service",
-    IPv4Network("169.254.0.0/16"): "the local link, where clouds keep their metadata",
+    IPv4Network("169.254.0.0/16"): "the local link, which clouds use for metadata",
     IPv4Network("172.16.0.0/12"): "a private network",
-    IPv4Network("192.0.0.0/24"): "kept for protocols",
-    IPv4Network("192.0.2.0/24"): "kept for documentation",
-    IPv4Network("192.88.99.0/24"): "kept for relays",
+    IPv4Network("192.0.0.0/24"): "reserved for protocols",
+    IPv4Network("192.0.2.0/24"): "reserved for documentation",
+    IPv4Network("192.88.99.0/24"): "reserved for relays",
     IPv4Network("192.168.0.0/16"): "a private network",
-    IPv4Network("198.18.0.0/15"): "kept for benchmarks",
-    IPv4Network("198.51.100.0/24"): "kept for documentation",
-    IPv4Network("203.0.113.0/24"): "kept for documentation",
+    IPv4Network("198.18.0.0/15"): "reserved for benchmarks",
+    IPv4Network("198.51.100.0/24"): "reserved for documentation",
+    IPv4Network("203.0.113.0/24"): "reserved for documentation",
     IPv4Network("224.0.0.0/4"): "a multicast group",
     IPv4Network("240.0.0.0/4"): "reserved",
 }
-_KEPT_V6 = {
+_RESERVED_V6 = {
     IPv6Network("::1/128"): "this machine",
     IPv6Network("::/128"): "this machine",
     IPv6Network("fc00::/7"): "a private network",
     IPv6Network("fe80::/10"): "the local link",
     IPv6Network("fec0::/10"): "a private network",
     IPv6Network("ff00::/8"): "a multicast group",
-    IPv6Network("2001::/23"): "kept for protocols",
-    IPv6Network("2001:db8::/32"): "kept for documentation",
+    IPv6Network("2001::/23"): "reserved for protocols",
+    IPv6Network("2001:db8::/32"): "reserved for documentation",
     IPv6Network("2002::/16"): "a 6to4 relay",
-    IPv6Network("3fff::/20"): "kept for documentation",
+    IPv6Network("3fff::/20"): "reserved for documentation",
 }
 _GLOBAL_V6 = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
-"""What stands before an IPv4 address in the interface id of an ISATAP tunnel (RFC 5214, section 6.1)."""
+"""Prefixes of the IPv4 address in the interface id of an ISATAP tunnel (RFC 5214, section 6.1)."""
 
 
 class BadHostError(CovaltError):
-    """A host that is none, or that two readers could take for different ones."""
+    """A host or URL that is invalid or ambiguous."""
 
     code = "bad_host"
 
 
-class Address(NamedTuple):
-    """An http or https address in its parts; scheme and host in lower case, ``rest`` from the path on."""
+class Url(NamedTuple):
+    """Parts of an http or https URL: scheme and host in lower case, ``rest`` starts with the path."""
 
     scheme: str
     host: str
@@ -91,7 +91,7 @@ class Address(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Whom a request goes to: ``host`` is a normal name, or an address (IPv6 without brackets)."""
+    """Origin of a URL; ``host`` is a normalized name or an IP address (IPv6 without brackets)."""
 
     scheme: str
     host: str
@@ -99,7 +99,7 @@ class Origin(NamedTuple):
 
     @property
     def shown_host(self) -> str:
-        """The host and its port, where that is not the scheme's own."""
+        """The host, and the port unless it is the default port of the scheme."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return name if self.port == DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
 
@@ -107,40 +107,41 @@ class Origin(NamedTuple):
         return f"{self.scheme}://{self.shown_host}"
 
 
-def split_address(text: object) -> Address | None:
-    """Return an http or https address in its parts, or None where it is none or ambiguous.
+def split_url(text: object) -> Url | None:
+    """Return the parts of an http or https URL, or None if it is invalid or ambiguous.
 
-    No user before the host, no backslash (a slash to browsers), no control character (they drop some).
+    Ambiguous are a user name, a backslash (browsers read it as a slash) and control characters (browsers
+    drop some of them).
     """
     if not isinstance(text, str) or _AMBIGUOUS.search(text):
         return None
-    found = _ADDRESS.fullmatch(text)
+    found = _URL.fullmatch(text)
     if found is None:
         return None
     port = int(found["port"]) if found["port"] else None
-    return Address(found["scheme"].lower(), found["host"].lower(), port, found["rest"])
+    return Url(found["scheme"].lower(), found["host"].lower(), port, found["rest"])
 
 
 def origin_of(url: str) -> tuple[Origin, str]:
-    """Return the origin of an http or https address, and the rest from the path on.
+    """Return the origin of an http or https URL, and the rest that starts with the path.
 
     Raises:
-        BadHostError: when it is no such address, or its host is none.
+        BadHostError: if the URL or its host is invalid.
     """
-    address = split_address(url)
-    if address is None:
-        raise BadHostError(f"{display.shorten(url)!r} is not an http or https address")
-    port = DEFAULT_PORTS[address.scheme] if address.port is None else address.port
+    parts = split_url(url)
+    if parts is None:
+        raise BadHostError(f"{display.shorten(url)!r} is not an http or https URL")
+    port = DEFAULT_PORTS[parts.scheme] if parts.port is None else parts.port
     if not 0 < port <= _MAX_PORT:
         raise BadHostError(f"{port} is not a port")
-    return Origin(address.scheme, normal_host(address.host), port), address.rest
+    return Origin(parts.scheme, normal_host(parts.host), port), parts.rest
 
 
 def normal_host(text: str) -> str:
-    """Return a host in its one form: lower case, ASCII, no trailing dot, no brackets.
+    """Return a normalized host: lower case, ASCII, no trailing dot, no brackets.
 
     Raises:
-        BadHostError: also for numbers that some read as an IPv4 address: 127.1, 0x7f000001, 010.0.0.1.
+        BadHostError: if it is invalid, or an unusual form of an IPv4 address: 127.1, 0x7f000001, 010.0.0.1.
     """
     if text.startswith("["):
         address = _ip(text[1:-1])
@@ -153,16 +154,16 @@ def normal_host(text: str) -> str:
         raise BadHostError(f"{display.shorten(text)!r} is not a host")
     if _NUMBER.fullmatch(host) and (_ip(host) is None or str(_ip(host)) != host):
         raise BadHostError(
-            f"{display.shorten(text)!r} is a number that not everybody reads as the same address",
+            f"{display.shorten(text)!r} is an ambiguous form of an IPv4 address",
             hint="write an IPv4 address as 192.0.2.1",
         )
     return host
 
 
 def ip_text(ip: Ip) -> str:
-    """Return an address in its one form; an IPv4-mapped one as ``::ffff:102:304``, as in the URLs of browsers.
+    """Return a normalized IP address; an IPv4-mapped one as ``::ffff:102:304``, as in the URLs of browsers.
 
-    Grants and token stores hold this form. ``str()`` writes ``::ffff:1.2.3.4`` from Python 3.13 on.
+    Grants and token stores contain this form; ``str()`` returns ``::ffff:1.2.3.4`` since Python 3.13.
     """
     if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
         low = int(ip) & 0xFFFF_FFFF
@@ -171,31 +172,31 @@ def ip_text(ip: Ip) -> str:
 
 
 def unmapped(ip: Ip) -> Ip:
-    """Return the IPv4 address of an IPv4-mapped one (``::ffff:127.0.0.1``), and any other as it is.
+    """Return the IPv4 address of an IPv4-mapped one (``::ffff:127.0.0.1``), and other addresses unchanged.
 
-    ``is_loopback`` and its like answer for the IPv4 address only from Python 3.13 on.
+    Before Python 3.13, ``is_loopback`` and similar properties ignore the mapping.
     """
     return ip.ipv4_mapped or ip if isinstance(ip, IPv6Address) else ip
 
 
 def is_local(host: str) -> bool:
-    """Tell whether a normal host means this machine or a private network by its very name."""
+    """Return whether a normalized host is ``localhost`` or an address that is not public."""
     ip = _ip(host)
-    return _is_localhost(host) if ip is None else bool(_why_kept(ip))
+    return _is_localhost(host) if ip is None else bool(_why_reserved(ip))
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a normal host, or an address, means this very machine and nothing else."""
+    """Return whether a normalized host or an IP address is this machine."""
     ip = _ip(host)
     return _is_localhost(host) if ip is None else unmapped(ip).is_loopback
 
 
 class HostRule(NamedTuple):
-    """One host that was granted: ``api.example.com``, ``*.example.com:8443``, ``http://localhost:5000``.
+    """A granted host: ``api.example.com``, ``*.example.com:8443``, ``http://localhost:5000``.
 
-    Without a port it is the scheme's own.  Without a scheme it is https, and http for what is local
-    by its very name; ``http://`` allows both.  A network (``10.0.0.0/8``) is granted for the
-    addresses in it, and for the granted names that lead into it.
+    The default port is that of the scheme.  The default scheme is https, and http for local hosts;
+    ``http://`` allows both.  A network (``10.0.0.0/8``) permits requests to the addresses in it, and to
+    granted names that resolve to them.
     """
 
     text: str
@@ -206,10 +207,10 @@ class HostRule(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> HostRule:
-        """Return the rule that ``text`` writes.
+        """Return the rule with this text.
 
         Raises:
-            BadHostError: when it writes none.
+            BadHostError: if the text is invalid.
         """
         if "/" in text.partition("://")[2]:
             raise BadHostError(
@@ -237,7 +238,7 @@ class HostRule(NamedTuple):
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """The ports that are granted: the one that it names, else those of its schemes."""
+        """The granted ports: its own port, or the default ports of its schemes."""
         if self.port is not None:
             return (self.port,)
         schemes = ("http", "https") if self.scheme == "http" else ("https",)
@@ -245,14 +246,14 @@ class HostRule(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The rule as people read it: with the ports that go without saying."""
+        """The rule with its default ports, for messages."""
         if self.port is not None:
             return self.text
         word = "port" if len(self.ports) == 1 else "ports"
         return f"{self.text} ({word} {', '.join(map(str, self.ports))})"
 
     def covers(self, origin: Origin) -> bool:
-        """Tell whether requests to that origin were granted, whatever addresses its name has."""
+        """Return whether requests to an origin are granted, before its name is resolved."""
         if origin.scheme == "http" and self.scheme != "http":
             return False
         port = DEFAULT_PORTS[origin.scheme] if self.port is None else self.port
@@ -267,36 +268,36 @@ class HostRule(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """Where requests may go: to hosts that were granted, or to every public one over https."""
+    """Permitted targets of requests: granted hosts or, with ``anywhere``, all public hosts over https."""
 
     rules: tuple[HostRule, ...] = ()
     anywhere: bool = False
 
     @classmethod
     def of(cls, *hosts: str) -> Reach:
-        """Return the reach that granted hosts make.
+        """Return the reach of granted hosts.
 
         Raises:
-            BadHostError: for a text that is none.
+            BadHostError: if a host is invalid.
         """
         return cls(tuple(HostRule.parse(host) for host in hosts))
 
     def covers(self, origin: Origin) -> bool:
-        """Tell whether requests to that origin were granted, whatever addresses its name has."""
+        """Return whether requests to an origin are granted, before its name is resolved."""
         if self.anywhere and origin.scheme == "https":
             return True
         return any(rule.covers(origin) for rule in self.rules)
 
     def why_not(self, host: str, address: str) -> str:
-        """Return why ``host``, which is covered, may not be reached at that address; else nothing.
+        """Return why the granted ``host`` may not be reached at a resolved address; empty if it may.
 
-        A name never leads to an address that is kept for something, unless its network was granted
-        as well; ``localhost`` leads to this machine.
+        A name may resolve to a reserved address only if its network is granted too; ``localhost`` may
+        resolve to this machine.
         """
         ip = _ip(address)
         if ip is None:
-            return f"{display.shorten(address)!r} is no address"
-        why = _why_kept(ip)
+            return f"{display.shorten(address)!r} is not an IP address"
+        why = _why_reserved(ip)
         if not why:
             return ""
         plain = unmapped(ip)
@@ -310,17 +311,19 @@ class Reach(NamedTuple):
         if granted and _is_localhost(host) and plain.is_loopback:
             return ""
         return (
-            f"{host} leads to {address}, which is {why}" if host != address else f"{host} is {why}"
+            f"{host} resolves to {address}, which is {why}"
+            if host != address
+            else f"{host} is {why}"
         )
 
 
-def _why_kept(ip: Ip) -> str:
+def _why_reserved(ip: Ip) -> str:
     ip = unmapped(ip)
     if isinstance(ip, IPv4Address):
-        return next((why for network, why in _KEPT_V4.items() if ip in network), "")
+        return next((why for network, why in _RESERVED_V4.items() if ip in network), "")
     if ip in _NAT64:
-        return _why_kept(IPv4Address(int(ip) & 0xFFFF_FFFF))
-    why = next((why for network, why in _KEPT_V6.items() if ip in network), "")
+        return _why_reserved(IPv4Address(int(ip) & 0xFFFF_FFFF))
+    why = next((why for network, why in _RESERVED_V6.items() if ip in network), "")
     if not why and ip not in _GLOBAL_V6:
         return "reserved"
     if not why and int(ip) >> 32 & 0xFFFF_FFFF in _ISATAP:
@@ -330,7 +333,7 @@ def _why_kept(ip: Ip) -> str:
 
 def _ip(text: str) -> Ip | None:
     if "%" in text:
-        return None  # a zone, which only this machine could make sense of
+        return None  # a zone has a meaning on this machine only
     try:
         return ip_address(text)
     except ValueError:

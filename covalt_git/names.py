@@ -25,7 +25,7 @@ MAX_TOOL_PATH = 128
 BUILTIN_NAMESPACE = "workspace"
 """The namespace of the built-in tools, so that no toolset can have it."""
 
-PERSON = "local"
+LOCAL_USER = "local"
 """The id of the principal that is the user of this machine."""
 
 RESERVED_TOOLSET_IDS = frozenset({"state", "locks", BUILTIN_NAMESPACE})

@@ -146,7 +146,7 @@ def test_a_name_leads_into_a_private_network_only_where_that_was_granted_too() -
     both = Reach.of("wiki.example.com", "10.0.0.0/8")
 
     assert alone.why_not("wiki.example.com", "10.0.0.5") == (
-        "wiki.example.com leads to 10.0.0.5, which is a private network"
+        "wiki.example.com resolves to 10.0.0.5, which is a private network"
     )
     assert alone.why_not("10.0.0.5", "10.0.0.5") == ""
     assert both.why_not("wiki.example.com", "::ffff:10.0.0.5") == ""

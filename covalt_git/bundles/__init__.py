@@ -1,1 +1,1 @@
-"""Bundle archives."""
+"""Bundles: toolsets as ZIP files, and the strict reader of third-party ones."""

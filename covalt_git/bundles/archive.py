@@ -1,6 +1,6 @@
-"""Bundles: a toolset as one ZIP file, the same bytes for the same files on every machine.
+"""Reproducible ZIP files of toolsets: equal files give equal bytes on every machine.
 
-Its entries have the paths of the toolset's directory, sorted, without times, owners or compression
+The entries have the paths in the toolset's directory, sorted, without times, owners or compression
 (the output of deflate differs between zlib versions).
 
 Format: PKWARE's APPNOTE 6.3, as :mod:`zipfile` writes it.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_FILES = 2_000
 MAX_FILE_BYTES = 16 << 20
 MAX_BYTES = 64 << 20
-"""Largest total size of the files of a bundle, and so the space that an import needs."""
+"""Maximum total size of the files of a bundle, which is also the space that an import needs."""
 
 _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time of the ZIP format
 _UNIX = 3

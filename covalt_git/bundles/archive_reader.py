@@ -1,10 +1,9 @@
-"""Reading a bundle that somebody else made, believing nothing of it.
+"""Strict reader of third-party bundles, which accepts only unambiguous ZIP files.
 
-A ZIP says everything twice, in a directory at its end and before each file, and programs differ in
-what they believe; :mod:`zipfile` also mends names in silence.  So a bundle is taken only where it
-can be read in one way: both sayings agree, the files follow one another from the first byte to the
-directory without a gap, every name is the one that will be written, and nothing unpacks to more than
-it says.  Reading makes no file.
+A ZIP describes each file twice: in the central directory and in a local header.  Programs differ in which
+one they use, and :mod:`zipfile` silently changes names.  So both descriptions must agree, the files must
+follow each other without gaps from the first byte to the directory, names must not change when they are
+written, and no file may be larger than declared.  Reading writes no files.
 
 Format: PKWARE's APPNOTE 6.3, sections 4.3.7 (local header), 4.3.12 (directory) and 4.3.16 (its end).
 """
@@ -34,9 +33,9 @@ _LOCAL = struct.Struct("<4s5H3L2H")
 _DIRECTORY = struct.Struct("<4s6H3L5H2L")
 _END = struct.Struct("<4s4H2LH")
 _MANY, _FAR = 0xFFFF, 0xFFFFFFFF
-"""What stands where only the fields of ZIP64 have room for the number."""
+"""Placeholders for numbers that only the fields of ZIP64 can represent."""
 
-_SIGNED = 12  # what may follow a file whose sizes were not known before: check and two sizes
+_DESCRIPTOR = 12  # size of a data descriptor: the checksum and two sizes
 
 _ENCRYPTED = 1 << 0 | 1 << 6 | 1 << 13
 _SIZES_FOLLOW = 1 << 3
@@ -46,17 +45,17 @@ _UNIX = 3
 _FORBIDDEN_EXTRAS = {0x0001: "sizes of ZIP64", 0x7075: "another name", 0x6375: "another comment"}
 
 MAX_ARCHIVE = MAX_BYTES + (8 << 20)
-"""The most bytes that a bundle has itself."""
+"""Maximum size of a bundle file in bytes."""
 
 _MAX_RATIO = 200
 _SMALL = 1 << 20
-"""Files up to here may be packed as well as deflate can."""
+"""Size in bytes up to which any compression ratio is accepted."""
 
-_MAX_TOLD = 20
+_MAX_REPORTED = 20
 
 
 class BadBundleError(CovaltError):
-    """A bundle is damaged, or could be understood in two ways, or holds what a toolset may not."""
+    """A bundle that is damaged or ambiguous, or contains files that a toolset may not have."""
 
     code = "bad_bundle"
     http_status = 422
@@ -64,7 +63,7 @@ class BadBundleError(CovaltError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file of a bundle; its path is one that every system can store."""
+    """A file of a bundle; its path is valid on every operating system."""
 
     path: str
     content: bytes
@@ -72,14 +71,14 @@ class Entry:
 
 
 def digest_of_entries(entries: Sequence[Entry]) -> str:
-    """Return the digest of the toolset that has these files."""
+    """Return the digest of a toolset with these files."""
     return digest_of(
         (one.path, hashlib.sha256(one.content).hexdigest(), one.executable) for one in entries
     )
 
 
 class _Wrong(Exception):  # noqa: N818 - it never leaves this module
-    """Something is wrong with the archive as a whole or with one entry of it."""
+    """An error of the archive or of one of its entries."""
 
     def __init__(self, name: str, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -87,10 +86,10 @@ class _Wrong(Exception):  # noqa: N818 - it never leaves this module
 
 
 def read_folder(folder: Path) -> list[Entry]:
-    """Return the files of a directory that is a toolset, sorted by path.
+    """Return the files of a toolset's directory, sorted by path.
 
     Raises:
-        BadBundleError: with everything that is wrong with them.
+        BadBundleError: with all problems of the files.
     """
     found = read_bundle_files(folder, folder.name)
     problems = list(found.problems)
@@ -110,10 +109,10 @@ def read_folder(folder: Path) -> list[Entry]:
 
 
 def read_archive(path: Path) -> bytes:
-    """Return the bytes of a ZIP, a few more than it may have at most, for :func:`unpack`.
+    """Return the bytes of a ZIP, cut off after one more than the maximum, for :func:`unpack`.
 
     Raises:
-        BadBundleError: when it cannot be read.
+        BadBundleError: if it cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -127,11 +126,11 @@ def unpack(content: bytes, shown: str) -> list[Entry]:
     """Return the files of a ZIP whose name is ``shown``, sorted by path.
 
     Raises:
-        BadBundleError: with what is wrong with it.
+        BadBundleError: with the problems of the ZIP.
     """
     try:
         if len(content) > MAX_ARCHIVE:
-            raise _Wrong("", codes.TOO_LARGE, f"it has more than {MAX_ARCHIVE >> 20} MiB")
+            raise _Wrong("", codes.TOO_LARGE, f"it is larger than {MAX_ARCHIVE >> 20} MiB")
         found = _directory(content)
         wrong = _name_problems([one.filename for one in found if not one.is_dir()])
         wrong += [
@@ -148,7 +147,7 @@ def unpack(content: bytes, shown: str) -> list[Entry]:
 
 
 def _directory(content: bytes) -> list[zipfile.ZipInfo]:
-    """Return the entries in the order of their files, once both sayings about them agree."""
+    """Return the entries in the order of their files, after a check that both descriptions agree."""
     count, begins = _end(content)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -156,36 +155,36 @@ def _directory(content: bytes) -> list[zipfile.ZipInfo]:
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, struct.error):
         raise _broken("its directory is damaged") from None
     if len(found) != count:
-        raise _broken("its directory has another number of entries than it says")
+        raise _broken("its directory has another number of entries than it declares")
     if sum(one.file_size for one in found) > MAX_BYTES:
         raise _Wrong("", codes.TOO_LARGE, _too_much())
     at = 0
     for one in sorted(found, key=lambda one: one.header_offset):
         _check_entry(one)
         if one.header_offset != at:
-            raise _broken("its files overlap, or something lies between them", one.orig_filename)
+            raise _broken("its files overlap or have gaps between them", one.orig_filename)
         at = _end_of(content, one, begins)
     if at != begins:
-        raise _broken("something lies between its files and its directory")
+        raise _broken("it has a gap between its files and its directory")
     return sorted(found, key=lambda one: one.header_offset)
 
 
 def _end(content: bytes) -> tuple[int, int]:
-    """Return how many entries there are and where their directory begins, which ends the archive."""
+    """Return the number of entries and the offset of the directory, which must end the archive."""
     at = content.rfind(b"PK\5\6")
     if at < 0 or len(content) - at < _END.size:
-        raise _broken("it is no ZIP, or cut off")
-    _, disk, first_disk, here, count, size, begins, comment = _END.unpack_from(content, at)
-    if disk or first_disk or here != count:
-        raise _broken("it is a part of several")
-    if _MANY in (here, count) or _FAR in (size, begins):
-        raise _broken("it is a ZIP64, which a bundle is too small for")
+        raise _broken("it is not a ZIP file, or is truncated")
+    _, disk, first_disk, on_disk, count, size, begins, comment = _END.unpack_from(content, at)
+    if disk or first_disk or on_disk != count:
+        raise _broken("it is one volume of a split ZIP")
+    if _MANY in (on_disk, count) or _FAR in (size, begins):
+        raise _broken("it is a ZIP64, which is not supported")
     if comment or at + _END.size != len(content):
-        raise _broken("something follows its end")
+        raise _broken("it has data after its end")
     if begins + size != at:
-        raise _broken("something lies before its files, or after its directory")
+        raise _broken("it has data before its files or after its directory")
     if count > MAX_FILES:
-        message = f"it holds {count} files, and a bundle {MAX_FILES} at most"
+        message = f"it has {count} files; a bundle may have at most {MAX_FILES}"
         raise _Wrong("", codes.TOO_LARGE, message)
     place = begins
     for _ in range(count):
@@ -201,82 +200,84 @@ def _end(content: bytes) -> tuple[int, int]:
 def _check_entry(one: zipfile.ZipInfo) -> None:
     name = one.orig_filename
     if not one.flag_bits & _UTF8 and not name.isascii():
-        raise _Wrong(name, codes.FORBIDDEN_FILE, "its name is in no known encoding")
+        raise _Wrong(name, codes.FORBIDDEN_FILE, "its name has an unknown encoding")
     if one.filename != name:
-        raise _Wrong(name, codes.FORBIDDEN_FILE, "its name is written in an unusual way")
+        raise _Wrong(name, codes.FORBIDDEN_FILE, "its name is not in normal form")
     if one.flag_bits & _ENCRYPTED:
         raise _Wrong(name, codes.FORBIDDEN_FILE, "it is encrypted")
     if one.compress_type not in (_STORED, _DEFLATED):
-        raise _Wrong(name, codes.FORBIDDEN_FILE, "it is packed in an unusual way", "deflate it")
+        message = "its compression method is not supported"
+        raise _Wrong(name, codes.FORBIDDEN_FILE, message, "use deflate")
     mode = one.external_attr >> 16 if one.create_system == _UNIX else 0
-    wanted = stat.S_IFDIR if one.is_dir() else stat.S_IFREG
-    if stat.S_IFMT(mode) not in (0, wanted) or (one.is_dir() and one.file_size):
+    expected = stat.S_IFDIR if one.is_dir() else stat.S_IFREG
+    if stat.S_IFMT(mode) not in (0, expected) or (one.is_dir() and one.file_size):
         message = "it is neither a file nor a folder"
-        raise _Wrong(name, codes.FORBIDDEN_FILE, message, "put the file itself there")
+        raise _Wrong(name, codes.FORBIDDEN_FILE, message, "include the file itself")
     if one.file_size > MAX_FILE_BYTES:
         raise _Wrong(name, codes.TOO_LARGE, _too_much())
     if one.file_size > max(_SMALL, one.compress_size * _MAX_RATIO):
-        raise _Wrong(name, codes.TOO_LARGE, "it unpacks to hundreds of times its size")
+        message = f"its compression ratio is above {_MAX_RATIO}"
+        raise _Wrong(name, codes.TOO_LARGE, message)
     extra = one.extra
     while extra:
         kind, size = struct.unpack_from("<2H", extra) if len(extra) > 3 else (0, len(extra))  # noqa: PLR2004
         if kind in _FORBIDDEN_EXTRAS:
-            message = f"it brings {_FORBIDDEN_EXTRAS[kind]} along"
+            message = f"it has an extra field with {_FORBIDDEN_EXTRAS[kind]}"
             raise _Wrong(name, codes.FORBIDDEN_FILE, message)
         extra = extra[4 + size :]
 
 
 def _end_of(content: bytes, one: zipfile.ZipInfo, directory: int) -> int:
-    """Return where the file of an entry ends, once its own header says what the directory says."""
+    """Return the offset of the end of a file, after a check that its header agrees with the directory."""
     at, name = one.header_offset, one.orig_filename
     if at + _LOCAL.size > directory or content[at : at + 4] != b"PK\3\4":
-        raise _broken("it is not where the directory says", name)
+        raise _broken("it is not at the offset in the directory", name)
     _, _, flags, method, _, _, check, packed, size, long, extra = _LOCAL.unpack_from(content, at)
     begins = at + _LOCAL.size + long + extra
     raw = name.encode("utf-8" if one.flag_bits & _UTF8 else "ascii")
-    told = (check, packed, size)
+    header = (check, packed, size)
     known = (one.CRC, one.compress_size, one.file_size)
     follows = bool(one.flag_bits & _SIZES_FOLLOW)
     if (
         content[at + _LOCAL.size : at + _LOCAL.size + long] != raw
         or (flags, method) != (one.flag_bits, one.compress_type)
-        or told not in ((known, (0, 0, 0)) if follows else (known,))
+        or header not in ((known, (0, 0, 0)) if follows else (known,))
     ):
-        raise _broken("its own header says something else than the directory", name)
+        raise _broken("its header differs from the directory", name)
     end: int = begins + one.compress_size
     if follows:
         end += 4 if content[end : end + 4] == b"PK\7\x08" else 0
-        if content[end : end + _SIGNED] != struct.pack("<3L", *known):
-            raise _broken("what follows it says something else than the directory", name)
-        end += _SIGNED
+        if content[end : end + _DESCRIPTOR] != struct.pack("<3L", *known):
+            raise _broken("its data descriptor differs from the directory", name)
+        end += _DESCRIPTOR
     if end > directory:
-        raise _broken("it reaches into the directory", name)
+        raise _broken("it overlaps the directory", name)
     return end
 
 
 def _file(content: bytes, one: zipfile.ZipInfo) -> Entry:
-    """Unpack a file, and no more of it than it says."""
+    """Unpack a file up to its declared size."""
     _, _, _, _, _, _, _, _, _, long, extra = _LOCAL.unpack_from(content, one.header_offset)
     begins = one.header_offset + _LOCAL.size + long + extra
     packed = content[begins : begins + one.compress_size]
     if one.compress_type == _STORED:
-        whole = packed
+        data = packed
     else:
         reader = zlib.decompressobj(-zlib.MAX_WBITS)
         try:
-            whole = reader.decompress(packed, one.file_size + 1)
+            data = reader.decompress(packed, one.file_size + 1)
         except zlib.error:
             raise _broken("it is damaged", one.filename) from None
         if not reader.eof or reader.unused_data:
-            raise _broken("it does not unpack to what it says", one.filename)
-    if len(whole) != one.file_size or zlib.crc32(whole) != one.CRC:
-        raise _broken("it does not unpack to what it says", one.filename)
+            raise _broken("its size or checksum is wrong", one.filename)
+    if len(data) != one.file_size or zlib.crc32(data) != one.CRC:
+        raise _broken("its size or checksum is wrong", one.filename)
     executable = one.create_system == _UNIX and bool(one.external_attr >> 16 & stat.S_IXUSR)
-    return Entry(one.filename, whole, executable)
+    return Entry(one.filename, data, executable)
 
 
 def _name_problems(paths: Sequence[str]) -> list[_Wrong]:
-    """Return the names that cannot all be written, on any system, below one folder."""
+    """Return the names that cannot all exist in one folder on every operating system."""
     found = []
     for path in paths:
         verdict = check_path(path)
@@ -285,11 +286,12 @@ def _name_problems(paths: Sequence[str]) -> list[_Wrong]:
     seen = set()
     for path in paths:
         if path in seen:
-            found.append(_Wrong(path, codes.FORBIDDEN_FILE, "it is there twice"))
+            found.append(_Wrong(path, codes.FORBIDDEN_FILE, "it occurs twice"))
         seen.add(path)
     folders = {path[:at] for path in paths for at, char in enumerate(path) if char == "/"}
     for first, second in collisions([*dict.fromkeys(paths), *folders]):
-        found.append(_Wrong(second, codes.FORBIDDEN_FILE, f"some systems take it for {first!r}"))
+        message = f"on some systems its name equals {first!r}"
+        found.append(_Wrong(second, codes.FORBIDDEN_FILE, message))
     return found + [
         _Wrong(path, codes.FORBIDDEN_FILE, "it is a file and a folder")
         for path in sorted(folders.intersection(paths))
@@ -298,8 +300,8 @@ def _name_problems(paths: Sequence[str]) -> list[_Wrong]:
 
 def _too_much() -> str:
     return (
-        f"a file of a bundle has {MAX_FILE_BYTES >> 20} MiB at most,"
-        f" and all of them {MAX_BYTES >> 20} MiB"
+        f"a file of a bundle may have at most {MAX_FILE_BYTES >> 20} MiB,"
+        f" and all files together {MAX_BYTES >> 20} MiB"
     )
 
 
@@ -310,9 +312,9 @@ def _broken(message: str, name: str = "") -> _Wrong:
 def _as_problems(found: Sequence[_Wrong], shown: str) -> list[Problem]:
     return [
         Problem(f"{shown}/{one.name}" if one.name else shown, 0, 0, one.code, one.message, one.hint)
-        for one in found[:_MAX_TOLD]
+        for one in found[:_MAX_REPORTED]
     ]
 
 
 def _refused(shown: str, problems: Sequence[Problem]) -> BadBundleError:
-    return BadBundleError(f"{shown!r} is not taken", problems=problems)
+    return BadBundleError(f"{shown!r} cannot be imported", problems=problems)

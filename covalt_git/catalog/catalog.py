@@ -67,7 +67,7 @@ def _disabled(found: Found) -> DisabledToolError:
         hint = f"covalt-git toolset enable {toolset.id}"
     elif _server_is_off(found):
         what += f": its MCP server {tool.server!r} is off"
-        hint = f"write enabled: true of it under mcp_servers in toolsets/{toolset.id}/toolset.yaml"
+        hint = f"set enabled: true for it under mcp_servers in toolsets/{toolset.id}/toolset.yaml"
     elif tool.held_back is not None:
         what += f": {WHY_HELD_BACK[tool.held_back]}"
         source = f"{toolset.id}/{tool.id.namespace}"

@@ -31,7 +31,9 @@ def project() -> Project:
     from covalt_git.project import Project  # noqa: PLC0415 - validate needs only the folder
 
     given = click.get_current_context().find_root().obj
-    return replace(Project.open(given["root"], role=given["role"]), told=Bar("reading toolsets"))
+    return replace(
+        Project.open(given["root"], role=given["role"]), on_progress=Bar("reading toolsets")
+    )
 
 
 def context(**options: Any) -> Context:

@@ -52,7 +52,7 @@ def rebuild(revision: str | None, out: Path | None, *, as_json: bool) -> None:
 def _rebuild_at(opened: Project, revision: str, out: Path | None, *, as_json: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         made = Path(name) / "index.db"
-        commit, counts = write_revision(opened.root, revision, made, opened.told)
+        commit, counts = write_revision(opened.root, revision, made, opened.on_progress)
         file = out or opened.root / "data" / f"index-{commit[: output.SHORT]}.db"
         if out is not None and out.exists():
             raise wrong_call(f"{str(out)!r} is there already")

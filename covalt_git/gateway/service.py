@@ -23,7 +23,7 @@ from covalt_git.gateway.resources.handlers import Resources
 from covalt_git.gateway.subscriptions import Offer
 from covalt_git.gateway.workspace_tools import BUILTINS, CREATES_CHAT, run
 from covalt_git.manifests.project_root import CONFIG
-from covalt_git.names import PERSON, new_id
+from covalt_git.names import LOCAL_USER, new_id
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.system.file_cache import FileCache
@@ -88,7 +88,7 @@ class Gateway:
     mode: Mode = "direct"
     chats: ClientChats = field(default_factory=ClientChats)
     pages: Callable[[str], str | None] = lambda _: None
-    by: str = PERSON
+    by: str = LOCAL_USER
     only: OneChat | None = None
     _cache: FileCache = field(default_factory=FileCache, repr=False, compare=False)
 

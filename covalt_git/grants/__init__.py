@@ -1,1 +1,1 @@
-"""Grants: what a user permits a toolset."""
+"""Grants: permissions that a user gives to a toolset."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class HostNeededError(CovaltError):
-    """A secret that HTTP tools send is to be granted without a word about where to."""
+    """A grant of a secret without hosts, although HTTP tools send it to a host."""
 
     code = "host_needed"
 
@@ -44,25 +44,25 @@ class HostNeededError(CovaltError):
         tools = ", ".join(f"{toolset_id}:{tool}" for tool in receivers)
         hosts = " ".join(sorted(set(filter(None, receivers.values())))) or "HOST"
         super().__init__(
-            f"{tools} would send the secret {name!r} to a host, which has to be named",
+            f"{tools} would send the secret {name!r} to a host, which the grant must name",
             hint=f"covalt-git grant add {toolset_id} secret {name} {hosts}",
         )
 
 
-class _GivenBy(TypedDict):
+class _Origin(TypedDict):
     granted_at: str
     granted_by: str
 
 
 def grants(root: Path, toolset_id: str | None = None) -> list[tuple[Toolset, str, Grant]]:
-    """Return what was granted, to all toolsets or one, sorted: to whom, under which key, and what.
+    """Return the grants of all toolsets or of one, sorted: the toolset, the key and the grant.
 
     Raises:
-        UnknownNameError: naming the nearest toolset.
+        UnknownNameError: with the nearest toolset.
     """
     if toolset_id is None:
-        decided = (state_file(root, one) for one in toolset_ids(root / "toolsets"))
-        toolsets = [read_toolset(root, file.stem) for file in decided if file.exists()]
+        files = (state_file(root, one) for one in toolset_ids(root / "toolsets"))
+        toolsets = [read_toolset(root, file.stem) for file in files if file.exists()]
     else:
         toolsets = [find_toolset(root, toolset_id)]
     return [
@@ -72,20 +72,20 @@ def grants(root: Path, toolset_id: str | None = None) -> list[tuple[Toolset, str
 
 @locks_toolsets
 def grant_network(root: Path, toolset_id: str, hosts: Sequence[str], *, by: str) -> NetworkGrant:
-    """Let a toolset, as its files are now, reach these hosts as well; return all that it may reach.
+    """Let a toolset with its current files reach more hosts; return the grant of all its hosts.
 
     Only ``toolsets/state/<id>.yaml`` is written.
 
     Raises:
-        BadHostError: when one of them is no host.
-        CovaltError: when the toolset or its state has errors: what is granted has to be known.
+        BadHostError: if a host is invalid.
+        CovaltError: if the toolset or its state has errors.
     """
     toolset = _grantable(root, toolset_id)
     old = toolset.state.grants.get("network")
-    kept = old.hosts if isinstance(old, NetworkGrant) and old.digest == toolset.digest else ()
+    before = old.hosts if isinstance(old, NetworkGrant) and old.digest == toolset.digest else ()
     grant = NetworkGrant(
         kind="network",
-        hosts=_with(kept, hosts),
+        hosts=_merge(before, hosts),
         digest=toolset.digest,
         requests=_requests(toolset),
         **_now(by),
@@ -98,30 +98,30 @@ def grant_network(root: Path, toolset_id: str, hosts: Sequence[str], *, by: str)
 def grant_secret(
     root: Path, toolset_id: str, name: str, hosts: Sequence[str], *, by: str
 ) -> SecretGrant:
-    """Let a toolset, as its files are now, send a secret to these hosts; return where it may go.
+    """Let a toolset with its current files send a secret to more hosts; return the grant of all its hosts.
 
-    Its Python is given the secret whatever the hosts are, so that it needs none.
+    The toolset's Python gets the secret for any hosts, also for none.
 
     Raises:
-        HostNeededError: when there is no host, and an HTTP tool sends the secret to one.
-        UnknownNameError: when the toolset does not ask for that secret; and as :func:`grant_network`.
+        HostNeededError: if there is no host, but an HTTP tool sends the secret to one.
+        UnknownNameError: if the toolset does not declare the secret; and as :func:`grant_network`.
     """
     toolset = _grantable(root, toolset_id)
-    asked = toolset.manifest.secrets if toolset.manifest else ()
-    if name not in asked:
+    declared = toolset.manifest.secrets if toolset.manifest else ()
+    if name not in declared:
         list_with = f"covalt-git toolset show {toolset_id}"
-        raise UnknownNameError("secret", name, asked, list_with=list_with)
+        raise UnknownNameError("secret", name, declared, list_with=list_with)
     if not hosts and (sending := receivers(toolset, name)):
         raise HostNeededError(toolset_id, name, sending)
     key = secret_key(name)
     old = toolset.state.grants.get(key)
-    kept = old.hosts if isinstance(old, SecretGrant) and old.digest == toolset.digest else ()
+    before = old.hosts if isinstance(old, SecretGrant) and old.digest == toolset.digest else ()
     grant = SecretGrant(
         kind="secret",
         name=name,
-        hosts=(towards := _with(kept, hosts)),
+        hosts=(merged := _merge(before, hosts)),
         digest=toolset.digest,
-        requests=_requests(toolset) if towards else {},
+        requests=_requests(toolset) if merged else {},
         **_now(by),
     )
     _write_grant(root, toolset, key, grant)
@@ -130,14 +130,16 @@ def grant_secret(
 
 @locks_toolsets
 def grant_unsandboxed(root: Path, toolset_id: str, *, by: str) -> UnsandboxedGrant:
-    """Let the tools of an imported toolset, as its files are now, run where no sandbox is to be had.
+    """Let the tools of an imported toolset with its current files run on machines without a sandbox.
 
     Raises:
-        CovaltError: when it is the project's own, which needs no grant; and as :func:`grant_network`.
+        CovaltError: if it is the project's own, which needs no grant; and as :func:`grant_network`.
     """
     toolset = _grantable(root, toolset_id)
     if not toolset.state.imported:
-        raise CovaltError(f"the toolset {toolset_id!r} is the project's own: it runs at any level")
+        raise CovaltError(
+            f"the toolset {toolset_id!r} is the project's own, which may run without a sandbox"
+        )
     grant = UnsandboxedGrant(kind="unsandboxed", digest=toolset.digest, **_now(by))
     _write_grant(root, toolset, "unsandboxed", grant)
     return grant
@@ -145,17 +147,17 @@ def grant_unsandboxed(root: Path, toolset_id: str, *, by: str) -> UnsandboxedGra
 
 @locks_toolsets
 def grant_process(root: Path, toolset_id: str, server_id: str, *, by: str) -> ProcessGrant:
-    """Let a toolset start the program of one of its MCP servers, exactly as it is now.
+    """Let a toolset start the program of one of its MCP servers, as currently declared.
 
     Raises:
-        UnknownNameError: when it declares no such server.
-        CovaltError: when the server is at an address; and as :func:`grant_network`.
+        UnknownNameError: if it does not declare the server.
+        CovaltError: if the server has a URL; and as :func:`grant_network`.
     """
     toolset = _grantable(root, toolset_id)
     server = find_server(toolset, server_id)
     if server.command is None:
         raise CovaltError(
-            f"the MCP server {server_id!r} is at an address, and no program",
+            f"the MCP server {server_id!r} has a URL, not a command",
             hint=f"covalt-git grant add {toolset_id} server {server_id}",
         )
     grant = ProcessGrant(**process_facts(server, toolset.files.hashes), **_now(by))
@@ -165,17 +167,17 @@ def grant_process(root: Path, toolset_id: str, server_id: str, *, by: str) -> Pr
 
 @locks_toolsets
 def grant_server(root: Path, toolset_id: str, server_id: str, *, by: str) -> ServerGrant:
-    """Let a toolset use one of its MCP servers at an address, exactly as it is declared now.
+    """Let a toolset use one of its MCP servers with a URL, as currently declared.
 
     Raises:
-        UnknownNameError: when it declares no such server.
-        CovaltError: when the server is a program; and as :func:`grant_network`.
+        UnknownNameError: if it does not declare the server.
+        CovaltError: if the server has a command; and as :func:`grant_network`.
     """
     toolset = _grantable(root, toolset_id)
     server = find_server(toolset, server_id)
     if server.url is None:
         raise CovaltError(
-            f"the MCP server {server_id!r} is a program, at no address",
+            f"the MCP server {server_id!r} has a command, not a URL",
             hint=f"covalt-git grant add {toolset_id} process {server_id}",
         )
     grant = ServerGrant(**server_facts(server), **_now(by))
@@ -185,38 +187,38 @@ def grant_server(root: Path, toolset_id: str, server_id: str, *, by: str) -> Ser
 
 @locks_toolsets
 def revoke(root: Path, toolset_id: str, key: str, hosts: Sequence[str] = ()) -> Grant | None:
-    """Take back what was granted under ``key``, or only these hosts of it; return what is left.
+    """Revoke the grant with the key ``key``, or only some of its hosts; return the remaining grant.
 
-    A toolset with errors loses grants like any other; only its state file has to be readable.
+    The toolset may have errors; only its state file must be readable.
 
     Raises:
-        UnknownNameError: when there is no such grant, or no such host in it.
-        CovaltError: when the state file cannot be read; it is left as it is.
+        UnknownNameError: if the grant does not exist or does not contain a host.
+        CovaltError: if the state file cannot be read; it is unchanged.
     """
     toolset = changeable(root, toolset_id)
-    given = dict(toolset.state.grants)
+    remaining = dict(toolset.state.grants)
     list_with = f"covalt-git grant list {toolset_id}"
-    if key not in given:
-        raise UnknownNameError("grant", key, given, list_with=list_with)
-    grant = given.pop(key)
-    left: Grant | None = None
+    if key not in remaining:
+        raise UnknownNameError("grant", key, remaining, list_with=list_with)
+    grant = remaining.pop(key)
+    rest: Grant | None = None
     if hosts and isinstance(grant, NetworkGrant | SecretGrant):
         for host in hosts:
             if host not in grant.hosts:
                 raise UnknownNameError("host", host, grant.hosts, list_with=list_with)
-        kept = tuple(host for host in grant.hosts if host not in hosts)
-        if kept:
-            left = given[key] = grant.model_copy(update={"hosts": kept})
-    update_state(root, toolset, {"grants": given})
-    return left
+        others = tuple(host for host in grant.hosts if host not in hosts)
+        if others:
+            rest = remaining[key] = grant.model_copy(update={"hosts": others})
+    update_state(root, toolset, {"grants": remaining})
+    return rest
 
 
 @locks_toolsets
 def revoke_all(root: Path, toolset_id: str) -> list[str]:
-    """Take back all that was granted to a toolset; return the keys it stood under.
+    """Revoke all grants of a toolset; return their keys.
 
     Raises:
-        CovaltError: when the state file cannot be read; it is left as it is.
+        CovaltError: if the state file cannot be read; it is unchanged.
     """
     toolset = changeable(root, toolset_id)
     if toolset.state.grants:
@@ -225,40 +227,40 @@ def revoke_all(root: Path, toolset_id: str) -> list[str]:
 
 
 def secret_key(name: str) -> str:
-    """Return the key under which a state file holds the grant of a secret."""
+    """Return the key of a secret's grant in a state file."""
     return f"secret-{name}"
 
 
 def server_key(kind: Literal["process", "server"], server_id: str) -> str:
-    """Return the key under which a state file holds the grant of an MCP server."""
+    """Return the key of an MCP server's grant in a state file."""
     return f"{kind}-{server_id}"
 
 
 def _grantable(root: Path, toolset_id: str) -> Toolset:
     toolset = find_toolset(root, toolset_id)
     if not toolset.sound:
-        broken = [one for one in toolset.problems if one.severity == "error"]
+        errors = [one for one in toolset.problems if one.severity == "error"]
         raise CovaltError(
-            f"the toolset {toolset_id!r} has errors", hint="covalt-git validate", problems=broken
+            f"the toolset {toolset_id!r} has errors", hint="covalt-git validate", problems=errors
         )
     return toolset
 
 
-def _with(kept: tuple[str, ...], hosts: Sequence[str]) -> tuple[str, ...]:
+def _merge(before: tuple[str, ...], hosts: Sequence[str]) -> tuple[str, ...]:
     for host in hosts:
         HostRule.parse(host)
-    return tuple(sorted({*kept, *hosts}))
+    return tuple(sorted({*before, *hosts}))
 
 
 def _requests(toolset: Toolset) -> dict[str, str]:
     return {tool.id.name: tool.request_digest for tool in toolset.tools if tool.http is not None}
 
 
-def _now(by: str) -> _GivenBy:
+def _now(by: str) -> _Origin:
     return {"granted_at": timestamps.now(), "granted_by": by}
 
 
 def _write_grant(root: Path, toolset: Toolset, key: str, grant: Grant) -> None:
-    if grant.digest == toolset.digest:  # else it is for one server, and says itself what that is
+    if grant.digest == toolset.digest:  # a server's grant has another digest and needs no version
         store_current_version(root, toolset)
     update_state(root, toolset, {"grants": toolset.state.grants | {key: grant}})

@@ -1,7 +1,7 @@
-"""Permissions that a toolset requests in its manifest, and whether they are granted.
+"""Hosts and secrets that a toolset requests in its manifest, and whether they are granted.
 
-They are hosts and secrets only: MCP servers are in the manifest as they would be granted.  No manifest
-says what Python code reaches, so that a toolset may need more than it requests.
+Not included are MCP servers, which the manifest already lists, and the hosts of Python code, which it
+does not list.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class RequestedGrant(NamedTuple):
-    """A host to reach, or a secret to send: ``host`` as a grant names it, None if it is unknown.
+    """A requested host or secret; ``host`` has the form of a grant, and is None if it is unknown.
 
-    A secret is not ``needed`` where the request has a default for it, or where only MCP servers use it:
-    their grants cover it.
+    A secret is not ``needed`` if the request has a default for it, or if only MCP servers use it, whose
+    grants cover it.
     """
 
     kind: Literal["network", "secret"]
@@ -46,9 +46,9 @@ class RequestedGrant(NamedTuple):
 
 
 def requested(toolset: Toolset) -> list[RequestedGrant]:
-    """Return the hosts that a toolset's HTTP tools would reach and the secrets it declares, sorted.
+    """Return the hosts of a toolset's HTTP tools and the secrets that it declares, sorted.
 
-    A secret is named once for each host that a tool sends it to.
+    A secret is listed once for each host to which a tool sends it.
     """
     if toolset.manifest is None:
         return []
@@ -69,10 +69,10 @@ def requested(toolset: Toolset) -> list[RequestedGrant]:
     return sorted(found, key=lambda one: (one.kind, one.name or "", one.host or ""))
 
 
-def addresses_elsewhere(toolset: Toolset) -> list[str]:
-    """Return the references that are the base URL of an HTTP tool, as they are written, sorted.
+def variable_base_urls(toolset: Toolset) -> list[str]:
+    """Return the references that are base URLs of HTTP tools, as in the manifest, sorted.
 
-    Their values, which are not in the toolset, determine where the requests go.
+    Their values, which the toolset does not contain, determine the hosts of the requests.
     """
     found = set()
     for tool in toolset.manifest.tools if toolset.manifest else ():
@@ -83,9 +83,9 @@ def addresses_elsewhere(toolset: Toolset) -> list[str]:
 
 
 def receivers(toolset: Toolset, name: str) -> dict[str, str]:
-    """Return the HTTP tools that send a secret, each with its host as a grant names it.
+    """Return the HTTP tools that send a secret, each with its host in the form of a grant.
 
-    The host is empty if it comes from the value of a variable.
+    The host is empty if a variable determines it.
     """
     tools = toolset.manifest.tools if toolset.manifest else ()
     found = {}

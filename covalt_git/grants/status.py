@@ -1,4 +1,4 @@
-"""Validity of grants: which are valid, what changed since they were given, and which are missing."""
+"""Validity of grants: which are valid, which changes ended the others, and which are missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class MissingGrant(NamedTuple):
-    """A grant that a toolset lacks: its kind, the secret or the MCP server, the host, and why."""
+    """A grant that a toolset lacks: its kind, the secret or the MCP server, the host, and the reason."""
 
     toolset_id: str
     kind: Literal["network", "secret", "process", "server"]
@@ -68,7 +68,7 @@ def changes(toolset: Toolset, grant: Grant) -> tuple[str, ...]:
 
 
 def missing_grants(toolset: Toolset) -> list[MissingGrant]:
-    """Return what a toolset requests and its grants do not cover: hosts, secrets, then MCP servers."""
+    """Return the requests of a toolset that its grants do not cover: hosts, secrets, then MCP servers."""
     may = granted(toolset.id, toolset.state, toolset.digest)
     found = [
         MissingGrant(
@@ -100,8 +100,8 @@ def _of_toolset(
 ) -> tuple[str, ...]:
     if holds(grant, toolset.digest, servers, toolset.files.hashes, toolset.tools):
         return ()
-    kept = () if isinstance(grant, UnsandboxedGrant) else keeping(grant, toolset.tools)
-    tools = f"; only HTTP tools may use it: {', '.join(kept)}" if kept else ""
+    names = () if isinstance(grant, UnsandboxedGrant) else keeping(grant, toolset.tools)
+    tools = f"; only HTTP tools may use it: {', '.join(names)}" if names else ""
     return (f"a file has changed{tools}",)
 
 
@@ -126,17 +126,17 @@ def _path(path: str | None) -> str:
     return "none" if path is None else command_line([path])
 
 
-def _names(kind: str, then: tuple[str, ...], now: tuple[str, ...]) -> Iterator[str]:
-    for name in sorted({*then, *now}):
-        if name not in then:
+def _names(kind: str, old: tuple[str, ...], new: tuple[str, ...]) -> Iterator[str]:
+    for name in sorted({*old, *new}):
+        if name not in old:
             yield f"the {kind} {command_line([name])} is new"
-        elif name not in now:
-            yield f"the {kind} {command_line([name])} is gone"
+        elif name not in new:
+            yield f"the {kind} {command_line([name])} is removed"
 
 
-def _of_files(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    for path in sorted(then.keys() | now.keys()):
-        if then.get(path) == now.get(path):
+def _of_files(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    for path in sorted(old.keys() | new.keys()):
+        if old.get(path) == new.get(path):
             continue
-        what = "has changed" if path in then and path in now else "is gone"
-        yield f"{command_line([path])} {what if path in then else 'is new'}"
+        change = "has changed" if path in old and path in new else "is removed"
+        yield f"{command_line([path])} {change if path in old else 'is new'}"

@@ -1,1 +1,1 @@
-"""What is decided about toolsets, and how they come here."""
+"""Importing, updating, verifying and removing toolsets."""

@@ -1,4 +1,4 @@
-"""Fetching a bundle, and its signature, from an address that a person typed."""
+"""Download of a bundle and its signature from a URL that a user entered."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from covalt_git.installs.signatures import MAX_SIGNATURE, SUFFIX
 
 _SECONDS = 300.0
 _FOUND = 200
-_NONE_THERE = (403, 404, 410)  # some stores say 403 where there is no such file
+_MISSING = (403, 404, 410)  # some object stores answer 403 for a missing file
 
 
 class NotFetchedError(CovaltError):
-    """There is no bundle to be had at an address."""
+    """A bundle or its signature that cannot be downloaded."""
 
     code = "not_fetched"
     http_status = 502
 
 
 def fetch(url: str) -> bytes:
-    """Return what is at an https address, or at an http one of this machine; redirects are followed.
+    """Return the content of an https URL, or of an http URL of this machine.
 
-    They lead to public hosts over https only, whatever host it began with.
+    Redirects are followed to public hosts over https only.
 
     Raises:
-        BadHostError: when it is no address.
-        HttpError: when there is no answer, or it is larger than a bundle can be.
-        NotFetchedError: when the answer is another than the file.
+        BadHostError: if the URL is invalid.
+        HttpError: if the server does not answer, or the file is larger than a bundle may be.
+        NotFetchedError: if the server answers with another status than 200.
     """
     answer = _answer(url, MAX_ARCHIVE)
     if answer.status != _FOUND:
-        raise _refused(url, answer)
+        raise _status_error(url, answer)
     return answer.content
 
 
 def fetch_signature(url: str) -> bytes | None:
-    """Return what is beside the bundle at an address, under its name and ``.sig``, or None.
+    """Return the signature at a bundle's URL with ``.sig`` added to its path; None if it does not exist.
 
     Raises:
-        NotFetchedError: when there may be one, and it cannot be had; and as :func:`fetch`.
+        NotFetchedError: if the server fails, so that a signature may exist; and as :func:`fetch`.
     """
     plain, mark, query = url.partition("#")[0].partition("?")
-    beside = f"{plain}{SUFFIX}{mark}{query}"
-    answer = _answer(beside, MAX_SIGNATURE)
-    if answer.status in _NONE_THERE:
+    signature_url = f"{plain}{SUFFIX}{mark}{query}"
+    answer = _answer(signature_url, MAX_SIGNATURE)
+    if answer.status in _MISSING:
         return None
     if answer.status != _FOUND:
-        raise _refused(beside, answer)
+        raise _status_error(signature_url, answer)
     return answer.content
 
 
@@ -57,7 +57,7 @@ def _answer(url: str, most: int) -> Response:
     local = is_local(origin.host)
     if origin.scheme == "http" and not local:
         raise NotFetchedError(
-            f"{origin} is not https, so that anybody on the way could change it",
+            f"{origin} is not https, so the download could be modified on the way",
             hint=f"try https://{origin.shown_host}",
         )
     reach = Reach((HostRule.parse(str(origin)),) if local else (), anywhere=True)
@@ -65,6 +65,6 @@ def _answer(url: str, most: int) -> Response:
     return HttpClient(reach, most=most).send(Request("GET", url, accept), Deadline(_SECONDS))
 
 
-def _refused(url: str, answer: Response) -> NotFetchedError:
+def _status_error(url: str, answer: Response) -> NotFetchedError:
     origin, _ = origin_of(url)
     return NotFetchedError(f"{origin} answers {answer.status} {answer.reason}".rstrip())

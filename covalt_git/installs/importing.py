@@ -1,8 +1,7 @@
-"""Taking in a toolset that somebody else made: inert when it is here, and whole or not there.
+"""Atomic import of a third-party toolset, which stays disabled and without grants.
 
-It appears by one rename; its state file is there before, so that it is never taken for one of the
-project's own, which would be on.  Who is killed in between leaves the state of no toolset, which the
-next import replaces.
+The toolset appears by one rename.  Its state file is written first: a toolset without one counts as the
+project's own, which is enabled.  If the process dies in between, the next import replaces the state file.
 """
 
 from __future__ import annotations
@@ -32,17 +31,14 @@ if TYPE_CHECKING:
 
 
 class InstalledError(CovaltError):
-    """There is a toolset of that id already, or one that is taken for the same."""
+    """A toolset whose id already exists, or differs from another one only in ``-`` and ``_``."""
 
     code = "already_installed"
     http_status = 409
 
 
 class Imported(NamedTuple):
-    """A toolset that came here, or would come: as it was read, and where it came from.
-
-    ``update`` says what came of one that was here already.
-    """
+    """Result of an import or of its dry run; ``update`` is set if the toolset already existed."""
 
     toolset: Toolset
     source_type: Literal["zip", "local", "url"]
@@ -60,52 +56,53 @@ def import_toolset(
     force: bool = False,
     accept_signer: bool = False,
 ) -> Imported:
-    """Take in the toolset of a ZIP, a directory or an address (a text), off, with nothing granted.
+    """Import a toolset from a ZIP, a directory, a URL (a ``str``) or the bytes of a ZIP (:class:`Bundle`).
 
-    A :class:`Bundle` is a ZIP whose bytes are here already.  A ``signature``, or one that lies beside
-    it, has to be good.  One that was imported before is updated: see
-    :func:`covalt_git.installs.updating.update`, also for ``force`` and ``accept_signer``.  With
-    ``dry_run`` all is read and checked, and nothing stays.
+    A ``signature``, or else the file ``SOURCE.sig``, must be valid.  If the toolset was imported before,
+    it is updated as by :func:`covalt_git.installs.updating.update`, with ``force`` and
+    ``accept_signer``.  A ``dry_run`` checks everything and writes nothing.
 
     Raises:
-        BadBundleError: with everything that is wrong with it.
-        SignatureError: when it is signed, and not by one of ``signers`` as it is.
-        InstalledError: when there is one of its id that is the project's own.
-        CovaltError: when it cannot be fetched or written, or not be merged with what is here.
+        BadBundleError: if the bundle is invalid; it has all problems.
+        SignatureError: if the signature is not a valid one by one of the project's ``signers``.
+        InstalledError: if the project has its own toolset with this id.
+        CovaltError: if it cannot be downloaded, merged or written.
     """
     with incoming(root, source, signature) as found, toolsets_lock(root):
         update = None
         if os.path.lexists(root / "toolsets" / found.toolset.id):
-            _check_theirs(root, found.toolset.id)
+            _check_imported(root, found.toolset.id)
             update = merge_incoming(
                 root, found, dry_run=dry_run, force=force, accept_signer=accept_signer
             )
         else:
-            _check_free(root, found.toolset.id)
+            _check_available(root, found.toolset.id)
             if not dry_run:
                 _write_files(root, found)
         return Imported(found.toolset, found.source_type, found.source_ref, found.signer, update)
 
 
-def _check_theirs(root: Path, toolset_id: str) -> None:
+def _check_imported(root: Path, toolset_id: str) -> None:
     if not find_toolset(root, toolset_id).state.imported:
         raise InstalledError(
-            f"the toolset {toolset_id!r} is the project's own, and not updated by an import",
+            f"the toolset {toolset_id!r} is the project's own; an import cannot update it",
             hint=f"covalt-git toolset uninstall {toolset_id}",
         )
 
 
-def _check_free(root: Path, toolset_id: str) -> None:
+def _check_available(root: Path, toolset_id: str) -> None:
     for other in toolset_ids(root / "toolsets"):
         if other.replace("-", "_") == toolset_id.replace("-", "_"):
-            raise InstalledError(f"there is a toolset {other!r}, which agents take for the same")
+            raise InstalledError(
+                f"a toolset {other!r} already exists, and agents could not distinguish the two"
+            )
 
 
 def _write_files(root: Path, found: Incoming) -> None:
     folder = root / "toolsets"
     store_version(root, found.toolset.id, found.entries)
     fsync_all(found.toolset.folder)
-    # That it is off is said, so that switching it on changes a line, at which no grant stands.
+    # Write `enabled: false`, so that enabling the toolset changes a line that contains no grant.
     state = state_of(found, ToolsetState(enabled=False))
     write_state(folder / STATE_FOLDER / f"{found.toolset.id}.yaml", state)
     atomic_write.rename(found.toolset.folder, folder / found.toolset.id)

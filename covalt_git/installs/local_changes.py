@@ -1,4 +1,4 @@
-"""What was changed here of a toolset since it was imported, or since something was granted to it."""
+"""Local changes of a toolset since its import or since one of its grants."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class VersionGoneError(CovaltError):
-    """Nobody has the version any more that a toolset is to be compared with."""
+    """The version of a toolset that is needed for a comparison no longer exists."""
 
     code = "version_gone"
     http_status = 409
 
 
 class Difference(NamedTuple):
-    """A file that is not as it was, with git's patch of it from then to now."""
+    """A changed file with its git patch."""
 
     path: str
     kind: Literal["added", "modified", "deleted"]
@@ -36,48 +36,46 @@ class Difference(NamedTuple):
 
 
 def differences(root: Path, toolset_id: str, grant: str | None = None) -> list[Difference]:
-    """Return what changed since the import, or since what stands under the key ``grant`` was granted.
+    """Return the changes since the import, or since the grant with the key ``grant``.
 
     Raises:
-        UnknownNameError: naming the nearest toolset or grant.
-        VersionGoneError: when it was not imported, or nobody has that version any more.
-        CovaltError: when its files cannot be read.
+        UnknownNameError: with the nearest toolset or grant.
+        VersionGoneError: if the toolset was not imported, or the version no longer exists.
+        CovaltError: if its files cannot be read.
     """
     toolset = find_toolset(root, toolset_id)
     digest = _digest(toolset, grant)
     before = find_version(root, toolset_id, digest)
     if before is None:
-        raise VersionGoneError(
-            f"{digest} of {toolset_id!r} is neither in Git nor in data/toolsets any more"
-        )
-    was = {one.path: one for one in before}
-    now = {one.path: one for one in read_folder(toolset.folder)}
+        raise VersionGoneError(f"{digest} of {toolset_id!r} is no longer in Git or data/toolsets")
+    old = {one.path: one for one in before}
+    new = {one.path: one for one in read_folder(toolset.folder)}
     return [
         Difference(
             path,
-            "added" if path not in was else "modified" if path in now else "deleted",
-            file_patch(f"toolsets/{toolset_id}/{path}", _side(was.get(path)), _side(now.get(path))),
+            "added" if path not in old else "modified" if path in new else "deleted",
+            file_patch(f"toolsets/{toolset_id}/{path}", _side(old.get(path)), _side(new.get(path))),
         )
-        for path in sorted({*was, *now})
-        if was.get(path) != now.get(path)
+        for path in sorted({*old, *new})
+        if old.get(path) != new.get(path)
     ]
 
 
-def _digest(toolset: Toolset, grant: str | None) -> str:
-    if grant is not None:
+def _digest(toolset: Toolset, key: str | None) -> str:
+    if key is not None:
         list_with = f"covalt-git grant list {toolset.id}"
-        if grant not in toolset.state.grants:
-            raise UnknownNameError("grant", grant, toolset.state.grants, list_with=list_with)
-        given = toolset.state.grants[grant]
-        if isinstance(given, ProcessGrant | ServerGrant):
+        if key not in toolset.state.grants:
+            raise UnknownNameError("grant", key, toolset.state.grants, list_with=list_with)
+        grant = toolset.state.grants[key]
+        if isinstance(grant, ProcessGrant | ServerGrant):
             raise VersionGoneError(
-                f"{grant!r} was granted for what the MCP server is, whatever else changes",
-                hint=f"what is otherwise: {list_with}",
+                f"{key!r} depends on the MCP server only, not on the other files of the toolset",
+                hint=f"to see what changed: {list_with}",
             )
-        return given.digest
+        return grant.digest
     if toolset.state.digest is None:
         raise VersionGoneError(
-            f"the toolset {toolset.id!r} is the project's own, and its history is Git's",
+            f"the toolset {toolset.id!r} is the project's own; its history is in Git",
             hint=f"git log -p -- toolsets/{toolset.id}",
         )
     return toolset.state.digest

@@ -32,7 +32,7 @@ _FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
 
 
 class BundleGoneError(CovaltError):
-    """A staged bundle that was imported, dropped, or has expired."""
+    """A staged bundle that was imported or dropped, or has expired."""
 
     code = "bundle_gone"
     http_status = 404
@@ -49,7 +49,7 @@ class Bundle:
     signature: bytes | None = field(default=None, repr=False)
 
     @classmethod
-    def sent(cls, content: bytes, filename: str, signature: bytes | None = None) -> Self:
+    def upload(cls, content: bytes, filename: str, signature: bytes | None = None) -> Self:
         """Return an uploaded file, named by the last part of its file name."""
         name = "".join(one if display.is_shown(one) else "_" for one in _FOLDERS.sub("", filename))
         name = name[-_LONGEST_NAME:] or "bundle.zip"
@@ -60,7 +60,7 @@ class Bundle:
         """Return a file with its signature, by default that of ``FILE.sig`` if it exists.
 
         Raises:
-            CovaltError: when one of them cannot be read.
+            CovaltError: if one of them cannot be read.
         """
         if signature is None and os.path.lexists(signature_path(path)):
             signature = signature_path(path)
@@ -68,7 +68,7 @@ class Bundle:
         return cls(read_archive(path), path.name, "zip", shown_source(path), signed)
 
     @classmethod
-    def fetched(cls, url: str, signature: Path | None = None) -> Self:
+    def download(cls, url: str, signature: Path | None = None) -> Self:
         """Return the download of a URL with its signature, by default that of ``URL.sig`` if it exists.
 
         The query of the URL is not stored, as it may be a credential.
@@ -85,7 +85,7 @@ class Bundle:
 
 
 def shown_source(path: Path) -> str:
-    """Return a path for a checked-in file: of an absolute path only the name."""
+    """Return a path as stored in a checked-in file: of an absolute path only the name."""
     return path.name if path.is_absolute() else path.as_posix()
 
 
@@ -93,7 +93,7 @@ def stage_bundle(root: Path, bundle: Bundle) -> UUID:
     """Write a bundle into a folder of its own for an hour, and return the folder's id.
 
     Raises:
-        OSError: when it cannot be written.
+        OSError: if it cannot be written.
     """
     bundle_id = UUID(new_id())
     folder = _folder(root, bundle_id)
@@ -113,19 +113,21 @@ def staged_bundle(root: Path, bundle_id: UUID) -> Bundle:
     """Return a bundle that :func:`stage_bundle` wrote.
 
     Raises:
-        BundleGoneError: when it was imported, dropped, or has expired.
+        BundleGoneError: if it was imported or dropped, or has expired.
     """
     folder = _folder(root, bundle_id)
     try:
-        with toolsets_lock(root):  # which removes the folders that have expired
+        with toolsets_lock(root):  # the lock removes expired folders
             source = json.loads((folder / _SOURCE).read_bytes())
             return dataclasses.replace(Bundle.read(folder / _ARCHIVE), **source)
     except FileNotFoundError:
-        raise BundleGoneError("the bundle is gone", hint="choose it again") from None
+        raise BundleGoneError(
+            "the bundle was imported or dropped, or has expired", hint="choose it again"
+        ) from None
 
 
 def drop_bundle(root: Path, bundle_id: UUID) -> None:
-    """Remove a staged bundle, if it is still there."""
+    """Remove a staged bundle if it exists."""
     shutil.rmtree(_folder(root, bundle_id), ignore_errors=True)
 
 

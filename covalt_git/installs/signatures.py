@@ -1,9 +1,7 @@
-"""Signatures of bundles: made and verified by ``ssh-keygen -Y``, with the keys that people have anyway.
+"""Signatures of bundles, created and verified by ``ssh-keygen -Y``.
 
-A signature lies beside a bundle, in ``FILE.sig``, and never in it.  Whose signatures count stands in
-``signers`` of ``covalt.yaml``.  What ``ssh-keygen`` says is read and never printed.
-
-Format: OpenSSH's PROTOCOL.sshsig.
+The signature of ``FILE`` is ``FILE.sig``.  The trusted keys are ``signers`` in ``covalt.yaml``.  Format:
+OpenSSH's PROTOCOL.sshsig.
 """
 
 from __future__ import annotations
@@ -32,13 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SUFFIX = ".sig"
-"""What the name of a signature has after that of its bundle."""
+"""Suffix of a bundle's name that makes the name of its signature."""
 
 MAX_SIGNATURE = 64 << 10
-"""The most bytes of a signature; the longest keys need less than a tenth."""
+"""Maximum size of a signature in bytes; the longest keys need less than a tenth."""
 
 _VERIFY_S = 20.0
-_SIGN_S = 300.0  # somebody types a passphrase, or looks for the key to touch
+_SIGN_S = 300.0  # the user may have to enter a passphrase or touch a security key
 
 _ARMOR = re.compile(
     rb"\s*-----BEGIN SSH SIGNATURE-----\r?\n([A-Za-z0-9+/=\r\n]+?)\r?\n-----END SSH SIGNATURE-----\s*"
@@ -46,11 +44,11 @@ _ARMOR = re.compile(
 _MAGIC = b"SSHSIG" + (1).to_bytes(4)
 _PARTS = 5  # key, namespace, reserved, hash, signature
 _GOOD = re.compile(r" with \S+ key (SHA256:[A-Za-z0-9+/]{43})\n?\Z")
-_MAX_SAID = 200
+_MAX_QUOTED = 200
 
 
 class SignatureError(CovaltError):
-    """A signature is none, or not one that counts; ``code`` says why."""
+    """A signature that is malformed or not trusted; ``code`` is the reason."""
 
     code = "bad_signature"
     http_status = 422
@@ -61,34 +59,30 @@ class SignatureError(CovaltError):
 
 
 class UnknownSignerError(SignatureError):
-    """A signature is by a key that ``signers`` does not have.
+    """A signature by a key that ``signers`` does not contain.
 
-    ``public_key`` is the key in OpenSSH's form; empty if ``signers`` could not have it.
+    ``public_key`` is the key in OpenSSH's format; empty if ``signers`` does not support it.
     """
 
-    def __init__(self, said: _Signature, signers: Sequence[str]) -> None:
-        self.public_key = said.public_key
-        who = (
-            "signers of covalt.yaml has no key"
-            if not signers
-            else "signers of covalt.yaml lacks this key"
-        )
+    def __init__(self, signature: _Signature, signers: Sequence[str]) -> None:
+        self.public_key = signature.public_key
+        missing = "does not contain this key" if signers else "contains no keys"
         super().__init__(
             "unknown_signer" if signers else "no_signers",
-            f"it is signed with {said.fingerprint}, and {who}",
-            hint=said.how_to_trust,
+            f"it is signed with {signature.fingerprint}, but signers in covalt.yaml {missing}",
+            hint=signature.trust_hint,
         )
 
 
 class SignerChangedError(CovaltError):
-    """A toolset was signed by one key when it came, and what would come now is not."""
+    """An update of a signed toolset that is not signed with the same key."""
 
     code = "signer_changed"
     http_status = 409
 
 
 class _Signature(NamedTuple):
-    """What a signature says about itself, which nobody has verified."""
+    """The unverified fields of a signature."""
 
     key: bytes
     namespace: bytes
@@ -104,8 +98,8 @@ class _Signature(NamedTuple):
         if parts is None or len(parts) != _PARTS:
             raise SignatureError(
                 "not_a_signature",
-                "the signature is not one that ssh-keygen made",
-                hint=f"ssh-keygen -Y sign -n {NAMESPACE} -f KEY FILE makes FILE{SUFFIX}",
+                "the signature was not created by ssh-keygen",
+                hint=f"to create FILE{SUFFIX}: ssh-keygen -Y sign -n {NAMESPACE} -f KEY FILE",
             )
         return cls(parts[0], parts[1])
 
@@ -116,7 +110,7 @@ class _Signature(NamedTuple):
 
     @property
     def public_key(self) -> str:
-        """The key in OpenSSH's form, or nothing if ``signers`` could not have it."""
+        """The key in OpenSSH's format; empty if ``signers`` does not support it."""
         kind = (wire_strings(self.key) or [b""])[0].decode("ascii", "replace")
         key = f"{kind} {base64.b64encode(self.key).decode()}"
         try:
@@ -126,82 +120,83 @@ class _Signature(NamedTuple):
         return key
 
     @property
-    def how_to_trust(self) -> str:
-        """What would let the key's signatures count."""
+    def trust_hint(self) -> str:
+        """How to trust the key."""
         if not self.public_key:
-            return "ask its signer for the key, and add it to signers in covalt.yaml"
+            return "ask the signer for the key, and add it to signers in covalt.yaml"
         return (
-            "if you know whose key it is, import it with --trust-signer NAME, which adds to signers in"
+            "if you know the owner of the key, import with --trust-signer NAME, which adds to signers in"
             f" covalt.yaml: - NAME {self.public_key}\n--unsigned imports it without a signer"
         )
 
 
 def verify(content: bytes, signature: bytes, signers: Sequence[str]) -> Signer:
-    """Return who of ``signers``, lines of OpenSSH's allowed-signers format, signed ``content``.
+    """Return the signer of ``content`` in ``signers``, lines of OpenSSH's allowed-signers format.
 
     Raises:
-        SignatureError: when it was none of them, or not now, or not this, or cannot be found out.
+        SignatureError: if the signature is not by one of them, not valid now, not of this content, or
+            cannot be verified.
     """
-    said = _Signature.read(signature)
-    if said.namespace != NAMESPACE.encode():
+    parsed = _Signature.read(signature)
+    if parsed.namespace != NAMESPACE.encode():
         raise SignatureError(
             "wrong_namespace",
-            f"the signature is for {_one_line(said.namespace)}, not for {NAMESPACE!r}",
-            hint=f"whoever made it signs again: ssh-keygen -Y sign -n {NAMESPACE} -f KEY FILE",
+            f"the signature is for {_one_line(parsed.namespace)}, not for {NAMESPACE!r}",
+            hint=f"ask the signer to run: ssh-keygen -Y sign -n {NAMESPACE} -f KEY FILE",
         )
     if not signers:
-        raise UnknownSignerError(said, signers)
+        raise UnknownSignerError(parsed, signers)
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
-        folder = Path(name)  # which only we may enter
-        made, allowed = folder / "signature", folder / "allowed_signers"
-        made.write_bytes(signature)
+        folder = Path(name)  # with mode 0700
+        file, allowed = folder / "signature", folder / "allowed_signers"
+        file.write_bytes(signature)
         allowed.write_text("".join(f"{line.strip()}\n" for line in signers), encoding="utf-8")
-        files = ["-s", str(made), "-f", str(allowed)]
+        files = ["-s", str(file), "-f", str(allowed)]
         found = _ssh_keygen(["-Y", "find-principals", *files], b"")
         principal = _principal(found.stdout)
         if found.returncode or principal is None:
-            raise _stranger(said, signers)
+            raise _untrusted(parsed, signers)
         verified = _ssh_keygen(["-Y", "verify", "-n", NAMESPACE, "-I", principal, *files], content)
     good = _GOOD.search(verified.stdout.decode("utf-8", "replace"))
     if verified.returncode or good is None:
         raise SignatureError(
             "content_changed",
-            f"it is not what {principal!r} ({said.fingerprint}) signed: it has changed since",
-            hint="fetch it again, and the signature with it",
+            f"the bundle has changed since {principal!r} ({parsed.fingerprint}) signed it",
+            hint="download the bundle and its signature again",
         )
     return Signer(principal=principal, fingerprint=good[1])
 
 
 def sign(content: bytes, key: Path) -> bytes:
-    """Return the signature of ``content`` by a private key, or by the agent's for a public one.
+    """Return the signature of ``content`` with a private key, or with the ssh-agent's key for a public one.
 
-    ``ssh-keygen`` asks for a passphrase on the terminal, where the key has one.
+    ``ssh-keygen`` prompts for the passphrase of the key on the terminal.
 
     Raises:
-        SignatureError: when there is no such key, or it was not given its passphrase.
+        SignatureError: if the key does not exist, or the passphrase is missing or wrong.
     """
     arguments = ["-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key.absolute())]
-    # The agent, and what asks for passphrases where there is no terminal, are in the environment.
+    # The environment has SSH_AUTH_SOCK and SSH_ASKPASS.
     done = _ssh_keygen(arguments, content, environment=os.environ, seconds=_SIGN_S)
     if done.returncode:
         raise SignatureError(
             "not_signed",
-            f"{str(key)!r} signs nothing: {_one_line(done.stderr)}",
-            hint="name a private key of ssh-keygen, or a .pub whose private key an agent holds",
+            f"cannot sign with {str(key)!r}: {_one_line(done.stderr)}",
+            hint="name a private key of ssh-keygen, or a .pub file whose private key is in ssh-agent",
         )
     return done.stdout
 
 
 def signature_path(file: Path) -> Path:
-    """Return where the signature of a bundle lies, if it has one."""
+    """Return the path of a bundle's signature, which may not exist."""
     return file.with_name(f"{file.name}{SUFFIX}")
 
 
 def read_signature(file: Path) -> bytes:
-    """Return what a file holds that is said to be a signature.
+    """Return the content of a signature file, which may be malformed.
 
     Raises:
-        SignatureError: when it cannot be read.
+        SignatureError: if it cannot be read.
     """
     try:
         with file.open("rb") as opened:
@@ -212,39 +207,39 @@ def read_signature(file: Path) -> bytes:
 
 
 def check_signer(recorded: Signer | None, found: Signer | None, *, accept: bool) -> None:
-    """Make sure that an update was signed by the key that signed what is here, if any did.
+    """Check that an update has the same signing key as the installed version, if that was signed.
 
-    The key is who signs; the name that ``signers`` has for it may change.
+    Only keys are compared; the name of a key in ``signers`` may change.
 
     Raises:
-        SignerChangedError: when another key signed it, or none, unless a person says ``accept``.
+        SignerChangedError: if the key differs or the update is unsigned, unless ``accept`` is set.
     """
     if accept or recorded is None or (found and found.fingerprint == recorded.fingerprint):
         return
-    now = f"by {found.principal!r} ({found.fingerprint})" if found else "by nobody"
+    now = f"now by {found.principal!r} ({found.fingerprint})" if found else "is now unsigned"
     raise SignerChangedError(
-        f"it was signed by {recorded.principal!r} ({recorded.fingerprint}), and now {now}",
-        hint="ask them; if it is as it should be, add --accept-signer",
+        f"it was signed by {recorded.principal!r} ({recorded.fingerprint}), and {now}",
+        hint="ask the signer; if the change is intended, add --accept-signer",
     )
 
 
-def _stranger(said: _Signature, signers: Sequence[str]) -> SignatureError:
-    """Return why a key's signature does not count: nobody named it, or not for now."""
+def _untrusted(signature: _Signature, signers: Sequence[str]) -> SignatureError:
+    """Return why a key is not trusted: it is not in ``signers``, or not valid now."""
     for line in signers:
         one = AllowedSigner.parse(line)
-        if one.key == said.key:
+        if one.key == signature.key:
             times = [f"{name} {value}" for name, value in one.options.items() if "valid" in name]
             return SignatureError(
                 "signer_not_valid",
-                f"the key of {one.principals!r} ({said.fingerprint}) does not count now:"
-                f" {', '.join(times) or 'ssh-keygen does not take it'}",
-                hint="mend its line of signers in covalt.yaml, or have it signed with another key",
+                f"the key of {one.principals!r} ({signature.fingerprint}) is not valid now:"
+                f" {', '.join(times) or 'ssh-keygen rejects it'}",
+                hint="fix its line in signers in covalt.yaml, or ask for a signature with another key",
             )
-    return UnknownSignerError(said, signers)
+    return UnknownSignerError(signature, signers)
 
 
 def _principal(output: bytes) -> str | None:
-    """Return the first name that was found; of a list, as old versions print it, the first."""
+    """Return the first principal in the output, which is a comma-separated list in old versions."""
     first = output.decode("utf-8", "replace").partition("\n")[0]
     names = [one for one in first.split(",") if one and not one.startswith("!")]
     return names[0] if names and display.is_shown(names[0]) else None
@@ -258,8 +253,8 @@ def _ssh_keygen(
     seconds: float = _VERIFY_S,
 ) -> subprocess.CompletedProcess[bytes]:
     if environment is None:
-        kept = ("PATH", "TZ")  # times without a Z are those of here
-        environment = {name: os.environ[name] for name in kept if name in os.environ}
+        names = ("PATH", "TZ")  # times without a Z are local times
+        environment = {name: os.environ[name] for name in names if name in os.environ}
     try:
         return subprocess.run(
             ["ssh-keygen", *arguments],
@@ -273,18 +268,18 @@ def _ssh_keygen(
     except FileNotFoundError:
         raise SignatureError(
             "ssh_keygen_missing",
-            "there is no ssh-keygen on this machine, which verifies and makes signatures",
+            "ssh-keygen is not installed; it creates and verifies signatures",
             hint="install OpenSSH 8.2 or later: apt-get install openssh-client",
         ) from None
     except subprocess.TimeoutExpired:
         raise SignatureError(
-            "ssh_keygen_failed", f"ssh-keygen does not come to an end in {seconds:.0f} s"
+            "ssh_keygen_failed", f"ssh-keygen did not finish within {seconds:.0f} s"
         ) from None
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise SignatureError("ssh_keygen_failed", f"ssh-keygen cannot be run: {why}") from None
 
 
-def _one_line(said: bytes) -> str:
-    """Return what somebody else wrote, in one short line without anything that a terminal obeys."""
-    return repr(said[:_MAX_SAID].decode("utf-8", "replace").strip())
+def _one_line(untrusted: bytes) -> str:
+    """Return untrusted text as one short line without terminal escape sequences."""
+    return repr(untrusted[:_MAX_QUOTED].decode("utf-8", "replace").strip())

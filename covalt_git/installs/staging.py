@@ -1,7 +1,7 @@
-"""A toolset that somebody else made, read once and checked whole, in a hidden folder beside the toolsets.
+"""Staging of a third-party toolset: it is read once and checked in a hidden folder of ``toolsets/``.
 
-Nothing of it runs, connects or is imported.  Whoever is killed leaves a hidden folder at most, which
-the next one clears away.
+None of its code runs, and none of its servers is connected.  If the process dies, the next change of the
+toolsets removes the hidden folder.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 _UNNAMED = "unnamed"
 
-_NEVER_TAKEN = frozenset({codes.FORBIDDEN_FILE, codes.SHADOWED_MODULE})
-"""What may be an oversight in a toolset of our own, and is a trap in somebody else's."""
+_ALWAYS_ERRORS = frozenset({codes.FORBIDDEN_FILE, codes.SHADOWED_MODULE})
+"""Warnings in the project's own toolsets that are errors in third-party ones."""
 
 
 class Incoming(NamedTuple):
-    """A toolset in its hidden folder, and where it came from; ``name`` is how the source is shown."""
+    """A staged toolset with its source; ``name`` is the source in messages."""
 
     toolset: Toolset
     entries: tuple[Entry, ...]
@@ -51,14 +51,14 @@ class Incoming(NamedTuple):
 def incoming(
     root: Path, source: Path | str | Bundle, signature: Path | None = None
 ) -> Iterator[Incoming]:
-    """Yield the toolset of a ZIP, a directory or an address (a text), which is gone after the block.
+    """Yield the toolset of a ZIP, a directory or a URL (a ``str``); its folder is removed after the block.
 
-    A ``signature``, or one that lies beside it, has to be good.
+    A ``signature``, or else the file ``SOURCE.sig``, must be valid.
 
     Raises:
-        BadBundleError: with everything that is wrong with it.
-        SignatureError: when it is signed, and not by one of ``signers`` as it is.
-        CovaltError: when it cannot be fetched or written.
+        BadBundleError: if the bundle is invalid; it has all problems.
+        SignatureError: if the signature is not a valid one by one of the project's ``signers``.
+        CovaltError: if it cannot be downloaded or written.
     """
     with staging(root) as folder:
         yield stage(root, source, folder, signature)
@@ -67,24 +67,20 @@ def incoming(
 def stage(
     root: Path, source: Path | str | Bundle, folder: Path, signature: Path | None = None
 ) -> Incoming:
-    """Read and check what :func:`incoming` yields in an empty ``folder``, and leave it there.
-
-    Raises:
-        CovaltError: as that.
-    """
+    """Write a toolset to an empty ``folder`` and check it; arguments and errors as :func:`incoming`."""
     kind, name, ref, entries, signer = _read(root, source, signature)
     toolset_id = _id_of(entries)
     write_entries(folder / "toolsets" / toolset_id, entries)
-    toolset = _sound(folder, toolset_id, name)
+    toolset = _check(folder, toolset_id, name)
     return Incoming(toolset, tuple(entries), kind, ref, name, signer)
 
 
 @contextmanager
 def staging(root: Path) -> Iterator[Path]:
-    """Yield the name of a hidden folder beside the toolsets, which is gone after the block.
+    """Yield the path of a hidden folder in ``toolsets/`` that is removed after the block.
 
     Raises:
-        CovaltError: when something cannot be written in the block.
+        CovaltError: if the block raises an OSError.
     """
     folder = root / "toolsets" / f"{STAGED}{new_id()}"
     try:
@@ -107,7 +103,7 @@ def write_entries(folder: Path, entries: Iterable[Entry]) -> None:
 
 
 def fsync_all(folder: Path) -> None:
-    """Wait until a folder and all that is in it are on the disk."""
+    """Call fsync on a folder and everything in it."""
     for path in (*folder.rglob("*"), folder):
         atomic_write.fsync(path)
 
@@ -123,10 +119,10 @@ class _Source(NamedTuple):
 def _read(root: Path, source: Path | str | Bundle, signature: Path | None) -> _Source:
     if isinstance(source, Path) and source.is_dir():
         if signature:
-            raise CovaltError("a directory cannot be signed", hint="bundle it, and sign that")
+            raise CovaltError("a directory cannot be signed", hint="bundle it, and sign the bundle")
         return _Source("local", source.name, shown_source(source), read_folder(source))
     if isinstance(source, str):
-        source = Bundle.fetched(source, signature)
+        source = Bundle.download(source, signature)
     elif isinstance(source, Path):
         source = Bundle.read(source, signature)
     entries = unpack(source.content, source.name)
@@ -136,32 +132,32 @@ def _read(root: Path, source: Path | str | Bundle, signature: Path | None) -> _S
     return _Source(source.source_type, source.name, source.source_ref, entries, signer)
 
 
-def _sound(staging: Path, toolset_id: str, shown: str) -> Toolset:
-    toolset = read_toolset(staging, toolset_id)
-    staged = f"toolsets/{toolset_id}"
-    broken = [
-        dataclasses.replace(one, path=shown + one.path.removeprefix(staged), severity="error")
+def _check(root: Path, toolset_id: str, name: str) -> Toolset:
+    toolset = read_toolset(root, toolset_id)
+    folder = f"toolsets/{toolset_id}"
+    errors = [
+        dataclasses.replace(one, path=name + one.path.removeprefix(folder), severity="error")
         for one in toolset.problems
-        if one.severity == "error" or one.code in _NEVER_TAKEN
+        if one.severity == "error" or one.code in _ALWAYS_ERRORS
     ]
-    if not broken:
+    if not errors:
         return toolset
-    raise BadBundleError(f"{shown!r} is not taken", problems=broken)
+    raise BadBundleError(f"{name!r} cannot be imported", problems=errors)
 
 
 def _id_of(entries: Sequence[Entry]) -> str:
-    """Return the id that the manifest says, as far as it can be a folder's name."""
+    """Return the id in the manifest, or a placeholder if it is not a valid folder name."""
     manifest = next((one for one in entries if one.path == MANIFEST), None)
     if manifest is None:
         inner = sorted(one.path for one in entries if one.path.endswith(f"/{MANIFEST}"))
         hint = (
             f"bundle the files of {inner[0].rpartition('/')[0]!r}, not the folder" if inner else ""
         )
-        raise BadBundleError(f"there is no {MANIFEST} at its top", hint=hint)
+        raise BadBundleError(f"it has no {MANIFEST} at the top level", hint=hint)
     try:
-        said = yaml_text.load(manifest.content, MANIFEST).data
+        data = yaml_text.load(manifest.content, MANIFEST).data
     except yaml_text.YamlProblems:
-        return _UNNAMED  # whoever reads the manifest tells why
-    found = said.get("id") if isinstance(said, dict) else None
+        return _UNNAMED  # `read_toolset` reports the problems
+    found = data.get("id") if isinstance(data, dict) else None
     usable = isinstance(found, str) and is_id(found) and found not in RESERVED_TOOLSET_IDS
     return found if usable and isinstance(found, str) else _UNNAMED

@@ -1,7 +1,7 @@
-"""What becomes of a toolset's files when two sides changed them: file by file, and YAML key by key.
+"""Three-way merge of a toolset's files, with YAML files merged key by key.
 
-A conflict loses nothing: a text holds both versions as git shows them, which keeps the toolset from
-running until somebody decides; beside a file that is no text lies theirs.
+A conflict keeps both versions: a text file contains both with conflict markers, so the toolset cannot run
+until the user resolves them; the other version of a binary file is written next to it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _LONGEST_LABEL = 40
 
 
 class ClashingNamesError(CovaltError):
-    """Both sides have names that cannot stand beside each other."""
+    """Files of the two sides whose names cannot exist in one folder."""
 
     code = "clashing_names"
     http_status = 409
 
 
 class Step(NamedTuple):
-    """What becomes of one file; ``kept`` is a local change that theirs does not touch."""
+    """The merge result of one file; ``kept`` is a local change that does not affect the update."""
 
     path: str
     kind: StepKind
@@ -45,20 +45,20 @@ class Step(NamedTuple):
 def merge_files(
     base: Sequence[Entry], ours: Sequence[Entry], theirs: Sequence[Entry], names: Sides
 ) -> tuple[list[Entry], list[Step]]:
-    """Return the files with the changes of both sides, sorted, and what became of each that changed.
+    """Return the merged files, sorted, and a step for each file that the sides changed.
 
-    ``names`` are what the sides are called where they are in conflict, ours first.
+    ``names`` are the labels of the sides in conflict markers, ours first.
 
     Raises:
-        ClashingNamesError: when one side has a folder where the other has a file, or names differ in
-            what some systems do not tell apart.
+        ClashingNamesError: if one side has a folder where the other has a file, or two names are equal on
+            some file systems.
     """
-    was, mine, other = ({one.path: one for one in side} for side in (base, ours, theirs))
+    old, mine, other = ({one.path: one for one in side} for side in (base, ours, theirs))
     merged: dict[str, Entry] = {}
     steps = []
     for path in sorted({*mine, *other}):
-        made, step = _merged(path, was.get(path), mine.get(path), other.get(path), names)
-        merged |= {one.path: one for one in made}
+        files, step = _merge_file(path, old.get(path), mine.get(path), other.get(path), names)
+        merged |= {one.path: one for one in files}
         if step is not None:
             steps.append(step)
     _check_names(list(merged))
@@ -66,31 +66,31 @@ def merge_files(
 
 
 def take_theirs(ours: Sequence[Entry], theirs: Sequence[Entry]) -> tuple[list[Entry], list[Step]]:
-    """Return their files, and what becomes of each of ours."""
+    """Return their files, and a step for each of our files that changes."""
     _, steps = merge_files(ours, ours, theirs, ("", ""))
     return sorted(theirs, key=lambda one: one.path), steps
 
 
-def _merged(
+def _merge_file(
     path: str, base: Entry | None, ours: Entry | None, theirs: Entry | None, names: Sides
 ) -> tuple[list[Entry], Step | None]:
-    there = [one for one in (ours,) if one is not None]
+    files = [one for one in (ours,) if one is not None]
     if ours == theirs:
-        return there, None
+        return files, None
     if theirs == base:
         words = "added here" if base is None else "removed here" if ours is None else ""
-        return there, Step(path, "kept", words)
+        return files, Step(path, "kept", words)
     if ours == base:
         if theirs is None:
             return [], Step(path, "removed")
         return [theirs], Step(path, "added" if ours is None else "updated")
     if theirs is None:
-        return there, Step(
-            path, "conflict", f"{names[1]} removed it, and you changed it: yours stays"
+        return files, Step(
+            path, "conflict", f"removed in {names[1]}, changed here: your file is kept"
         )
     if ours is None:
         return [theirs], Step(
-            path, "conflict", f"{names[1]} changed it, and you removed it: it is back"
+            path, "conflict", f"changed in {names[1]}, removed here: the file is restored"
         )
     return _both_changed(base, ours, theirs, names)
 
@@ -109,18 +109,16 @@ def _both_changed(
             content = theirs.content if ours.content == before else ours.content
             return [Entry(path, content, executable)], Step(path, "merged")
         label = re.sub(r"[^A-Za-z0-9._-]+", "-", names[1])[:_LONGEST_LABEL].strip(".-")
-        beside = f"{path}.theirs-{label}"
-        words = f"both changed what is no text: yours stays, {beside} is theirs"
-        return [ours, Entry(beside, theirs.content, theirs.executable)], Step(
-            path, "conflict", words
-        )
+        copy = f"{path}.theirs-{label}"
+        words = f"binary file changed in both: your file is kept, the other one is {copy}"
+        return [ours, Entry(copy, theirs.content, theirs.executable)], Step(path, "conflict", words)
     merged = merge_texts(path, *contents, names)
-    step = Step(path, "merged") if merged.clean else Step(path, "conflict", "both changed it")
+    step = Step(path, "merged") if merged.clean else Step(path, "conflict", "changed in both")
     return [Entry(path, merged.content, executable)], step
 
 
 def merge_texts(path: str, base: bytes, ours: bytes, theirs: bytes, names: Sides) -> Merged:
-    """Return a text with the changes of both sides; where they are in conflict, both with marks."""
+    """Return a text with the changes of both sides, with conflict markers if they conflict."""
     if ours in (base, theirs):
         return Merged(theirs, clean=True)
     if theirs == base:
@@ -138,8 +136,8 @@ def merge_texts(path: str, base: bytes, ours: bytes, theirs: bytes, names: Sides
 def _check_names(paths: Sequence[str]) -> None:
     for first, second in _clashes(paths):
         raise ClashingNamesError(
-            f"{first!r} and {second!r} cannot both be there, and one is yours, one theirs",
-            hint="rename yours, and update again",
+            f"{first!r} and {second!r} cannot both exist: one is yours, one is of the update",
+            hint="rename your file, and update again",
         )
 
 

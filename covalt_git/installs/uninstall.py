@@ -1,7 +1,7 @@
-"""Taking a toolset out of the project: its files, its state and its locks, and nothing of any chat.
+"""Removal of a toolset: its files, state and locks.  Chats do not change.
 
-It is gone as soon as its folder has another name; whoever is killed after that leaves a hidden folder,
-which the next change of the toolsets clears away.
+The toolset is removed by renaming its folder.  If the process dies after that, the next change of the
+toolsets deletes the renamed folder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class NotInGitError(CovaltError):
-    """Nothing could bring the files back."""
+    """A toolset whose files could not be restored, because they are not committed."""
 
     code = "not_in_git"
     http_status = 409
@@ -36,46 +36,45 @@ class NotInGitError(CovaltError):
 
 @locks_toolsets
 def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
-    """Remove a toolset with its state and its locks, and return what it was.
+    """Remove a toolset with its state and its locks, and return it.
 
     Raises:
-        UnknownNameError: naming the nearest one.
-        NotInGitError: when its files are not in the last commit as they are, unless ``force``.
-        CovaltError: when it cannot be removed; it is there as it was.
+        UnknownNameError: with the nearest id.
+        NotInGitError: if it has uncommitted files, unless ``force`` is set.
+        CovaltError: if it cannot be removed; it is unchanged.
     """
     toolset = find_toolset(root, toolset_id)
     if not force and not is_in_git(root, toolset):
         raise NotInGitError(
-            f"{toolset_id!r} is not in the last commit as it is, with what was decided about it,"
-            " and nothing could bring it back",
+            f"{toolset_id!r} or its state has uncommitted changes, which could not be restored",
             hint=f"git add {' '.join(paths_of(root, toolset_id))} && git commit, or add --force",
         )
     toolsets = root / "toolsets"
-    kept = [root / path for path in paths_of(root, toolset_id)[1:]]
-    gone = toolsets / f"{REMOVED}{new_id()}"
+    files = [root / path for path in paths_of(root, toolset_id)[1:]]
+    removed = toolsets / f"{REMOVED}{new_id()}"
     try:
-        atomic_write.rename(toolset.folder, gone)
-        # Not before: without its state, somebody else's would be taken for one of our own.
-        for file in kept:
+        atomic_write.rename(toolset.folder, removed)
+        # After the rename: without its state, an imported toolset would count as the project's own.
+        for file in files:
             file.unlink(missing_ok=True)
     except OSError as error:
         reason = (error.strerror or "no reason given").lower()
         raise CovaltError(f"{toolset_id!r} cannot be removed: {reason}") from None
-    shutil.rmtree(gone, ignore_errors=True)
+    shutil.rmtree(removed, ignore_errors=True)
     return toolset
 
 
 def is_in_git(root: Path, toolset: Toolset) -> bool:
-    """Tell whether the last commit of the repository around it holds a toolset and its state as they are."""
-    folder, *kept = (root / path for path in paths_of(root, toolset.id))
+    """Return whether HEAD of the project's repository contains the current files of a toolset and its state."""
+    folder, *files = (root / path for path in paths_of(root, toolset.id))
     try:
-        with _then(folder) as then:
-            if not then.is_dir() or read_bundle_files(then, "").digest != toolset.digest:
+        with _at_head(folder) as head:
+            if not head.is_dir() or read_bundle_files(head, "").digest != toolset.digest:
                 return False
-        for file in kept:
-            with _then(file.parent) as then:
-                same = then / file.name
-                if not same.is_file() or same.read_bytes() != file.read_bytes():
+        for file in files:
+            with _at_head(file.parent) as head:
+                committed = head / file.name
+                if not committed.is_file() or committed.read_bytes() != file.read_bytes():
                     return False
     except UnknownRevisionError:
         return False
@@ -83,24 +82,21 @@ def is_in_git(root: Path, toolset: Toolset) -> bool:
 
 
 @contextmanager
-def _then(folder: Path) -> Iterator[Path]:
-    """Yield a folder as the last commit has it, written elsewhere."""
-    with tempfile.TemporaryDirectory() as elsewhere:
-        then = Path(elsewhere) / "then"
-        write_folder(folder, "HEAD", then)
-        yield then
+def _at_head(folder: Path) -> Iterator[Path]:
+    """Yield a temporary copy of a folder as in the last commit."""
+    with tempfile.TemporaryDirectory() as name:
+        copy = Path(name) / "head"
+        write_folder(folder, "HEAD", copy)
+        yield copy
 
 
 def paths_of(root: Path, toolset_id: str) -> list[str]:
-    """Return what a toolset is in the project: its folder, and its state and its locks where it has them."""
+    """Return the paths of a toolset's folder, state file and lock files, if they exist."""
     state = f"toolsets/{STATE_FOLDER}/{toolset_id}.yaml"
     locks = [lock.path for lock in locks_of_toolset(root, toolset_id)]
     return [f"toolsets/{toolset_id}", *([state] if (root / state).is_file() else []), *locks]
 
 
 def undo_command(root: Path, toolset_id: str) -> str:
-    """Return the command that brings a toolset back that is in the last commit, to be asked before.
-
-    Without its state, somebody else's toolset would come back as one of the project's own.
-    """
+    """Return the command that restores a committed toolset and its state; call this before the removal."""
     return f"git checkout HEAD -- {' '.join(paths_of(root, toolset_id))}"

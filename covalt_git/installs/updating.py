@@ -1,7 +1,7 @@
-"""Updating a toolset that was imported: what was imported, what is here, and what is new, merged.
+"""Update of an imported toolset: a three-way merge of the imported, the current and the new version.
 
-Local overrides and switches stay, as they are no part of the files; a grant stays and holds where what
-was granted did not change.  The new folder takes the place of the old one at once.
+Local overrides, enabled tools and grants are not part of the files and stay; a grant remains valid if the
+files that it covers did not change.  The new folder replaces the old one atomically.
 """
 
 from __future__ import annotations
@@ -33,18 +33,25 @@ _LONGEST_NAME = 60
 
 
 class NotUpdatedError(CovaltError):
-    """A toolset cannot be updated as it is, or from what was named."""
+    """A toolset that cannot be updated in its current state or from the given source."""
 
     code = "not_updated"
     http_status = 409
 
 
 class Update(NamedTuple):
-    """What an update did, or would do: from the toolset that was here ``before`` to ``toolset``.
+    """Result of an update or of its dry run.
 
-    ``theirs`` is the newer version, as it came.
-    Without ``base_known`` nobody has what was imported, so that every difference is a conflict.  With
-    ``replaced`` local changes were given up, and what was here is that bundle.
+    Attributes:
+        old_version: the version that was imported last.
+        new_version: the version of the update.
+        steps: the changes, a file each.
+        before: the toolset before the update.
+        toolset: the toolset after the update.
+        theirs: the new version without local changes.
+        ended_grants: keys of the grants that are no longer valid.
+        base_known: false if the imported version no longer exists, so that every difference conflicts.
+        replaced: a bundle of the replaced files, if the update discarded local changes.
     """
 
     old_version: str | None
@@ -59,7 +66,7 @@ class Update(NamedTuple):
 
     @property
     def conflicts(self) -> list[Step]:
-        """What somebody has to decide."""
+        """The files that the user has to resolve."""
         return [step for step in self.steps if step.kind == "conflict"]
 
 
@@ -73,21 +80,21 @@ def update(
     force: bool = False,
     accept_signer: bool = False,
 ) -> Update:
-    """Merge a newer version of an imported toolset into what is here.
+    """Merge a newer version of an imported toolset with the current files.
 
-    It comes from ``source``, else from where the toolset came from.  With ``force`` their files
-    replace what is here, local changes and all.
+    ``source`` is by default the source of the last import.  With ``force``, the new files replace the
+    current ones, including local changes.
 
     Raises:
-        UnknownNameError: naming the nearest one.
-        NotUpdatedError: when it was not imported, its source is not known any more or gives another
-            toolset, or a conflict of the last update is still there.
-        CovaltError: when the new version is not taken, or something cannot be written.
+        UnknownNameError: with the nearest id.
+        NotUpdatedError: if it was not imported, its source is unknown or has another toolset, or a
+            conflict of the last update is unresolved.
+        CovaltError: if the new version is invalid, or a file cannot be written.
     """
     found = find_toolset(root, toolset_id)
     if not found.state.imported:
         raise NotUpdatedError(
-            f"the toolset {toolset_id!r} is the project's own, so that there is nothing newer of it"
+            f"the toolset {toolset_id!r} is the project's own; only imported toolsets can be updated"
         )
     with incoming(root, source or _source(root, found), signature) as new, toolsets_lock(root):
         if new.toolset.id != toolset_id:
@@ -96,21 +103,21 @@ def update(
                 hint=f"covalt-git bundle import {new.name}",
             )
         ref = new.source_ref if source else found.state.source_ref or ""
-        named = new._replace(source_ref=ref)
+        staged = new._replace(source_ref=ref)
         return merge_incoming(
-            root, named, dry_run=dry_run, force=force, accept_signer=accept_signer
+            root, staged, dry_run=dry_run, force=force, accept_signer=accept_signer
         )
 
 
 def merge_incoming(
     root: Path, new: Incoming, *, dry_run: bool, force: bool, accept_signer: bool
 ) -> Update:
-    """Merge what came into the toolset of its id, which was imported; the caller keeps others out.
+    """Merge a staged toolset with the installed one of the same id; the caller holds the toolsets lock.
 
     Raises:
-        SignerChangedError: when another signed it than before, or nobody, unless ``accept_signer``.
-        NotUpdatedError: when a conflict of the last update is still there.
-        CovaltError: when something cannot be written.
+        SignerChangedError: if it is signed by another key or unsigned, unless ``accept_signer`` is set.
+        NotUpdatedError: if a conflict of the last update is unresolved.
+        CovaltError: if a file cannot be written.
     """
     old = find_toolset(root, new.toolset.id)
     check_signer(old.state.signer, new.signer, accept=accept_signer)
@@ -122,9 +129,9 @@ def merge_incoming(
     if force:
         merged, steps = take_theirs(ours, new.entries)
     else:
-        _check_decided(old.id, ours)
-        named = " ".join((_version(new.toolset) or "").split())  # it stands in one line
-        names = ("yours", named[:_LONGEST_NAME] or "theirs")
+        _check_resolved(old.id, ours)
+        version = " ".join((_version(new.toolset) or "").split())  # markers are single lines
+        names = ("yours", version[:_LONGEST_NAME] or "theirs")
         merged, steps = merge_files(base or (), ours, new.entries, names)
     with staging(root) as folder:
         staged = folder / "toolsets" / old.id
@@ -151,7 +158,7 @@ def merge_incoming(
 
 
 def state_of(new: Incoming, before: ToolsetState) -> ToolsetState:
-    """Return the state of a toolset that came here now, with what was decided about it before."""
+    """Return the state of a toolset imported now, with the overrides and grants of ``before``."""
     now = timestamps.now()
     return before.model_copy(
         update={
@@ -173,35 +180,36 @@ def _source(root: Path, toolset: Toolset) -> Path | str:
     if ref and path.exists():
         return path
     raise NotUpdatedError(
-        f"{toolset.id!r} came from {ref!r}, which is not here",
+        f"{toolset.id!r} was imported from {ref!r}, which does not exist",
         hint=f"covalt-git toolset update {toolset.id} --from FILE|DIR|URL",
     )
 
 
-def _check_decided(toolset_id: str, ours: Sequence[Entry]) -> None:
-    marked = [one.path for one in ours if _has_conflict(one.content)]
-    if marked:
+def _check_resolved(toolset_id: str, ours: Sequence[Entry]) -> None:
+    paths = [one.path for one in ours if _has_conflict(one.content)]
+    if paths:
         raise NotUpdatedError(
-            f"nobody decided the conflicts of the last update in {', '.join(marked)}",
-            hint=f"edit it, or take theirs: covalt-git toolset update {toolset_id} --force",
+            f"the last update left unresolved conflicts in {', '.join(paths)}",
+            hint="edit the files, or replace them with the new version:"
+            f" covalt-git toolset update {toolset_id} --force",
         )
 
 
 def _has_conflict(content: bytes) -> bool:
-    """Tell whether the three marks of a conflict stand in a text, one behind the other."""
-    awaited = 0
+    """Return whether a text contains the three markers of a conflict in their order."""
+    count = 0
     for mark in _MARKS.finditer(content):
-        if mark.lastindex == awaited + 1:
-            awaited += 1
-        if awaited == _MARKS.groups:
+        if mark.lastindex == count + 1:
+            count += 1
+        if count == _MARKS.groups:
             return True
     return False
 
 
 def _ended_grants(old: Toolset, new: Toolset) -> tuple[str, ...]:
-    """Return the keys of the grants that held for the old files and do not for the new ones."""
-    given = sorted(old.state.grants.items())
-    return tuple(key for key, grant in given if not changes(old, grant) and changes(new, grant))
+    """Return the keys of the grants that are valid for the old files and not for the new ones."""
+    grants = sorted(old.state.grants.items())
+    return tuple(key for key, grant in grants if not changes(old, grant) and changes(new, grant))
 
 
 def _version(toolset: Toolset) -> str | None:

@@ -1,6 +1,6 @@
-"""Whether a bundle, or a toolset that is here, is what was recorded when it came.  Nothing is written.
+"""Comparison of a bundle or an installed toolset with the digests recorded at its import.  Read-only.
 
-Files that changed cannot be named: a digest says that they did, and Git says how.
+A digest shows that files changed, but not which ones.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 
 class VerifiedBundle(NamedTuple):
-    """A bundle that would be taken: ``here`` is the toolset of its id, if this project has one."""
+    """A bundle that can be imported; ``installed`` is the project's toolset with the same id."""
 
     toolset: Toolset
     signer: Signer | None
-    here: Toolset | None
+    installed: Toolset | None
     signer_changed: SignerChangedError | None
 
     @property
     def is_recorded(self) -> bool | None:
-        """Whether it is what was imported here; None where nothing of its id was."""
-        if self.here is None or not self.here.state.imported:
+        """Whether it is the bundle that was imported; None if no toolset of its id was imported."""
+        if self.installed is None or not self.installed.state.imported:
             return None
-        return self.here.state.digest == self.toolset.digest
+        return self.installed.state.digest == self.toolset.digest
 
 
 class VerifiedToolset(NamedTuple):
-    """A toolset that is here, its grants by their keys, and its locked tools, each with whether it holds."""
+    """An installed toolset; ``grants`` and ``locked`` tell of each grant and locked tool whether it is valid."""
 
     toolset: Toolset
     grants: dict[str, bool]
@@ -49,42 +49,42 @@ class VerifiedToolset(NamedTuple):
 
     @property
     def is_recorded(self) -> bool | None:
-        """Whether its files are those that were imported; None for one of the project's own."""
+        """Whether its files are the imported ones; None for the project's own toolsets."""
         if not self.toolset.state.imported:
             return None
         return self.toolset.state.digest == self.toolset.digest
 
 
 def verify_file(root: Path, file: Path, signature: Path | None = None) -> VerifiedBundle:
-    """Check a ZIP as an import would, and compare it with what this project recorded.
+    """Check a ZIP as an import does, and compare it with the installed toolset.
 
     Raises:
-        BadBundleError: with everything that is wrong with it.
-        SignatureError: when it is signed, and not by one of ``signers`` as it is.
-        CovaltError: when the state file of what is here cannot be read.
+        BadBundleError: if the bundle is invalid; it has all problems.
+        SignatureError: if the signature is not a valid one by one of the project's ``signers``.
+        CovaltError: if the state file of the installed toolset cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as folder:
         found = stage(root, file, Path(folder), signature)
     toolset = found.toolset
-    here = None
+    installed = None
     changed = None
     if toolset.id in toolset_ids(root / "toolsets"):
-        here = _with_its_state(root, read_toolset(root, toolset.id))
+        installed = _check_state(root, read_toolset(root, toolset.id))
         try:
-            check_signer(here.state.signer, found.signer, accept=False)
+            check_signer(installed.state.signer, found.signer, accept=False)
         except SignerChangedError as error:
             changed = error
-    return VerifiedBundle(toolset, found.signer, here, changed)
+    return VerifiedBundle(toolset, found.signer, installed, changed)
 
 
 def verify_toolset(root: Path, toolset_id: str) -> VerifiedToolset:
-    """Compare the files of a toolset with what was recorded, and with what was granted to it.
+    """Compare the files of a toolset with the recorded digest, and with its grants and locks.
 
     Raises:
-        UnknownNameError: naming the nearest one.
-        CovaltError: when its state file cannot be read, which says what was recorded.
+        UnknownNameError: with the nearest id.
+        CovaltError: if its state file, which contains the digest, cannot be read.
     """
-    toolset = _with_its_state(root, find_toolset(root, toolset_id))
+    toolset = _check_state(root, find_toolset(root, toolset_id))
     grants = {
         key: not changes(toolset, grant) for key, grant in sorted(toolset.state.grants.items())
     }
@@ -96,19 +96,19 @@ def verify_toolset(root: Path, toolset_id: str) -> VerifiedToolset:
     return VerifiedToolset(toolset, grants, locked)
 
 
-def _with_its_state(root: Path, toolset: Toolset) -> Toolset:
-    """Return a toolset whose state was read: one that was not would look like one of our own."""
-    shown = shown_path(root / "toolsets" / STATE_FOLDER / f"{toolset.id}.yaml", root)
-    broken = [one for one in toolset.problems if one.path == shown and one.severity == "error"]
-    if broken:
+def _check_state(root: Path, toolset: Toolset) -> Toolset:
+    """Return the toolset if its state is readable; otherwise it would count as the project's own."""
+    path = shown_path(root / "toolsets" / STATE_FOLDER / f"{toolset.id}.yaml", root)
+    errors = [one for one in toolset.problems if one.path == path and one.severity == "error"]
+    if errors:
         raise CovaltError(
-            "what was recorded cannot be read", hint="covalt-git validate", problems=broken
+            "the state of the toolset cannot be read", hint="covalt-git validate", problems=errors
         )
     return toolset
 
 
 def _locked(root: Path, toolset_id: str) -> dict[str, str]:
-    """Return the digests of the definitions that servers and sources of a toolset gave, by the tools' ids."""
+    """Return the digests of the locked definitions of a toolset's servers and sources, by tool id."""
     found: dict[str, str] = {}
     for lock in (one.value for one in locks_of_toolset(root, toolset_id)):
         if lock is not None:

@@ -1,9 +1,9 @@
-"""Merging three versions of a YAML text key by key, with the comments and the layout of ours.
+"""Three-way merge of YAML texts by key, which keeps the comments and the layout of our version.
 
-A text is cut into entries: the keys of its mappings, and the items of lists by what identifies them
-(``id``, or ``tool_id``).  An entry that one side alone changed is that side's, one that both changed is
-cut further; so two sides may change neighbouring lines, which line by line would be a conflict.  The
-entries of a text are all of it, so that what is put together again from ours is ours byte for byte.
+A text is split into entries: the keys of its mappings, and the items of lists, identified by ``id`` or
+``tool_id``.  An entry that only one side changed is taken from that side; an entry that both changed is
+split further.  So the sides may change adjacent lines, which is a conflict in a merge by lines.  The
+entries are slices of the text, so entries that did not change are kept byte for byte.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ Sides = tuple[str, str]
 
 
 class Merged(NamedTuple):
-    """What came of a merge: a text, ``clean`` or with the marks of conflicts in it."""
+    """A merged text; unless it is ``clean``, it contains conflict markers."""
 
     content: bytes
     clean: bool
 
 
 def merge_yaml(base: bytes, ours: bytes, theirs: bytes, names: Sides) -> Merged | None:
-    """Return the text with the changes of both sides; ``names`` stand at what is in conflict.
+    """Return the text with the changes of both sides; ``names`` are the labels in conflict markers.
 
-    None where the texts cannot be put together by their keys: they are no YAML, or laid out too
-    differently.  What is returned as clean is YAML.
+    The result is None if the texts cannot be merged by keys: they are not YAML, or their layouts differ
+    too much.  A clean result is valid YAML.
     """
     try:
         documents = [yaml_text.load(text, "") for text in (base, ours, theirs)]
     except yaml_text.YamlProblems:
         return None
-    cut = [_cut(document, (), 0, len(document.text)) for document in documents]
-    merged = _merged_blocks(cut[0], cut[1], cut[2], names)
+    blocks = [_split(document, (), 0, len(document.text)) for document in documents]
+    merged = _merge_blocks(blocks[0], blocks[1], blocks[2], names)
     if merged is None:
         return None
     if merged.clean:
@@ -55,9 +55,9 @@ def merge_yaml(base: bytes, ours: bytes, theirs: bytes, names: Sides) -> Merged 
 
 
 class _Entry(NamedTuple):
-    """A key with its value, or an item of a list, from ``start`` to ``end`` of its text.
+    """A key with its value, or an item of a list, from ``start`` to ``end`` of its document.
 
-    ``text`` begins where a line does, also of a first entry that stands behind a dash.
+    ``text`` begins at the start of a line; after the dash of a list item, spaces replace the dash.
     """
 
     document: Document
@@ -67,14 +67,14 @@ class _Entry(NamedTuple):
     text: str
 
     def block(self) -> _Block | None:
-        """Return the entries inside it, or None where there are none that can be told apart."""
-        return _cut(self.document, self.loc, self.start, self.end)
+        """Return the entries inside it, or None if it has none that can be identified."""
+        return _split(self.document, self.loc, self.start, self.end)
 
 
 class _Block(NamedTuple):
-    """A mapping or a list as text: what stands before its entries, and they by what they are called.
+    """A mapping or a list as text: the text before its entries, and the entries by name.
 
-    With ``dash`` the first entry stands on the line of the list item that the mapping is.
+    With ``dash``, the first key of the mapping is on the line of the list item's dash.
     """
 
     head: str
@@ -83,8 +83,8 @@ class _Block(NamedTuple):
     dash: bool
 
 
-def _cut(document: Document, loc: Loc, start: int, end: int) -> _Block | None:
-    """Cut the text from ``start`` to ``end``, in which the value at ``loc`` stands."""
+def _split(document: Document, loc: Loc, start: int, end: int) -> _Block | None:
+    """Split the text from ``start`` to ``end``, which contains the value at ``loc``."""
     value: Any = document.data
     for part in loc:
         value = value[part]
@@ -98,7 +98,7 @@ def _cut(document: Document, loc: Loc, start: int, end: int) -> _Block | None:
         found = [((*loc, at), place) for at, place in enumerate(dashes)]
     places = [place for _, place in found]
     if not places or not start <= places[0] or places[-1] >= end:
-        return None  # empty, or repeated by an alias from elsewhere
+        return None  # empty, or an alias of another place
     if any(first >= second for first, second in pairwise(places)):
         return None
     lines = [text.rfind("\n", 0, place) + 1 for place in places]
@@ -125,7 +125,7 @@ def _cut(document: Document, loc: Loc, start: int, end: int) -> _Block | None:
 
 
 def _identities(value: object) -> list[str]:
-    """Return what each item of a list is called; nothing where they are not told apart by that."""
+    """Return the ids of the items of a list; empty if they are missing or not unique."""
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         return []
     for key in _IDENTITIES:
@@ -136,9 +136,9 @@ def _identities(value: object) -> list[str]:
 
 
 def _with_comments(text: str, line: int, column: int) -> int:
-    """Return where the comments begin that stand right above a line, as far in as it is.
+    """Return the start of the comment lines directly above a line that have the same indentation.
 
-    What is further in may be the end of a block of text that only looks like a comment.
+    A line with deeper indentation may be the end of a block scalar.
     """
     while True:
         above = text.rfind("\n", 0, max(line - 1, 0)) + 1
@@ -148,21 +148,21 @@ def _with_comments(text: str, line: int, column: int) -> int:
         line = above
 
 
-def _merged_blocks(
+def _merge_blocks(
     base: _Block | None, ours: _Block | None, theirs: _Block | None, names: Sides
 ) -> Merged | None:
     if ours is None or theirs is None:
         return None
     if (ours.column, ours.dash) != (theirs.column, theirs.dash):
         return None
-    was = base.entries if base else {}
+    old = base.entries if base else {}
     head = _one_changed(base.head if base else ours.head, ours.head, theirs.head)
     if head is None:
         return None
     parts: dict[str, Merged] = {}
     for name in _in_order(ours, theirs):
-        merged = _merged_entries(
-            was.get(name), ours.entries.get(name), theirs.entries.get(name), names
+        merged = _merge_entries(
+            old.get(name), ours.entries.get(name), theirs.entries.get(name), names
         )
         if merged.content:
             parts[name] = merged
@@ -170,13 +170,13 @@ def _merged_blocks(
     if ours.dash:
         pad = b" " * ours.column
         if not parts or not next(iter(parts.values())).clean or not text.startswith(pad):
-            return None  # a mark would stand behind the dash
+            return None  # a conflict marker would come after the dash
         text = text.removeprefix(pad)
     return Merged(head.encode() + text, all(part.clean for part in parts.values()))
 
 
 def _in_order(ours: _Block, theirs: _Block) -> list[str]:
-    """Return the names of both, ours as they are, each of theirs behind the one it stands behind."""
+    """Return the names of both: ours in their order, each of theirs after its predecessor."""
     order = list(ours.entries)
     at = 0
     for name in theirs.entries:
@@ -188,18 +188,18 @@ def _in_order(ours: _Block, theirs: _Block) -> list[str]:
     return order
 
 
-def _merged_entries(
+def _merge_entries(
     base: _Entry | None, ours: _Entry | None, theirs: _Entry | None, names: Sides
 ) -> Merged:
-    """Return one entry merged, as no text where it is gone."""
-    was, mine, other = (entry.text if entry else "" for entry in (base, ours, theirs))
-    taken = _one_changed(was, mine, other)
-    if taken is not None:
-        return Merged(taken.encode(), clean=True)
-    contents = was.encode(), mine.encode(), other.encode()
+    """Return one merged entry; its text is empty if it was removed."""
+    old, mine, other = (entry.text if entry else "" for entry in (base, ours, theirs))
+    text = _one_changed(old, mine, other)
+    if text is not None:
+        return Merged(text.encode(), clean=True)
+    contents = old.encode(), mine.encode(), other.encode()
     if ours is not None and theirs is not None:
         before = base.block() if base else None
-        inside = _merged_blocks(before, ours.block(), theirs.block(), names)
+        inside = _merge_blocks(before, ours.block(), theirs.block(), names)
         if inside is not None:
             return inside
         by_lines = line_merge.merge(*contents) if base else None
@@ -209,7 +209,7 @@ def _merged_entries(
 
 
 def _one_changed(base: str, ours: str, theirs: str) -> str | None:
-    """Return what is left where one side alone changed something, or both the same; else None."""
+    """Return the changed text if only one side changed it or both agree; else None."""
     if ours in {base, theirs}:
         return theirs
     return ours if theirs == base else None

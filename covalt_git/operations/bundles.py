@@ -187,7 +187,7 @@ def verify_bundle(context: Context, request: VerifyBundle) -> BundleVerified:
     if file.is_dir():
         raise CovaltError(f"{str(file)!r} is a directory, which cannot be signed or compared")
     found = verify.verify_file(context.project.root, file, request.signature)
-    toolset, here = found.toolset, found.here
+    toolset, here = found.toolset, found.installed
     return BundleVerified.of(
         found,
         toolset_id=toolset.id,

@@ -156,7 +156,7 @@ def list_sources(context: Context, request: ListSources) -> SourceList:
     """List the MCP servers of all toolsets or of one, and what they gave that is not accepted."""
     root = context.project.root
     name = "/".join(filter(None, (request.toolset_id, request.namespace)))
-    found = refresh.named_sources(root, name) if name else refresh.sources(root)
+    found = refresh.find_sources(root, name) if name else refresh.sources(root)
     return SourceList(sources=tuple(SourceRow(**_facts(context, one)) for one in found))
 
 
@@ -179,9 +179,9 @@ def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefresh
         raise invalid(Problem("accept", 0, 0, "invalid_request", "a check accepts nothing"))
     root = context.project.root
     if request.sources:
-        chosen = [one for name in request.sources for one in refresh.named_sources(root, name)]
+        chosen = [one for name in request.sources for one in refresh.find_sources(root, name)]
     else:
-        chosen = [one for one in refresh.sources(root) if one.is_on]
+        chosen = [one for one in refresh.sources(root) if one.enabled]
     outcomes = tuple(_outcome(context, one, request) for one in chosen)
     context.index().sync_toolsets()
     return SourcesRefreshed(sources=outcomes)
@@ -238,7 +238,7 @@ def _facts(context: Context, source: refresh.ToolSource) -> JsonObject:
         "toolset_id": toolset.id,
         "namespace": source.namespace,
         "server": server.id,
-        "enabled": source.is_on,
+        "enabled": source.enabled,
         "reference": refresh.reference_of(server),
         "asked": source.lock is not None,
         "tools": len(tools),

@@ -12,7 +12,7 @@ from pydantic import Field
 from covalt_git.access import confirmation
 from covalt_git.bundles.archive_reader import MAX_ARCHIVE
 from covalt_git.errors import CovaltError, Problem
-from covalt_git.grants.requested import addresses_elsewhere, requested
+from covalt_git.grants.requested import requested, variable_base_urls
 from covalt_git.installs import uninstall, updating
 from covalt_git.installs.importing import Imported
 from covalt_git.installs.importing import import_toolset as take_in
@@ -209,7 +209,7 @@ def import_toolset(context: Context, request: ImportSent | ImportFetched) -> Too
     and is not stored.  A toolset that was imported before is merged with the local changes.
     """
     if isinstance(request, ImportFetched):
-        bundle = Bundle.fetched(request.url)
+        bundle = Bundle.download(request.url)
     else:
         bundle = uploaded_bundle(request.file[0], *request.signature)
     return import_bundle(
@@ -285,7 +285,7 @@ def uninstall_toolset(context: Context, request: UninstallToolset) -> ToolsetUni
 def uploaded_bundle(file: Upload, signature: Upload | None = None) -> Bundle:
     """Return the file of a form; one byte more than a bundle may have is enough to refuse it."""
     signed = signature.stream.read(MAX_SIGNATURE + 1) if signature else None
-    return Bundle.sent(file.stream.read(MAX_ARCHIVE + 1), file.name, signed)
+    return Bundle.upload(file.stream.read(MAX_ARCHIVE + 1), file.name, signed)
 
 
 def import_bundle(
@@ -328,11 +328,11 @@ def _check_signer_line(line: str) -> None:
 def _bundle(source: Path | str, signature: Path | None) -> Bundle | Path:
     """Return a bundle with its signature, or a folder, which can have none."""
     if isinstance(source, str):
-        return Bundle.fetched(source, signature)
+        return Bundle.download(source, signature)
     if not source.is_dir():
         return Bundle.read(source, signature)
     if signature:
-        raise CovaltError("a directory cannot be signed", hint="bundle it, and sign that")
+        raise CovaltError("a directory cannot be signed", hint="bundle it, and sign the bundle")
     return source
 
 
@@ -373,7 +373,7 @@ def _wants(toolset: Toolset) -> dict[str, tuple[str, ...]]:
         return {}
     hosts = [one.host for one in requested(toolset) if one.kind == "network" and one.host]
     wants = {
-        "hosts": (*hosts, *(f"what {text} stands for" for text in addresses_elsewhere(toolset))),
+        "hosts": (*hosts, *(f"the value of {text}" for text in variable_base_urls(toolset))),
         "secrets": tuple(manifest.secrets),
         "MCP servers": tuple(server.id for server in manifest.mcp_servers),
         "Python packages": tuple(manifest.python.dependencies),

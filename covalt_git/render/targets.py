@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from covalt_git.hosts import HOST, Address, split_address
+from covalt_git.hosts import HOST, Url, split_url
 from covalt_git.paths import check_path
 from covalt_git.templating.expressions import PLACES, Expression, split
 from covalt_git.text.display import shorten
@@ -86,16 +86,16 @@ def check_url(value: object, template: object) -> str:
     return value
 
 
-def parse_url(value: object) -> Address:
+def parse_url(value: object) -> Url:
     """Return the parts of an http or https URL.
 
     Raises:
         RefusedError: when it is not a URL, or URL parsers could read it differently.
     """
-    address = split_address(value)
-    if address is None:
+    parts = split_url(value)
+    if parts is None:
         raise RefusedError(f"{shorten(repr(value))} is not an http or https URL")
-    return address
+    return parts
 
 
 def _chosen_place(template: str) -> str | None:

@@ -1,1 +1,1 @@
-"""Tools that MCP servers list, refreshed and compared."""
+"""Tool definitions of MCP servers: listing, comparing and accepting them."""

@@ -1,6 +1,6 @@
-"""The difference between two definitions of a tool as lines, in full: what is accepted has to be read.
+"""Complete line diff of two definitions of a tool, for the review before they are accepted.
 
-Hidden characters are escaped, so that a description holds nothing else than its lines.
+Invisible characters are escaped, so that a description cannot hide text.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from covalt_git.text.line_diff import marked_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_AROUND = 2
-"""Lines that are shown before and after one that differs."""
+_CONTEXT = 2
+"""Number of unchanged lines before and after a changed one."""
 
 
 class DefinitionLine(NamedTuple):
-    """A line, and its mark: ``+``, ``-``, a space for one that stays, ``@`` for the name of a part."""
+    """A line and its mark: ``+``, ``-``, a space if unchanged, ``@`` for the name of a part."""
 
     mark: str
     text: str
 
 
 def definition_lines(parts: Mapping[str, tuple[object, object]]) -> Iterator[DefinitionLine]:
-    """Yield the lines of all parts of a definition that differ, each part after its name.
+    """Yield the lines of the changed parts of a definition, each part after its name.
 
-    ``parts`` are what each was and is, by their names.
+    ``parts`` maps names to old and new values.
     """
     for name, (old, new) in parts.items():
         yield DefinitionLine("@", name)
-        yield from starmap(DefinitionLine, marked_lines(_lines(old), _lines(new), _AROUND))
+        yield from starmap(DefinitionLine, marked_lines(_lines(old), _lines(new), _CONTEXT))
 
 
 def _lines(value: object) -> list[str]:

@@ -1,7 +1,7 @@
-"""Asking MCP servers for their tools again, and accepting what they gave.
+"""Refreshing the tool definitions of MCP servers, and accepting them.
 
-The answer goes into the lock; what is accepted, into the toolset's state.  Only what was shown is
-accepted: whoever accepts names the digests that they looked at.
+A refresh writes the definitions to the lock; accepting writes their digests to the toolset's state.  The
+user accepts exactly the reviewed definitions, by their digests.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.toolsets.toolset import Toolset
 
-    Listed = Callable[[Toolset, McpServer], Sequence[LockedTool]]
-    """Asks a server which tools it has now."""
+    ListTools = Callable[[Toolset, McpServer], Sequence[LockedTool]]
+    """Requests the tools of a server."""
 
 Kind = Literal["new", "changed", "gone"]
 
 
 class NoLockError(CovaltError):
-    """A server was not asked for its tools yet, or what it gave cannot be read."""
+    """A server whose tools were never listed, or whose lock is unreadable."""
 
     code = "no_lock"
     http_status = 409
 
 
 class ToolDifference(NamedTuple):
-    """What differs of a tool between what was accepted, or stood in the lock, and what its server gives.
+    """Difference of a tool between the accepted or locked definition and the server's current one.
 
     Attributes:
-        name: what it is called within its namespace.
-        kind: whether it is new, changed or gone.
-        before: the definition that there was; None of a new one, and where nobody kept it.
-        after: the definition that there is; None of one that is gone.
+        name: its name within its namespace.
+        kind: whether it is new, changed or removed.
+        before: the old definition; None if the tool is new, or the definition was not stored.
+        after: the new definition; None if the tool is removed.
     """
 
     name: str
@@ -59,12 +59,12 @@ class ToolDifference(NamedTuple):
 
     @property
     def digest(self) -> str | None:
-        """The digest of what would be accepted; None for a tool that is gone."""
+        """The digest to accept; None for a removed tool."""
         return self.after.computed_digest if self.after else None
 
     @property
     def fields(self) -> dict[str, tuple[object, object]]:
-        """What each part of the definition was and is, of the parts that differ."""
+        """The old and the new value of each changed part of the definition."""
         old = self.before.definition if self.before else {}
         new = self.after.definition if self.after else {}
         names = dict.fromkeys((*old, *new))
@@ -74,7 +74,7 @@ class ToolDifference(NamedTuple):
 
 
 class ToolSource(NamedTuple):
-    """An MCP server of a toolset, and what of its tools is in force."""
+    """An MCP server of a toolset, with its namespace and its lock."""
 
     toolset: Toolset
     server: McpServer
@@ -83,40 +83,38 @@ class ToolSource(NamedTuple):
 
     @property
     def shown_id(self) -> str:
-        """What commands call it: ``gear/disk``."""
+        """Its name in commands, such as ``gear/disk``."""
         return f"{self.toolset.id}/{self.namespace}"
 
     @property
     def to_accept(self) -> tuple[ToolDifference, ...]:
-        """How what its server gave last differs from what was accepted."""
+        """Differences between the accepted definitions and the locked ones."""
         return _to_accept(self.lock, self.toolset.state) if self.lock else ()
 
     @property
     def accepted(self) -> int:
-        """How many of its tools are as they were accepted."""
-        every = self.lock.tools if self.lock else {}
-        return len(every) - sum(one.after is not None for one in self.to_accept)
+        """Number of tools whose locked definition is accepted."""
+        tools = self.lock.tools if self.lock else {}
+        return len(tools) - sum(one.after is not None for one in self.to_accept)
 
     @property
-    def is_on(self) -> bool:
+    def enabled(self) -> bool:
         """Whether it and its toolset are enabled."""
         return self.toolset.enabled and self.server.enabled
 
 
 class Refreshed(NamedTuple):
-    """What a server gave now, and how that differs from what it gave before."""
+    """A refreshed source, with the differences from its previous lock."""
 
     source: ToolSource
     drift: tuple[ToolDifference, ...]
 
 
 def sources(root: Path, toolset_id: str | None = None) -> list[ToolSource]:
-    """Return the MCP servers of one toolset, or of all, that have a namespace of their own.
-
-    They are in the order of the manifests.
+    """Return the MCP servers with their own namespace, of one toolset or of all, in manifest order.
 
     Raises:
-        UnknownNameError: naming the nearest toolset.
+        UnknownNameError: with the nearest toolset.
     """
     if toolset_id is None:
         toolsets = [read_toolset(root, one) for one in toolset_ids(root / "toolsets")]
@@ -126,20 +124,20 @@ def sources(root: Path, toolset_id: str | None = None) -> list[ToolSource]:
     for toolset in toolsets:
         if toolset.manifest is None:
             continue
-        spaces = lock_namespaces(root, toolset.id, toolset.manifest, toolset.state)
+        namespaces = lock_namespaces(root, toolset.id, toolset.manifest, toolset.state)
         for server in toolset.manifest.mcp_servers:
-            if server.id in spaces:
-                lock = toolset.locks.get(server.id)
-                given = lock.value if lock else None
-                found.append(ToolSource(toolset, server, spaces[server.id], given))
+            if server.id in namespaces:
+                reading = toolset.locks.get(server.id)
+                lock = reading.value if reading else None
+                found.append(ToolSource(toolset, server, namespaces[server.id], lock))
     return found
 
 
-def named_sources(root: Path, name: str) -> list[ToolSource]:
-    """Return the MCP servers that ``TOOLSET``, ``TOOLSET/NAMESPACE`` or ``NAMESPACE`` names.
+def find_sources(root: Path, name: str) -> list[ToolSource]:
+    """Return the MCP servers with the name ``TOOLSET``, ``TOOLSET/NAMESPACE`` or ``NAMESPACE``.
 
     Raises:
-        UnknownNameError: naming the nearest toolset, or namespace.
+        UnknownNameError: with the nearest toolset or namespace.
     """
     toolset_id, slash, namespace = name.partition("/")
     if slash:
@@ -153,101 +151,102 @@ def find_source(root: Path, toolset_id: str, namespace: str) -> ToolSource:
     """Return an MCP server of a toolset by the namespace of its tools.
 
     Raises:
-        UnknownNameError: naming the nearest toolset, or namespace.
+        UnknownNameError: with the nearest toolset or namespace.
     """
-    every = {one.namespace: one for one in sources(root, toolset_id)}
-    if namespace not in every:
+    known = {one.namespace: one for one in sources(root, toolset_id)}
+    if namespace not in known:
         raise UnknownNameError(
-            "source", namespace, every, list_with=f"covalt-git source list {toolset_id}"
+            "source", namespace, known, list_with=f"covalt-git source list {toolset_id}"
         )
-    return every[namespace]
+    return known[namespace]
 
 
 def reference_of(server: McpServer) -> str:
-    """Return what is asked for a server's tools: its command on one line, or its address."""
+    """Return a server's command on one line, or its URL."""
     if server.command is None:
         return server.url or ""
     return command_line((server.command, *server.args))
 
 
-def refresh(root: Path, source: ToolSource, listed: Listed, *, write: bool = True) -> Refreshed:
-    """Ask a server for its tools, and write what it gave into its lock; nothing is accepted by that.
+def refresh(
+    root: Path, source: ToolSource, list_tools: ListTools, *, write: bool = True
+) -> Refreshed:
+    """List the tools of a server and write them to its lock, without accepting them.
 
-    Without ``write`` nothing is written.  The toolsets are not held while the server is asked, which may
+    Without ``write``, nothing is written.  The toolsets lock is not held during the request, which may
     take minutes the first time.
 
     Raises:
-        CovaltError: when the server is off, cannot be asked, or lists one name twice; and what ``listed``
-            raises.
-        StaleError: when the toolset declares another server by now.
+        CovaltError: if the server is disabled or lists a name twice; and the errors of ``list_tools``.
+        StaleError: if the declaration of the server changed during the request.
     """
     if not source.server.enabled:
         raise CovaltError(
-            f"the MCP server {source.server.id!r} is off",
-            hint=f"write enabled: true of it under mcp_servers in toolsets/{source.toolset.id}/toolset.yaml",
+            f"the MCP server {source.server.id!r} is disabled",
+            hint=f"set enabled: true for it under mcp_servers in toolsets/{source.toolset.id}/toolset.yaml",
         )
-    given = _named(source.server, listed(source.toolset, source.server))
-    return _write_lock(root, source, given) if write else _compared(source, given)
+    tools = _by_name(source.server, list_tools(source.toolset, source.server))
+    return _write_lock(root, source, tools) if write else _compare(source, tools)
 
 
 @locks_toolsets
-def _write_lock(root: Path, source: ToolSource, given: dict[str, LockedTool]) -> Refreshed:
+def _write_lock(root: Path, source: ToolSource, tools: dict[str, LockedTool]) -> Refreshed:
     changeable(root, source.toolset.id)
     file = lock_file(root, source.namespace)
-    there = read_lock(file, shown_path(file, root)).value if file.exists() else None
-    if there is not None and there.toolset_id != source.toolset.id:
+    existing = read_lock(file, shown_path(file, root)).value if file.exists() else None
+    if existing is not None and existing.toolset_id != source.toolset.id:
         raise CovaltError(
-            f"the namespace {source.namespace!r} has a lock of the toolset {there.toolset_id!r}",
+            f"the namespace {source.namespace!r} has a lock of the toolset {existing.toolset_id!r}",
             hint=f"write in toolsets/state/{source.toolset.id}.yaml: "
             f"aliases: {{{source.server.id}: {source.toolset.id}-{source.server.id}}}",
         )
     now = find_source(root, source.toolset.id, source.namespace)
     if now.server != source.server:
-        raise StaleError(f"the MCP server {source.server.id!r} is declared otherwise by now")
-    found = _compared(now, given)
+        raise StaleError(f"the declaration of the MCP server {source.server.id!r} has changed")
+    found = _compare(now, tools)
     assert found.source.lock is not None
     if found.source.lock != now.lock:
         write_lock(lock_file(root, now.namespace), found.source.lock)
     return found
 
 
-def _compared(source: ToolSource, given: dict[str, LockedTool]) -> Refreshed:
+def _compare(source: ToolSource, tools: dict[str, LockedTool]) -> Refreshed:
     before, state = source.lock, source.toolset.state
     old = before.tools if before else {}
-    kept = [*before.replaced.items(), *old.items()] if before else []
+    previous = [*before.replaced.items(), *old.items()] if before else []
     lock = ToolLock(
         namespace=source.namespace,
         toolset_id=source.toolset.id,
         kind="mcp",
         reference=reference_of(source.server),
-        tools=given,
+        tools=tools,
         replaced={
             name: tool
-            for name, tool in kept
+            for name, tool in previous
             if _is_accepted(state, source.namespace, name, tool)
-            and not (name in given and _is_accepted(state, source.namespace, name, given[name]))
+            and not (name in tools and _is_accepted(state, source.namespace, name, tools[name]))
         },
     )
-    drift = _differences(old, given)
+    drift = _differences(old, tools)
     return Refreshed(ToolSource(source.toolset, source.server, source.namespace, lock), drift)
 
 
 @locks_toolsets
 def accept(
-    root: Path, toolset_id: str, namespace: str, shown: Mapping[str, str | None]
+    root: Path, toolset_id: str, namespace: str, reviewed: Mapping[str, str | None]
 ) -> ToolSource:
-    """Accept definitions of a lock: of each tool the digest that was shown, or None for one that is gone.
+    """Accept definitions of a lock: for each tool the reviewed digest, or None for a removed tool.
 
     Raises:
-        UnknownNameError: when there is no such toolset, namespace or tool.
-        NoLockError: when its tools were never asked for, or the lock cannot be read.
-        StaleError: when one of them is another by now; nothing is accepted.
+        UnknownNameError: if the toolset, the namespace or a tool does not exist.
+        NoLockError: if its tools were never listed, or the lock is unreadable.
+        StaleError: if a definition has another digest; nothing is accepted.
     """
     toolset = changeable(root, toolset_id)
     source = find_source(root, toolset_id, namespace)
     lock = _lock_of(source)
     accepted = dict(toolset.state.accepted)
-    for name, digest in shown.items():
+    for name, digest in reviewed.items():
         tool, tool_id = lock.tools.get(name), f"{namespace}:{name}"
         if tool is None and tool_id not in accepted:
             raise UnknownNameError(
@@ -255,7 +254,7 @@ def accept(
             )
         if (tool.computed_digest if tool else None) != digest:
             raise StaleError(
-                f"{tool_id} is not what was shown any more; nothing is accepted",
+                f"{tool_id} has changed since it was shown; nothing is accepted",
                 hint=f"covalt-git source diff {source.shown_id}",
             )
         if digest is None:
@@ -263,9 +262,9 @@ def accept(
         else:
             accepted[tool_id] = digest
     update_state(root, toolset, {"accepted": accepted})
-    left = {name: tool for name, tool in lock.replaced.items() if name not in shown}
-    if left != lock.replaced:
-        write_lock(lock_file(root, namespace), lock.model_copy(update={"replaced": left}))
+    replaced = {name: tool for name, tool in lock.replaced.items() if name not in reviewed}
+    if replaced != lock.replaced:
+        write_lock(lock_file(root, namespace), lock.model_copy(update={"replaced": replaced}))
     return find_source(root, toolset_id, namespace)
 
 
@@ -285,16 +284,16 @@ def _lock_of(source: ToolSource) -> ToolLock:
     )
 
 
-def _named(server: McpServer, tools: Iterable[LockedTool]) -> dict[str, LockedTool]:
-    """Return tools by what they are called here."""
-    given: dict[str, LockedTool] = {}
+def _by_name(server: McpServer, tools: Iterable[LockedTool]) -> dict[str, LockedTool]:
+    """Return tools by their local names."""
+    found: dict[str, LockedTool] = {}
     for tool in tools:
-        if given.setdefault(tool.upstream, tool) != tool:
+        if found.setdefault(tool.upstream, tool) != tool:
             raise CovaltError(
                 f"the MCP server {server.id!r} lists the tool {tool.upstream!r} twice"
             )
-    names = local_names(given)
-    return {names[upstream]: tool for upstream, tool in given.items()}
+    names = local_names(found)
+    return {names[upstream]: tool for upstream, tool in found.items()}
 
 
 def _differences(
@@ -310,9 +309,9 @@ def _differences(
 
 
 def _to_accept(lock: ToolLock, state: ToolsetState) -> tuple[ToolDifference, ...]:
-    begins = f"{lock.namespace}:"
-    ids = [one for one in state.accepted if one.startswith(begins)]
-    known = {one.removeprefix(begins): state.accepted[one] for one in ids}
+    prefix = f"{lock.namespace}:"
+    ids = [one for one in state.accepted if one.startswith(prefix)]
+    known = {one.removeprefix(prefix): state.accepted[one] for one in ids}
     found = []
     for name in sorted({*lock.tools, *known}):
         after, digest = lock.tools.get(name), known.get(name)

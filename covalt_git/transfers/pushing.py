@@ -19,7 +19,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import CommitGraph
 from covalt_git.git_store.incoming import BadPackError, PackLimits, Quarantine
 from covalt_git.git_store.serving import PushReport, VisibleRefs
-from covalt_git.names import PERSON
+from covalt_git.names import LOCAL_USER
 from covalt_git.transfers.admission import admit
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import ABOUT, DELETED, HEADS, MovedError, existing
@@ -95,7 +95,7 @@ def push(
     request: PushRequest,
     stream: Stream,
     *,
-    by: str = PERSON,
+    by: str = LOCAL_USER,
     timeout_s: float = 30,
 ) -> PushReport:
     """Carry out a push, each branch separately, and return the report for git.

@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.names import PERSON
+from covalt_git.names import LOCAL_USER
 from covalt_git.workspaces.lock import held
 from covalt_git.workspaces.recovery import recover
 from covalt_git.workspaces.writer import Writer
@@ -25,7 +25,7 @@ PATIENCE_S = 600.0
 def writing(
     chat: ChatStore,
     *,
-    by: str = PERSON,
+    by: str = LOCAL_USER,
     timeout_s: float = 30,
     waiting: Callable[[str], None] | None = None,
     cancel: threading.Event | None = None,

@@ -74,7 +74,7 @@ def test_a_bundle_is_downloaded_and_its_query_is_not_stored(
     [
         pytest.param("/none.zip", MAX_ARCHIVE, "answers 404", id="not-there"),
         pytest.param("/away", MAX_ARCHIVE, "was not granted", id="leads-elsewhere-in-the-clear"),
-        pytest.param("/large.zip", MAX_ARCHIVE, "is not taken", id="no-zip"),
+        pytest.param("/large.zip", MAX_ARCHIVE, "cannot be imported", id="no-zip"),
         pytest.param("/large.zip", 3_999, "larger|more than", id="too-large"),
     ],
 )

@@ -18,7 +18,7 @@ from covalt_git.installs.pending_imports import (
 
 
 def test_a_staged_bundle_is_returned_until_it_is_dropped(tmp_path: Path) -> None:
-    sent = Bundle.sent(b"PK\n\0", "demo.zip", b"signed")
+    sent = Bundle.upload(b"PK\n\0", "demo.zip", b"signed")
     fetched = Bundle(b"PK\n\0", "demo.zip", "url", "https://example.com/demo.zip")
     ids = [stage_bundle(tmp_path, one) for one in (sent, fetched)]
 
@@ -31,7 +31,7 @@ def test_a_staged_bundle_is_returned_until_it_is_dropped(tmp_path: Path) -> None
 
 
 def test_a_staged_bundle_expires_after_an_hour_and_is_removed(tmp_path: Path) -> None:
-    bundle_id = stage_bundle(tmp_path, Bundle.sent(b"one", "demo.zip"))
+    bundle_id = stage_bundle(tmp_path, Bundle.upload(b"one", "demo.zip"))
     (folder,) = (tmp_path / "data").iterdir()
     then = time.time() - 3601
     os.utime(folder, (then, then))
@@ -55,4 +55,4 @@ def test_a_staged_bundle_expires_after_an_hour_and_is_removed(tmp_path: Path) ->
 def test_the_name_of_an_uploaded_file_is_its_last_part_without_hidden_characters(
     filename: str, name: str
 ) -> None:
-    assert Bundle.sent(b"", filename).name == name
+    assert Bundle.upload(b"", filename).name == name

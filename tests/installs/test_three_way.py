@@ -30,15 +30,15 @@ def entries(**contents: bytes) -> list[Entry]:
         (OLD, OLD, None, None, "removed", ""),
         (OLD, None, OLD, None, "kept", "removed here"),
         (OLD, None, None, None, None, ""),
-        (OLD, MINE, None, MINE, "conflict", "1.1/x removed it, and you changed it: yours stays"),
-        (OLD, None, NEW, NEW, "conflict", "1.1/x changed it, and you removed it: it is back"),
+        (OLD, MINE, None, MINE, "conflict", "removed in 1.1/x, changed here: your file is kept"),
+        (OLD, None, NEW, NEW, "conflict", "changed in 1.1/x, removed here: the file is restored"),
         (
             OLD,
             b"a\n2\n3\n",
             b"b\n2\n3\n",
             b"<<<<<<< yours\na\n=======\nb\n>>>>>>> 1.1/x\n2\n3\n",
             "conflict",
-            "both changed it",
+            "changed in both",
         ),
         (
             None,
@@ -46,7 +46,7 @@ def entries(**contents: bytes) -> list[Entry]:
             b"b\n",
             b"<<<<<<< yours\na\n=======\nb\n>>>>>>> 1.1/x\n",
             "conflict",
-            "both changed it",
+            "changed in both",
         ),
     ],
 )
@@ -75,7 +75,7 @@ def test_the_other_version_of_a_binary_file_gets_a_name_of_its_own() -> None:
 
     assert merged == entries(**{"logo": PICTURE + b"\1", "logo.theirs-1.1-x": PICTURE + b"\2"})
     assert [step.kind for step in steps] == ["conflict"]
-    assert "logo.theirs-1.1-x is theirs" in steps[0].words
+    assert "the other one is logo.theirs-1.1-x" in steps[0].words
 
 
 @pytest.mark.parametrize(

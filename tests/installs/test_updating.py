@@ -117,7 +117,7 @@ def test_an_update_is_read_from_the_source_of_the_import(
     assert update(root, "demo").new_version == "2"
 
     (root / "demo.zip").unlink()
-    with pytest.raises(NotUpdatedError, match=r"'demo\.zip', which is not here") as refused:
+    with pytest.raises(NotUpdatedError, match=r"'demo\.zip', which does not exist") as refused:
         update(root, "demo")
     assert "--from" in refused.value.hint
 
@@ -194,7 +194,7 @@ def test_the_imported_version_that_is_not_stored_is_looked_for_in_git(
         ("dmeo", b"", b"", UnknownNameError, "dmeo"),
         ("own", b"", b"", NotUpdatedError, "'own' is the project's own"),
         ("demo", b"id: demo", b"id: other", NotUpdatedError, "is the toolset 'other', not 'demo'"),
-        ("demo", b"id: run", b"id: RUN!", BadBundleError, "is not taken"),
+        ("demo", b"id: run", b"id: RUN!", BadBundleError, "cannot be imported"),
     ],
 )
 def test_a_refused_update_changes_nothing(

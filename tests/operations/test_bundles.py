@@ -116,7 +116,7 @@ def test_what_cannot_be_signed_is_not_written(theirs: Operations, ann: Key) -> N
 
 def test_an_import_is_disabled_until_its_commands_are_run(ours: Operations, signed: Path) -> None:
     planned = ours("import_toolset_from", source=str(signed), dry_run=True)
-    assert planned["wants"]["hosts"] == ["example.com", "what ${BASE_URL} stands for"]
+    assert planned["wants"]["hosts"] == ["example.com", "the value of ${BASE_URL}"]
     assert list((ours.root / "toolsets").iterdir()) == []
 
     done = ours("import_toolset_from", source=str(signed))

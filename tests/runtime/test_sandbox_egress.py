@@ -125,13 +125,13 @@ def test_tunnel_carries_what_both_sides_say(opened: Opened, upstream: int) -> No
         ("CONNECT good.example:8443 HTTP/1.1", 403, "https://good.example:8443 was not granted"),
         ("CONNECT evil.good.example:443 HTTP/1.1", 403, "was not granted"),
         ("GET http://good.example/ HTTP/1.1", 403, "http://good.example was not granted"),
-        ("CONNECT good.example:443 HTTP/1.1", 403, "good.example leads to 10.0.0.1"),
+        ("CONNECT good.example:443 HTTP/1.1", 403, "good.example resolves to 10.0.0.1"),
         ("CONNECT 169.254.169.254:80 HTTP/1.1", 403, "was not granted"),
         ("CONNECT good.example HTTP/1.1", 400, "a tunnel goes to HOST:PORT"),
         ("CONNECT good.example:0 HTTP/1.1", 400, "a tunnel goes to HOST:PORT"),
         ("CONNECT a@good.example:443 HTTP/1.1", 400, "a tunnel goes to HOST:PORT"),
-        ("CONNECT 0x7f.1:443 HTTP/1.1", 400, "not everybody reads as the same address"),
-        ("GET / HTTP/1.1", 400, "is not an http or https address"),
+        ("CONNECT 0x7f.1:443 HTTP/1.1", 400, "ambiguous form of an IPv4 address"),
+        ("GET / HTTP/1.1", 400, "is not an http or https URL"),
         ("GET https://good.example/ HTTP/1.1", 400, "https goes through a tunnel"),
         ("GET http://good.example\\@other.example/ HTTP/1.1", 400, "is not an http or https"),
         ("what", 400, "this is no request to a proxy"),
@@ -153,7 +153,7 @@ def test_name_is_refused_when_one_of_its_addresses_is_kept(opened: Opened) -> No
 
     answer = said(proxy, "CONNECT good.example:443 HTTP/1.1\r\n\r\n")
 
-    assert "good.example leads to 127.0.0.1, which is this machine" in answer
+    assert "good.example resolves to 127.0.0.1, which is this machine" in answer
 
 
 def test_head_without_end_is_cut(opened: Opened) -> None:

@@ -204,7 +204,7 @@ def test_a_server_is_not_started_without_a_grant_or_if_it_is_off(root: Path) -> 
     with pytest.raises(GrantNeededError, match="may not start"):
         asked(root, start=True)
     declare(root, ", enabled: false")
-    with pytest.raises(CovaltError, match="the MCP server 'disk' is off") as off:
+    with pytest.raises(CovaltError, match="the MCP server 'disk' is disabled") as off:
         asked(root)
     assert "under mcp_servers in toolsets/gear/toolset.yaml" in off.value.hint
     assert lock_text(root) == ""
@@ -222,7 +222,7 @@ def test_a_server_that_changed_during_the_refresh_is_refused(root: Path) -> None
         asking.append("asked")
         return ()
 
-    with pytest.raises(StaleError, match="declared otherwise"):
+    with pytest.raises(StaleError, match="has changed"):
         refresh(root, before, ask)
     assert asking == ["asked"]
     assert lock_text(root) == ""

@@ -106,7 +106,7 @@ def _read_bundle() -> Bundle:
         signed = upload(signature) if signature and signature.filename else None
         return toolset_imports.uploaded_bundle(upload(file), signed)
     if url:
-        return Bundle.fetched(url)
+        return Bundle.download(url)
     raise NoBundleChosenError("no bundle was chosen", hint="choose a ZIP, or give its address")
 
 

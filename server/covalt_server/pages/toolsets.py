@@ -190,7 +190,7 @@ def newer(toolset_id: str) -> Response:
     found = request_context.catalog().find_toolset(toolset_id)
     if found.state.source_type != "url":
         return redirect(url_for("imports.choose"), 303)
-    bundle = Bundle.fetched(found.state.source_ref or "")
+    bundle = Bundle.download(found.state.source_ref or "")
     toolset_imports.import_bundle(
         request_context.context(), bundle, dry_run=True, accept_signer=True
     )

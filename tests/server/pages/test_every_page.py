@@ -52,7 +52,7 @@ def ids(api: Api) -> dict[str, str]:
         "chart": api.call("data-lab:summarize", path="weather.csv")["id"],
         "failed": api.call("app-builder:read_file", path="missing.txt")["id"],
         "approval": asked["execution_id"],
-        "staged": str(stage_bundle(api.root, Bundle.sent(DEMO, "demo.zip"))),
+        "staged": str(stage_bundle(api.root, Bundle.upload(DEMO, "demo.zip"))),
     }
 
 
