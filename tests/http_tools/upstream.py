@@ -181,6 +181,10 @@ def _app(made: Upstream) -> Flask:
         found.set_cookie("session", "abc")
         return found
 
+    @app.get("/loop")
+    def loop() -> Response:
+        return Response("", 302, headers={"Location": "/loop"})
+
     @app.get("/files/<name>")
     def files(**_: str) -> Response:
         headers = {}
