@@ -68,10 +68,6 @@ class Shown:
         )
         return found
 
-    def notify(self, method: str, **params: Any) -> None:
-        message = {"method": f"ui/notifications/{method}", "params": params}
-        self.host.evaluate("message => send(message)", message)
-
 
 @pytest.fixture(scope="module")
 def project_root(tmp_path_factory: pytest.TempPathFactory) -> Path:

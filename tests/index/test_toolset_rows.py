@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -68,23 +68,6 @@ def test_a_broken_toolset_keeps_its_last_valid_rows(root: Path, broken: str) -> 
     assert after == before
 
 
-def test_problems_are_listed_until_they_are_fixed(tmp_path: Path) -> None:
-    put_hello(tmp_path, MANIFEST)
-    renamed = MANIFEST.replace("id: greet", "id: greet\n    name: Wave")
-
-    with open_index(tmp_path) as index:
-        seen = []
-        for text in (MANIFEST, UNKNOWN_KEY, renamed):
-            put_manifest(tmp_path, text)
-            index.sync()
-            assert index.problems() == list(read_toolset(tmp_path, "hello").problems)
-            (row,) = index.toolsets()
-            tool = index.tool("hello:greet")
-            seen.append((row["sound"], row["tools"], tool and tool.name))
-
-    assert seen == [(True, 1, "Greet"), (False, 1, "Greet"), (True, 1, "Wave")]
-
-
 # Tools, files, overrides, servers
 
 
@@ -107,17 +90,6 @@ def test_tools_are_the_effective_tools_in_order_of_their_ids(root: Path) -> None
     assert list(rows) == ["app-builder", "data-lab", "hello", "text-kit"]
     assert (rows["hello"]["errors"], rows["hello"]["warnings"], rows["hello"]["tools"]) == (1, 0, 0)
     assert (rows["data-lab"]["errors"], rows["data-lab"]["tools"]) == (0, 4)
-
-
-def overrides(root: Path) -> dict[str, dict[str, Any]]:
-    names = (
-        *("id", "toolset_id", "tool_id", "renderer", "renderer_config", "name_override"),
-        *("description_override", "requires_confirmation", "enabled"),
-    )
-    found = [dict(zip(names, row, strict=True)) for row in synced(root)["tool_overrides"]]
-    return {
-        row["id"]: {key: value for key, value in row.items() if value is not None} for row in found
-    }
 
 
 def test_servers_are_listed_and_their_references_are_not_resolved(
