@@ -10,7 +10,7 @@ import pytest
 
 from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import World, make_world
-from tests.http_tools.upstream import Upstream
+from tests.http_tools.upstream import Upstream, upstream
 
 if TYPE_CHECKING:
     pass
@@ -71,6 +71,18 @@ def test_a_bad_answer_fails_only_its_own_call(
 
     assert made.error.startswith(f"{expected}: ")
     assert shared.codes()[-1] == expected
+    check(shared, served)
+
+
+def test_a_redirect_is_followed_only_to_granted_hosts(shared: World, served: Upstream) -> None:
+    with upstream() as other:
+        http = f"url: {served.url}/to"
+        alone = call(shared, http, served.address, url=f"{other.url}/echo")
+        both = call(shared, http, served.address, other.address, url=f"{other.url}/echo")
+        paths = [one["path"] for one in other.seen]
+
+    assert alone.error.startswith("refused_destination: ")
+    assert (both.status, paths) == ("success", ["/echo"])
     check(shared, served)
 
 

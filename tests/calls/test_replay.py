@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from covalt_git.calls.approvals import MayNotApproveError
-from covalt_git.calls.replay import Replay, ReplayNeedsApprovalError, replay
+from covalt_git.calls.replay import NotReplayableError, Replay, ReplayNeedsApprovalError, replay
+from covalt_git.errors import CovaltError
 from covalt_git.json_values.difference import Difference
 from covalt_git.runtime import sandbox_levels
 from covalt_git.workspaces.writing import writing
-from tests.workspaces.stores import layout_of
+from tests.workspaces.stores import layout_of, upload
 
 if TYPE_CHECKING:
     from covalt_git.calls.replay import Keep
@@ -117,6 +118,20 @@ def test_a_role_that_may_not_approve_cannot_replay_a_call_that_requires_approval
         again(world, made.id, role="dev", approve=True)
     assert again(world, made.id, role="boss", approve=True).same
     assert branches(world) == ["main"]
+
+
+@pytest.mark.parametrize(
+    ("named", "error"),
+    [("upload", NotReplayableError), ("denied", NotReplayableError), ("nothing", CovaltError)],
+)
+def test_only_calls_that_ran_are_replayed(world: World, named: str, error: Any) -> None:
+    with world.project().chats.open("c1") as chat:
+        upload(chat, "a.txt", b"1")
+    denied = world.deny(world.ask("ask")).call
+    ids = {"upload": str(denied.pre_manifest_id), "denied": denied.id}
+
+    with pytest.raises(error):
+        again(world, ids.get(named, named))
 
 
 def test_a_replay_whose_process_died_is_an_interrupted_call_on_its_branch(world: World) -> None:

@@ -56,6 +56,23 @@ def test_the_file_of_a_project_names_the_program_by_its_path(
     assert (root / file).read_text(encoding="utf-8") == written
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="it is in the user's Library there")
+def test_the_file_of_a_user_keeps_its_other_content(root: Path, cli: Cli) -> None:
+    file = root.parent / "config/Claude/claude_desktop_config.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"theme": "dark", "mcpServers": {"other": {"command": "x"}}}')
+    file.chmod(0o600)
+    shown = json.loads(cli(*OPTIONS, "install", "claude-desktop", "--yes", "--json")[1])
+    written = json.loads(file.read_text())
+
+    added = written["mcpServers"].pop("covalt-git")
+    assert written == {"theme": "dark", "mcpServers": {"other": {"command": "x"}}}
+    assert shown == {"path": str(file), "entry": added, "written": True}
+    assert added["args"] == ["-C", str(root), *OPTIONS]
+    assert Path(added["command"]).is_absolute()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 @pytest.mark.parametrize(
     ("host", "kind", "token"),
     [

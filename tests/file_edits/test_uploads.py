@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 TABLES = tables(__file__)
 
 
+NOT_UTF_8 = (os.fsdecode(b"\xff"), "not UTF-8")
+
+
+TOO_LONG = ("x" * 256, "longer than 255 bytes")
+
+
 @pytest.mark.parametrize(("name", "first", "second"), TABLES["taken"])
 def test_taken_name_gets_the_next_number(
     chat: ChatStore, name: str, first: str, second: str
@@ -89,6 +95,17 @@ def test_folder_or_link_of_that_name_is_not_replaced(chat: ChatStore) -> None:
     assert upload(chat, "data", b"2") == "data_1"
     assert upload(chat, "l", b"3") == "l_1"
     assert outside.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize(("name", "why"), [*TABLES["refused_names"], NOT_UTF_8, TOO_LONG])
+def test_refused_name_adds_nothing(chat: ChatStore, name: str, why: str) -> None:
+    upload(chat, "a", b"1")
+    head = chat.head()
+    with writing(chat) as writer, pytest.raises(CovaltError, match=why):
+        uploads.upload(writer, [Upload("good", b"2"), Upload(name, b"3")])
+
+    assert layout_of(chat.workspace) == {"a": ("file", b"1")}
+    assert chat.head() == head
 
 
 @pytest.mark.parametrize("folder", TABLES["refused_folders"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -106,3 +107,13 @@ def test_a_role_has_the_resources_of_the_built_in_tools_that_it_may_use(
         assert (await refused(client.read_resource(manifest))).code == -32602
 
     talk(shared, say, chat="mine", role="reader")
+
+
+@versions
+def test_templates_have_the_chat_of_the_client(shared: Path, chat_id: str, version: str) -> None:
+    async def say(client: Client) -> Any:
+        return (await client.list_resource_templates()).resource_templates[0].uri_template
+
+    template = talk(shared, say, version=version, chat=chat_id)
+
+    assert template == f"covalt-git://chats/{chat_id}/files/{{+path}}"

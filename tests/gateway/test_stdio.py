@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -113,3 +114,16 @@ def test_a_server_that_stops_ends_its_calls(root: Path, ends: str) -> None:
     assert commit.record.call.error.code == "cancelled"
     with Project.open(root).chats.open("c1") as chat:
         assert chat.card().title == "a-host"
+
+
+@pytest.mark.parametrize(
+    "args", [("--role", "nobody"), ("--chat", "c9"), ("--names", "long")], ids=" ".join
+)
+def test_an_unknown_role_chat_or_style_is_an_error_before_the_protocol(
+    cli: Callable[..., tuple[int, str]], args: tuple[str, str]
+) -> None:
+    status, printed = cli("mcp", *args)
+
+    assert status in {1, 2}
+    assert repr(args[1]) in printed
+    assert "jsonrpc" not in printed

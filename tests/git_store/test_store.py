@@ -168,6 +168,18 @@ def test_compare_and_swap_of_four_processes_without_any_lock_loses_nothing() -> 
         assert list(path.rglob("*.lock")) == []
 
 
+def test_store_of_a_newer_format_is_refused_by_name_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    GitStore.create(tmp_path / "s.git").close()
+    git(tmp_path / "s.git", "config", "covalt.format", "3")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+
+    with pytest.raises(BrokenStoreError, match="has format 3"):
+        GitStore(tmp_path / "s.git")
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
 # What git does with it
 
 

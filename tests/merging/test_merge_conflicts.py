@@ -172,6 +172,21 @@ def test_a_content_that_cannot_be_stored_is_refused_and_nothing_merged() -> None
             assert folder(chat) == ours
 
 
+def test_lines_that_make_too_large_a_file_together_are_a_conflict() -> None:
+    half = b"".join(b"%d\n" % number for number in range(90_000))
+    with scratch() as place:
+        chats = open_chats(place, WorkspaceConfig(durability="fast", max_file_mb=1))
+        with chats.new() as chat:
+            parted(
+                chat,
+                {"a": ("file", TEXT)},
+                {"a": ("file", half + TEXT)},
+                {"a": ("file", TEXT + half)},
+            )
+
+            assert [one.kind for one in merge(chat).conflicts] == ["text"]
+
+
 def test_removing_the_other_version_by_hand_decides_too(chat: ChatStore) -> None:
     parted(chat, *CASES["text"])
     merge(chat, choices=BOTH)

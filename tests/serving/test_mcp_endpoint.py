@@ -254,6 +254,28 @@ def test_a_client_without_a_session_works_in_the_newest_chat_of_its_token(
     assert not talk_over_http(port, has_argument, token=token, query=f"?chat={first}")
 
 
+@versions
+def test_a_call_that_requires_approval_leads_to_its_page(
+    root: Path, port: int, version: str
+) -> None:
+    urls: list[str] = []
+
+    async def visit(_: Any, params: Any) -> types.ElicitResult:
+        urls.append(params.url)
+        await run_sync(Project.open(root).approvals().approve, params.url.rpartition("/")[2])
+        return types.ElicitResult(action="accept")
+
+    callbacks = {"elicitation_callback": visit}
+    result = call_over_http(port, "demo.asks", WRITE, version=version, callbacks=callbacks)
+
+    assert result.structured_content == {"written": "a.txt"}
+    (url,) = urls
+    assert url.startswith(f"http://127.0.0.1:{port}/approvals/")
+    assert TOKEN not in url
+    assert httpx2.get(url).status_code == 401
+    assert httpx2.get(url, headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("headers", "status", "error"),
     [

@@ -48,6 +48,13 @@ def test_files_are_restored_from_the_page_of_a_state_or_of_a_file(
     assert "/chats/c1/restore" not in [form.action for form in newest.forms]
 
 
+def test_a_branch_without_conflicts_is_merged_once(visitor: Visitor, branched: Api) -> None:
+    visitor.send(merge_page(visitor).form("/chats/c1/merge"))
+
+    assert folder(branched) == {"a.txt": "idea\n", "b.txt": "b\n"}
+    assert "/chats/c1/merge" not in [form.action for form in merge_page(visitor).forms]
+
+
 def test_a_conflict_is_resolved_before_the_merge(visitor: Visitor, branched: Api) -> None:
     branched.write("a.txt", "main\n")
     page = merge_page(visitor)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.api_client import BEARER, HOME, Api
+from tests.api_client import BEARER, HOME, PORT, Api
 from tests.server.visitor import Page, Visitor
 
 MANIFEST = """\
@@ -113,6 +113,18 @@ def test_an_edit_on_an_old_page_overwrites_nothing(visitor: Visitor, api: Api) -
     assert api.read("a.py").get_data() == b"print(2)\n"
 
 
+def test_a_document_is_sanitised_markdown(visitor: Visitor, api: Api) -> None:
+    text = "# Title\n\n<script>alert(1)</script> [x](javascript:alert(1))\n"
+    call = api.call("shows:document", path="a.md", content=text)
+    api.write("a.md", "later")  # no longer editable, so it is shown
+
+    page = visitor.open(f"/chats/c1/calls/{call['id']}")
+
+    assert "Title" in page.text
+    assert all(given.get("src") for given in page.named("script"))
+    assert all(not link.href.startswith("javascript:") for link in page.links)
+
+
 def test_a_page_of_a_toolset_or_of_a_call_is_in_a_sandboxed_frame(
     visitor: Visitor, api: Api
 ) -> None:
@@ -130,6 +142,14 @@ def test_a_frame_has_another_host_than_our_page(visitor: Visitor, api: Api) -> N
 
     assert page.named("iframe")[0]["src"] == "http://localhost:3000/"
     assert "frame-src 'self' http://localhost:3000;" in page.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("port", [PORT, 80, 70000, "80@evil.example", True, 8080.5])
+def test_a_frame_never_shows_us_or_another_host(visitor: Visitor, api: Api, port: Any) -> None:
+    page = called(visitor, api, "frame", port=port)
+
+    assert page.named("iframe") == []
+    assert "frame-src 'self';" in page.headers["Content-Security-Policy"]
 
 
 RESULTS: list[tuple[str, dict[str, Any], list[str]]] = [

@@ -14,6 +14,7 @@ from tests.installs.hostile_bundles import GOOD, TOOL, File, archive
 from tests.server.outside import Outside
 from tests.server.sample_bundle import DEMO, MANIFEST
 from tests.server.visitor import Form, Page, Visitor
+from tests.ssh_keys import Key, make_key
 
 HOSTILE = MANIFEST.replace(
     b"name: Demo", b'name: "<img src=x onerror=alert(1)> {{ 7 * 7 }} {% raw %}"'
@@ -143,6 +144,27 @@ def newer(version: str, **changed: bytes) -> bytes:
     )
 
 
+def test_an_update_keeps_or_gives_up_what_was_changed_here(visitor: Visitor, root: Path) -> None:
+    import_bundle(visitor, DEMO)
+    tool = root / "toolsets/demo/tools/a.py"
+    tool.write_bytes(TOOL + b"# ours\n")
+
+    page = review_bundle(visitor, newer("1.3", **{"new.md": b"new"}))
+    assert "added new.md" in page.text
+    here = visitor.send(page.forms[1], "Update it")
+    assert "+# ours" in visitor.open(here.link("changed since")).text
+    assert (root / "toolsets/demo/new.md").exists()
+
+    page = review_bundle(visitor, newer("1.4", **{"tools/a.py": TOOL + b"# theirs\n"}))
+    visitor.send(page.forms[1], "Update it")
+    assert tool.read_bytes() == TOOL + b"<<<<<<< yours\n# ours\n=======\n# theirs\n>>>>>>> 1.4\n"
+
+    tool.write_bytes(TOOL + b"# ours\n")
+    page = review_bundle(visitor, newer("1.5"))
+    visitor.send(page.forms[1], "Update it, and give up what was changed here")
+    assert tool.read_bytes() == TOOL
+
+
 def test_an_update_is_fetched_only_on_request(visitor: Visitor, root: Path) -> None:
     with Outside() as outside:
         outside.pages["/demo.zip"] = ({}, DEMO)
@@ -157,6 +179,51 @@ def test_an_update_is_fetched_only_on_request(visitor: Visitor, root: Path) -> N
         review = visitor.send(here.form("/newer"), "Look for an update")
         visitor.send(review.forms[1], "Update it")
     assert 'version: "2"' in (root / "toolsets/demo/toolset.yaml").read_text()
+
+
+def test_another_signer_has_to_be_accepted(visitor: Visitor, root: Path, tmp_path: Path) -> None:
+    ann, bob = make_key(tmp_path, "ann"), make_key(tmp_path, "bob")
+    configure(root, f"signers: ['{ann.allowed('ann')}', '{bob.allowed('bob')}']\n")
+    form = visitor.open("/imports").forms[1]
+
+    def signed_by(key: Key, content: bytes) -> Page:
+        signature = form_file("demo.zip.sig", key.sign(content))
+        return visitor.send(form, file=chosen(content), signature=signature)
+
+    wrong = visitor.send(
+        form, file=chosen(DEMO), signature=form_file("x.sig", ann.sign(DEMO + b"!"))
+    )
+    assert wrong.status == 422
+    page = signed_by(ann, DEMO)
+    here = visitor.send(page.forms[1], "Take it in")
+    assert f"ann {ann.fingerprint[:19]}" in here.text
+
+    page = signed_by(bob, newer("2"))
+    refused = visitor.send(page.forms[1], "Update it")
+    assert refused.status == 409
+    assert b'"1.2"' in (root / "toolsets/demo/toolset.yaml").read_bytes()
+    visitor.send(page.forms[1], "Update it", accept_signer="on")
+    assert b'"2"' in (root / "toolsets/demo/toolset.yaml").read_bytes()
+
+
+def test_grants_are_added_renewed_and_revoked_on_the_page(visitor: Visitor, root: Path) -> None:
+    state = root / "toolsets/state/demo.yaml"
+    form = form_of(import_bundle(visitor, DEMO), name="MAPS_KEY")
+    wrong = visitor.send(form, hosts="a/b")
+    field = next(one for one in wrong.named("input") if one.get("aria-invalid"))
+    assert (wrong.status, field["value"], field["name"]) == (400, "a/b", "hosts")
+
+    visitor.send(form, hosts="maps.example, *.far.example")
+    file = root / "toolsets/demo/tools/a.py"
+    file.write_text(file.read_text() + "# changed\n")
+    assert visitor.send(form, hosts="maps.example").status == 409
+    page = visitor.open("/toolsets/demo")
+    again = next(one for one in page.forms if "Grant again MAPS_KEY" in str(one.buttons))
+    page = visitor.send(again)
+    assert "*.far.example" in state.read_text()
+    visitor.send(form_of(page, host="*.far.example"))
+    assert "*.far.example" not in state.read_text()
+    assert "maps.example" in state.read_text()
 
 
 def test_a_server_is_granted_beside_its_command_and_shows_what_changed(
