@@ -82,5 +82,5 @@ def test_the_other_version_of_a_binary_file_gets_a_name_of_its_own() -> None:
     ("ours", "theirs"), [("a", "a/b"), ("a/b", "a"), ("a/b/c", "a"), ("Note", "note")]
 )
 def test_names_that_clash_are_refused(ours: str, theirs: str) -> None:
-    with pytest.raises(ClashingNamesError, match="one is yours, one theirs"):
+    with pytest.raises(ClashingNamesError):
         merge_files([], entries(**{ours: OLD}), entries(**{theirs: NEW, "a-b": NEW}), NAMES)
