@@ -1,4 +1,4 @@
-"""The Flask apps: the parts of the server, put together for one project."""
+"""Flask apps of the server of one project."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from covalt_git.project_watch import WatchedProject
 
 MAX_BODY_BYTES = 16 << 20
-"""What a request may send; only an upload may send more, as its operation says."""
+"""Maximum size of a request in bytes; operations with uploads have their own limits."""
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *(one for one in every_operation() if not one.local),

@@ -1,4 +1,4 @@
-"""The context of the operations of one HTTP request, and what the server's process shares."""
+"""Context of the operations of one HTTP request, and shared objects of the server's process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _LOG_LINE = "[%(asctime)s] %(levelname)s in %(module)s: %(message)s"
-"""As Flask writes it."""
+"""Flask's format."""
 
 
 def install(app: Flask, root: Path, role: str | None) -> None:
@@ -45,7 +45,7 @@ def context() -> Context:
     """Return the context of the request, which is closed when the request ends.
 
     Raises:
-        BrokenConfigError: when ``covalt.yaml`` cannot be used.
+        BrokenConfigError: if ``covalt.yaml`` has errors.
     """
     if "context" not in g:
         root, role = current_app.config["COVALT_ROOT"], current_app.config["COVALT_ROLE"]
@@ -58,7 +58,7 @@ def ask(operation: Operation[RequestT, ResultT], **fields: object) -> ResultT:
     """Perform an operation for the request, with the rules of the API.
 
     Raises:
-        InvalidRequestError: when a field is missing, unknown or invalid.
+        InvalidRequestError: if a field is missing, unknown or invalid.
         CovaltError: as the operation.
     """
     return operation(context(), **fields)
@@ -68,17 +68,17 @@ def as_admin(action: str) -> Project:
     """Return the project, for an action of a role with ``admin: true``, such as "grant anything".
 
     Raises:
-        ForbiddenError: when the request's principal has another role.
+        ForbiddenError: if the request's principal has another role.
     """
     context().require_admin(action)
     return project()
 
 
 def project() -> Project:
-    """Return the project as its ``covalt.yaml`` is now.
+    """Return the project with its current ``covalt.yaml``.
 
     Raises:
-        BrokenConfigError: when that cannot be used.
+        BrokenConfigError: if that has errors.
     """
     return context().project
 
@@ -100,7 +100,7 @@ def index() -> Index:
 
 
 def toolset_index() -> ToolQueries:
-    """Return the index with the toolsets as they are now; see :meth:`Context.toolset_index`."""
+    """Return the index with up-to-date toolsets; see :meth:`Context.toolset_index`."""
     return context().toolset_index()
 
 

@@ -83,7 +83,7 @@ def test_a_page_loads_again_by_itself_and_stays_where_it_was_scrolled_to(
 
 def test_a_message_is_still_there_after_a_reload(page: Page, project: Terminal) -> None:
     page.goto(f"{page.url}toolsets/data-lab")
-    message = page.get_by_text("Disabled: none of its tools can be called.")
+    message = page.get_by_text("Disabled. Its tools cannot be called.")
     page.route("**/live", lambda route: route.abort())
     page.get_by_role("button", name="Disable").click()
     expect(message).to_be_visible()

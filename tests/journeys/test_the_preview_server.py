@@ -71,7 +71,7 @@ def call_a_tool(page: Page, name: str, **args: str) -> None:
     page.get_by_role("link", name=name, exact=True).click()
     for field, value in args.items():
         page.get_by_label(re.compile(f"^{field}")).fill(value)
-    page.get_by_role("button", name=re.compile("^(Run|Ask to run)$")).last.click()
+    page.get_by_role("button", name=re.compile("^(Run|Request approval)$")).last.click()
 
 
 def test_the_printed_address_opens_the_project_and_the_token_leaves_the_address(
@@ -98,7 +98,7 @@ def test_without_the_token_there_is_only_the_way_in(chromium: Browser, served_on
 def test_a_day_with_the_preview_server(page: Page, served: Served) -> None:
     # A first chat, a table in it, and its chart inside the sandboxed frame.
     page.get_by_label("What is it about?").fill("Seattle's weather")
-    page.get_by_role("button", name="Make the first chat").click()
+    page.get_by_role("button", name="Create a chat").click()
     expect(page.get_by_role("heading", name="Seattle's weather")).to_be_visible()
     call_a_tool(page, "Load Sample")
     expect(page.get_by_role("heading", name="data-lab:load_sample success")).to_be_visible()
@@ -138,14 +138,14 @@ def test_a_day_with_the_preview_server(page: Page, served: Served) -> None:
     aside = page.get_by_role("complementary")
     aside.get_by_label("Name", exact=True).fill("idea")
     aside.get_by_role("button", name="Branch", exact=True).click()
-    expect(page.get_by_text("The branch is there, and the folder is on it.")).to_be_visible()
+    expect(page.get_by_text("The branch was created, and the folder is on it.")).to_be_visible()
     call_a_tool(page, "Write File", path="idea.txt", content="an idea")
     page.goto(f"{served.home}/chats/c1/files")
     expect(page.get_by_role("link", name="idea.txt", exact=True)).to_be_visible()
     page.goto(f"{served.home}/chats/c1")
     aside.get_by_role("combobox").select_option("main")
     aside.get_by_role("button", name="Switch").click()
-    expect(page.get_by_text("The folder is on that branch now.")).to_be_visible()
+    expect(page.get_by_text("Switched to the branch.")).to_be_visible()
     page.goto(f"{served.home}/chats/c1/files")
     expect(page.get_by_role("link", name="notes.py", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name="idea.txt", exact=True)).to_have_count(0)

@@ -32,7 +32,7 @@ def test_a_dropped_bundle_is_reviewed(page: Page, served: Live) -> None:
     drop(page, "demo.zip", DEMO)
     page.wait_for_url("**/imports/*")
 
-    expect(page.get_by_role("heading", name="What it would be able to do")).to_be_visible()
+    expect(page.get_by_role("heading", name="Permissions")).to_be_visible()
 
 
 def test_a_file_dropped_on_a_workspace_is_uploaded(api: Api, page: Page, served: Live) -> None:
@@ -54,5 +54,5 @@ def test_the_name_of_a_dropped_file_is_escaped(page: Page, served: Live) -> None
     drop(page, "a\u2800b.txt", b"another")
     expect(page.locator("[data-sent]")).to_have_text("Uploaded.")
 
-    expect(page.locator("#last")).to_contain_text("a\\u{2800}b.txt was taken")
+    expect(page.locator("#last")).to_contain_text("a\\u{2800}b.txt already existed")
     assert "\u2800" not in page.get_by_role("main").inner_text()

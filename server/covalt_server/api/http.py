@@ -34,17 +34,17 @@ REFUSALS = (400, 401, 403, 405, 421)
 BODY_REFUSALS = (413, 415)
 
 TROUBLE = (500, 503)
-"""Statuses of any operation where a chat's store, the index or covalt-git itself is broken."""
+"""Statuses of any operation if a chat's store, the index or covalt-git itself is broken."""
 
 _PATHS = {"resume_stream": "stream/<call_id>"}
 """Paths that are not the operation's name."""
 
 _READS_WITH_BODY = frozenset({"check_arguments"})
-"""Operations that change nothing and whose request is more than a query can hold."""
+"""Read-only operations whose request is too large for a query."""
 
 
 class NotJsonBodyError(CovaltError):
-    """The body has another media type than the operation reads."""
+    """The body has a media type that the operation does not accept."""
 
     code = "unsupported_media_type"
     http_status = 415
@@ -72,7 +72,7 @@ def respond(operation: Operation[Any, Any], **variables: str) -> Response:
     """Answer the current request; ``variables`` are those of its path.
 
     Raises:
-        InvalidRequestError: when it does not match the operation.
+        InvalidRequestError: if it does not match the operation.
         CovaltError: as the operation.
     """
     context = request_context.context()
@@ -83,7 +83,7 @@ def respond(operation: Operation[Any, Any], **variables: str) -> Response:
 
 
 def send(file: File) -> Response:
-    """Return a file as a response, which is safe to open: scripts in it do not run."""
+    """Return a file as a response that is safe to open: its scripts do not run."""
     sent = send_file(
         file.stream,
         mimetype=file.media_type,
@@ -91,10 +91,10 @@ def send(file: File) -> Response:
         download_name=file.name,
         etag=file.etag or False,
     )
-    if sent.status_code == 200:  # noqa: PLR2004 - else it is a part of it, or 304
+    if sent.status_code == 200:  # noqa: PLR2004 - otherwise 206 or 304
         sent.content_length = file.size
     sent.response = _closing(sent.response, file.stream)
-    sent.call_on_close(file.stream.close)  # as for a client that leaves
+    sent.call_on_close(file.stream.close)  # also if the client disconnects
     sent.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
     return sent
 
@@ -109,9 +109,9 @@ def single(values: MultiDict[str, str]) -> dict[str, str]:
     """Return the values of a query or form by name.
 
     Raises:
-        InvalidRequestError: when one is given twice.
+        InvalidRequestError: if a name occurs twice.
     """
-    twice = sorted(name for name, given in values.lists() if len(given) > 1)
+    twice = sorted(name for name, found in values.lists() if len(found) > 1)
     if twice:
         raise InvalidRequestError(f"{twice[0]!r} is given more than once")
     return values.to_dict()
@@ -126,8 +126,8 @@ def parse_json(wanted: type[RequestT]) -> RequestT:
     """Return the request in a JSON body.
 
     Raises:
-        NotJsonBodyError: when the body is of another media type.
-        InvalidRequestError: when it is not JSON, or does not match.
+        NotJsonBodyError: if the body has another media type.
+        InvalidRequestError: if it is not JSON, or does not match.
     """
     if request.mimetype != "application/json":
         raise NotJsonBodyError("the body must be JSON", hint="send Content-Type: application/json")
@@ -139,7 +139,7 @@ def parse_json(wanted: type[RequestT]) -> RequestT:
         raise InvalidRequestError(f"the body is not JSON: {why}") from None
     if not isinstance(value, dict):
         raise InvalidRequestError("the body must be a JSON object")
-    # As JSON once more, so that types are held strictly and lists may fill tuples.
+    # Parsed from JSON again: pydantic's strict mode accepts lists for tuples in JSON only.
     return parse(wanted, json.dumps(value))
 
 
@@ -163,7 +163,7 @@ def _request(operation: Operation[Request, Any], variables: dict[str, str]) -> R
     if request.mimetype != "multipart/form-data":
         raise NotJsonBodyError("the body must be a form with files: multipart/form-data")
     request.max_content_length = operation.upload_limit(request_context.context())
-    files = {name: tuple(map(upload, given)) for name, given in request.files.lists()}
+    files = {name: tuple(map(upload, found)) for name, found in request.files.lists()}
     return parse(operation.request, {**single(request.form), **files})
 
 

@@ -1,4 +1,4 @@
-"""The API's OpenAPI 3.1 document, made from the operations themselves."""
+"""OpenAPI 3.1 document of the API, generated from the operations."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ REFERENCE = "#/components/schemas/{model}"
 
 PROBLEM = {
     "type": "object",
-    "description": "One thing wrong in one place.",
+    "description": "A problem at a place.",
     "properties": {
         "path": {"type": "string", "description": "A file, or a value of the request."},
-        "line": {"type": "integer", "description": "From 1; 0 where it has none."},
+        "line": {"type": "integer", "description": "From 1; 0 for the whole file."},
         "col": {"type": "integer"},
         "code": {"type": "string"},
         "severity": {"enum": ["error", "warning"]},
@@ -43,7 +43,7 @@ _component = partial(pointer.reference_to, "components", "schemas")
 
 ERROR = {
     "type": "object",
-    "description": "What every operation answers when it does not do what was asked.",
+    "description": "The answer of an operation that failed.",
     "properties": {
         "error": {"type": "string", "description": "The stable name of this kind of error."},
         "error_description": {"type": "string"},
@@ -57,9 +57,9 @@ ERROR = {
 
 EVENT = {
     "type": "object",
-    "description": "One server-sent event; comments fill the silence.",
+    "description": "A server-sent event; comments keep an idle connection open.",
     "properties": {
-        "id": {"type": "string", "description": "A number from 1, or `end` of the last one."},
+        "id": {"type": "string", "description": "A number from 1; `end` for the last one."},
         "event": {"type": "string"},
         "data": {"type": "string", "description": "A JSON object."},
     },
@@ -68,7 +68,7 @@ EVENT = {
 
 
 def document(operations: Iterable[Operation[Any, Any]], server: str) -> JsonObject:
-    """Return the document of the operations of the server at an address."""
+    """Return the document of the operations of the server at a URL."""
     every = list(operations)
     references, schemas = _models(every)
     return {
@@ -76,7 +76,7 @@ def document(operations: Iterable[Operation[Any, Any]], server: str) -> JsonObje
         "info": {
             "title": "covalt-git",
             "version": __version__,
-            "description": "Toolsets, chats and their workspaces, as files and git keep them.",
+            "description": "Toolsets, chats and their workspaces.",
         },
         "servers": [{"url": server}],
         "security": [{"bearer": []}],
@@ -89,7 +89,7 @@ def document(operations: Iterable[Operation[Any, Any]], server: str) -> JsonObje
                 "bearer": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "The token that covalt-git serve printed; browsers hold it "
+                    "description": "The token that covalt-git serve printed; browsers send it "
                     "in a cookie.",
                 },
             },
@@ -98,7 +98,7 @@ def document(operations: Iterable[Operation[Any, Any]], server: str) -> JsonObje
 
 
 def _models(every: list[Operation[Any, Any]]) -> tuple[dict[Any, JsonObject], JsonObject]:
-    """Return where each body's and answer's schema is, and those schemas by name."""
+    """Return a reference for each request and result, and the referenced schemas by name."""
     bodies: list[Side] = [
         (asks, "validation")
         for one in every
@@ -113,25 +113,25 @@ def _models(every: list[Operation[Any, Any]]) -> tuple[dict[Any, JsonObject], Js
 
 
 def _operation(one: Operation[Any, Any], references: dict[Any, JsonObject]) -> JsonObject:
-    told: JsonObject = {
+    found: JsonObject = {
         "operationId": one.name,
         "summary": one.summary,
         "description": one.description,
         "responses": _responses(one, references),
     }
     if method(one) == "GET":
-        told["parameters"] = _parameters(one)
+        found["parameters"] = _parameters(one)
     else:
         content = {
             media: {"schema": references[asks, "validation"]}
             for media, asks in _bodies(one).items()
         }
-        told["requestBody"] = {"required": True, "content": content}
-    return told
+        found["requestBody"] = {"required": True, "content": content}
+    return found
 
 
 def _bodies(one: Operation[Any, Any]) -> dict[str, type[BaseModel]]:
-    """Return what the body of a request may be, by its media type."""
+    """Return the models of the body of a request, by media type."""
     if one.upload_limit is None:
         return {"application/json": one.request}
     as_json = {} if one.alternative is None else {"application/json": one.alternative}
@@ -139,7 +139,7 @@ def _bodies(one: Operation[Any, Any]) -> dict[str, type[BaseModel]]:
 
 
 def path_of(one: Operation[Any, Any]) -> str:
-    """Return the path of an operation, with variables as OpenAPI writes them."""
+    """Return the path of an operation, with variables in OpenAPI's syntax."""
     return f"/api/{path(one)}".replace("<", "{").replace(">", "}")
 
 
@@ -147,22 +147,22 @@ def _parameters(one: Operation[Any, Any]) -> list[JsonObject]:
     schema = one.request.model_json_schema()
     required = schema.get("required", ())
     parameters: list[JsonObject] = []
-    for name, told in schema.get("properties", {}).items():
-        kind = {key: value for key, value in _sayable(told).items() if key != "description"}
+    for name, field in schema.get("properties", {}).items():
+        kind = {key: value for key, value in _without_null(field).items() if key != "description"}
         where = "path" if f"{{{name}}}" in path_of(one) else "query"
         parameter = {"name": name, "in": where, "required": name in required, "schema": kind}
-        if "description" in told:
-            parameter["description"] = told["description"]
+        if "description" in field:
+            parameter["description"] = field["description"]
         parameters.append(parameter)
     return parameters
 
 
-def _sayable(told: JsonObject) -> JsonObject:
-    """Return the schema of a value as a query can say it: it has no null, only nothing at all."""
-    choices = [choice for choice in told.get("anyOf", ()) if choice != {"type": "null"}]
+def _without_null(schema: JsonObject) -> JsonObject:
+    """Return the schema of a parameter without null, which a query cannot represent."""
+    choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
     if len(choices) != 1:
-        return told
-    rest = {key: value for key, value in told.items() if key not in {"anyOf", "default"}}
+        return schema
+    rest = {key: value for key, value in schema.items() if key not in {"anyOf", "default"}}
     return {**choices[0], **rest}
 
 
@@ -180,11 +180,11 @@ def _responses(one: Operation[Any, Any], references: dict[Any, JsonObject]) -> J
     is_get = method(one) == "GET"
     if is_get and not issubclass(one.result, Events):
         answers["200"]["headers"] = {"ETag": {"schema": {"type": "string"}}}
-        answers["304"] = {"description": "As the If-None-Match of the request has it."}
+        answers["304"] = {"description": "The ETag is the one in If-None-Match."}
     if is_get and issubclass(one.result, Events):
         answers["204"] = {"description": "There are no more events."}
     if issubclass(one.result, File):
-        answers["206"] = {"description": "The range that was asked for.", "content": content}
+        answers["206"] = {"description": "The requested range.", "content": content}
     refused = {*REFUSALS, *one.errors, *TROUBLE}
     refused |= {*BODY_REFUSALS} if not is_get else set()
     for status in sorted(refused):

@@ -245,7 +245,7 @@ class _Drawing:
             )
             for key, part in shape.properties.items()
         )
-        return replace(shown, children=parts, out=_way_out(shown))
+        return replace(shown, children=parts, out=_remove_label(shown))
 
     def _list(self, shown: Field, shape: Shape, value: Any) -> Field:
         shown = _with_note(shown, shape)
@@ -268,7 +268,7 @@ class _Drawing:
             for at, inner in enumerate(value)
         )
         can_add = shape.most is None or len(items) < shape.most
-        return replace(shown, children=items, can_add=can_add, out=_way_out(shown))
+        return replace(shown, children=items, can_add=can_add, out=_remove_label(shown))
 
 
 # Fields that hold no others
@@ -337,15 +337,15 @@ def _not_set(shown: Field, value: Any) -> Field:
     return replace(shown, is_set=False, text=text, can_add=True)
 
 
-def _way_out(shown: Field) -> str:
-    """Return the words of the button that leaves a list or an object out, if that is allowed."""
+def _remove_label(shown: Field) -> str:
+    """Return the label of the button that omits a list or an object; empty if that is not allowed."""
     if not shown.required:
         return "Leave out"
     return "Make null" if shown.nullable else ""
 
 
 def _unset(shown: Field, shape: Shape, options: Sequence[tuple[Any, str]]) -> str:
-    """Return what the choice is called that chooses nothing."""
+    """Return the label of the option without a value."""
     if shown.required:
         return "choose..."
     default = [label for value, label in options if same(value, shape.default)]
@@ -362,10 +362,10 @@ def _with_note(shown: Field, shape: Shape) -> Field:
     if not is_plain:
         words.insert(0, f"default: {brief(default)}")
     if shown.kind is Kind.JSON:
-        words.append("JSON: a text stands in quotes")
+        words.append("JSON: texts need quotes")
     return replace(shown, note=" \u00b7 ".join(words))
 
 
 def _label(schema: Any, name: str) -> str:
-    """Return a part's own title; one behind a reference is the title of another thing."""
+    """Return a part's own title; the title of a referenced schema names another value."""
     return (text_at(schema, "title") if isinstance(schema, dict) else "") or name

@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from covalt_server.security import Guard
 
 MOST_ASKED_BYTES = 16 << 20
-"""What a fetch may send, which is the names of commits."""
+"""Maximum size of a fetch request in bytes; it contains commit ids."""
 
 NEVER_KEPT = {
     "Expires": "Fri, 01 Jan 1980 00:00:00 GMT",
     "Pragma": "no-cache",
     "Cache-Control": "no-cache, max-age=0, must-revalidate",
 }
-"""What git's own server sends with every answer."""
+"""Headers of every response, the same as of git's own server."""
 
 _VERSION_1 = re.compile(r"(?:^|:)version=1(?:$|:)")
 
@@ -53,20 +53,20 @@ pages = Blueprint("git", __name__, url_prefix="/git")
 
 
 class NotGitError(CovaltError):
-    """A request that git of today does not make."""
+    """A request that current versions of git do not make."""
 
     code = "not_git"
     http_status = 403
 
 
 class WrongTypeError(NotGitError):
-    """A request of a type that git does not send."""
+    """A request with a content type that git does not send."""
 
     http_status = 415
 
 
 class TooLargeError(NotGitError):
-    """A request that is larger than any that git makes."""
+    """A request that is larger than git's requests."""
 
     http_status = 413
 
@@ -78,7 +78,7 @@ def install(app: Flask, guard: Guard) -> None:
         guard.check_sender()
         if not guard.is_token(_carried()):
             raise NoTokenError(
-                "this needs the token of the server, as the password of any user",
+                "the request needs the server's token as password, with any user name",
                 hint="git clone http://x:TOKEN@HOST/git/CHAT, with the token that covalt-git serve "
                 "printed",
             )
@@ -111,7 +111,7 @@ def fetch(chat_id: str) -> Response:
     _check_type(FETCH, {"identity", "gzip", "x-gzip"})
     stream = _Body(request.stream, MOST_ASKED_BYTES, compressed=_coding() != "identity")
     with ExitStack() as opened:
-        # Not the request's: the answer outlives it.
+        # Not the request's context, because the response outlives it.
         chat = opened.enter_context(request_context.project().chats.open(chat_id))
         parts = serving.fetch(pushing.fetchable(chat), stream)
         answer = _answer(parts, f"application/x-{FETCH}-result")
@@ -121,7 +121,7 @@ def fetch(chat_id: str) -> Response:
 
 @pages.post(f"/<chat_id>/{PUSH}")
 def push(chat_id: str) -> Response:
-    """Carry out a push, and return its report."""
+    """Perform a push and return its report."""
     _check_type(PUSH, {"identity"})
     stream = request.stream
     chat = request_context.chat(chat_id)
@@ -140,27 +140,27 @@ def _pushed(chat: ChatStore, pushed: serving.PushRequest, stream: Stream) -> ser
 
 @pages.route("/<path:path>")
 def not_smart(path: str) -> Response:
-    """Refuse browsers and versions of git before 1.6.6."""
+    """Reject browsers and versions of git before 1.6.6."""
     raise _not_smart() if "/" in path else _for_git(path)
 
 
 def _not_smart() -> NotGitError:
     return NotGitError(
-        "this speaks git's smart HTTP only", hint="git clone, git fetch and git push speak it"
+        "only git's smart HTTP is supported", hint="use git clone, git fetch or git push"
     )
 
 
 def _for_git(chat_id: str) -> NotGitError:
     request_context.chat(chat_id)
     found = NotGitError(
-        f"this is the chat {chat_id!r} for git", hint=f"git clone {request.base_url}"
+        f"this URL is for git access to the chat {chat_id!r}", hint=f"git clone {request.base_url}"
     )
     found.http_status = HTTPStatus.NOT_FOUND
     return found
 
 
 def _carried() -> str:
-    """Return the token that a request brings, as git or a program brings one."""
+    """Return the token in the Authorization header: Basic (of git) or Bearer."""
     given = request.authorization
     if given is None:
         return ""
@@ -168,7 +168,7 @@ def _carried() -> str:
 
 
 class _Body:
-    """A request's body, inflated where git has compressed it, up to ``most`` bytes."""
+    """Body of a request, decompressed if needed, up to ``most`` bytes."""
 
     def __init__(self, stream: IO[bytes], most: int, *, compressed: bool) -> None:
         self._stream = gzip.GzipFile(fileobj=stream) if compressed else stream
@@ -178,10 +178,10 @@ class _Body:
         try:
             part = self._stream.read(size)
         except (EOFError, gzip.BadGzipFile, zlib.error):
-            raise BadRequestError("the request was not compressed as it says") from None
+            raise BadRequestError("the request does not match its Content-Encoding") from None
         self._left -= len(part)
         if self._left < 0:
-            raise TooLargeError("the request is too large", hint="ask for less at once")
+            raise TooLargeError("the request is too large", hint="fetch fewer commits at once")
         return part
 
 
@@ -190,15 +190,17 @@ def _coding() -> str:
 
 
 def _check_type(service: str, codings: set[str]) -> None:
-    """Make sure that a request is one that git makes, and no form of a page.
+    """Check that a request comes from git, and not from a form of a web page.
 
     Raises:
-        WrongTypeError: when it is not.
+        WrongTypeError: if its content type or encoding is not one of git.
     """
     if request.mimetype != f"application/x-{service}-request":
-        raise WrongTypeError("git sends another type", hint="use git, not a browser or curl")
+        raise WrongTypeError("the content type is not git's", hint="use git, not a browser or curl")
     if _coding() not in codings:
-        raise WrongTypeError(f"git sends nothing as {_coding()!r}", hint="use git of today")
+        raise WrongTypeError(
+            f"the encoding {_coding()!r} is not supported", hint="use a current version of git"
+        )
 
 
 def _answer(parts: bytes | Iterable[bytes], media_type: str) -> Response:

@@ -1,4 +1,4 @@
-"""The calls that wait for a person: what exactly would run, and the two buttons."""
+"""Pages of approvals: the exact call that would run, and buttons to approve or deny it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ STATES: tuple[str, ...] = get_args(ApprovalState)
 
 @pages.get("/approvals")
 def approval_list() -> str:
-    """List the approvals that wait, or those in another state, newest first."""
+    """List the pending approvals, or those in another state, newest first."""
     asked = parse(approvals.ListApprovals, http.single(request.args))
     found = approvals.list_approvals.perform(context(), asked).approvals
-    # Not by Jinja's filter, which writes <, >, & and ' as escapes: people read what would run.
+    # Not with Jinja's filter, which escapes <, >, & and ': the user has to read the arguments.
     arguments = [canonical_json.dumps(one.args).decode() for one in found]
     return render_template(
         "approval_list.html",
@@ -41,7 +41,7 @@ def approval_list() -> str:
 
 @pages.get("/approvals/<execution_id>")
 def approval(execution_id: str) -> str:
-    """Show what one approval is about."""
+    """Show one approval."""
     shown = ask(approvals.get_approval, execution_id=execution_id)
     return render_template(
         "approval.html", approval=shown, arguments=as_code(shown.args, exact=True)
@@ -50,15 +50,19 @@ def approval(execution_id: str) -> str:
 
 @pages.post("/approvals/<execution_id>/approve")
 def approve(execution_id: str) -> Response:
-    """Approve a call: it runs now, and the next page is its result, or what it asks meanwhile.
+    """Approve and run a call, and show its result or its elicitation request.
 
-    Where the files or the tool changed since it was asked, nothing runs and the new question is.
+    If the files or the tool changed since the request, nothing runs; the page of a new approval is shown.
     """
     made = streams.approved(context(), execution_id, can_ask=elicitation.KINDS)
     try:
         return elicitation.redirect_when_ready(made)
     except ApprovalRenewedError as again:
-        flash("Nothing ran: what was asked about has changed. This is the new question.", "warn")
+        flash(
+            "The call did not run, because its files or its tool have changed. This is the new"
+            " approval.",
+            "warn",
+        )
         return layout.back("approvals.approval", execution_id=again.execution_id)
 
 
@@ -67,5 +71,5 @@ def deny(execution_id: str) -> Response:
     """Deny a call: it never runs."""
     done = ask(approvals.deny_call, execution_id=execution_id)
     return layout.back(
-        "calls.call", "Denied: it did not run.", chat_id=done.chat_id, call_id=done.id
+        "calls.call", "Denied. The call did not run.", chat_id=done.chat_id, call_id=done.id
     )

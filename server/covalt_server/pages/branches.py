@@ -1,4 +1,4 @@
-"""What is done to branches and whole chats in pages: restore, undo, merge, rename, fork, delete."""
+"""Page actions on branches and chats: restore, undo, merge, rename, fork, delete."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 pages = Blueprint("branches", __name__)
 
 CHOICE = "choice:"
-"""What the name of a field begins with that decides a conflict; its path follows."""
+"""Prefix of the name of a field that resolves a conflict; the path follows."""
 
 _OUTCOMES = {
     "merged": "Merged.",
-    "fast_forward": "Moved on: the branch had nothing of its own.",
-    "already_merged": "There was nothing to merge.",
+    "fast_forward": "Fast-forwarded.",
+    "already_merged": "Nothing to merge.",
 }
 
 
 @pages.post("/chats/<chat_id>/restore")
 def restore(chat_id: str) -> Response:
-    """Bring all files, or the one at ``path``, back to what they were in a state."""
+    """Restore all files, or the file at ``path``, from a commit."""
     path = request.form.get("path")
     manifest = request.form.get("manifest", "")
     done = ask(
@@ -39,7 +39,7 @@ def restore(chat_id: str) -> Response:
         manifest=manifest,
         paths=(path,) if path else (),
     )
-    message = "Restored, in a new commit." if done.made else "The files are as in that commit."
+    message = "Restored in a new commit." if done.made else "The files already match that commit."
     if done.hint:
         flash(done.hint)
     if path:
@@ -53,19 +53,19 @@ def undo(chat_id: str) -> Response:
     done = ask(workspace_edits.undo_change, chat_id=chat_id)
     if done.hint:
         flash(done.hint)
-    return layout.back("chats.history", "Undone, in a new commit.", chat_id=chat_id)
+    return layout.back("chats.history", "Undone in a new commit.", chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/redo")
 def redo(chat_id: str) -> Response:
-    """Take back the last undo."""
+    """Revert the last undo."""
     ask(workspace_edits.redo_change, chat_id=chat_id)
-    return layout.back("chats.history", "Redone, in a new commit.", chat_id=chat_id)
+    return layout.back("chats.history", "Redone in a new commit.", chat_id=chat_id)
 
 
 @pages.get("/chats/<chat_id>/merge")
 def merge_preview(chat_id: str) -> str:
-    """Show what merging a branch would do, and ask about every conflict."""
+    """Show the result of a merge before it is made, with a choice for each conflict."""
     found = ask(
         merges.merge_branch, chat_id=chat_id, branch=request.args.get("branch", ""), dry_run=True
     )
@@ -74,7 +74,7 @@ def merge_preview(chat_id: str) -> str:
 
 @pages.post("/chats/<chat_id>/merge")
 def merge(chat_id: str) -> Response | str:
-    """Merge a branch into the active one, conflicts decided as the form says."""
+    """Merge a branch into the active one, with the form's resolutions of conflicts."""
     decisions = [
         {"path": name.removeprefix(CHOICE), "decision": decision}
         for name, decision in request.form.items()
@@ -86,7 +86,7 @@ def merge(chat_id: str) -> Response | str:
         branch=request.form.get("branch", ""),
         resolutions=decisions,
     )
-    if done.status == "conflicts":  # there are others by now, or somebody left one out
+    if done.status == "conflicts":  # new conflicts since the preview, or one without a choice
         return _merge_page(chat_id, done)
     if any(one.decision == "both" for one in done.conflicts):
         return layout.back("branches.conflicts", "Merged.", chat_id=chat_id)
@@ -95,7 +95,7 @@ def merge(chat_id: str) -> Response | str:
 
 @pages.get("/chats/<chat_id>/conflicts")
 def conflicts(chat_id: str) -> str:
-    """List the conflicts that merges left to be decided."""
+    """List the unresolved conflicts of merges."""
     found = ask(merges.list_conflicts, chat_id=chat_id).conflicts
     return render_template(
         "conflicts.html", chat_id=chat_id, conflicts=found, lines=code.highlighted
@@ -104,7 +104,7 @@ def conflicts(chat_id: str) -> str:
 
 @pages.post("/chats/<chat_id>/conflicts")
 def resolve(chat_id: str) -> Response:
-    """Decide one conflict that was left."""
+    """Resolve one conflict."""
     form = request.form
     done = ask(
         merges.resolve_conflict,
@@ -113,12 +113,12 @@ def resolve(chat_id: str) -> Response:
         decision=form.get("decision", ""),
     )
     page = "branches.conflicts" if done.conflicts else "chats.history"
-    return layout.back(page, "Decided.", chat_id=chat_id)
+    return layout.back(page, "Resolved.", chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/branches/rename")
 def rename(chat_id: str) -> Response:
-    """Give a branch another name."""
+    """Rename a branch."""
     name = request.form.get("name", "").strip()
     ask(branches.rename_branch, chat_id=chat_id, branch=request.form.get("branch", ""), name=name)
     return layout.back("chats.history", "Renamed.", chat_id=chat_id)
@@ -126,26 +126,24 @@ def rename(chat_id: str) -> Response:
 
 @pages.post("/chats/<chat_id>/branches/delete")
 def delete_branch(chat_id: str) -> Response:
-    """Delete a branch; one with work of its own only if that was said."""
+    """Delete a branch; with ``force`` also if it has commits that no other branch has."""
     ask(
         branches.delete_branch,
         chat_id=chat_id,
         branch=request.form.get("branch", ""),
         force="force" in request.form,
     )
-    message = "The branch is gone; its states stay for 30 days."
+    message = "Deleted. Its commits are kept for 30 days."
     return layout.back("chats.history", message, chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/fork")
 def fork(chat_id: str) -> Response:
-    """Make another chat with the same history, and go there."""
+    """Create a chat with the same history, and show it."""
     made = ask(
         chats.fork_chat, chat_id=chat_id, title=request.form.get("title", "").strip() or None
     )
-    return layout.back(
-        "chats.history", "This is the new chat; it goes its own way.", chat_id=made.id
-    )
+    return layout.back("chats.history", "Forked. This is the new chat.", chat_id=made.id)
 
 
 @pages.post("/chats/<chat_id>/rename")
@@ -157,9 +155,9 @@ def rename_chat(chat_id: str) -> Response:
 
 @pages.post("/chats/<chat_id>/delete")
 def delete_chat(chat_id: str) -> Response:
-    """Delete a chat for good, if its id was typed."""
+    """Delete a chat permanently, if the user typed its id."""
     if request.form.get("confirm", "").strip() != chat_id:
-        flash("Nothing was deleted: the chat's id was not typed.", "warn")
+        flash("Not deleted: type the id of the chat to confirm.", "warn")
         return layout.back("chats.history", chat_id=chat_id)
     ask(chats.delete_chat, chat_id=chat_id)
     return layout.back("chats.chat_list", "Deleted, with its history and its folder.")

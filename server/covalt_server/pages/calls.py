@@ -1,4 +1,4 @@
-"""One call: its result as the tool's author meant it, and everything that is known about it."""
+"""Page of a call: its rendered result, changed files, arguments and record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pages = Blueprint("calls", __name__)
 
 @pages.get("/chats/<chat_id>/calls/<call_id>")
 def call(chat_id: str, call_id: str) -> str:
-    """Show a call; one that still waits or runs is shown as that."""
+    """Show a call, also while it is pending or running."""
     found = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
     chat = request_context.chat(chat_id)
     finished = found.post_manifest_id is not None
@@ -48,12 +48,12 @@ def call(chat_id: str, call_id: str) -> str:
 
 @pages.post("/preview/document")
 def preview() -> str:
-    """Return the fragment that an editor shows beside the Markdown that is being typed."""
+    """Return the Markdown preview of an editor, as an HTML fragment."""
     return str(markdown.rendered(request.get_data(as_text=True)))
 
 
 def _changed(found: CallAnswer) -> WorkspaceDiff | None:
-    """Return what a call did to the files, as far as it is finished."""
+    """Return the changes of files by a finished call; None while it runs."""
     if found.post_manifest_id is None:
         return None
     return ask(
@@ -66,10 +66,10 @@ def _changed(found: CallAnswer) -> WorkspaceDiff | None:
 
 
 def _place(found: CallAnswer) -> Place:
-    """Return where the result is shown, and which hosts its toolset was granted."""
+    """Return the server's place of the result, and the granted hosts of its toolset."""
     tool = request_context.toolset_index().tool(
         found.tool_id
-    )  # the namespace of a server's is no toolset's
+    )  # the namespace of an MCP server's tool is not a toolset's id
     toolset_id = tool.toolset_id if tool else found.tool_id.partition(":")[0]
     file = request_context.project().root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
     state = read_state(file, file.name).value

@@ -1,4 +1,4 @@
-"""The pages of a chat: its history with its branches, one state, and what differs between two."""
+"""Pages of a chat: its history with its branches, a commit, and a comparison of two commits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 pages = Blueprint("chats", __name__)
 
 PAGE = 100
-"""The states on one page of a history."""
+"""Number of commits on one page of a history."""
 
 _RETRIED: frozenset[Source] = frozenset({"tool_run", "message"})
 _AFTERWARDS = {"history": "chats.history", "files": "workspace.files"}
@@ -51,16 +51,16 @@ def chat_list() -> str:
 
 @pages.post("/chats")
 def make() -> Response:
-    """Make a chat, and go there."""
+    """Create a chat and show it."""
     title = request.form.get("title", "").strip()
     chat_id = request.form.get("chat_id", "").strip() or None
     chat = ask(chats.create_chat, title=title, chat_id=chat_id)
-    return shell.back("chats.history", "Made.", chat_id=chat.id)
+    return shell.back("chats.history", "Created.", chat_id=chat.id)
 
 
 @pages.get("/chats/<chat_id>")
 def history(chat_id: str) -> str:
-    """Show the states of a chat's files, newest first, and where its folder is."""
+    """Show the commits of a chat, newest first, and the status of its folder."""
     branch = request.args.get("branch") or None
     before = request.args.get("before") or None
     path = request.args.get("path") or None
@@ -73,7 +73,7 @@ def history(chat_id: str) -> str:
         path=path,
         limit=PAGE,
     )
-    lanes, cells = _picture(chat, branch, before, page.manifests, has_all=path is None)
+    lanes, cells = _graph(chat, branch, before, page.manifests, has_all=path is None)
     merged = any(one.source == "merge" for one in page.manifests)
     return render_template(
         "history.html",
@@ -95,7 +95,7 @@ def history(chat_id: str) -> str:
 
 @pages.get("/chats/<chat_id>/states/<manifest>")
 def state(chat_id: str, manifest: str) -> str:
-    """Show one state of a chat's files: what made it, and what that changed."""
+    """Show one commit of a chat: its source and its changes."""
     shown = ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=manifest)
     before = shown.parents[0] if shown.parents else ""
     heads = ask(branches.list_branches, chat_id=chat_id).branches
@@ -121,34 +121,34 @@ def state(chat_id: str, manifest: str) -> str:
 
 @pages.post("/chats/<chat_id>/branches")
 def branch(chat_id: str) -> Response:
-    """Make a branch, and bring the folder to it if that was asked."""
+    """Create a branch, and check it out if the form requests it."""
     name = request.form.get("name", "").strip()
     start = request.form.get("from_manifest") or None
     ask(branches.create_branch, chat_id=chat_id, name=name, from_manifest=start)
     if "switch" not in request.form:
-        return shell.back("chats.history", "The branch is there.", chat_id=chat_id)
+        return shell.back("chats.history", "The branch was created.", chat_id=chat_id)
     ask(branches.switch_branch, chat_id=chat_id, branch=name)
-    message = "The branch is there, and the folder is on it."
+    message = "The branch was created, and the folder is on it."
     return shell.back("chats.history", message, chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/switch")
 def switch(chat_id: str) -> Response:
-    """Bring the folder to a branch."""
+    """Check out a branch."""
     ask(branches.switch_branch, chat_id=chat_id, branch=request.form.get("branch", ""))
-    return _afterwards(chat_id, "The folder is on that branch now.")
+    return _afterwards(chat_id, "Switched to the branch.")
 
 
 @pages.post("/chats/<chat_id>/edits")
 def save(chat_id: str) -> Response:
-    """Make what a person changed in the folder a state."""
+    """Commit the uncommitted changes of the folder."""
     saved = ask(workspace_edits.save_edits, chat_id=chat_id)
-    return _afterwards(chat_id, "Saved." if saved.changed else shell.UNCHANGED)
+    return _afterwards(chat_id, "Committed." if saved.changed else shell.UNCHANGED)
 
 
 @pages.get("/chats/<chat_id>/diff")
 def difference(chat_id: str) -> str:
-    """Show what differs between two states, or between one and the folder as it is now."""
+    """Show the differences between two commits, or between a commit and the current folder."""
     old, new = request.args.get("old", "HEAD"), request.args.get("new", "")
     heads = ask(branches.list_branches, chat_id=chat_id).branches
     return render_template(
@@ -168,7 +168,7 @@ def difference(chat_id: str) -> str:
     )
 
 
-def _picture(
+def _graph(
     chat: ChatDetail,
     branch: str | None,
     before: str | None,
@@ -176,7 +176,7 @@ def _picture(
     *,
     has_all: bool,
 ) -> tuple[int, list[Markup]]:
-    """Return how many lanes the picture of some rows has, and the cell of each.
+    """Return the number of lanes of the graph of some rows, and the cell of each row.
 
     The layout starts at the newest row, so that lines continue across pages.  If commits are omitted (not
     ``has_all``), no lines are drawn between the others.
@@ -198,7 +198,7 @@ def _picture(
 
 
 def suggested(branches: Sequence[Branch], source: Source = "edit") -> str:
-    """Return a name for a branch that begins where ``source`` made a state, as DESIGN names them."""
+    """Return an available name for a branch at a commit of ``source``: ``edit-1``, ``retry-2``."""
     word = "retry" if source in _RETRIED else "edit"
     taken = {one.name for one in branches}
     return next(
@@ -216,14 +216,14 @@ SHORT = 7
 
 
 class Choice(NamedTuple):
-    """One option: what it is called in an address, and for people."""
+    """One option of a select: its value and its label."""
 
     value: str
     label: str
 
 
 def choices(chat_id: str, heads: Sequence[Branch], *chosen: str) -> dict[str, tuple[Choice, ...]]:
-    """Return the options by the heading they stand under; those that are ``chosen`` among them."""
+    """Return the options by heading; they include the ``chosen`` ones."""
     recent = ask(manifests.list_manifests, chat_id=chat_id, limit=MOST_RECENT).manifests
     active = next(one.name for one in heads if one.active)
     groups = {
@@ -231,7 +231,7 @@ def choices(chat_id: str, heads: Sequence[Branch], *chosen: str) -> dict[str, tu
             Choice("HEAD", f"{active} (the folder's branch)"),
             *(Choice(one.name, one.name) for one in heads if one.manifest_id and not one.active),
         ),
-        "Last states": tuple(Choice(one.id, f"{one.id[:SHORT]} {one.title}") for one in recent),
+        "Last commits": tuple(Choice(one.id, f"{one.id[:SHORT]} {one.title}") for one in recent),
     }
     known = {choice.value for group in groups.values() for choice in group} | {""}
     others = tuple(Choice(text, text[:40]) for text in chosen if text not in known)

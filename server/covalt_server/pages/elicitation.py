@@ -1,4 +1,4 @@
-"""What a call asks while it runs, as a page: a form to fill in, or an address to open."""
+"""Pages of the elicitation requests of a running call: a form to fill in, or a URL to open."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 pages = Blueprint("questions", __name__)
 
 KINDS: tuple[QuestionKind, ...] = ("form", "url")
-"""What the person before a page can be asked."""
+"""Kinds of questions that these pages support."""
 
 
-def redirect_when_ready(made: CallStream) -> Response:
-    """Wait until a call has ended or asks something, and send the person to the page of that.
+def redirect_when_ready(stream: CallStream) -> Response:
+    """Wait until a call has ended or has a question, and redirect to the page of that.
 
     Raises:
-        CovaltError: where the call was refused after all.
+        CovaltError: if the call was refused.
     """
-    asks = made.until_ended_or_asking()
-    if asks is not None:
-        key = next(iter(asks.open()), "")
-        where = {"call_id": made.call.call_id, "question_id": asks.id, "key": key}
+    inquiry = stream.until_ended_or_asking()
+    if inquiry is not None:
+        key = next(iter(inquiry.open()), "")
+        where = {"call_id": stream.call.call_id, "question_id": inquiry.id, "key": key}
         return layout.back("questions.question", **where)
-    done = made.outcome
+    done = stream.outcome
     if done is None or isinstance(done, CovaltError):
-        raise done or UnknownNameError("call", made.call.call_id, (), list_with="list_calls")
+        raise done or UnknownNameError("call", stream.call.call_id, (), list_with="list_calls")
     if done.approval is not None:
         return layout.back("approvals.approval", execution_id=done.approval.execution_id)
     return layout.back("calls.call", chat_id=done.call.chat_id, call_id=done.call.id)
@@ -52,48 +52,48 @@ def redirect_when_ready(made: CallStream) -> Response:
 
 @pages.get("/calls/<call_id>/questions/<question_id>/<key>")
 def question(call_id: str, question_id: str, key: str) -> Response | str:
-    """Show what a call asks; where it asks that no more, what it does now."""
-    made, asks = _find_inquiry(call_id, question_id)
-    asked = asks.open().get(key) if asks else None
-    if asked is None:
-        return redirect_when_ready(made)
-    form = form_values.opened(_schema(asked)) if asked.kind == "form" else None
-    return _page(made, asked, form)
+    """Show a question of a call; if it is no longer open, redirect to the call's next page."""
+    stream, inquiry = _find_inquiry(call_id, question_id)
+    found = inquiry.open().get(key) if inquiry else None
+    if found is None:
+        return redirect_when_ready(stream)
+    form = form_values.opened(_schema(found)) if found.kind == "form" else None
+    return _page(stream, found, form)
 
 
 @pages.post("/calls/<call_id>/questions/<question_id>/<key>")
 def answer(call_id: str, question_id: str, key: str) -> Response | str:
     """Answer a question and show the call again, or show the form with its problems."""
-    made, asks = _find_inquiry(call_id, question_id)
-    asked = asks.open().get(key) if asks else None
-    if asks is None or asked is None:
-        return redirect_when_ready(made)
-    said: JsonObject = {"action": "decline" if "_decline" in request.form else "accept"}
-    if asked.kind == "form" and said["action"] == "accept":
-        form = form_values.submitted(_schema(asked), request.form)
+    stream, inquiry = _find_inquiry(call_id, question_id)
+    found = inquiry.open().get(key) if inquiry else None
+    if inquiry is None or found is None:
+        return redirect_when_ready(stream)
+    result: JsonObject = {"action": "decline" if "_decline" in request.form else "accept"}
+    if found.kind == "form" and result["action"] == "accept":
+        form = form_values.submitted(_schema(found), request.form)
         if form.wants == "check":
             return jsonify(form.answer())
         if form.wants == "redraw":
-            return _page(made, asked, form)
-        said["content"] = _defaults(asked) | form.value
-    with suppress(NoOpenQuestionError):  # it was answered elsewhere, or its time was up
-        asks.answer(key, said)
-    return redirect_when_ready(made)
+            return _page(stream, found, form)
+        result["content"] = _defaults(found) | form.value
+    with suppress(NoOpenQuestionError):  # answered by another client, or expired
+        inquiry.answer(key, result)
+    return redirect_when_ready(stream)
 
 
 def _find_inquiry(call_id: str, question_id: str) -> tuple[CallStream, Inquiry | None]:
-    """Return a call that is followed here, and what it asks under that id, if it still does."""
-    made = streams.followed(context(), call_id)
-    asks = made.asking()
-    return made, asks if asks is not None and asks.id == question_id else None
+    """Return the stream of a call of this server, and its inquiry if that is still open."""
+    stream = streams.followed(context(), call_id)
+    inquiry = stream.asking()
+    return stream, inquiry if inquiry is not None and inquiry.id == question_id else None
 
 
-def _page(made: CallStream, asked: Question, form: Submitted | None) -> str:
-    url = str(asked.params.get("url", ""))
+def _page(stream: CallStream, question: Question, form: Submitted | None) -> str:
+    url = str(question.params.get("url", ""))
     return render_template(
         "question.html",
-        call=made.call,
-        message=asked.message,
+        call=stream.call,
+        message=question.message,
         form=form,
         url=url,
         can_open=urlsplit(url).scheme in {"http", "https"},
@@ -101,15 +101,15 @@ def _page(made: CallStream, asked: Question, form: Submitted | None) -> str:
     )
 
 
-def _defaults(asked: Question) -> JsonObject:
-    """Return what the form shows as the value of a field that is left empty."""
-    fields = form_fields(asked.params["requestedSchema"])
+def _defaults(question: Question) -> JsonObject:
+    """Return the values of fields that are left empty."""
+    fields = form_fields(question.params["requestedSchema"])
     return {field.name: field.default for field in fields if field.default is not None}
 
 
-def _schema(asked: Question) -> JsonObject:
-    """Return the schema of a form as that of a tool's arguments, with choices as plain lists."""
-    schema: JsonObject = asked.params["requestedSchema"]
+def _schema(question: Question) -> JsonObject:
+    """Return the schema of a form as a schema of arguments, with choices as enums."""
+    schema: JsonObject = question.params["requestedSchema"]
     properties = {}
     for field in form_fields(schema):
         plain = {

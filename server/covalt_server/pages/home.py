@@ -1,4 +1,4 @@
-"""The start page: the chats, what waits for a person, and what is wrong with a toolset."""
+"""Start page: latest chats, pending approvals and toolsets with errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_CHATS = 8
 
 @pages.get("/")
 def home() -> str:
-    """Show the latest chats and the toolsets, or how to begin in an empty project."""
+    """Show the latest chats and the toolsets, or the first steps in an empty project."""
     every = ask(toolsets.list_toolsets).toolsets
     recent = ask(chats.list_chats).chats
     return render_template(

@@ -1,7 +1,7 @@
-"""Taking in a toolset in two steps: look at what somebody sent or an address gave, then take exactly that.
+"""Pages that import a toolset in two steps: review an uploaded or downloaded bundle, then import it.
 
-What was looked at is staged on this machine (:mod:`covalt_git.installs.pending_imports`), so that the second
-step needs no second upload and can take nothing else.
+The reviewed bundle is staged (:mod:`covalt_git.installs.pending_imports`), so that the second step needs no
+upload and imports exactly the same files.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ _WHAT = "import toolsets"
 
 
 class NoBundleChosenError(CovaltError):
-    """A form without a file and without an address."""
+    """A form without a file and without a URL."""
 
 
 @pages.get("/imports")
 def choose() -> str:
-    """Show where to send a bundle, or to say where one is."""
+    """Show the forms for an upload and for a URL."""
     as_admin(_WHAT)
     return render_template("import.html", error=None, url="")
 
 
 @pages.post("/imports")
 def bring() -> Response:
-    """Check a bundle, and show what would come; of one that is refused nothing stays."""
+    """Check and stage a bundle, and redirect to its review; an invalid bundle is not stored."""
     root = as_admin(_WHAT).root
     request.max_content_length = toolset_imports.MOST_FORM_BYTES
     try:
         bundle = _read_bundle()
-        # Who signed it is told on the page of what was looked at, where it is accepted or not.
+        # The review reports a changed signer, and the user accepts it there.
         toolset_imports.import_bundle(context(), bundle, dry_run=True, accept_signer=True)
     except CovaltError as error:
         return _refused(error)
@@ -57,7 +57,7 @@ def bring() -> Response:
 
 @pages.get("/imports/<uuid:bundle_id>")
 def review(bundle_id: UUID) -> str | Response:
-    """Show what a bundle is and what it would be able to do, before it is taken in."""
+    """Show a bundle and the permissions that it requests, before it is imported."""
     bundle = staged_bundle(as_admin(_WHAT).root, bundle_id)
     changed = None
     try:
@@ -65,7 +65,7 @@ def review(bundle_id: UUID) -> str | Response:
     except SignerChangedError as error:
         changed = error
         found = toolset_imports.import_bundle(context(), bundle, dry_run=True, accept_signer=True)
-    except CovaltError as error:  # somebody else took it in meanwhile
+    except CovaltError as error:  # for example, the toolset was imported meanwhile
         return _refused(error)
     return render_template(
         "import_review.html", toolset=found, bundle_id=bundle_id, signer_changed=changed
@@ -73,12 +73,12 @@ def review(bundle_id: UUID) -> str | Response:
 
 
 @pages.post("/imports/<uuid:bundle_id>")
-def take_in(bundle_id: UUID) -> Response:
-    """Take in the bundle that was looked at."""
+def import_reviewed(bundle_id: UUID) -> Response:
+    """Import the reviewed bundle."""
     root = as_admin(_WHAT).root
     bundle = staged_bundle(root, bundle_id)
     try:
-        taken = toolset_imports.import_bundle(
+        done = toolset_imports.import_bundle(
             context(),
             bundle,
             dry_run=False,
@@ -88,18 +88,18 @@ def take_in(bundle_id: UUID) -> Response:
     except CovaltError as error:
         return _refused(error)
     drop_bundle(root, bundle_id)
-    return layout.back("toolsets.toolset", _outcome(taken), toolset_id=taken.toolset_id)
+    return layout.back("toolsets.toolset", _outcome(done), toolset_id=done.toolset_id)
 
 
 @pages.post("/imports/<uuid:bundle_id>/drop")
 def drop(bundle_id: UUID) -> Response:
-    """Forget a bundle that was looked at and is not wanted."""
+    """Delete a staged bundle without importing it."""
     drop_bundle(as_admin(_WHAT).root, bundle_id)
-    return layout.back("toolsets.toolset_list", "Nothing was taken in.")
+    return layout.back("toolsets.toolset_list", "Nothing was imported.")
 
 
 def _read_bundle() -> Bundle:
-    """Return the bundle that a form carries, or whose address it has."""
+    """Return the bundle that a form uploads, or whose URL it contains."""
     file, url = request.files.get("file"), request.form.get("url", "").strip()
     if file is not None and file.filename:
         signature = request.files.get("signature")
@@ -107,21 +107,20 @@ def _read_bundle() -> Bundle:
         return toolset_imports.uploaded_bundle(upload(file), signed)
     if url:
         return Bundle.download(url)
-    raise NoBundleChosenError("no bundle was chosen", hint="choose a ZIP, or give its address")
+    raise NoBundleChosenError("no bundle was chosen", hint="choose a ZIP, or enter its URL")
 
 
-def _outcome(taken: ToolsetImported) -> str:
-    if taken.update is None:
-        return "It is here, switched off, with nothing granted to it."
-    if not taken.update.conflicts:
-        return "Updated, with what was changed here."
+def _outcome(done: ToolsetImported) -> str:
+    if done.update is None:
+        return "Imported. The toolset is disabled and has no grants."
+    if not done.update.conflicts:
+        return "Updated. Local changes were merged."
     return (
-        "Updated. What both sides changed is in the files twice; decide it, and its tools can be"
-        " called again."
+        "Updated with conflicts. Resolve them in the files; until then its tools cannot be called."
     )
 
 
 def _refused(error: CovaltError) -> Response:
-    """Return the form once more, with all that is wrong with what was brought."""
+    """Return the form with the error and its problems."""
     url = request.form.get("url", "")
     return make_response(render_template("import.html", error=error, url=url), error.http_status)

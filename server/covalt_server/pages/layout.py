@@ -1,4 +1,4 @@
-"""What surrounds every page: the bar on top, messages after a form, and addresses of assets."""
+"""Shared layout of pages: the navigation bar, messages after a form, and URLs of assets."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _AREAS = {"calls": "chats", "workspace": "chats", "imports": "toolsets"}
 _STATIC = Path(__file__).parents[1] / "static"
 
 MOST_PATCHES = 50
-"""How many files' patches a page shows; the others are named."""
+"""Number of patches on a page; further files are only listed."""
 
 
 _WORD = re.compile(r"[^\W_]+(?:[,;]? |: |$)")
-"""A first word that can begin with a capital letter; ids such as app-builder:write_file cannot."""
+"""A first word that can be capitalized; ids such as app-builder:write_file cannot."""
 
-UNCHANGED = "Nothing was different, so nothing was saved."
+UNCHANGED = "No changes to commit."
 
 
 def install(app: Flask, port: int) -> None:
-    """Let the templates of an app know what surrounds every page, and messages survive a redirect.
+    """Add the values that every template uses, and messages that survive a redirect.
 
-    The session cookie holds nothing but these messages, so its key need not outlive the process.
+    The session cookie contains only these messages, so its key may change when the server restarts.
     """
     app.secret_key = secrets.token_bytes()
     app.config.update(
@@ -61,7 +61,7 @@ def install(app: Flask, port: int) -> None:
 
 
 def escape_hidden(app: Flask) -> None:
-    """Have the templates of an app escape hidden characters in every text that they print."""
+    """Make the templates of an app escape invisible characters in every text."""
     app.add_template_filter(_prose, "prose")
     app.add_template_filter(_sentence, "sentence")
     app.add_template_filter(_lines, "lines")
@@ -69,10 +69,10 @@ def escape_hidden(app: Flask) -> None:
 
 
 def _displayed(value: object) -> object:
-    """Return what a template prints of a value: a text with its hidden characters escaped.
+    """Return a value for a template's output: a text with its invisible characters escaped.
 
-    HTML is printed as it is, so values of attributes and text areas, which come back in forms, go
-    through the filter ``e``.
+    HTML is not changed.  So the values of attributes and text areas, which forms send back, use the
+    filter ``e``.
     """
     return display.in_line(value) if isinstance(value, str) and not _is_html(value) else value
 
@@ -82,7 +82,7 @@ def _is_html(value: object) -> bool:
 
 
 def _sentence(text: str) -> str:
-    """Return a text with a capital letter first, unless it begins with an id or a path."""
+    """Return a text with its first letter capitalized, unless it begins with an id or a path."""
     return text[:1].upper() + text[1:] if _WORD.match(text) else text
 
 
@@ -92,14 +92,14 @@ def _prose(value: object) -> Markup:
 
 
 def _lines(value: object) -> Markup:
-    """Return a text whose line breaks belong to it for a page."""
+    """Return a text for a page, with its line breaks."""
     return escape(value if _is_html(value) else display.in_lines(str(value)))
 
 
 def back(endpoint: str, message: str = "", /, **values: Any) -> Response:
     """Redirect the browser that submitted a form to a page, which shows ``message`` once.
 
-    The message travels in a cookie, so it holds no secret and no value of the form.
+    The message is sent in a cookie, so it must not contain secrets or values of the form.
     """
     if message:
         flash(message, "good")
@@ -137,7 +137,7 @@ def _context() -> dict[str, Any]:
 
 
 def _facts() -> dict[str, Any]:
-    """Return what the bar says of the project; an error page must not fail for want of it."""
+    """Return the project's values in the navigation bar; empty if they cannot be read, as on error pages."""
     try:
         project = request_context.project()
         waiting = len(request_context.pending_approvals())

@@ -1,4 +1,4 @@
-"""The tool picker, and a tool's own page with the form that calls it."""
+"""Tool picker, and the page of a tool with the form that calls it."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 pages = Blueprint("tools", __name__)
 
 MOST_SHOWN = 120
-"""How many tools a page shows; where there are more, each toolset's are a click away."""
+"""Number of tools on a page; if there are more, the tools of a toolset are loaded on demand."""
 
 MOST_FOUND = 20
-"""How many tools a search shows: those that come later have little of what was asked."""
+"""Number of search results; further ones are hardly relevant."""
 
 NEW_CHAT = ""
-"""The choice of a chat that is made for the call."""
+"""Value of the option that creates a chat for the call."""
 
 
 @pages.get("/tools")
 def tool_picker() -> str:
-    """Offer the tools by where they come from, or those that are like what was searched."""
+    """List the tools by toolset and server, or the results of a search."""
     asked, toolset_id = (request.args.get(name, "").strip()[:200] for name in ("q", "toolset"))
     catalog, index = request_context.catalog(), request_context.toolset_index()
     visible = catalog.visible(index.tools())
@@ -70,7 +70,7 @@ def tool(tool_id: str) -> str:
 
 @pages.post("/tools/<tool_id>")
 def call(tool_id: str) -> Response | str:
-    """Call the tool, or show the form again with what is wrong, or with what was asked of it."""
+    """Call the tool, or show the form again with its problems or changed fields."""
     found = _tool(tool_id)
     form = form_values.submitted(found.input_schema, request.form, examples=found.examples)
     if form.wants == "check":
@@ -90,7 +90,7 @@ def call(tool_id: str) -> Response | str:
     try:
         made = streams.begin_stream(request_context.context(), wanted)
         return elicitation.redirect_when_ready(made)
-    except InvalidArgumentsError as error:  # of the function's own types, such as a pydantic model
+    except InvalidArgumentsError as error:  # from the function's parameter types
         return _page(found, form.refused(error.problems), chat_id=chat_id)
 
 
@@ -99,7 +99,7 @@ def _tool(tool_id: str) -> ToolDetail:
 
 
 def _opened(found: ToolDetail) -> Submitted:
-    """Return the form with the arguments that the address brings, or the schema's defaults."""
+    """Return the form with the arguments in the URL, or the schema's defaults."""
     schema, examples = found.input_schema, found.examples
     example = request.args.get("example", -1, type=int)
     if 0 <= example < len(examples):

@@ -1,4 +1,4 @@
-"""The toolset manager: what is installed, what is wrong with it, switching it, granting, removing."""
+"""Pages of toolsets: problems, tools, grants, accepted definitions, updates and removal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 pages = Blueprint("toolsets", __name__)
 
 _LONGEST_PATCH = 200_000
-"""Characters of one file's difference that a page can carry."""
+"""Maximum size of one file's patch on a page, in characters."""
 
 
 @pages.get("/toolsets")
@@ -58,28 +58,28 @@ def toolset_list() -> str:
 
 @pages.get("/toolsets/<toolset_id>")
 def toolset(toolset_id: str) -> str:
-    """Show one toolset: its tools, grants, servers and files, and everything wrong with it."""
+    """Show one toolset: its problems, tools, grants, servers and files."""
     return _toolset(toolset_id)
 
 
 @pages.post("/toolsets/<toolset_id>/enabled")
 def switch(toolset_id: str) -> Response:
-    """Switch a toolset on or off."""
+    """Enable or disable a toolset."""
     enabled = request.form.get("enabled") == "true"
     ask(toolsets.enable_toolset, toolset_id=toolset_id, enabled=enabled)
-    message = "Enabled." if enabled else "Disabled: none of its tools can be called."
+    message = "Enabled." if enabled else "Disabled. Its tools cannot be called."
     return layout.back("toolsets.toolset", message, toolset_id=toolset_id)
 
 
 @pages.get("/toolsets/<toolset_id>/export")
 def export(toolset_id: str) -> Response:
-    """Send a toolset as a ZIP; why it cannot be sent is told as a page."""
+    """Send a toolset as a ZIP; errors are shown as a page."""
     return send(ask(bundles.export_toolset, toolset_id=toolset_id))
 
 
 @pages.post("/toolsets/<toolset_id>/grants")
 def grant(toolset_id: str) -> Response:
-    """Grant something; what cannot be granted is told where it was typed."""
+    """Add a grant; an error is shown next to its input."""
     form = request.form
     try:
         ask(
@@ -92,14 +92,14 @@ def grant(toolset_id: str) -> Response:
         )
     except CovaltError as error:
         return make_response(_toolset(toolset_id, error), error.http_status)
-    return _granted(toolset_id, "Granted, until a file of it changes.")
+    return _granted(toolset_id, "Granted until a file of the toolset changes.")
 
 
 @pages.post("/toolsets/<toolset_id>/grants/requested")
 def grant_requested(toolset_id: str) -> Response:
     """Grant everything that a toolset requests and lacks, if it has not changed since it was shown."""
     ask(grants.add_requested_grants, toolset_id=toolset_id, digest=request.form.get("digest"))
-    return _granted(toolset_id, "Granted everything that it requests.")
+    return _granted(toolset_id, "Granted all requested permissions.")
 
 
 @pages.post("/toolsets/<toolset_id>/grants/again")
@@ -111,7 +111,7 @@ def grant_again(toolset_id: str) -> Response:
 
 @pages.post("/toolsets/<toolset_id>/grants/revoke")
 def revoke(toolset_id: str) -> Response:
-    """Take back a grant, or one host of it."""
+    """Revoke a grant, or one of its hosts."""
     form = request.form
     ask(
         grants.revoke_grant,
@@ -119,7 +119,7 @@ def revoke(toolset_id: str) -> Response:
         key=form.get("key", ""),
         hosts=tuple(form.getlist("host")),
     )
-    return layout.back("toolsets.toolset", "Taken back.", toolset_id=toolset_id, _anchor="grants")
+    return layout.back("toolsets.toolset", "Revoked.", toolset_id=toolset_id, _anchor="grants")
 
 
 @pages.post("/toolsets/<toolset_id>/refresh")
@@ -136,7 +136,7 @@ def refresh(toolset_id: str) -> Response:
 
 @pages.post("/toolsets/<toolset_id>/accept")
 def accept(toolset_id: str) -> Response:
-    """Accept definitions as they were shown; where one has changed since, the page is shown anew."""
+    """Accept the reviewed definitions; if one has changed since, show the page again."""
     shown = [one.partition(" ") for one in request.form.getlist("tool")]
     try:
         ask(
@@ -147,7 +147,7 @@ def accept(toolset_id: str) -> Response:
         )
     except CovaltError as error:
         return make_response(_toolset(toolset_id, error), error.http_status)
-    return _back_to_source(toolset_id, "Accepted, as it was shown.")
+    return _back_to_source(toolset_id, "Accepted.")
 
 
 def _granted(toolset_id: str, message: str) -> Response:
@@ -161,7 +161,7 @@ def _back_to_source(toolset_id: str, message: str) -> Response:
 
 @pages.get("/toolsets/<toolset_id>/changes")
 def changes(toolset_id: str) -> str:
-    """Show what was changed here of a toolset since it came, or since something was granted to it."""
+    """Show the local changes of a toolset since its import, or since a grant."""
     grant = request.args.get("grant") or None
     found = ask(bundles.diff_toolset, toolset_id=toolset_id, grant=grant)
     shown = ask(toolsets.get_toolset, toolset_id=toolset_id)
@@ -185,7 +185,7 @@ def changes(toolset_id: str) -> str:
 
 @pages.post("/toolsets/<toolset_id>/newer")
 def newer(toolset_id: str) -> Response:
-    """Fetch what is where the toolset came from, to be looked at before it is taken."""
+    """Download the current bundle from the toolset's source URL, and redirect to its review."""
     root = as_admin("update toolsets").root
     found = request_context.catalog().find_toolset(toolset_id)
     if found.state.source_type != "url":
@@ -199,23 +199,23 @@ def newer(toolset_id: str) -> Response:
 
 @pages.get("/toolsets/<toolset_id>/uninstall")
 def uninstall_preview(toolset_id: str) -> str:
-    """Say what would go and what would stay, and ask."""
+    """Show what a removal deletes and keeps, with a confirmation."""
     return _uninstall(toolset_id)
 
 
 @pages.post("/toolsets/<toolset_id>/uninstall")
 def uninstall(toolset_id: str) -> Response:
-    """Remove a toolset; one that Git could not bring back only if that was said."""
+    """Remove a toolset; with ``force`` also if Git cannot restore it."""
     try:
         ask(toolset_imports.uninstall_toolset, toolset_id=toolset_id, force="force" in request.form)
     except NotInGitError as error:
         return make_response(_uninstall(toolset_id), error.http_status)
-    return layout.back("toolsets.toolset_list", "Removed. Chats keep what it did.")
+    return layout.back("toolsets.toolset_list", "Removed. Chats and their results are kept.")
 
 
 @pages.get("/toolsets/<toolset_id>/files/<path:path>")
 def source(toolset_id: str, path: str) -> str:
-    """Show a file of a toolset as it is checked in, its problems above it."""
+    """Show a file of a toolset with its problems."""
     found = bundles.find_visible_toolset(request_context.context(), toolset_id)
     file = found.files.get(path)
     if file is None:
@@ -237,7 +237,7 @@ def source(toolset_id: str, path: str) -> str:
 
 
 class _Changed(NamedTuple):
-    """A file that differs, as the listing of differences asks for it."""
+    """A changed file, in the form that the template of differences needs."""
 
     path: str
     kind: str
@@ -251,7 +251,7 @@ class _Changes(NamedTuple):
 
 
 def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
-    """Return the page of a toolset; ``error`` is why something that was typed could not be granted."""
+    """Return the page of a toolset; ``error`` is the error of a submitted form."""
     shown = ask(toolsets.get_toolset, toolset_id=toolset_id)
     root = request_context.project().root
 
@@ -262,7 +262,7 @@ def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
         "toolset.html",
         toolset=shown,
         source_of=_source_of(toolset_id),
-        groups=grant_groups(shown) if shown.files else (),  # else a tool of it is hidden
+        groups=grant_groups(shown) if shown.files else (),  # without files, some tools are hidden
         given=tool_sources(root, toolset_id) if shown.files else (),
         connections=connections,
         lines=definition_lines,
@@ -286,7 +286,7 @@ def _uninstall(toolset_id: str) -> str:
 
 
 def _source_of(toolset_id: str) -> Callable[[Problem], str | None]:
-    """Return what finds the page of a problem's place, for places in the toolset's own files."""
+    """Return a function that returns the URL of a problem's place in the toolset's files."""
     folder = f"toolsets/{toolset_id}/"
 
     def address(problem: Problem) -> str | None:
@@ -303,9 +303,9 @@ NETWORK, UNSANDBOXED = "network", "unsandboxed"
 
 
 class HostRow(NamedTuple):
-    """A host: whether the toolset asks for it, whether the grant names it, and whether one covers it.
+    """A host: whether the toolset requests it, the grant names it, and a granted pattern covers it.
 
-    ``shown`` has the ports that are granted with it.
+    ``shown`` includes the granted ports.
     """
 
     host: str
@@ -316,10 +316,10 @@ class HostRow(NamedTuple):
 
 
 class GrantGroup(NamedTuple):
-    """What stands under one key.
+    """A requested or granted permission, by its key.
 
-    ``what`` is granted or to be granted of kinds that have no hosts to choose from, and ``changed``
-    tells in words what has changed since where the grant is ``stale``.
+    ``what`` describes a permission without hosts; ``changed`` lists the changes that made a grant
+    ``stale``.
     """
 
     key: str
@@ -333,7 +333,7 @@ class GrantGroup(NamedTuple):
 
 
 def grant_groups(toolset: ToolsetDetail) -> tuple[GrantGroup, ...]:
-    """Return what a toolset may and wants to do: hosts, secrets, servers, no sandbox, all else granted."""
+    """Return the permissions of a toolset: hosts, secrets, servers, running unsandboxed, other grants."""
     secrets = {one.name for one in toolset.asks if one.name is not None}
     secrets |= {one.name for one in toolset.grants.values() if isinstance(one, SecretGrant)}
     groups = [_hosts(toolset, NETWORK, NETWORK)]
@@ -370,7 +370,7 @@ def _hosts(toolset: ToolsetDetail, key: str, kind: str, name: str | None = None)
 
 
 def _server(toolset: ToolsetDetail, server: McpServerRow) -> GrantGroup:
-    """Return the group of an MCP server: what it is now, whatever was granted."""
+    """Return the group of an MCP server, with its current declaration."""
     kind: Literal["process", "server"] = "server" if server.command is None else "process"
     key = server_key(kind, server.id)
     words = [server.url or ""] if server.command is None else [server.command, *server.args]
@@ -394,7 +394,7 @@ def _words(grant: Grant | None) -> str:
             return command_line(grant.argv)
         case ServerGrant():
             return command_line([grant.url])
-        case NetworkGrant() | SecretGrant():  # under a key that we would not give it
+        case NetworkGrant() | SecretGrant():  # with a key that was written by hand
             return ", ".join(grant.hosts)
         case _:
             return ""

@@ -1,4 +1,4 @@
-"""The pages of a chat's files: the tree at any state, one file, and changing them by hand."""
+"""Pages of a chat's files: the tree at a commit, one file, editing, uploads and deletion."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 pages = Blueprint("workspace", __name__)
 
 MOST_STATES = 10
-"""The commits that the page of a file names."""
+"""Number of commits on the page of a file."""
 
 _MODES = {FILE: "100644", EXECUTABLE: "100755, executable", LINK: "120000, a link"}
 
@@ -51,10 +51,10 @@ class NoFileChosenError(CovaltError):
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A file of the tree: as the state has it, and what happened to it lately.
+    """A file of the tree with its recent changes.
 
-    ``changed`` is what the state itself changed, at place ``place`` of its list; ``unsaved`` what
-    happened in the folder since.  A file that is only in the folder has no size.
+    ``changed`` is the kind of change in the commit, at index ``place`` of its changes; ``unsaved`` is an
+    uncommitted change.  ``file`` is None for a file that is only in the folder.
     """
 
     path: str
@@ -66,7 +66,7 @@ class Leaf:
 
 @pages.get("/chats/<chat_id>/files")
 def files(chat_id: str) -> str:
-    """Show the tree of files at a state, and where to add to it."""
+    """Show the tree of files at a commit, with the forms that add files."""
     at = request.args.get("at") or "HEAD"
     found = ask(workspace_files.get_workspace_files, chat_id=chat_id, manifest=at)
     chat = ask(chats.get_chat, chat_id=chat_id)
@@ -89,7 +89,7 @@ def files(chat_id: str) -> str:
 
 @pages.get("/chats/<chat_id>/files/<path:path>")
 def file(chat_id: str, path: str) -> str:
-    """Show one file at a state, as what it is; ``?view=source`` as it is written."""
+    """Show one file at a commit, by its type; with ``?view=source`` its text."""
     at = request.args.get("at") or "HEAD"
     chat = request_context.chat(chat_id)
     view = request.args.get("view", "")
@@ -98,7 +98,7 @@ def file(chat_id: str, path: str) -> str:
         return _editor(chat, path, edited.text, base=edited.oid)
     manifest_id = request_context.context().commit_id(chat, at)
     found = _find_file(chat, manifest_id, path)
-    assert manifest_id is not None  # it has a file
+    assert manifest_id is not None  # the chat has a commit, because the file exists
     content = chat.store.read_blob(found.oid)
     shown = preview(path, content)
     is_now = manifest_id == chat.head()
@@ -151,13 +151,13 @@ def new_file(chat_id: str) -> str:
 
 @pages.post("/chats/<chat_id>/new-file")
 def create(chat_id: str) -> Response:
-    """Write a file that was not there yet."""
+    """Write a new file."""
     return _saved(chat_id, request.form.get("path", "").strip(), base=None)
 
 
 @pages.post("/chats/<chat_id>/uploads")
 def upload(chat_id: str) -> Response:
-    """Add files to the folder as one state."""
+    """Add files to the folder as one commit."""
     request.max_content_length = workspace_edits.most_upload_bytes(request_context.context())
     chosen = tuple(http.upload(one) for one in request.files.getlist("files") if one.filename)
     if not chosen:
@@ -170,7 +170,7 @@ def upload(chat_id: str) -> Response:
 
 @pages.post("/chats/<chat_id>/deletions")
 def delete(chat_id: str) -> Response:
-    """Delete a file, as one state."""
+    """Delete a file as one commit."""
     ask(
         workspace_edits.delete_workspace_file,
         chat_id=chat_id,
@@ -178,7 +178,9 @@ def delete(chat_id: str) -> Response:
         base=request.form.get("base", ""),
         branch=request.form.get("branch") or None,
     )
-    return layout.back("workspace.files", "Deleted; the history still has it.", chat_id=chat_id)
+    return layout.back(
+        "workspace.files", "Deleted. The history still contains it.", chat_id=chat_id
+    )
 
 
 def _state(chat_id: str, manifest_id: str | None) -> ManifestDetail | None:
@@ -208,7 +210,7 @@ def _leaves(
 
 
 def _body(path: str, shown: Preview, *, source: bool) -> Markup | None:
-    """Return a text as its page shows it; None for what is no text, or a table."""
+    """Return the HTML of a text; None for tables and files that are not text."""
     if shown.kind in {"empty", "image", "binary"} or (shown.table and not source):
         return None
     if shown.kind == "document" and not source:
@@ -328,7 +330,7 @@ def edited_text(chat: ChatStore, path: str) -> FolderText:
 
 
 def patch_of(chat: ChatStore, path: str, typed: str) -> str:
-    """Return what writing ``typed`` would change in the folder's file, as git's patch."""
+    """Return git's patch from the folder's file to the text ``typed``."""
     with chat.scan_in_memory() as seen:
         there = trees.find(chat.store, seen.tree, path)
         oid = chat.store.write_blob(typed.encode())

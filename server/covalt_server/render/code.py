@@ -1,9 +1,8 @@
-"""Texts as people read them: code with colours and line numbers, and git's patches.
+"""HTML listings of code with highlighting and line numbers, and of git's patches.
 
-All of it is HTML for our own pages, with classes only; :func:`style_sheet` gives tokens their colour
-and ``static/text.css`` gives listings their form.  Colours are a comfort: a text that is too long
-for them, or takes Pygments too long (some of its lexers are quadratic, and texts come from tools),
-is shown without.
+The HTML has classes only: :func:`style_sheet` has the colors of tokens, ``static/text.css`` the layout.  A
+text is shown without highlighting if it is too long, or if Pygments takes too long: some of its lexers are
+quadratic, and texts come from tools.
 """
 
 from __future__ import annotations
@@ -35,24 +34,24 @@ if TYPE_CHECKING:
 MOST_COLOURED = 512 << 10
 MOST_COLOURED_LINES = 10_000
 LONGEST_COLOURED_LINE = 2_000
-"""Characters and lines; beyond any of these a text has no colours."""
+"""Limits of highlighting in characters, lines and characters of a line."""
 
 MOST_SHOWN = 2 << 20
 MOST_SHOWN_LINES = 20_000
-"""Characters and lines; what comes behind them is not shown, and the page says so."""
+"""Limits of a listing in characters and lines; a notice shows that the rest is omitted."""
 
 MOST_PATCH_LINES = 5_000
 LONGEST_PATCH_LINE = 2_000
-"""Lines of a patch, and characters of one of them, that are shown."""
+"""Limits of a patch in lines and characters of a line."""
 
 PATIENCE_S = 1.0
 """Time limit of Pygments for one text, in seconds."""
 
 STYLES = {"light": "xcode", "dark": "github-dark"}
-"""By colour scheme, the Pygments styles that can be read (WCAG's AA) on the paper of code."""
+"""Pygments styles by color scheme, with a contrast of WCAG level AA on our background."""
 
 _FORMATTER: HtmlFormatter[str] = HtmlFormatter(nowrap=True)
-# A block that scrolls sideways must be within reach of the keyboard.
+# `tabindex` makes a block that scrolls sideways reachable by keyboard.
 _BLOCK = Markup('<pre class="{}" tabindex="0"><code>{}</code></pre>')
 _HINT = Markup('<p class="hint">{}</p>')
 _BADGE = Markup('<span class="badge">{}</span>')
@@ -60,8 +59,8 @@ _COUNT = Markup('<span class="count-{}">{}{:,}</span>')
 _PATCH_HEAD = Markup('<summary><span class="mono">{}</span> {}</summary>')
 _SIGNS: dict[Kind, str] = {"add": "+", "del": "\N{MINUS SIGN}"}
 
-# Those whose lexers yield again and again, so that they can be stopped: tried with 64 KiB of what
-# makes lexers slow.  Others think about some texts for minutes before they yield anything.
+# Languages whose lexers yield often, so that they can be stopped (measured with 64 KiB of texts that are
+# slow to lex).  Other lexers run for minutes before they yield the first token.
 _COLOURED = {
     *("apacheconf", "awk", "bash", "batch", "c", "clojure", "cmake", "console", "cpp", "csharp"),
     *("css", "dart", "desktop", "diff", "docker", "elixir", "emacs-lisp", "erlang", "fish"),
@@ -87,11 +86,16 @@ def highlighted(
     until: float | None = None,
     exact: bool = False,
 ) -> Markup:
-    """Return ``text`` as a listing, its language named, or found from its path and itself.
+    """Return ``text`` as a listing.
 
-    Line 12 is ``#L12``; a page with two listings gives each its own ``anchor``.  Without one the
-    lines have no numbers.  ``until`` is the moment, on the monotonic clock, when patience ends.
-    With ``exact``, for what a person decides on, every hidden character is escaped; else as in prose.
+    Args:
+        text: the text.
+        language: its language; ``auto`` detects it from ``path`` and the text.
+        path: the path of its file.
+        anchor: prefix of the ids of lines, as in ``#L12``; without it, lines have no numbers.
+        until: time limit of highlighting, on the monotonic clock.
+        exact: whether all invisible characters are escaped, for texts that the user decides on;
+            otherwise as in prose.
     """
     text = _newlines(text)
     shown = _beginning(text)
@@ -114,7 +118,7 @@ def highlighted(
 
 
 def diff(patch: str) -> Markup:
-    """Return git's patch as a listing for each file, added and deleted lines marked as such."""
+    """Return git's patch as a listing for each file, with added and deleted lines marked."""
     left = MOST_PATCH_LINES
     files: list[Markup] = []
     for file in read_patch(patch):
@@ -124,10 +128,9 @@ def diff(patch: str) -> Markup:
 
 
 def language_of(text: str, *, language: str = "auto", path: str | None = None) -> str:
-    """Return the name that Pygments has for the language of a text; ``text`` where none is known.
+    """Return Pygments' name for the language of a text; ``text`` if it is unknown.
 
-    A language that was named wins, then the name of the file; the text itself is believed only
-    where it says what it is.
+    The named language has precedence, then the name of the file, then an explicit mark in the text.
     """
     found = _named(language) or (_of_file(path) if path else None) or _of_content(text)
     return found or "text"
@@ -135,7 +138,7 @@ def language_of(text: str, *, language: str = "auto", path: str | None = None) -
 
 @lru_cache(maxsize=1)
 def style_sheet() -> str:
-    """Return the CSS that gives the tokens of listings their colours, by the reader's colour scheme."""
+    """Return the CSS with the colors of tokens, for both color schemes."""
     sheets = []
     for scheme, style in STYLES.items():
         formatter = HtmlFormatter(style=style, nobackground=True)
@@ -150,7 +153,7 @@ def _named(language: str) -> str | None:
 
 
 def _of_file(path: str) -> str | None:
-    # Some endings belong to several languages, of which Pygments may take one without colours.
+    # Several languages can have the same suffix, and Pygments may select an unsupported one.
     file = PurePosixPath(path)
     found = _find_language(lexers.get_lexer_for_filename, file.name)
     return found or _find_language(lexers.get_lexer_by_name, file.suffix[1:])
@@ -158,7 +161,7 @@ def _of_file(path: str) -> str | None:
 
 @lru_cache(maxsize=512)
 def _find_language(find: Callable[[str], Lexer], name: str) -> str | None:
-    """Return the language that Pygments finds for a name, if its texts may have colours."""
+    """Return the language that Pygments finds for a name, if it is a supported one."""
     try:
         language: str = find(name).aliases[0]
     except ClassNotFound:
@@ -167,7 +170,7 @@ def _find_language(find: Callable[[str], Lexer], name: str) -> str | None:
 
 
 def _of_content(text: str) -> str | None:
-    """Return the language that the first lines of a text name, or that all of it is."""
+    """Return the language that the first lines of a text declare; JSON if the whole text is JSON."""
     if shebang := _SHEBANG.match(text):
         return _named(_INTERPRETERS.get(shebang[1], shebang[1]))
     start = text[:256].lstrip().lower()
@@ -193,7 +196,7 @@ def _is_json(text: str) -> bool:
 
 
 def _coloured(text: str, language: str, *, until: float) -> list[str] | None:
-    """Return the HTML of each line, or None for a text that does without colours."""
+    """Return the highlighted HTML of each line, or None if the text exceeds a limit."""
     if language == "text":
         return None
     if len(text) > MOST_COLOURED or text.count("\n") > MOST_COLOURED_LINES:
@@ -221,7 +224,7 @@ def _in_time(
 def _numbered(lines: Iterable[str], *, anchor: str, width: int) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         place = f"{anchor}{number}"
-        # Not a stop of the Tab key: there may be thousands.
+        # Not reachable by the Tab key, because there may be thousands.
         link = f'<a class="number" href="#{place}" tabindex="-1">{number:>{width}}</a>'
         yield f'<span class="line" id="{place}">{link}{line}</span>'
 
@@ -239,7 +242,7 @@ def _newlines(text: str) -> str:
 
 
 def _beginning(text: str) -> str:
-    """Return as much of a text as a page can show: whole lines, if it has more than one."""
+    """Return the part of a text that a page shows, up to the end of a line if it has several."""
     if len(text) > MOST_SHOWN:
         cut = text[:MOST_SHOWN]
         text = cut[: cut.rfind("\n") + 1] or cut
@@ -248,7 +251,7 @@ def _beginning(text: str) -> str:
 
 
 def _notice(text: str, shown: str) -> Markup:
-    """Say how much of a text is shown, where it is not all of it."""
+    """Return a notice with the part of a text that is shown; empty if it is complete."""
     if len(shown) == len(text):
         return Markup()
     lines = text.count("\n") + (not text.endswith("\n"))
@@ -279,7 +282,7 @@ def _patch_lines(lines: list[PatchLine]) -> Iterator[str]:
         text = line.text[:LONGEST_PATCH_LINE]
         if cut := len(line.text) - len(text):
             text += f"\N{HORIZONTAL ELLIPSIS} {cut:,} more"
-        # Thousands of them: a format string of Markup takes ten times as long.
+        # There may be thousands, and formatting Markup takes ten times as long.
         yield f'<span class="line {line.kind}"><span class="number">{sides}</span>{_safe(text)}\n</span>'
 
 

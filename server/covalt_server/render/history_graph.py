@@ -1,7 +1,7 @@
 """Graph of a chat's history: a row for each commit, a lane for each line of development.
 
-The list beside it has the same facts as text.  Each row draws its own part, with the height of its text, and
-the lines meet where rows touch.
+The list next to it has the same information as text.  Each row draws its part of the graph in its own height, and
+the lines of adjacent rows connect.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from covalt_git.conversations.history import GraphRow
 
 ROW_HEIGHT = 44
-"""The least height of a row in CSS pixels; graph.css says the same."""
+"""Minimum height of a row in CSS pixels, the same as in graph.css."""
 
 COLOURS = 8
 MOST_WIDE = 6
-"""How many lanes a picture grows with; more of them only lie closer together."""
+"""Number of lanes up to which the graph gets wider; more lanes are drawn closer together."""
 
 _DOT_Y = 20
 _RADIUS = 4.5
@@ -28,15 +28,15 @@ _STEP = 14
 
 
 def lanes_of(rows: Iterable[GraphRow]) -> int:
-    """Return how many lanes the rows of a picture need together."""
+    """Return the number of lanes that the rows need."""
     return max((row.width for row in rows), default=1)
 
 
 def svg(row: GraphRow, lanes: int, *, kind: str = "") -> Markup:
-    """Return the part of one row in a picture that many lanes wide.
+    """Return one row's part of a graph with this number of lanes.
 
-    It belongs beside the row, in an element of the classes ``graph`` and ``lanes-N``, N being
-    ``lanes`` but at most ``MOST_WIDE``.  ``kind`` is a class of the dot, such as ``hollow``.
+    Put it next to the row, in an element with the classes ``graph`` and ``lanes-N``, where N is ``lanes``
+    but at most ``MOST_WIDE``.  ``kind`` is a class of the dot, such as ``hollow``.
     """
     step = min(_STEP, _STEP * MOST_WIDE / lanes)
     columns = [f"{(lane + 0.5) * step:g}" for lane in range(lanes)]
@@ -53,8 +53,8 @@ def svg(row: GraphRow, lanes: int, *, kind: str = "") -> Markup:
         else:
             drawn.append(_curve(here, _DOT_Y, columns[lane], ROW_HEIGHT, lane))
             drawn.append(_line(columns[lane], str(ROW_HEIGHT), "100%", lane))
-    look = f"{_colour(row.lane)} {escape(kind)}".strip()
-    drawn.append(f'<circle cx="{here}" cy="{_DOT_Y}" r="{_RADIUS}" class="{look}"/>')
+    classes = f"{_colour(row.lane)} {escape(kind)}".strip()
+    drawn.append(f'<circle cx="{here}" cy="{_DOT_Y}" r="{_RADIUS}" class="{classes}"/>')
     width = min(lanes, MOST_WIDE) * _STEP
     return Markup(f'<svg width="{width}" aria-hidden="true">{"".join(drawn)}</svg>')  # noqa: S704 - of numbers, and a class that is escaped
 

@@ -98,7 +98,7 @@ def rendered(text: str, *, patience_s: float = PATIENCE_S) -> Markup:
 
 
 def _filter_attribute(tag: str, attribute: str, value: str) -> str | None:
-    """Keep ``data:`` to pictures, and pictures to ``data:``: nothing is fetched from elsewhere."""
+    """Allow ``data:`` URLs for images only, and no other URLs of images, so that nothing is downloaded."""
     if tag == "img" and attribute == "src":
         return value if _PICTURE.fullmatch(value) else None
     if attribute == "href" and value.strip().lower().startswith("data:"):
@@ -107,7 +107,7 @@ def _filter_attribute(tag: str, attribute: str, value: str) -> str | None:
 
 
 class _Renderer(RendererHTML):
-    """What our pages show otherwise than CommonMark's own renderer does."""
+    """Renderer with our changes to CommonMark's."""
 
     def fence(
         self,
@@ -116,7 +116,7 @@ class _Renderer(RendererHTML):
         options: OptionsDict,  # noqa: ARG002 - the signature is the renderer's
         env: EnvType,
     ) -> str:
-        """Colour code in the language that its first word names."""
+        """Highlight code in the language that the first word names."""
         language = (tokens[idx].info.split() or ["text"])[0]
         return str(
             code.highlighted(
@@ -125,27 +125,27 @@ class _Renderer(RendererHTML):
         )
 
     code_block = fence
-    """Show indented code, which names no language."""
+    """Render indented code, which has no language."""
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        """Show a picture that is in the document; one from elsewhere is a link that says so."""
+        """Show an embedded image; an external image becomes a link with its host."""
         token = tokens[idx]
         source = str(token.attrGet("src") or "")
         if _PICTURE.fullmatch(source):
             return super().image(tokens, idx, options, env)
         alt = self.renderInlineAsText(token.children or (), options, env)
         host = _HOST.match(source)
-        text = f"picture on {host[1]}: {alt}" if host else f"picture: {alt}"
+        text = f"image on {host[1]}: {alt}" if host else f"image: {alt}"
         if not host or token.meta.get("linked"):
             return f'<span class="picture">{escape(text)}</span>'
         return f'<a class="picture" href="{escape(source)}">{escape(text)}</a>'
 
     def table_open(self, *_: Any) -> str:
-        """Let a wide table scroll by itself, within reach of the keyboard."""
+        """Wrap a table so that it can scroll sideways, also by keyboard."""
         return '<div class="wide" tabindex="0"><table>'
 
     def table_close(self, *_: Any) -> str:
-        """End what ``table_open`` began."""
+        """Close the wrapper of ``table_open``."""
         return "</table></div>\n"
 
 
@@ -159,14 +159,14 @@ def _parser() -> MarkdownIt:
 
 
 def _in_time(state: StateBase, *_: Any) -> bool:
-    """Be a rule that matches nothing, and ends the parsing of a text that takes too long."""
+    """Stop the parser at its time limit; as a rule of the parser, match nothing."""
     if time.monotonic() > state.env["until"]:
         raise TimeoutError
     return False
 
 
 def _name_headings(tokens: Sequence[Token]) -> None:
-    """Give headings the names that GitHub gives them: links written for it lead here too."""
+    """Give headings GitHub's anchors, so that links for GitHub work."""
     taken: dict[str, int] = {}
     for opened, inline in pairwise(tokens):
         if opened.type != "heading_open":
@@ -181,7 +181,7 @@ def _name_headings(tokens: Sequence[Token]) -> None:
 
 
 def _adapt(token: Token) -> None:
-    """Write a table's alignment as classes, and point links within a document to its ids."""
+    """Replace the alignment of table cells by classes, and prefix the targets of links within the document."""
     aligned = str(token.attrs.pop("style", "")).removeprefix("text-align:")
     if aligned in _ALIGNED:
         token.attrSet("class", aligned)

@@ -41,19 +41,19 @@ class PatchLine(NamedTuple):
 
 @dataclass(slots=True)
 class PatchedFile:
-    """One file of a patch; ``what`` says all that happened to it besides changed lines."""
+    """One file of a patch; ``what`` lists the changes besides lines, such as a new mode."""
 
     path: str = ""
     what: list[str] = field(default_factory=list)
     lines: list[PatchLine] = field(default_factory=list)
 
     def count(self, kind: Kind) -> int:
-        """Return how many lines are of one kind."""
+        """Return the number of lines of one kind."""
         return sum(line.kind == kind for line in self.lines)
 
 
 def read_patch(patch: str) -> list[PatchedFile]:
-    """Return the files of a patch, in its order; what is no patch has none."""
+    """Return the files of a patch, in its order; empty if the text is not a patch."""
     files: list[PatchedFile] = []
     lines = iter(patch.split("\n"))
     old_mode = ""
@@ -107,7 +107,7 @@ def _hunk(lines: Iterator[str], header: re.Match[str]) -> Iterator[PatchLine]:
         elif line.startswith("-"):
             yield PatchLine("del", line, old=old)
             old, old_left = old + 1, old_left - 1
-        else:  # a mailer may have stripped the space off an empty line
+        else:  # mail programs may remove the space of an empty line
             yield PatchLine("same", line or " ", old=old, new=new)
             old, new = old + 1, new + 1
             old_left, new_left = old_left - 1, new_left - 1
@@ -118,7 +118,7 @@ def _name_of_both(rest: str) -> str:
     names = rest.removeprefix("--git ")
     if names.endswith('"'):
         return _without_prefix(_unquoted(names[names.rfind(' "') + 1 :]))
-    # Names may hold " b/": the two are equally long.
+    # Names may contain " b/", so they are split by their equal lengths.
     return _without_prefix(names[len(names) // 2 + 1 :])
 
 

@@ -1,8 +1,8 @@
-"""What a call's render plan shows, made ready for the page.
+"""Renderers of calls' results for the page of a call.
 
-These are the specification's four renderers, and the others that toolset authors use.  A plan is kept
-with its call, so what is shown is what there was then: files from the state after the call, an artifact
-from the chat's records, never from the folder or the toolset as it is now.
+They are the four renderers of the specification and further ones.  The render plan is stored with its call:
+files are those of the commit after the call, and an artifact is in the chat's records, so later changes of
+the folder or the toolset have no effect.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OUTPUT_KEYS = ("output", "stdout", "text")
 
 
 class Editable(NamedTuple):
-    """A file that the page offers to edit: its text, and the blob that the edit is based on."""
+    """A file that can be edited on the page; ``base`` is the id of its current blob."""
 
     path: str
     text: str
@@ -43,7 +43,7 @@ class Editable(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One of the things that a result is made of: words, JSON, or a file of the workspace, maybe a picture or a sound."""
+    """A part of a result: text, JSON, or a file of the workspace, which may be an image or audio."""
 
     text: str = ""
     body: Markup | None = None
@@ -63,10 +63,10 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A result, ready for its page; one of ``body``, ``page``, ``frame``, ``pairs`` and ``parts`` is set.
+    """A rendered result; one of ``body``, ``page``, ``frame``, ``pairs`` and ``parts`` is set.
 
-    ``trouble`` says why it is not shown as its author meant; ``path`` is the workspace's file that
-    it is about.
+    ``trouble`` is the reason if the declared renderer failed; ``path`` is the file of the workspace that
+    is shown.
     """
 
     renderer: str
@@ -181,7 +181,7 @@ def _text(
 def _editable(
     chat: ChatStore, path: str, state: FileState, content: bytes, plan: RenderPlan, language: str
 ) -> Editable | None:
-    """Offer a file to be edited while it is still what the call left."""
+    """Return a file for editing if it has not changed since the call."""
     now = chat.find_file(chat.head(), path)
     try:
         text = content.decode("utf-8")
@@ -195,7 +195,7 @@ def _editable(
 def _html(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: Place) -> Shown:
     content = plan.config.get("content")
     if plan.artifact is None and not isinstance(content, str):
-        trouble = plan.error or "the page that the toolset names was not there"
+        trouble = plan.error or "the artifact of the renderer did not exist"
         return Shown(renderer="html", body=as_code(call.result), trouble=trouble)
     name = str(plan.config.get("artifact", "page")).removeprefix("toolset:")
     page = artifacts.artifact_source(plan, chat.records.content)

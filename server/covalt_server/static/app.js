@@ -1,6 +1,6 @@
-// Comfort on every page; each of them works without it.
+// Enhancements of all pages, which also work without JavaScript.
 
-// "/" goes to the search field, as everywhere where people search.
+// "/" focuses the search field.
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, textarea, select, [contenteditable], .cm-editor");
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || typing) return;
@@ -11,7 +11,7 @@ document.addEventListener("keydown", (event) => {
   field.select();
 });
 
-// Moments in the reader's own words; the exact one stays in the title.
+// Timestamps in the reader's locale and time zone; the exact one is the title.
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
 const STEPS = [["minute", 60], ["hour", 3600], ["day", 86400], ["week", 604800]];
 
@@ -34,9 +34,9 @@ function sayTimes(root = document) {
 
 sayTimes();
 setInterval(sayTimes, 30_000);
-document.addEventListener("covalt:more", () => sayTimes()); // part of a page came later
+document.addEventListener("covalt:more", () => sayTimes()); // a part of the page was loaded later
 
-// A command is copied by the button next to it; the clipboard needs https or this machine.
+// The button next to a command copies it; the clipboard API needs https or localhost.
 for (const button of navigator.clipboard ? document.querySelectorAll("[data-copy]") : []) {
   button.hidden = false;
   button.addEventListener("click", async () => {
@@ -45,11 +45,11 @@ for (const button of navigator.clipboard ? document.querySelectorAll("[data-copy
   });
 }
 
-// A form that was sent is not sent twice, and its button says that work goes on.
+// A submitted form cannot be submitted twice; its button shows that the request is running.
 document.addEventListener("submit", (event) => {
   const button = event.submitter;
   if (event.defaultPrevented || !button || event.target.method !== "post") return;
-  // After the browser has collected the fields: a disabled button would not be among them.
+  // After the browser has collected the fields, because a disabled button is not sent.
   setTimeout(() => {
     button.disabled = true;
     button.classList.add("busy");

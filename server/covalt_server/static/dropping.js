@@ -1,5 +1,5 @@
-// Files that are dragged over a page with a place for them, and dropped anywhere on it: told as
-// "files-dropped", with what the drag carries.
+// Sends an event "files-dropped" with the data of the drag when files are dropped anywhere on a page that
+// accepts files.
 
 const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
 const panel = document.querySelector("[data-drop]");

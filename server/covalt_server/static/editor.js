@@ -1,9 +1,9 @@
-// Turns <textarea data-editor> into an editor with colours, line numbers and search.  The textarea
-// stays the field of its form: it always holds the text, so sending the form is the same with and
-// without this.  data-language or data-path says what is written; data-preview="/address" shows,
-// beside the editor, what that address makes of the text.
+// Turns <textarea data-editor> into an editor with highlighting, line numbers and search.  The textarea
+// stays the field of its form and always contains the text, so the form works the same without this
+// script.  data-language or data-path determines the language; data-preview="URL" shows the HTML that the
+// URL returns for the text next to the editor.
 
-const PAUSE = 300; // milliseconds without a key, after which the preview follows
+const PAUSE = 300; // milliseconds without input before the preview is updated
 const unsaved = new Set();
 
 async function edit(root = document) {
@@ -42,7 +42,7 @@ function open(field, { EditorState, EditorView, basics }) {
     ],
   });
 
-  // Others may write into the field too: an example one click away, the browser going back.
+  // The field can also be changed by an example's button or by the browser's back button.
   field.addEventListener("input", () => {
     const text = field.value;
     const same = text === view.state.doc.toString();
@@ -53,7 +53,7 @@ function open(field, { EditorState, EditorView, basics }) {
   label?.addEventListener("click", () => view.focus());
 
   field.hidden = true;
-  field.required = false; // the browser cannot point at a hidden field; the server still asks for it
+  field.required = false; // the browser cannot focus a hidden field; the server checks it
   if (following) {
     const beside = document.createElement("div");
     beside.className = "beside";
@@ -66,8 +66,7 @@ function open(field, { EditorState, EditorView, basics }) {
   note(field);
 }
 
-// The fragment of HTML that an address of ours makes of the text; the latest answer stays where a
-// newer one fails.
+// Returns the HTML preview of the text; if a request fails, the previous preview stays.
 function preview(field) {
   const element = document.createElement("section");
   element.className = "document preview";
@@ -106,14 +105,14 @@ function preview(field) {
   return { element, now, later };
 }
 
-// What the page came with is what the server has, unless the page says that it could not save it.
+// The initial text is the saved one, unless the page reports that saving failed.
 function note(field) {
   const saved = field.value === field.defaultValue && !("unsaved" in field.dataset);
   if (saved) unsaved.delete(field);
   else unsaved.add(field);
 }
 
-// Ctrl-S or Cmd-S anywhere in the form saves it, by its own button.
+// Ctrl-S or Cmd-S anywhere in the form presses its button.
 document.addEventListener("keydown", (event) => {
   if (event.key.toLowerCase() !== "s" || !(event.ctrlKey || event.metaKey) || event.altKey) return;
   const form = event.target.closest?.("form:has(textarea[data-editor=on])");
@@ -131,7 +130,7 @@ window.addEventListener("beforeunload", (event) => {
   if (unsaved.size) event.preventDefault();
 });
 
-// A page that comes back whole from the browser's memory has its editor, and its text to save.
+// A page restored from the back/forward cache already has its editor and its unsaved text.
 window.addEventListener("pageshow", (event) => {
   if (!event.persisted) return;
   for (const field of document.querySelectorAll("textarea[data-editor=on]")) note(field);

@@ -1,15 +1,15 @@
-// A tool's form without reloads.  The server draws it and knows what is right; this asks it again:
-// while somebody types (what is wrong?), and when a button changes the form (how does it look now?).
+// A tool's form without reloads.  The server renders and validates the form; this script requests it again
+// while the user types, to show problems, and when a button changes the form.
 // A page is `<form class="form" id="..." method="post" data-check="...">` with the macro `inputs`.
 
-const PAUSE = 250; // ms of not typing
+const PAUSE = 250; // ms without input
 
 for (const form of document.querySelectorAll("form[data-check]")) enliven(form);
 
 function enliven(form) {
-  let edits = 0; // counts what was typed, so that no answer to something older is shown
+  let edits = 0; // counts inputs, so that answers to older requests are ignored
   let waiting = 0;
-  const touched = new Set(); // ids of boxes: an empty form need not be told that it is empty
+  const touched = new Set(); // ids of changed boxes: an untouched form shows no missing fields
 
   form.addEventListener("input", (event) => {
     edits += 1;
@@ -38,7 +38,7 @@ function enliven(form) {
     show((await answer.json()).problems);
   }
 
-  // Problems appear where somebody has typed, and go wherever they are shown.
+  // New problems are shown only at changed fields; solved problems are removed everywhere.
   function show(problems) {
     const told = new Map();
     for (const { path, message } of problems) told.set(path, [...(told.get(path) ?? []), message]);
@@ -59,7 +59,7 @@ function enliven(form) {
     return [...box.elements].some((one) => touched.has(one.id));
   }
 
-  // Shows the form as the server draws it after a button, and goes on where the server says.
+  // Shows the form that the server renders after a button, and focuses the field that it selects.
   async function redraw(button) {
     const asked = edits;
     const answer = await send(form.action, button.name, button.value, "text/html").catch(() => null);
@@ -80,7 +80,7 @@ function enliven(form) {
     return fetch(address, { method: "POST", body: fields, headers: { Accept: accept } });
   }
 
-  // The way without scripts, for a server that does not answer with the form: its page is shown.
+  // If the server does not return a form, submit without the script and show the server's page.
   function withButton(button) {
     const pressed = document.createElement("input");
     Object.assign(pressed, { type: "hidden", name: button.name, value: button.value });

@@ -1,5 +1,5 @@
-// A ZIP that is dropped anywhere on the page, with its signature or without, is put into the form, and
-// sent as if it had been chosen.
+// Puts a ZIP that is dropped anywhere on the page, and its signature if there is one, into the form, and
+// submits it.
 
 const form = document.querySelector("[data-drop] form");
 

@@ -1,14 +1,14 @@
-// Under `covalt-git dev` a page loads again when a toolset changes, unless that would lose what
-// somebody has typed: then it says so.  The browser keeps the place that was scrolled to.
+// Under `covalt-git dev`, reloads a page when a toolset changes.  If that would lose the user's input, it
+// shows a notice instead.  The browser keeps the scroll position.
 
-const PAUSE = 500; // ms between two questions
+const PAUSE = 500; // ms between two requests
 const place = document.getElementById("live");
 const MESSAGES = "covalt:messages";
 let shown = place.dataset.version;
 let typed = false;
 let stopped = false;
 
-// The server sends a message once, so it is kept over a reload: what was done changed the project.
+// The server sends a message once, so it is kept over the reload that the user's own change causes.
 for (const [className, textContent] of JSON.parse(sessionStorage.getItem(MESSAGES) ?? "[]")) {
   place.after(Object.assign(document.createElement("p"), { className, textContent, role: "status" }));
 }
@@ -18,7 +18,7 @@ document.addEventListener("input", (event) => {
   if (!event.target.closest("[role=search]")) typed = true;
 });
 
-// A box that the browser has filled in again by itself holds what somebody typed, too.
+// Input that the browser has restored after a reload counts as user input too.
 function differs(box) {
   if (box.closest("[role=search]") || box.type === "hidden") return false;
   if (box.type === "checkbox" || box.type === "radio") return box.checked !== box.defaultChecked;
@@ -50,8 +50,8 @@ function offer() {
 async function look() {
   if (document.hidden) return;
   const answer = await fetch("/live").catch(() => null);
-  if (answer?.status === 404) stopped = true; // `covalt-git serve` serves here now
-  if (!answer?.ok) return; // it was ended, or starts again
+  if (answer?.status === 404) stopped = true; // now the server is `covalt-git serve`
+  if (!answer?.ok) return; // the server is stopped or restarting
   const found = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("live");
   if (!found || found.dataset.version === shown) return;
   shown = found.dataset.version;

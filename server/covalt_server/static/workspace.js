@@ -1,4 +1,4 @@
-// Files that are dropped anywhere on the page, or chosen, are sent without leaving it.
+// Uploads files that are chosen, or dropped anywhere on the page, without leaving the page.
 
 const panel = document.querySelector("[data-drop]");
 const form = panel?.querySelector("form");
@@ -20,7 +20,7 @@ function send(files) {
     tell([made("p", "That is too much at once. Send fewer files, or smaller ones.", { className: "why" })]);
     return;
   }
-  // fetch() tells nothing of how far an upload is.
+  // fetch() does not report the progress of an upload.
   const request = new XMLHttpRequest();
   const bar = made("progress", "", { max: 1, value: 0 });
   const what = made("p", `Sending ${files.length} ${files.length === 1 ? "file" : "files"}`);
@@ -42,7 +42,7 @@ function ended(request) {
     failed(said[0].toUpperCase() + said.slice(1), answer?.hint);
     return;
   }
-  // The names are in the refreshed page, where the server has escaped their hidden characters.
+  // The refreshed page has the names, with invisible characters escaped by the server.
   tell([made("p", answer.changed ? "Uploaded." : "The workspace had it already.")]);
   form.elements.files.value = "";
   refresh();
@@ -58,7 +58,7 @@ function tell(parts) {
   sent.replaceChildren(...parts);
 }
 
-// The page again, for the tree and what was done last.
+// Loads the page again, for its tree and its last commit.
 async function refresh() {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
   if (!answer.ok) return location.reload();
@@ -76,7 +76,7 @@ if (panel) {
     send([...form.elements.files.files]);
   });
   document.addEventListener("files-dropped", ({ detail: dropped }) => {
-    // A folder comes without its files; said rather than passed over.
+    // A dropped folder has no files here, so the user gets a notice.
     const items = [...dropped.items].filter((item) => item.kind === "file");
     if (items.some((item) => item.webkitGetAsEntry?.()?.isDirectory)) {
       failed("A folder cannot be dropped.", "Open it, and drop the files in it; name the folder here.");

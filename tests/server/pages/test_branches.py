@@ -75,7 +75,7 @@ def test_a_conflict_is_resolved_after_a_merge_that_keeps_both(
     assert set(folder(branched).values()) == {"main\n", "idea\n", "b\n"}
     assert "/chats/c1/conflicts" in [one.href for one in visitor.open("/chats/c1").links]
 
-    visitor.send(waiting.form("/chats/c1/conflicts"), "Take the other")
+    visitor.send(waiting.form("/chats/c1/conflicts"), "Use the other version")
 
     assert folder(branched) == {"a.txt": "idea\n", "b.txt": "b\n"}
 

@@ -74,7 +74,7 @@ def test_the_history_has_a_hundred_states_a_page(visitor: Visitor, api: Api) -> 
     assert len(rows(newest)) == 100
     assert len(rows(older)) == 3
     assert not set(rows(newest)) & set(rows(older))
-    assert older.link("The newest") == "/chats/c1"
+    assert older.link("Newest commits") == "/chats/c1"
     assert "Older" not in older.text
     assert len(older.named("line")) == 5  # each dot's lines, but for the first state's
 

@@ -179,7 +179,7 @@ def test_a_form_is_answered_with_the_keyboard(page: Page, served: Live) -> None:
 
 def test_a_url_is_shown_and_opened_by_the_user(page: Page, served: Live) -> None:
     page.goto(f"{served.url}/tools/quiz:careful?chat=c1")
-    page.get_by_role("button", name="Ask to run").click()
+    page.get_by_role("button", name="Request approval").click()
     page.get_by_role("button", name="Approve and run").click()
     link = page.get_by_role("link", name="https://example.com/in?a=1")
     assert link.get_attribute("rel") == "noopener noreferrer"

@@ -28,7 +28,7 @@ def chosen(content: bytes, name: str = "demo.zip") -> FileStorage:
 def review_bundle(visitor: Visitor, content: bytes, name: str = "demo.zip") -> Page:
     """Choose a file on the page of imports, and have it looked at."""
     form = visitor.open(visitor.open("/toolsets").link("Import")).forms[1]
-    return visitor.send(form, "Look at it", file=chosen(content, name))
+    return visitor.send(form, "Review", file=chosen(content, name))
 
 
 def staged_folders(root: Path) -> list[Path]:
@@ -36,7 +36,7 @@ def staged_folders(root: Path) -> list[Path]:
 
 
 def import_bundle(visitor: Visitor, content: bytes) -> Page:
-    return visitor.send(review_bundle(visitor, content).forms[1], "Take it in")
+    return visitor.send(review_bundle(visitor, content).forms[1], "Import")
 
 
 def form_of(page: Page, **fields: str) -> Form:
@@ -61,7 +61,7 @@ def test_a_toolset_is_imported_granted_called_exported_and_uninstalled(
         review = review_bundle(visitor, archive((File(b"toolset.yaml", manifest.encode()),)))
         assert host in review.text
         assert not (api.root / "toolsets/far").exists()
-        here = visitor.send(review.forms[1], "Take it in")
+        here = visitor.send(review.forms[1], "Import")
         on = visitor.send(here.form("/enabled"), "Enable far")
         visitor.send(on.form("/grants"), f"Grant network {host}")
         assert outside.requests == []
@@ -89,9 +89,9 @@ def test_a_bundle_is_described_before_its_import(visitor: Visitor, root: Path) -
     assert "<img src=x onerror=alert(1)> {{ 7 * 7 }} {% raw %}" in page.text
     assert len(page.named("img")) == 1  # the brand's
     assert "<script>alert(1)</script> --stdio a b with the variables KEY" in page.text
-    assert "asks for the secret MAPS_KEY , to send it to maps.example" in page.text
-    assert "packages that others made: tinypkg" in page.text
-    assert "1 of its 2 tools asks a person first" in page.text
+    assert "requests the secret MAPS_KEY , to send it to maps.example" in page.text
+    assert "third-party packages: tinypkg" in page.text
+    assert "1 of its 2 tools needs approval" in page.text
     assert "its & name.zip" in page.text
     assert re.search("sha256:[0-9a-f]{64}", page.text)
     assert not (root / "toolsets/demo").exists()
@@ -120,14 +120,14 @@ def test_a_bundle_is_imported_once_and_not_after_it_expired(visitor: Visitor, ro
     then = staged.stat().st_mtime - 3601
     os.utime(staged, (then, then))
 
-    expired = visitor.send(form, "Take it in")
+    expired = visitor.send(form, "Import")
     assert expired.status == 404
     assert visitor.open(form.action).status == 404
     assert not (root / "toolsets/demo").exists()
 
     form = review_bundle(visitor, DEMO).forms[1]
-    assert visitor.send(form, "Take it in").status == 200
-    assert visitor.send(form, "Take it in").status == 404
+    assert visitor.send(form, "Import").status == 200
+    assert visitor.send(form, "Import").status == 404
     manifest = MANIFEST.replace(b"id: demo", b"id: data-lab")
     own = review_bundle(visitor, archive((File(b"toolset.yaml", manifest), GOOD[1])))
     assert own.status == 409
@@ -170,14 +170,14 @@ def test_an_update_is_fetched_only_on_request(visitor: Visitor, root: Path) -> N
         outside.pages["/demo.zip"] = ({}, DEMO)
         form = visitor.open("/imports").forms[2]
         review = visitor.send(form, url=f"http://127.0.0.1:{outside.port}/demo.zip")
-        here = visitor.send(review.forms[1], "Take it in")
+        here = visitor.send(review.forms[1], "Import")
         outside.requests.clear()
         outside.pages["/demo.zip"] = ({}, newer("2"))
         visitor.open("/toolsets/demo")
         assert outside.requests == []
 
-        review = visitor.send(here.form("/newer"), "Look for an update")
-        visitor.send(review.forms[1], "Update it")
+        review = visitor.send(here.form("/newer"), "Check for an update")
+        visitor.send(review.forms[1], "Update")
     assert 'version: "2"' in (root / "toolsets/demo/toolset.yaml").read_text()
 
 

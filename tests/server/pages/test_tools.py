@@ -164,7 +164,7 @@ def test_a_toolset_that_cannot_be_read_is_shown_as_it_was(visitor: Visitor, root
     page = visitor.open("/toolsets/data-lab")
 
     assert "/tools/data-lab:summarize" in {one.href for one in page.links}
-    assert "These are the tools of its last good version" in page.text
+    assert "These are the tools of its last valid version" in page.text
 
 
 def test_only_files_of_the_toolset_are_shown(visitor: Visitor, root: Path) -> None:

@@ -180,12 +180,12 @@ def test_an_image_in_the_document_is_shown() -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("https://example.com/a.png", "picture on example.com: alt"),
-        ("//example.com/a.png", "picture on example.com: alt"),
-        ("a.png", "picture: alt"),
-        ("/api/list_tools", "picture: alt"),
+        ("https://example.com/a.png", "image on example.com: alt"),
+        ("//example.com/a.png", "image on example.com: alt"),
+        ("a.png", "image: alt"),
+        ("/api/list_tools", "image: alt"),
         ("data:image/svg+xml;base64,PHN2Zz4=", "![alt](data:image/svg+xml;base64,PHN2Zz4=)"),
-        ("data:image/png;utf8,raw", "picture: alt"),
+        ("data:image/png;utf8,raw", "image: alt"),
     ],
 )
 def test_other_images_are_words_and_never_fetched(source: str, words: str) -> None:
