@@ -117,11 +117,10 @@ def wrong_call(message: str) -> CovaltError:
 
 def warn_without_role(opened: Project, role: str | None, command: str) -> bool:
     """Print why a user without a role sees no tool, if covalt.yaml has roles; return whether it does."""
-    config = opened.config
-    if role is not None or config.default_role is not None or not config.roles:
+    own = opened.config.proposed_default_role
+    if role is not None or own is None:
         return False
     output.say("no tools: no role was named, and covalt.yaml has no default_role", err=True)
-    own = min(config.roles, key=lambda name: (not config.roles[name].admin, name))
     hint = f"{command.replace('ROLE', own)}; or write default_role: {own} in covalt.yaml"
     output.say(f"  hint: {hint}", err=True)
     return True

@@ -178,6 +178,13 @@ class ProjectConfig(StrictModel):
         (), description="Command that prints a secret; {name} is replaced by its name."
     )
 
+    @property
+    def proposed_default_role(self) -> str | None:
+        """The role to propose where ``default_role`` is missing: an admin's, if there is one."""
+        if self.default_role is not None:
+            return None
+        return min(self.roles, key=lambda name: (not self.roles[name].admin, name), default=None)
+
     @model_validator(mode="after")
     def _default_role_exists(self) -> Self:
         if self.default_role is None or self.default_role in self.roles:

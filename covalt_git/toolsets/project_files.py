@@ -125,6 +125,18 @@ def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:
     if config.document is None:
         return list(config.problems)
     found, values = check_text(config.document.text, config.path)
+    own = config.value.proposed_default_role if config.value else None
+    if own is not None:
+        found.append(
+            config.problem(
+                codes.MISSING_KEY,
+                ("roles",),
+                "without default_role, the user of this machine may call no tool unless --role names a role",
+                hint=f"add the line default_role: {own}",
+                key=True,
+                severity="warning",
+            )
+        )
     return without(values, [*config.problems, *found])
 
 
