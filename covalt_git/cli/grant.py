@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.context import ask, can_ask, json_option
+from covalt_git.cli.secret import recipients
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.grants.grants import secret_key, server_key
 from covalt_git.hosts import HostRule
@@ -18,7 +19,6 @@ from covalt_git.operations import bundles, grants, toolsets
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.models.toolset_state import Grant
     from covalt_git.operations.registry import Operation
     from covalt_git.operations.toolsets import ToolsetDetail
 
@@ -343,9 +343,10 @@ def _in_words(row: grants.GrantRow) -> tuple[str, list[str]]:
         case NetworkGrant() as grant:
             return f"reach {_hosts(grant)}", []
         case SecretGrant(name=name, hosts=()):
-            return f"use {name}", []
+            return f"use {name} in Python tools", []
         case SecretGrant(name=name) as grant:
-            return f"send {name} to {_hosts(grant)}", []
+            python = " and use it in Python tools" if row.python else ""
+            return f"send {name} to {_hosts(grant)} in HTTP tools{python}", []
         case ProcessGrant() as grant:
             folder = [f"folder: {command_line([grant.cwd])}"] if grant.cwd is not None else []
             files = [f"file: {command_line([at])} {digest}" for at, digest in grant.files.items()]
@@ -368,22 +369,23 @@ def _line(row: grants.GrantRow) -> tuple[str, ...]:
     of_server = isinstance(grant, ProcessGrant | ServerGrant)
     why = "it has changed" if of_server else ", ".join(row.changed)
     holds = "yes" if row.holds else f"no, {why}"
-    return row.toolset_id, row.key, _what(grant), holds, grant.granted_at[:10], grant.granted_by
+    return row.toolset_id, row.key, _what(row), holds, grant.granted_at[:10], grant.granted_by
 
 
 def _hosts(grant: NetworkGrant | SecretGrant) -> str:
     return ", ".join(HostRule.parse(host).shown for host in grant.hosts)
 
 
-def _what(grant: Grant) -> str:
-    match grant:
-        case SecretGrant(hosts=()):
-            return "for its Python"
-        case NetworkGrant() | SecretGrant():
+def _what(row: grants.GrantRow) -> str:
+    match row.grant:
+        case SecretGrant() as grant:
+            shown = (HostRule.parse(host).shown for host in grant.hosts)
+            return recipients(shown, python=row.python)
+        case NetworkGrant() as grant:
             return _hosts(grant)
-        case ProcessGrant():
+        case ProcessGrant() as grant:
             return command_line(grant.argv)
-        case ServerGrant():
+        case ServerGrant() as grant:
             return command_line([grant.url])
         case _:
             return "no sandbox"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,9 @@ from covalt_git.cli.context import ask, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.credentials.command import SecretCommandError
 from covalt_git.operations import secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _TITLES = ("SECRET", "TOOLSET", "MAY GO TO", "COMES FROM")
 
@@ -31,7 +35,10 @@ def list_secrets(*, as_json: bool) -> None:
     if as_json:
         output.as_json(found)
     elif found.secrets:
-        rows = [(one.name, one.toolset_id, _recipients(one), _from(one)) for one in found.secrets]
+        rows = [
+            (one.name, one.toolset_id, recipients(one.hosts, python=one.python), _from(one))
+            for one in found.secrets
+        ]
         output.table(rows, titles=_TITLES)
     else:
         output.say("no toolset asks for a secret")
@@ -81,8 +88,11 @@ def forbid(*, as_json: bool) -> None:
     output.say("it may run here no longer" if command.changed else "it was not allowed")
 
 
-def _recipients(one: secrets.SecretRow) -> str:
-    return ", ".join(one.hosts) or ("its Python" if one.granted else "nowhere")
+def recipients(hosts: Iterable[str], *, python: bool) -> str:
+    """Return which tools receive a secret, and the hosts to which HTTP tools may send it."""
+    named = ", ".join(hosts)
+    receivers = [f"HTTP tools: {named}"] * bool(named) + ["Python tools"] * python
+    return "; ".join(receivers) or "nowhere"
 
 
 def _from(one: secrets.SecretRow) -> str:

@@ -55,13 +55,16 @@ def requested(toolset: Toolset) -> list[RequestedGrant]:
     found = {one for tool in toolset.tools for one in _of_tool(toolset, tool)}
     may = granted(toolset.id, toolset.state, toolset.digest)
     sent = {one.name for one in found}
-    has_python = any(tool.kind == "python" for tool in toolset.tools)
     of_servers = {
         one.name for server in toolset.manifest.mcp_servers for one in references_of(server)
     }
     found |= {
         RequestedGrant(
-            "secret", name, None, name in may.secrets, needed=has_python and name not in of_servers
+            "secret",
+            name,
+            None,
+            name in may.secrets,
+            needed=toolset.has_python_tools and name not in of_servers,
         )
         for name in toolset.manifest.secrets
         if name not in sent

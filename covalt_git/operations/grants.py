@@ -85,6 +85,9 @@ class GrantRow(Result):
         description="The variables or headers of the MCP server as the toolset writes them now: with"
         " references to secrets, without their values."
     )
+    python: bool = Field(
+        description="Whether Python tools receive the secret of the grant: its hosts restrict HTTP tools only."
+    )
     grant: Grant
 
 
@@ -184,6 +187,7 @@ def _row(toolset: Toolset, key: str, grant: Grant) -> GrantRow:
         changed=changed,
         ports=ports(grant),
         texts=_texts(toolset, grant),
+        python=isinstance(grant, SecretGrant) and toolset.has_python_tools,
         grant=grant,
     )
 

@@ -35,7 +35,8 @@ class SecretRow(Result):
     name: str
     toolset_id: str
     granted: bool
-    hosts: tuple[str, ...] = Field(description="Hosts that it may be sent to.")
+    hosts: tuple[str, ...] = Field(description="Hosts that HTTP tools may send it to.")
+    python: bool = Field(description="Whether Python tools receive it, whatever the hosts are.")
     source: str | None = Field(description="Where its value comes from; null if it is not set.")
     allowed: bool | None = Field(
         description="Whether the secret_command may run here; null for another source."
@@ -113,14 +114,20 @@ def _requested(project: Project) -> Iterator[SecretRow]:
     for toolset_id in toolset_ids(project.root / "toolsets"):
         toolset = read_toolset(project.root, toolset_id)
         may = granted(toolset.id, toolset.state, toolset.digest)
+        kept = [
+            granted(toolset.id, toolset.state, toolset.digest, tool)
+            for tool in toolset.tools
+            if tool.http is not None
+        ]
         for name in toolset.manifest.secrets if toolset.manifest else ():
             source = store.source(name) or ("command" if command else None)
-            reach = may.secrets.get(name)
+            reaches = [one.secrets[name] for one in (may, *kept) if name in one.secrets]
             yield SecretRow(
                 name=name,
                 toolset_id=toolset.id,
-                granted=reach is not None,
-                hosts=tuple(rule.text for rule in reach.rules) if reach else (),
+                granted=bool(reaches),
+                hosts=tuple(sorted({rule.text for reach in reaches for rule in reach.rules})),
+                python=name in may.secrets and toolset.has_python_tools,
                 source=source,
                 allowed=command.is_allowed if source == "command" and command else None,
             )

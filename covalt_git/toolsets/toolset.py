@@ -128,6 +128,11 @@ class Toolset:
         return own + self.server_tools
 
     @property
+    def has_python_tools(self) -> bool:
+        """Whether its manifest declares tools in Python."""
+        return any(tool.kind == "python" for tool in self.tools)
+
+    @property
     def tool_count(self) -> int:
         """The number of its tools, without merging their overrides."""
         if self.manifest is None or self.manifest.id != self.id:
