@@ -63,22 +63,30 @@ def compare(base: Snapshot, head: Snapshot) -> Comparison:
         if any(part is not None and not part.readable for part in (old, new)):
             continue
         changes += _differences(old.facts if old else (), new.facts if new else ())
-    if base.config.value is not None and head.config.value is not None:
-        # Without roles, every user may do everything.
-        if not (base.config.value.roles and head.config.value.roles):
+    if known:
+        if not (base.settings.roles and head.settings.roles):
+            # Without roles, every user may do everything.
             changes = [
                 replace(one, verdict="neutral") if one.kind == "role" else one for one in changes
             ]
         changes += rule_changes(base, head)
         changes += default_role_changes(base, head)
-        changes = [
-            replace(one, details=(*one.details, *tools_gained(base, head, one.subject)))
-            if one.kind in {"allow", "admin", "deny"} and one.verdict == "widening"
-            else one
-            for one in changes
-        ]
-    found = dict.fromkeys(_blotted(one) for one in changes)
-    return Comparison(base, head, tuple(sorted(found, key=_sorting)))
+    found = sorted(dict.fromkeys(_blotted(one) for one in changes), key=_sorting)
+    if known:
+        found = list(_with_gained_tools(base, head, found))
+    return Comparison(base, head, tuple(found))
+
+
+def _with_gained_tools(base: Snapshot, head: Snapshot, changes: Iterable[Change]) -> Iterator[Change]:
+    """Add the tools that a role gains to the first of its changes."""
+    seen = set[str]()
+    for one in changes:
+        if one.kind not in {"allow", "admin", "deny"} or one.verdict != "widening":
+            yield one
+            continue
+        gained = () if one.subject in seen else tools_gained(base, head, one.subject)
+        seen.add(one.subject)
+        yield replace(one, details=(*one.details, *gained))
 
 
 def _blotted(change: Change) -> Change:

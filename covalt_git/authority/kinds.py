@@ -14,7 +14,7 @@ from covalt_git.hosts import BadHostError, origin_of
 from covalt_git.templating.references import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from covalt_git.hosts import Origin
     from covalt_git.json_values import JsonObject
@@ -132,17 +132,23 @@ def _grant(old: Fact, new: Fact) -> list[Judgement]:
     if old.value == new.value:
         return []
     words = KINDS[new.kind].words(new)
-    if "only" not in old.value and new.value == old.value | {"only": new.value.get("only")}:
-        return [Judgement("narrowing", f"{words}: only its HTTP tools {shown(new.value['only'])}")]
-    if "only" not in new.value and old.value == new.value | {"only": old.value.get("only")}:
-        return [
-            Judgement("widening", f"{words} (was only its HTTP tools {shown(old.value['only'])})")
-        ]
-    before = {name: value for name, value in old.value.items() if name != "digest"}
-    now = {name: value for name, value in new.value.items() if name != "digest"}
+    tools_before, tools_now = old.value.get("only"), new.value.get("only")
+    before, now = (
+        {name: value for name, value in fact.value.items() if name not in {"digest", "only"}}
+        for fact in (old, new)
+    )
     if before != now:
         return [unclear(f"{words} (was {shown(before)})")]
-    return [unclear(f"{words}: granted again, for files that changed")]
+    if tools_before == tools_now:
+        return [unclear(f"{words}: granted again, for files that changed")]
+    words += f": {_tools_of_grant(tools_now)} (was {_tools_of_grant(tools_before)})"
+    if old.value["digest"] != new.value["digest"] or (tools_before and tools_now):
+        return [unclear(words)]
+    return [Judgement("narrowing" if tools_now else "widening", words)]
+
+
+def _tools_of_grant(only: Sequence[str] | None) -> str:
+    return "all its tools" if only is None else f"only its HTTP tools {shown(only)}"
 
 
 def _use(old: Fact, new: Fact) -> list[Judgement]:
