@@ -77,7 +77,9 @@ def compare(base: Snapshot, head: Snapshot) -> Comparison:
     return Comparison(base, head, tuple(found))
 
 
-def _with_gained_tools(base: Snapshot, head: Snapshot, changes: Iterable[Change]) -> Iterator[Change]:
+def _with_gained_tools(
+    base: Snapshot, head: Snapshot, changes: Iterable[Change]
+) -> Iterator[Change]:
     """Add the tools that a role gains to the first of its changes."""
     seen = set[str]()
     for one in changes:

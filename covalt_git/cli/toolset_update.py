@@ -115,8 +115,8 @@ def print_update(done: toolset_imports.ToolsetUpdated, root: Path) -> None:
 def _print_steps(done: toolset_imports.ToolsetUpdated) -> None:
     for title, names in done.newly_wants.items():
         output.say(f"  it newly asks for {title}: {', '.join(names)}", fg="yellow")
-    if done.ended_grants:
-        output.say(f"  grants that end: {', '.join(done.ended_grants)}", fg="yellow")
+    for key, changed in done.ended.items():
+        output.say(f"  the grant {key} ends: {'; '.join(changed)}", fg="yellow")
     if not done.base_known:
         output.say(
             "  what was imported is neither in Git nor in data/toolsets: every difference is a conflict",

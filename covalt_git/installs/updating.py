@@ -49,7 +49,7 @@ class Update(NamedTuple):
         before: the toolset before the update.
         toolset: the toolset after the update.
         theirs: the new version without local changes.
-        ended_grants: keys of the grants that are no longer valid.
+        ended_grants: the grants that are no longer valid: key, and the changes that ended it.
         base_known: false if the imported version no longer exists, so that every difference conflicts.
         replaced: a bundle of the replaced files, if the update discarded local changes.
     """
@@ -60,7 +60,7 @@ class Update(NamedTuple):
     before: Toolset
     toolset: Toolset
     theirs: Toolset
-    ended_grants: tuple[str, ...]
+    ended_grants: dict[str, tuple[str, ...]]
     base_known: bool = True
     replaced: Path | None = None
 
@@ -206,10 +206,13 @@ def _has_conflict(content: bytes) -> bool:
     return False
 
 
-def _ended_grants(old: Toolset, new: Toolset) -> tuple[str, ...]:
-    """Return the keys of the grants that are valid for the old files and not for the new ones."""
-    grants = sorted(old.state.grants.items())
-    return tuple(key for key, grant in grants if not changes(old, grant) and changes(new, grant))
+def _ended_grants(old: Toolset, new: Toolset) -> dict[str, tuple[str, ...]]:
+    """Return the grants that are valid for the old files and not for the new ones."""
+    return {
+        key: changed
+        for key, grant in sorted(old.state.grants.items())
+        if not changes(old, grant) and (changed := changes(new, grant))
+    }
 
 
 def _version(toolset: Toolset) -> str | None:

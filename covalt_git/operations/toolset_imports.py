@@ -145,6 +145,9 @@ class ToolsetUpdated(Result):
     conflicts: tuple[str, ...]
     base_known: bool
     ended_grants: tuple[str, ...]
+    ended: dict[str, tuple[str, ...]] = Field(
+        description="What ended each of these grants, and the HTTP tools that keep it."
+    )
     replaced: str | None
     newly_wants: dict[str, tuple[str, ...]] = Field(
         description="What has to be granted or installed for it that was not needed before, by kind."
@@ -429,6 +432,8 @@ def _update_result(context: Context, found: Update, *, dry_run: bool) -> Toolset
         digest=found.toolset.digest,
         files=found.steps,
         conflicts=tuple(one.path for one in found.conflicts),
+        ended_grants=tuple(found.ended_grants),
+        ended=found.ended_grants,
         replaced=found.replaced and found.replaced.relative_to(root).as_posix(),
         newly_wants=_newly_wants(found),
         problems=found.toolset.problems,

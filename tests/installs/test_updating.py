@@ -131,7 +131,7 @@ def test_a_grant_of_an_mcp_server_ends_only_with_that_server(root: Path) -> None
 
     found = update(root, "demo", bundle(root.parent, "2", **{"toolset.yaml": theirs}), force=True)
 
-    assert found.ended_grants == ("process-far",)
+    assert list(found.ended_grants) == ["process-far"]
     toolset = read_toolset(root, "demo")
     assert [one.server for one in missing_grants(toolset)] == ["far"]
 
