@@ -113,10 +113,10 @@ def resolve(
 ) -> None:
     """Resolve the conflict at PATH, or list conflicts.
 
-    Without PATH, it lists the conflicts that a merge kept.  If a merge stopped, this makes the
-    merge with your choice, and keeps both versions of each other conflict: PATH and
-    PATH.theirs-BRANCH.  Deleting PATH.theirs-BRANCH, or moving it to PATH, resolves the conflict
-    too.
+    Without PATH, it lists the conflicts that merges kept, and those that stopped the last merge.  If a
+    merge stopped, this makes the merge with your choice, and keeps both versions of each other
+    conflict: PATH and PATH.theirs-BRANCH.  Deleting PATH.theirs-BRANCH, or moving it to PATH,
+    resolves the conflict too.
 
     Example: covalt-git chat resolve c1 report.md --theirs
     """
@@ -129,7 +129,13 @@ def resolve(
         raise wrong_call(f"choose a version of {path!r}: --ours, --theirs, --union or --with FILE")
     if path is None:
         waits = ask(merges.list_conflicts, chat_id=chat_id)
-        output.as_json(waits) if as_json else output.conflicts(waits.conflicts)
+        if as_json:
+            output.as_json(waits)
+            return
+        if waits.conflicts or waits.stopped is None:
+            output.conflicts(waits.conflicts)
+        if waits.stopped is not None:
+            _print_merge(chat_id, waits.stopped, dry_run=False)
         return
     done = ask(
         merges.resolve_conflict,

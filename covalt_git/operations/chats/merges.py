@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Base64Bytes, Field
 
+from covalt_git.errors import CovaltError
 from covalt_git.merging import branch_merge, resolving
 from covalt_git.merging.branch_merge import MergeStatus
 from covalt_git.merging.merge_conflicts import Choice, Choices, Rest, description
@@ -118,9 +119,12 @@ class WaitingConflict(Result):
 
 
 class ConflictList(Result):
-    """The conflicts that wait, by path."""
+    """The pending conflicts, by path, and those of a merge that stopped."""
 
     conflicts: tuple[WaitingConflict, ...]
+    stopped: Merged | None = Field(
+        description="The last merge into the active branch, as it would be now, if conflicts stopped it."
+    )
 
 
 class ConflictResolved(Result):
@@ -162,10 +166,11 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
 
 @operation(errors=(404,))
 def list_conflicts(context: Context, request: ListConflicts) -> ConflictList:
-    """List the conflicts that merges have left to be decided, by path."""
+    """List the conflicts that merges have left to be decided, and those that stopped the last merge."""
     chat = context.chat(request.chat_id)
     with chat.scan_in_memory() as seen:
-        return ConflictList(conflicts=waiting_conflicts(chat, seen))
+        conflicts = waiting_conflicts(chat, seen)
+    return ConflictList(conflicts=conflicts, stopped=_stopped(chat))
 
 
 @operation(changes=True, errors=(404, 409))
@@ -190,6 +195,18 @@ def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictReso
         conflicts=conflicts,
         notes=writer.fresh_notes(),
     )
+
+
+def _stopped(chat: ChatStore) -> Merged | None:
+    """Return what the merge that conflicts stopped would do now; None if it no longer conflicts."""
+    merge = branch_merge.stopped(chat)
+    if merge is None:
+        return None
+    try:
+        done = branch_merge.preview(chat, merge.branch)
+    except CovaltError:  # its branch is deleted, for example
+        return None
+    return _merged(done, WorkspaceNotes()) if done.status == "conflicts" else None
 
 
 def waiting_conflicts(chat: ChatStore, seen: Snapshot) -> tuple[WaitingConflict, ...]:
