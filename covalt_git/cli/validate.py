@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -159,11 +160,22 @@ def _print(form: str, found: Validation, *, strict: bool, staged: bool) -> None:
         if found.problems:
             print_problems(found.problems, root, excerpts=not staged)
         output.say(_summary(found), fg="red" if _failing(found.problems, strict) else "green")
+        if found.unchecked:
+            files = ", ".join(os.path.relpath(root / one) for one in found.unchecked)
+            output.say(f"some checks did not run: fix {files}, then validate again", err=True)
         for one in found.lacking:
             output.say(f"not granted: {one.why}", err=True)
             output.say(f"  hint: {one.command}", err=True)
         if found.fixable:
             output.say(f"{found.fixable} of them can be fixed: covalt-git validate --fix", err=True)
+        if staged and _failing(found.problems, strict):
+            output.say(f"stage what you fix: {_git_add(found.problems, root)}", err=True)
+
+
+def _git_add(found: Sequence[Problem], root: Path) -> str:
+    """Return the command that stages the files of problems, as typed in the current folder."""
+    files = sorted({os.path.relpath(root / one.path) for one in found})
+    return shlex.join(["git", "add", *files])
 
 
 def _summary(found: Validation) -> str:

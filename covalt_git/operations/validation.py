@@ -12,6 +12,7 @@ from pydantic import Field
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.git_store.outer_repository import write_staged
 from covalt_git.manifests.project_root import CONFIG
+from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.operations.context import Context
 from covalt_git.operations.grant_results import GrantLacking
 from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from covalt_git.manifests.fixes import Fixed
-    from covalt_git.toolsets.project_files import ProjectReading
+    from covalt_git.toolsets.project_files import CheckedToolset, ProjectReading
 
     Wanted = Callable[[str], bool]
 
@@ -69,6 +70,9 @@ class Validation(Result):
     problems: tuple[Problem, ...]
     toolsets: int
     tools: int
+    unchecked: tuple[str, ...] = Field(
+        description="Files with errors that kept later checks from running."
+    )
     lacking: tuple[GrantLacking, ...] = Field(description="Of toolsets that are enabled.")
     in_baseline: int = Field(description="Problems that the baseline hides.")
     stale: tuple[KnownProblem, ...] = Field(description="Lines of the baseline without a problem.")
@@ -120,11 +124,12 @@ def _validation(context: Context, root: Path, request: Validate, wanted: Wanted)
         known = Counter({entry: entries[entry] for entry in entries if wanted(entry.path)})
     compared = compare(found, known)
     broken = {problem.path for problem in compared.new}
-    manifests = [CONFIG, *(f"toolsets/{one.id}/toolset.yaml" for one in reading.toolsets)]
+    manifests = [CONFIG, *(_manifest(one) for one in reading.toolsets)]
     return Validation(
         problems=tuple(compared.new),
         toolsets=len(reading.toolsets),
         tools=sum(toolset.tool_count for toolset in reading.toolsets),
+        unchecked=tuple(one for one in _unreadable(reading) if wanted(one)),
         lacking=_lacking(reading),
         in_baseline=compared.hidden,
         stale=compared.stale,
@@ -184,6 +189,16 @@ def _path_filter(root: Path, paths: Sequence[Path]) -> Wanted:
 
 def _problems(reading: ProjectReading, wanted: Wanted) -> list[Problem]:
     return [problem for problem in reading.problems if wanted(problem.path)]
+
+
+def _manifest(toolset: CheckedToolset) -> str:
+    return f"toolsets/{toolset.id}/{MANIFEST}"
+
+
+def _unreadable(reading: ProjectReading) -> list[str]:
+    """Return the files that do not match their models, so that only their structure is checked."""
+    config = [CONFIG] if reading.config is None else []
+    return config + [_manifest(one) for one in reading.toolsets if one.tool_ids is None]
 
 
 def _lacking(reading: ProjectReading) -> tuple[GrantLacking, ...]:
