@@ -17,6 +17,7 @@ from covalt_git.calls.approvals import Approvals
 from covalt_git.calls.engine import Request
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError
+from covalt_git.grants.status import missing_grants
 from covalt_git.json_values.difference import Difference, differences
 from covalt_git.runtime.sandbox_levels import SandboxNeededError
 
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.catalog.catalog import Found
+    from covalt_git.grants.status import MissingGrant
     from covalt_git.models.tool import Tool
     from covalt_git.models.tool_properties import Example
+    from covalt_git.toolsets.toolset import Toolset
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
@@ -95,6 +98,9 @@ def run_example(engine: Engine, chats: Chats, tool: Tool, number: int) -> Exampl
         except CovaltError as error:
             return ExampleRun(*about, "failed", _one_line_error(error), error.hint, chat_id=chat.id)
         took_ms = (time.perf_counter() - began) * 1000
+    lacking = _secret_lacking(found.toolset, outcome)
+    if lacking is not None:
+        return ExampleRun(*about, "skipped", lacking.why, lacking.command, chat_id=chat.id)
     return _compare(about, example, outcome, took_ms, chat.id)
 
 
@@ -110,6 +116,15 @@ def _approval_needed(engine: Engine, found: Found) -> tuple[str, str] | None:
     if tool.kind != "python" or may.reach.rules or may.secrets:
         return "it requires approval, and may reach beyond the scratch chat", hint
     return None
+
+
+def _secret_lacking(toolset: Toolset, outcome: CallOutcome) -> MissingGrant | None:
+    """Return the grant of the secret that a Python tool asked for in vain; None if it failed otherwise."""
+    error = outcome.error
+    if error is None or not error.message.startswith("SecretNotGranted"):
+        return None
+    secrets = (one for one in missing_grants(toolset) if one.kind == "secret")
+    return next((one for one in secrets if repr(one.name) in error.message), None)
 
 
 def _write(chat: ChatStore, files: Mapping[str, str]) -> None:
