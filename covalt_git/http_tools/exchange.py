@@ -119,7 +119,8 @@ class _Exchange:
             CovaltError: if the request is not sent or not answered.
         """
         job, lookup = self._job, self._lookup
-        parts = self._http, job.args, lookup.look_up, lookup.in_header, job.files.read
+        args = json_schema.with_defaults(job.tool.input_schema, job.args)
+        parts = self._http, args, lookup.look_up, lookup.in_header, job.files.read
         request = RequestBuilder(*parts).build()
         origin, _ = origin_of(request.url)
         job.granted.check_request(origin, sorted(self._lookup.used))

@@ -100,6 +100,20 @@ def value_problems(schema: JsonObject, value: Any) -> list[tuple[Loc, str]]:
         return [((), _TOO_DEEP)]
 
 
+def with_defaults(schema: JsonObject, values: JsonObject) -> JsonObject:
+    """Return the values and, for properties without one, the ``default`` of their schema.
+
+    A default of null is left out: the property stays missing.
+    """
+    properties = schema.get("properties", {})
+    defaults = {
+        name: inner["default"]
+        for name, inner in properties.items()
+        if isinstance(inner, dict) and inner.get("default") is not None
+    }
+    return defaults | values
+
+
 class InvalidArgumentsError(CovaltError):
     """The arguments of a call do not match the tool's schema."""
 

@@ -59,7 +59,7 @@ class Desk:
             name="It",
             kind="http",
             http=HttpRequest.model_validate({"url": url, **http}),
-            input_schema={"type": "object"},
+            input_schema={"type": "object"} | changes.pop("input_schema", {}),
             output_schema=changes.pop("output_schema", None),
             annotations=Annotations(**changes.pop("annotations", {})),
         )
@@ -106,6 +106,16 @@ def as_bytes(text: str) -> bytes:
 
 
 # --- results --------------------------------------------------------------------------------------
+
+
+def test_a_missing_argument_has_the_default_of_its_schema(desk: Desk) -> None:
+    schemas = {"q": {"default": "x"}, "n": {"default": 1}, "none": {"default": None}, "id": {}}
+
+    outcome = desk.call(
+        "/echo/{id}", args={"id": "a", "n": 2}, input_schema={"properties": schemas}
+    )
+
+    assert outcome.result["query"] == {"q": ["x"], "n": ["2"]}
 
 
 def test_json_becomes_its_value_and_the_log_tells_of_the_request(desk: Desk) -> None:
