@@ -7,31 +7,19 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.calls.approvals import ApprovalRenewedError
+from covalt_git.cli.approving import check_user, print_approval
+from covalt_git.cli.call import reason_option
 from covalt_git.cli.calls import leave
 from covalt_git.cli.calls import show as show_call
-from covalt_git.cli.context import ask, can_ask, context, json_option
+from covalt_git.cli.context import ask, context, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following
-from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import approvals
 from covalt_git.text import display
 
 if TYPE_CHECKING:
     from covalt_git.operations.approvals import ApprovalRow
-
-reason_option = click.option(
-    "--no-terminal",
-    "reason",
-    metavar="REASON",
-    help="Decide without a terminal; REASON is recorded.",
-)
-
-
-class TerminalNeededError(CovaltError):
-    """A program that has no terminal tries to approve or deny a call."""
-
-    code = "terminal_needed"
 
 
 @click.group()
@@ -68,17 +56,7 @@ def show(execution_id: str, *, as_json: bool) -> None:
     if as_json:
         output.as_json(approval)
         return
-    where = f"{approval.tool_id} in {approval.chat_id} on {approval.branch}"
-    arguments = f"arguments: {canonical_json.dumps(approval.args).decode()}"
-    why = f"asked by {approval.by} at {approval.created_at}: {', '.join(approval.reasons)}"
-    output.say(display.in_line(where), bold=True)
-    if approval.description:
-        output.say(approval.description, prose=True)
-    if approval.code is not None:
-        line = f":{approval.code.line}" if approval.code.line else ""
-        output.say(f"code: toolsets/{approval.code.toolset_id}/{approval.code.path}{line}")
-    output.say(display.in_line(arguments))
-    output.say(display.in_line(why))
+    print_approval(approval)
     decided = f" by {approval.decided_by} at {approval.decided_at}" if approval.decided_by else ""
     output.say(f"{approval.state}{decided}, expires {approval.expires_at}")
     if approval.decision_reason:
@@ -88,15 +66,22 @@ def show(execution_id: str, *, as_json: bool) -> None:
 @command.command("approve")
 @click.argument("execution_id")
 @reason_option
+@click.option("--yes", is_flag=True, help="At a terminal, do not ask.")
 @json_option
-def approve(execution_id: str, *, reason: str | None, as_json: bool) -> None:
+def approve(execution_id: str, *, reason: str | None, yes: bool, as_json: bool) -> None:
     """Approve a call and run it.
 
-    The end of an id is enough.  A script that has no terminal says why with --no-terminal.
+    It prints what would run, and asks.  The end of an id is enough.  A script that has no terminal
+    says why with --no-terminal.
 
     Example: covalt-git approval approve 9c11d0e2
     """
-    _check_user(reason)
+    check_user(reason)
+    if reason is None and not yes:
+        print_approval(ask(approvals.get_approval, execution_id=execution_id))
+        if not click.confirm("approve it?"):
+            output.say("it still waits")
+            raise SystemExit(1)
     followed = following(wanted=None, asks=not as_json)
     context(follower=followed.follower)
     try:
@@ -121,22 +106,9 @@ def deny(execution_id: str, *, reason: str | None, as_json: bool) -> None:
 
     Example: covalt-git approval deny 9c11d0e2
     """
-    _check_user(reason)
+    check_user(reason)
     answer = ask(approvals.deny_call, execution_id=execution_id, reason=reason)
     output.as_json(answer) if as_json else show_call(answer, opened=False)
-
-
-def _check_user(reason: str | None) -> None:
-    """Refuse a decision without a terminal or a reason: agents run commands without a terminal.
-
-    Raises:
-        TerminalNeededError: when there is neither.
-    """
-    if reason is None and not can_ask():
-        raise TerminalNeededError(
-            "a call is approved or denied by a user at a terminal",
-            hint="run this at a terminal, or open /approvals of the server; --help has the option for scripts",
-        )
 
 
 _TITLES = ("APPROVAL", "CHAT", "TOOL", "STATE", "ASKED", "ARGUMENTS")

@@ -10,6 +10,13 @@ import click
 from covalt_git.errors import WrongCallError
 from covalt_git.runtime import pool
 
+reason_option = click.option(
+    "--no-terminal",
+    "reason",
+    metavar="REASON",
+    help="Decide without a terminal; REASON is recorded.",
+)
+
 
 @click.command()
 @click.argument("chat_id", metavar="[CHAT]", required=False)
@@ -46,7 +53,8 @@ from covalt_git.runtime import pool
     default=False,
     help="In a batch, go on behind a call that failed or waits; it stops there by itself.",
 )
-@click.option("--yes", is_flag=True, help="Approve the call where a person has to be asked.")
+@click.option("--yes", is_flag=True, help="At a terminal, approve the call without asking.")
+@reason_option
 @click.option(
     "--open", "opened", is_flag=True, help="Show the result as the tool's author meant it."
 )
@@ -59,16 +67,18 @@ def command(
     keep_going: bool,
     follow: bool | None,
     yes: bool,
+    reason: str | None,
     opened: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
     """Call TOOL in CHAT with ARGS, a JSON object.
 
-    A call that a person has to approve asks at a terminal; elsewhere it waits, see `covalt-git
-    approval list`.  What the tool itself asks is asked at a terminal, too; elsewhere, and with --json,
-    nobody answers it.  Ctrl-C cancels the call, which is recorded all the same.  Exits with 1 when the
-    call failed or waits, and with 130 when Ctrl-C ended it.
+    A call that needs approval asks at a terminal; elsewhere it waits, see `covalt-git approval list`.
+    A script approves it with --no-terminal and a reason.  What the tool itself asks is asked at a
+    terminal, too; elsewhere, and with --json, nobody answers it.  Ctrl-C cancels the call, which is
+    recorded all the same.  Exits with 1 when the call failed or waits, and with 130 when Ctrl-C ended
+    it.
 
     With --batch, the calls of a file are made in order, in CHAT where a line has no "chat"; a line may
     also have "id" and "message".  All lines are checked before anything runs: exits with 2 where
@@ -81,13 +91,16 @@ def command(
         raise WrongCallError("name a chat and a tool: covalt-git call CHAT TOOL")
     pool.shared().start()
     # The process that tools are forked from takes as long to start as these imports.
-    from covalt_git.cli import call_batch, calls  # noqa: PLC0415
+    from covalt_git.cli import approving, call_batch, calls  # noqa: PLC0415
 
+    if yes:
+        approving.check_user(reason)
     if batch is not None:
         code = call_batch.run(
             batch,
             chat_id=chat_id,
             yes=yes,
+            reason=reason,
             keep_going=keep_going,
             follow=follow or False,
             as_json=as_json,
@@ -95,4 +108,13 @@ def command(
         raise SystemExit(code)
     assert chat_id is not None
     assert tool_id is not None
-    calls.make(chat_id, tool_id, follow=follow, yes=yes, opened=opened, as_json=as_json, **given)
+    calls.make(
+        chat_id,
+        tool_id,
+        follow=follow,
+        yes=yes,
+        reason=reason,
+        opened=opened,
+        as_json=as_json,
+        **given,
+    )

@@ -35,6 +35,7 @@ def run(
     *,
     chat_id: str | None,
     yes: bool,
+    reason: str | None,
     keep_going: bool,
     follow: bool,
     as_json: bool,
@@ -44,6 +45,7 @@ def run(
     Raises:
         BadBatchError: when some could not be made; then none was.
     """
+    approves = yes or reason is not None
     followed = following(wanted=follow)
     context(follower=followed.follower)
     name = "standard input" if str(file) == "-" else str(file)
@@ -54,7 +56,7 @@ def run(
             report.show_progress(call)
             followed.name = report.place(call)
             try:
-                answer = _call(call, followed, yes=yes)
+                answer = _call(call, followed, approves=approves, reason=reason)
             except CovaltError as error:
                 if followed.is_cancelled:  # before it began
                     break
@@ -66,12 +68,14 @@ def run(
         return report.summary(stopped=followed.is_cancelled)
 
 
-def _call(call: BatchedCall, followed: Followed, *, yes: bool) -> CallAnswer:
-    """Make one call, and approve it where it waits and ``yes`` says so."""
+def _call(
+    call: BatchedCall, followed: Followed, *, approves: bool, reason: str | None
+) -> CallAnswer:
+    """Make one call, and approve it if it is pending and ``approves`` is true."""
     try:
         answer = ask(calls.call_tool, **call.model_dump(exclude={"line"}))
-        if answer.status == "pending" and yes and not followed.is_cancelled:
-            answer = ask(approvals.approve_call, execution_id=answer.execution_id)
+        if answer.status == "pending" and approves and not followed.is_cancelled:
+            answer = ask(approvals.approve_call, execution_id=answer.execution_id, reason=reason)
         return answer
     finally:
         output.move()

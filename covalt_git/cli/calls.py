@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from covalt_git.cli.approving import print_approval
 from covalt_git.cli.context import ask, can_ask, context, read_argument_file, wrong_call
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.terminal.progress import following
@@ -32,10 +33,14 @@ def make(
     call_id: str | None,
     follow: bool | None,
     yes: bool,
+    reason: str | None,
     opened: bool,
     as_json: bool,
 ) -> None:
-    """Make a call and print its result; exits with 1 or 130 where it did not succeed."""
+    """Make a call and print its result; exits with 1 or 130 where it did not succeed.
+
+    A call that needs approval is approved with ``yes`` or for a ``reason``.
+    """
     followed = following(wanted=follow, asks=not as_json)
     context(follower=followed.follower)
     given = _arguments(tool_id, args, pairs, args_file)
@@ -49,12 +54,14 @@ def make(
             call_id=call_id,
         )
     if answer.status == "pending" and not followed.is_cancelled:
-        says = _ask_user(answer, yes=yes, as_json=as_json)
+        says = "yes" if yes or reason is not None else _ask_user(answer, as_json=as_json)
         if says == "no":
             answer = ask(approvals.deny_call, execution_id=answer.execution_id)
         if says == "yes":
             with followed.running():
-                answer = ask(approvals.approve_call, execution_id=answer.execution_id)
+                answer = ask(
+                    approvals.approve_call, execution_id=answer.execution_id, reason=reason
+                )
     if as_json:
         output.as_json(answer)
     else:
@@ -103,15 +110,11 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
     output.say(f"{answer.post_manifest_id[: output.SHORT]} on {answer.active_branch}", dim=True)
 
 
-def _ask_user(answer: CallAnswer, *, yes: bool, as_json: bool) -> Literal["yes", "no", "nothing"]:
-    """Return what the person at this terminal says to the call, if there is one."""
-    if yes:
-        return "yes"
+def _ask_user(answer: CallAnswer, *, as_json: bool) -> Literal["yes", "no", "nothing"]:
+    """Return the user's decision about a call, or ``nothing`` without a user at a terminal."""
     if as_json or not can_ask():
         return "nothing"
-    arguments = canonical_json.dumps(answer.args).decode()
-    output.say(display.in_line(f"{answer.tool_id} with {arguments}"), bold=True)
-    output.say(display.in_line(", ".join(answer.reasons)))
+    print_approval(ask(approvals.get_approval, execution_id=answer.execution_id))
     return "yes" if click.confirm("run it?") else "no"
 
 

@@ -12,6 +12,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.calls import Approval, ApprovalState
+from covalt_git.models.tool_properties import Annotations
 from covalt_git.operations.calls import CallAnswer, answer
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
@@ -88,6 +89,9 @@ class ApprovalDetail(ApprovalRow):
     """
 
     description: str = Field(description="The tool's; empty if the tool is gone or hidden.")
+    annotations: Annotations = Field(
+        description="The effects that the tool declares; none if the tool is gone or hidden."
+    )
     code: ApprovedCode | None = Field(
         description="What runs; null if it has changed, or if some of the toolset is hidden."
     )
@@ -138,6 +142,7 @@ def get_approval(context: Context, request: GetApproval) -> ApprovalDetail:
     return ApprovalDetail.of(
         approval,
         description=found.tool.description if found else "",
+        annotations=found.tool.annotations if found else Annotations(),
         code=_code(context, found) if found and same else None,
         may_settle=_may_settle(context, approval.tool_id),
         changes=_changes_since(context, approval) if waits else (),

@@ -98,12 +98,12 @@ def test_every_problem_of_every_line_is_reported_and_nothing_runs(world: World) 
             {"ran": 2, "failed": 2, "waiting": 1},
         ),
         (
-            ("--keep-going", "--yes"),
+            ("--keep-going", "--no-terminal", "tested"),
             ["ran", "failed", "failed", "ran", "ran"],
             {"ran": 3, "failed": 2},
         ),
     ],
-    ids=["stop", "keep-going", "yes"],
+    ids=["stop", "keep-going", "approving"],
 )
 def test_a_batch_stops_at_a_call_that_fails_or_waits_unless_it_keeps_going(
     world: World, cli: Cli, options: tuple[str, ...], became: list[str], summary: dict[str, int]

@@ -55,7 +55,7 @@ def test_several_processes_run_a_call_once(world: World, key: str) -> None:
 
 
 def test_a_call_repeated_while_it_runs_waits_for_its_end(world: World, key: str) -> None:
-    first = world.start("call", "c1", "demo:wait", "--yes", "--id", key)
+    first = world.start("call", "c1", "demo:wait", "--no-terminal", "tested", "--id", key)
     assert world.until((world.workspace / "held").exists)
     with ThreadPoolExecutor() as pool:
         second = pool.submit(world.call, "wait", call_id=key)

@@ -1,4 +1,4 @@
-"""A command that has to be approved: at once at a terminal, with --yes, or later."""
+"""A command that has to be approved: at once at a terminal, by a script with a reason, or later."""
 
 from __future__ import annotations
 
@@ -43,8 +43,10 @@ def test_a_pending_call_runs_once_when_it_is_approved(chat: Terminal) -> None:
     assert (pending(chat), runs(chat)) == ([], 1)
 
 
-def test_yes_approves_a_call(chat: Terminal) -> None:
-    assert chat.json(*COMMAND, "--yes")["status"] == "success"
+def test_a_script_approves_its_call_with_a_reason_and_not_with_yes(chat: Terminal) -> None:
+    chat.covalt(*COMMAND, "--yes", code=1)
+    assert runs(chat) == 0
+    assert chat.json(*COMMAND, *FROM_A_SCRIPT)["status"] == "success"
     assert runs(chat) == 1
 
 
@@ -64,6 +66,17 @@ def test_a_terminal_asks_at_once(chat: Terminal, typed: str, count: int) -> None
     user.end()
 
     assert (runs(chat), pending(chat)) == (count, [])
+
+
+def test_approving_at_a_terminal_shows_the_call_and_asks(chat: Terminal) -> None:
+    waiting = chat.json(*COMMAND, code=1)
+    user = AtATerminal("approval", "approve", waiting["execution_id"], cwd=chat.folder)
+    user.until("app-builder:run_command in c1 on main")
+    user.until("echo done")
+    user.answers("approve it? [y/N]", "y")
+    user.end()
+
+    assert (runs(chat), pending(chat)) == (1, [])
 
 
 def test_changed_files_need_another_approval(chat: Terminal) -> None:

@@ -49,7 +49,9 @@ def test_a_developer_writes_tools(project: Terminal) -> None:
     project.covalt("source", "refresh", "clock", code=1)
     project.covalt("grant", "add", "clock", "process", "clock")
     project.covalt("source", "refresh", "clock", "--accept")
-    called = project.json("call", "c1", "clock:current_time", '{"utc_offset": 2}', "--yes")
+    called = project.json(
+        "call", "c1", "clock:current_time", '{"utc_offset": 2}', "--no-terminal", "tested"
+    )
     assert called["result"].endswith("+02:00")
 
 

@@ -62,7 +62,12 @@ def test_section_10_writes_reads_and_runs(app_builder: Terminal) -> None:
     )
     read = app_builder.json("call", "c1", "app-builder:read_file", '{"path": "a/b.py"}')
     ran = app_builder.json(
-        "call", "c1", "app-builder:run_command", '{"command": "cat a/b.py"}', "--yes"
+        "call",
+        "c1",
+        "app-builder:run_command",
+        '{"command": "cat a/b.py"}',
+        "--no-terminal",
+        "tested",
     )
 
     assert written["result"] == {"written": "a/b.py", "size": 8}

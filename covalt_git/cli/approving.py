@@ -1,0 +1,66 @@
+"""Approval of calls on the command line: at a terminal, or without one for a reason that is recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covalt_git.cli.context import can_ask
+from covalt_git.cli.terminal import output
+from covalt_git.errors import CovaltError
+from covalt_git.json_values import canonical_json
+from covalt_git.text import display
+
+if TYPE_CHECKING:
+    from covalt_git.models.tool_properties import Annotations
+    from covalt_git.operations.approvals import ApprovalDetail
+
+_EFFECTS = {
+    ("read_only", True): "changes nothing",
+    ("read_only", False): "changes files or data",
+    ("destructive", True): "can delete or overwrite",
+    ("destructive", False): "deletes and overwrites nothing",
+    ("open_world", True): "reaches beyond the workspace",
+    ("open_world", False): "stays in the workspace",
+}
+
+
+class TerminalNeededError(CovaltError):
+    """A program that has no terminal tries to approve or deny a call."""
+
+    code = "terminal_needed"
+
+
+def check_user(reason: str | None) -> None:
+    """Refuse a decision without a terminal or a reason: agents run commands without a terminal.
+
+    Raises:
+        TerminalNeededError: when there is neither.
+    """
+    if reason is None and not can_ask():
+        raise TerminalNeededError(
+            "a call is approved or denied by a user at a terminal",
+            hint="run this at a terminal, or open /approvals of the server; --help has the option for scripts",
+        )
+
+
+def print_approval(approval: ApprovalDetail) -> None:
+    """Print exactly what would run: the tool, its arguments, its declared effects, and where."""
+    where = f"{approval.tool_id} in {approval.chat_id} on {approval.branch}"
+    output.say(display.in_line(where), bold=True)
+    if approval.description:
+        output.say(approval.description, prose=True)
+    effects = _effects(approval.annotations)
+    if effects:
+        output.say(f"declared effects: {effects}")
+    if approval.code is not None:
+        line = f":{approval.code.line}" if approval.code.line else ""
+        output.say(f"code: toolsets/{approval.code.toolset_id}/{approval.code.path}{line}")
+    arguments = canonical_json.dumps(approval.args).decode()
+    output.say(display.in_line(f"arguments: {arguments}"))
+    why = f"asked by {approval.by} at {approval.created_at}: {', '.join(approval.reasons)}"
+    output.say(display.in_line(why))
+
+
+def _effects(declared: Annotations) -> str:
+    values = declared.model_dump()
+    return ", ".join(words for (name, value), words in _EFFECTS.items() if values[name] is value)
