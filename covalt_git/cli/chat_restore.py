@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("commit")
 @click.argument("paths", nargs=-1, metavar="[PATH...]")
 @click.option(
-    "--keep-files", is_flag=True, help="Start a branch at COMMIT, and leave the files as they are."
+    "--keep-files", is_flag=True, help="Create a branch at COMMIT, and keep the present files."
 )
 @click.option(
     "--branch", metavar="NAME", help="With --keep-files: its name; default: restore-1, ..."
