@@ -61,8 +61,8 @@ def redo(writer: Writer) -> Restored:
         InTheWayError: when a path that no commit holds is where a file goes.
     """
     chat = writer.chat
-    last = _last_change(chat, writer.commit_changes(), "redo")
-    if last is None or last.record.restore is None or last.record.restore.command != "undo":
+    last = _last_undo(chat, writer.commit_changes())
+    if last is None:
         raise NothingToRedoError(
             f"there is nothing to redo on {chat.active_branch()!r}",
             hint=f"restore any commit: covalt-git chat restore {chat.id} COMMIT",
@@ -70,6 +70,22 @@ def redo(writer: Writer) -> Restored:
     restored = RestoreRecord(manifest_id=last.parent_id, command="redo")
     subject = f"redo, takes back {last.id[:SHOWN_DIGITS]}"
     return restoring.commit_state(writer, chat.state(last.parent_id), restored, subject=subject)
+
+
+def is_redoable(chat: ChatStore) -> bool:
+    """Return whether the newest commit is an undo or redo, and another redo is possible."""
+    head = chat.head()
+    restored = None if head is None else chat.manifest(head).record.restore
+    if restored is None or restored.command is None:
+        return False
+    return _last_undo(chat, head) is not None
+
+
+def _last_undo(chat: ChatStore, oid: str | None) -> WorkspaceManifest | None:
+    """Return the undo that the next redo takes back; None if files have changed since, or without one."""
+    last = _last_change(chat, oid, "redo")
+    restored = None if last is None else last.record.restore
+    return last if restored is not None and restored.command == "undo" else None
 
 
 def _last_change(chat: ChatStore, oid: str | None, *commands: str) -> WorkspaceManifest | None:

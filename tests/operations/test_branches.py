@@ -142,15 +142,22 @@ def test_undo_goes_back_change_by_change_and_redo_takes_each_undo_back(own: Oper
         assert own(f"{name}_change", chat_id="own")["made"]
         return file.read_text() if file.exists() else "none"
 
+    def redoable() -> bool:
+        return bool(own("get_chat", chat_id="own")["status"]["redoable"])
+
     assert [step("undo") for _ in range(3)] == ["2", "1", "none"]
     assert own.error("undo_change", chat_id="own").code == "nothing_to_undo"
+    assert redoable()
     assert [step("redo"), step("redo"), step("undo")] == ["1", "2", "1"]
     assert [step("redo"), step("redo")] == ["2", "3"]
+    assert not redoable()
     assert own.error("redo_change", chat_id="own").code == "nothing_to_redo"
     assert step("undo") == "2"
     file.write_text("4")
     assert own.error("redo_change", chat_id="own").code == "nothing_to_redo"
     assert [step("undo"), step("undo")] == ["2", "1"]
+    own("restore_workspace", chat_id="own", manifest="HEAD~1")
+    assert not redoable()
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [

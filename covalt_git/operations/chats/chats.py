@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from covalt_git.errors import CovaltError
+from covalt_git.file_edits import undoing
 from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import Branch, Origin
 from covalt_git.operations.chats.merges import WaitingConflict, waiting_conflicts
@@ -103,6 +104,7 @@ class ChatStatus(Result):
         description="What workspace.ignore leaves out; kept in the folder through every switch."
     )
     workspace: Notes
+    redoable: bool = Field(description="Whether the newest commit is an undo that can be redone.")
     switching_to: str | None = Field(
         description="The branch of a switch that was interrupted; the next step finishes it."
     )
@@ -463,6 +465,7 @@ def _status(context: Context, chat: ChatStore) -> ChatStatus:
             changes=changes,
             ignored=seen.ignored,
             workspace=seen.notes,
+            redoable=not changes and undoing.is_redoable(chat),
             switching_to=None if begun is None else begun.branch,
             conflicts=waiting_conflicts(chat, seen),
             waiting=tuple(

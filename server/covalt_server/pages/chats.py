@@ -86,9 +86,6 @@ def history(chat_id: str) -> str:
         before=before,
         path=path,
         conflicts=len(ask(merges.list_conflicts, chat_id=chat_id).conflicts) if merged else 0,
-        redoable=any(
-            one.id == chat.active_manifest_id and one.source == "restore" for one in page.manifests
-        ),
         suggested={True: suggested(chat.branches, "tool_run"), False: suggested(chat.branches)},
     )
 
