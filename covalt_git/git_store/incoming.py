@@ -8,33 +8,27 @@ start from objects of the store (thin packs).  Format: ``gitformat-pack(5)``.
 from __future__ import annotations
 
 import contextlib
-import io
-import mmap
+import functools
 import shutil
 import zlib
 from collections import defaultdict
 from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
-from dulwich.lru_cache import LRUSizeCache
-from dulwich.pack import apply_delta, compute_file_sha, write_pack_index
+from dulwich.pack import write_pack_index
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.object_folder import ObjectFolder
 from covalt_git.git_store.object_reader import DAMAGE, ObjectReader
 from covalt_git.git_store.objects import KINDS, BrokenStoreError, object_id
-from covalt_git.git_store.pack_entries import (
-    MOST_DEPTH,
-    MOST_HEADER_BYTES,
-    EntryHeader,
-    entry_header,
-    inflate,
-    result_size,
-)
+from covalt_git.git_store.pack_entries import MOST_DEPTH, inflate, result_size
+from covalt_git.git_store.pack_file import PackFile
+from covalt_git.git_store.pack_index import mapped
 from covalt_git.git_store.pack_stream import store_pack
 from covalt_git.names import new_id
 from covalt_git.system import file_lock
 
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Iterable
     from pathlib import Path
 
@@ -110,15 +104,15 @@ class Quarantine:
             BadPackError: when it is malformed or too large; then no object of it can be read.
             OSError: when it cannot be stored.
         """
-        pack = self._folder / "pack" / "pack-received.pack"
-        index = _PackIndex(self._store, self._limits)
-        with pack.open("w+b") as file:
+        path = self._folder / "pack" / "pack-received.pack"
+        with path.open("wb") as file:
             self._spool(parts, file)
-            checksum = index.read(file)
-        with pack.with_suffix(".idx").open("wb") as file:
-            rows = sorted((oid, at, index.crcs[at]) for oid, at in index.offsets.items())
+        pack = _ReceivedPack(path, self._store, self._limits)
+        checksum = pack.make_index()
+        with path.with_suffix(".idx").open("wb") as file:
+            rows = sorted((oid, at, pack.crcs[at]) for oid, at in pack.offsets.items())
             write_pack_index(file, rows, checksum)
-        self.ids = frozenset(map(bytes.hex, index.offsets))
+        self.ids = frozenset(map(bytes.hex, pack.offsets))
 
     def _spool(self, parts: Iterable[bytes], file: IO[bytes]) -> None:
         size = 0
@@ -126,9 +120,10 @@ class Quarantine:
             size += len(part)
             if size <= self._limits.pack:
                 file.write(part)
-        file.flush()
         if size > self._limits.pack:
             raise BadPackError(f"the pack is larger than {_in_mib(self._limits.pack)}")
+        if size < _HEADER + self._store.objects.object_format.oid_length:
+            raise BadPackError("the pack is cut off")
 
     def adopt(self, ids: Iterable[str], *, durable: bool) -> None:
         """Store objects of the quarantine in one pack of the store, durably if ``durable``.
@@ -151,45 +146,48 @@ def clear_incoming(folder: Path) -> None:
                 shutil.rmtree(path)
 
 
-class _PackIndex:
-    """Index of a received pack: the offset of each object by its raw id, and CRC-32s by offset."""
+class _ReceivedPack(PackFile):
+    """A received pack, which is indexed: the offset of each object by its raw id, and CRC-32s by offset."""
 
-    def __init__(self, store: ObjectReader, limits: PackLimits) -> None:
+    def __init__(self, path: Path, store: ObjectReader, limits: PackLimits) -> None:
+        self._format = store.objects.object_format
+        largest = max(limits.blob, limits.other)
+        # The cache takes objects of up to four fifths of its size.
+        super().__init__(path, self._format.oid_length, largest * 5 // 4 + _CACHE_BYTES)
         self.offsets: dict[bytes, int] = {}
         self.crcs: dict[int, int] = {}
         self._store = store
-        self._format = store.objects.object_format
         self._limits = limits
-        self._pack: mmap.mmap | bytes = b""
         self._total = 0
         self._ids: dict[int, bytes] = {}  # by offset
-        self._bases: dict[int, int | bytes] = {}  # by a delta's offset: its base's offset or id
         self._waiting: dict[int | bytes, list[int]] = defaultdict(list)  # deltas by their base
-        most = max(limits.blob, limits.other) + 1
-        self._cache = LRUSizeCache[int | bytes, tuple[bytes, bytes]](
-            most + _CACHE_BYTES, most, lambda found: len(found[1])
-        )
 
-    def read(self, file: IO[bytes]) -> bytes:
-        """Index the pack in a file; return its checksum.
+    @functools.cached_property
+    def _pack(self) -> mmap.mmap:
+        return mapped(self.path)
+
+    def find(self, oid: bytes) -> int | None:
+        """Return the offset of an object that is indexed."""
+        return self.offsets.get(oid)
+
+    def make_index(self) -> bytes:
+        """Index the pack; return its checksum.
 
         Raises:
             BadPackError: when it is malformed or too large.
         """
-        length = self._format.oid_length
-        end = file.seek(0, io.SEEK_END) - length
-        if end < _HEADER:
-            raise BadPackError("the pack is cut off")
-        checksum = compute_file_sha(file, self._format.hash_func, end_ofs=-length).digest()
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as self._pack:
-            if checksum != self._pack[end:]:
-                raise BadPackError("the pack is cut off, or was damaged on its way")
-            try:
-                self._read_entries(end)
-                self._apply_deltas()
-            except DAMAGE as error:
-                raise BadPackError(f"the pack has a malformed object: {error}") from None
-        return checksum
+        end = len(self._pack) - self.id_length
+        hasher = self._format.new_hash()
+        with memoryview(self._pack) as content:
+            hasher.update(content[:end])
+        if hasher.digest() != self._pack[end:]:
+            raise BadPackError("the pack is cut off, or was damaged on its way")
+        try:
+            self._read_entries(end)
+            self._apply_deltas()
+        except (BrokenStoreError, *DAMAGE) as error:
+            raise BadPackError(f"the pack has a malformed object: {error}") from None
+        return hasher.digest()
 
     def _read_entries(self, end: int) -> None:
         """Add every object that is not a delta, and list the deltas."""
@@ -203,7 +201,7 @@ class _PackIndex:
         at = _HEADER
         for _ in range(count):
             header = self._header(at)
-            kind = b"blob" if header.base is not None else KINDS[header.kind]
+            kind = KINDS[header.kind] if header.base is None else b"delta"
             self._check_size(kind, header.size)
             content, after = inflate(self._pack, at + header.length, header.size)
             self.crcs[at] = zlib.crc32(self._pack[at:after])
@@ -211,8 +209,8 @@ class _PackIndex:
                 self._add(at, kind, content)
             else:
                 self._count(header.size)
+                self._check_size(kind, result_size(content))
                 base = at - header.base if isinstance(header.base, int) else header.base
-                self._bases[at] = base
                 self._waiting[base].append(at)
             at = after
         if at != end:
@@ -223,11 +221,7 @@ class _PackIndex:
         for at in list(self._ids):
             self._follow(at)
         for base in list(self._waiting):
-            if base in self._waiting and isinstance(base, bytes):
-                try:
-                    self._content(base)
-                except BrokenStoreError:
-                    continue
+            if isinstance(base, bytes) and self._store.has(base.hex()):
                 self._follow(base)
         if self._waiting:
             raise BadPackError("the base of a delta is missing")
@@ -243,51 +237,25 @@ class _PackIndex:
             if deltas and depth >= MOST_DEPTH:
                 raise BadPackError(f"the pack has chains of more than {MOST_DEPTH:,} deltas")
             for at in deltas:
-                self._add(at, *self._content(at))
+                self._add(at, *self.read(at, self._read_base))
                 ready.append((at, depth + 1))
 
-    def _content(self, key: int | bytes) -> tuple[bytes, bytes]:
-        """Return the kind and content of the object at an offset, or of that id in the store.
-
-        Only one delta is in memory at a time, however long their chain is.
-        """
-        chain = []
-        while key not in self._cache and isinstance(key, int) and key in self._bases:
-            chain.append(key)
-            key = self._bases[key]
-            if isinstance(key, bytes):
-                key = self.offsets.get(key, key)
-        if key not in self._cache:
-            if isinstance(key, bytes):
-                self._cache[key] = self._store.read_object(key.hex())
-            else:
-                self._cache[key] = KINDS[self._header(key).kind], self._inflated(key)
-        kind, content = self._cache[key]
-        for at in reversed(chain):
-            delta = self._inflated(at)
-            self._check_size(kind, result_size(delta))
-            content = b"".join(apply_delta(content, delta))
-            self._cache[at] = kind, content
-        return kind, content
-
-    def _inflated(self, at: int) -> bytes:
-        header = self._header(at)
-        return inflate(self._pack, at + header.length, header.size)[0]
-
-    def _header(self, at: int) -> EntryHeader:
-        return entry_header(self._pack[at : at + MOST_HEADER_BYTES], self._format.oid_length)
+    def _read_base(self, oid: bytes) -> tuple[bytes, bytes]:
+        return self._store.read_object(oid.hex())
 
     def _add(self, at: int, kind: bytes, content: bytes) -> None:
+        self._check_size(kind, len(content))
         self._count(len(content))
         oid = bytes.fromhex(object_id(kind, content, self._format.name))
         self._ids[at] = oid
         self.offsets.setdefault(oid, at)
-        self._cache[at] = kind, content
 
     def _check_size(self, kind: bytes, size: int) -> None:
-        most = self._limits.blob if kind == b"blob" else self._limits.other
+        """Check the size of an object of a kind, or of a delta and its result, whose kind is not known."""
+        blob, other = self._limits.blob, self._limits.other
+        most = {b"blob": blob, b"delta": max(blob, other)}.get(kind, other)
         if size > most:
-            name = "file" if kind == b"blob" else kind.decode()
+            name = kind.decode().replace("blob", "file")
             raise BadPackError(f"the pack holds a {name} of more than {_in_mib(most)}")
 
     def _count(self, size: int) -> None:

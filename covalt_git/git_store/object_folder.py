@@ -83,7 +83,7 @@ class ObjectFolder:
         raw = bytes.fromhex(oid)
         for number, pack in enumerate(self._packs):
             try:
-                offset = pack.index.find(raw)
+                offset = pack.find(raw)
             except FileNotFoundError:  # another process has removed it
                 continue
             if offset is not None:

@@ -10,6 +10,7 @@ import functools
 import zlib
 from typing import TYPE_CHECKING
 
+from dulwich.lru_cache import LRUSizeCache
 from dulwich.pack import apply_delta
 
 from covalt_git.git_store.objects import KINDS, DamagedObjectError
@@ -30,18 +31,22 @@ if TYPE_CHECKING:
 
     ReadRaw = Callable[[bytes], tuple[bytes, bytes]]
 
-_MOST_REMEMBERED = 4 << 20  # bytes of results of deltas
+_CACHE_BYTES = 4 << 20
 _START = 1024  # enough for zlib to return the first bytes of a stream
 
 
 class PackFile:
-    """One pack.  Both its files are opened when it is first read, and may be removed after that."""
+    """One pack.  Both its files are opened when it is first read, and may be removed after that.
 
-    def __init__(self, path: Path, id_length: int) -> None:
+    Results of deltas, and objects that deltas start from, are cached up to ``cache_bytes``.
+    """
+
+    def __init__(self, path: Path, id_length: int, cache_bytes: int = _CACHE_BYTES) -> None:
         self.path = path
         self.id_length = id_length
-        self._bases: dict[int, tuple[bytes, bytes]] = {}
-        self._remembered = 0
+        self._cache = LRUSizeCache[int, tuple[bytes, bytes]](
+            cache_bytes, compute_size=lambda found: len(found[1])
+        )
 
     @functools.cached_property
     def _files(self) -> tuple[PackIndex, mmap.mmap]:
@@ -60,6 +65,10 @@ class PackFile:
     def _pack(self) -> mmap.mmap:
         return self._files[1]
 
+    def find(self, oid: bytes) -> int | None:
+        """Return the offset of an object by its raw id; None if the pack does not have it."""
+        return self.index.find(oid)
+
     def entries(self) -> list[tuple[int, bytes, int, int]]:
         """Return the offset, id, CRC-32 and end of each entry, sorted by offset."""
         rows = sorted(self.index.rows())
@@ -75,27 +84,27 @@ class PackFile:
 
         ``read_base`` returns those of the base of a delta that this pack lacks, by the raw id.
         """
-        pack = self._pack
-        deltas: list[tuple[int, bytes]] = []
-        while (found := self._bases.get(offset)) is None:
-            start = pack[offset : offset + MOST_HEADER_BYTES]
-            kind, size, base, length = entry_header(start, self.id_length)
-            content, _ = inflate(pack, offset + length, size)
-            if base is None:
-                found = KINDS[kind], content
+        chain: list[int] = []
+        while (found := self._cache.get(offset)) is None:
+            header = self._header(offset)
+            if header.base is None:
+                found = KINDS[header.kind], self._inflated(offset)
+                if chain:
+                    self._cache[offset] = found
                 break
-            deltas.append((offset, content))
-            if len(deltas) > MOST_DEPTH:
+            chain.append(offset)
+            if len(chain) > MOST_DEPTH:
                 raise DamagedObjectError(f"it is a chain of more than {MOST_DEPTH:,} deltas")
-            at = offset - base if isinstance(base, int) else self.index.find(base)
-            if at is None:
-                assert isinstance(base, bytes)
-                found = read_base(base)
+            if isinstance(header.base, int):
+                offset -= header.base
+            elif (at := self.find(header.base)) is not None:
+                offset = at
+            else:
+                found = read_base(header.base)
                 break
-            offset = at
-        for at, delta in reversed(deltas):
-            found = found[0], b"".join(apply_delta(found[1], delta))
-            self._remember(at, found)
+        for at in reversed(chain):  # one delta in memory at a time, however long the chain is
+            found = found[0], b"".join(apply_delta(found[1], self._inflated(at)))
+            self._cache[at] = found
         return found
 
     def size(self, offset: int) -> int:
@@ -117,10 +126,7 @@ class PackFile:
     def _header(self, offset: int) -> EntryHeader:
         return entry_header(self._pack[offset : offset + MOST_HEADER_BYTES], self.id_length)
 
-    def _remember(self, offset: int, found: tuple[bytes, bytes]) -> None:
-        """Keep the result of a delta for those that start from it."""
-        self._remembered += len(found[1])
-        if self._remembered > _MOST_REMEMBERED:
-            self._bases.clear()
-            self._remembered = len(found[1])
-        self._bases[offset] = found
+    def _inflated(self, offset: int) -> bytes:
+        """Return the content of the entry at an offset: that of an object, or a delta."""
+        header = self._header(offset)
+        return inflate(self._pack, offset + header.length, header.size)[0]
