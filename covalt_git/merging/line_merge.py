@@ -7,16 +7,17 @@ through byte for byte.  Changes that touch are a conflict, as they are to git.
 from __future__ import annotations
 
 import io
+import itertools
 from bisect import bisect_left
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from merge3 import Merge3
 
 from covalt_git.git_store import is_binary_content
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Block = tuple[int, int, int]
 """Lines that are the same in two texts: where they begin in either, and how many there are."""
@@ -25,6 +26,7 @@ _AROUND = 3
 """How many lines are shown before and after a conflict."""
 
 _MARKS = ("<" * 7, ">" * 7)
+_BETWEEN = [b"=======\n"]
 
 _MOST_EDITS = 500
 """Up to so many inserted and deleted lines the shortest edit is looked for; it takes their square."""
@@ -32,17 +34,13 @@ _MOST_EDITS = 500
 
 def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     """Return the text with the changes of both sides; None where they are in conflict."""
-    merged: list[bytes] = []
-    for region in _merge3(base, ours, theirs).merge_groups():
-        if region[0] == "conflict":
-            return None
-        merged += region[1]
-    return b"".join(merged)
+    parts = list(_parts(base, ours, theirs))
+    return None if any(len(part) > 1 for part in parts) else b"".join(_together(parts))
 
 
 def union(base: bytes, ours: bytes, theirs: bytes) -> bytes:
     """Return the text with the changes of both sides; where they are in conflict, both, ours first."""
-    return _merged(base, ours, theirs, lambda mine, other: (mine, other))
+    return b"".join(_together(part[-2:] for part in _parts(base, ours, theirs, refined=True)))
 
 
 def marked(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> bytes:
@@ -50,9 +48,12 @@ def marked(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> b
 
     ``names`` are written after the marks, ours first.
     """
-    begin, end = ([f"{mark} {name}\n".encode()] for mark, name in zip(_MARKS, names, strict=True))
-    return _merged(
-        base, ours, theirs, lambda mine, other: (begin, mine, [b"=======\n"], other, end)
+    begin, end = _marks(names)
+    parts = _parts(base, ours, theirs, refined=True)
+    return b"".join(
+        _together(
+            part if len(part) == 1 else (begin, part[1], _BETWEEN, part[2], end) for part in parts
+        )
     )
 
 
@@ -62,19 +63,16 @@ def conflicting(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str])
     The lines of the base are between those of the two sides.  ``names`` are written after the marks,
     ours first.  ``...`` is between conflicts that are not near each other.
     """
-    texts = _merge3(base, ours, theirs)
-    begin, end = (f"{mark} {name}\n".encode() for mark, name in zip(_MARKS, names, strict=True))
+    begin, end = _marks(names)
     lines: list[bytes] = []
     spans: list[tuple[int, int]] = []
-    for region in texts.merge_regions():
-        if region[0] != "conflict":
-            lines += _agreed(texts, region)
+    for part in _parts(base, ours, theirs):
+        if len(part) == 1:
+            lines += part[0]
             continue
+        before, mine, other = part
         first = len(lines)
-        before = texts.base[region[1] : region[2]]
-        mine, other = texts.a[region[3] : region[4]], texts.b[region[5] : region[6]]
-        for part in ([begin], mine, [b"||||||| base\n"], before, [b"=======\n"], other, [end]):
-            _append(lines, part)
+        lines += _together([(begin, mine, [b"||||||| base\n"], before, _BETWEEN, other, end)])
         spans.append((max(0, first - _AROUND), len(lines) + _AROUND))
     shown: list[bytes] = []
     for number, (start, stop) in enumerate(spans):
@@ -85,44 +83,40 @@ def conflicting(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str])
     return shown
 
 
-def _merged(
-    base: bytes,
-    ours: bytes,
-    theirs: bytes,
-    both: Callable[[Sequence[bytes], Sequence[bytes]], Iterable[Sequence[bytes]]],
-) -> bytes:
-    """Return the text with the changes of both sides; ``both`` returns the text of a conflict."""
-    texts = _merge3(base, ours, theirs)
-    merged: list[bytes] = []
-    for region in texts.reprocess_merge_regions(texts.merge_regions()):
-        if region[0] != "conflict":
-            merged += _agreed(texts, region)
-            continue
-        for part in both(texts.a[region[3] : region[4]], texts.b[region[5] : region[6]]):
-            _append(merged, part)
-    return b"".join(merged)
-
-
-def _agreed(texts: Merge3[bytes], region: Sequence[Any]) -> Sequence[bytes]:
-    """Return the lines of a region without a conflict."""
-    sides = {"unchanged": texts.base, "b": texts.b}
-    return sides.get(region[0], texts.a)[region[1] : region[2]]
-
-
 def is_text(*contents: bytes) -> bool:
     """Return whether git takes all the contents for text."""
     return not any(is_binary_content(content) for content in contents)
 
 
-def _append(merged: list[bytes], more: Sequence[bytes]) -> None:
-    """Add lines behind others, the last of which may lack its newline."""
-    if merged and more and not merged[-1].endswith(b"\n"):
-        merged[-1] += b"\r\n" if more[0].endswith(b"\r\n") else b"\n"
-    merged += more
+def _marks(names: tuple[str, str]) -> list[list[bytes]]:
+    return [[f"{mark} {name}\n".encode()] for mark, name in zip(_MARKS, names, strict=True)]
 
 
-def _merge3(base: bytes, ours: bytes, theirs: bytes) -> Merge3[bytes]:
-    return Merge3(_lines(base), _lines(ours), _lines(theirs), sequence_matcher=_Matcher)
+def _parts(
+    base: bytes, ours: bytes, theirs: bytes, *, refined: bool = False
+) -> Iterator[tuple[Sequence[bytes], ...]]:
+    """Yield the lines of each region in which the sides agree, and of a conflict those of all three texts.
+
+    If ``refined``, lines that both sides of a conflict have are not part of it, and it has no base.
+    """
+    texts = Merge3(_lines(base), _lines(ours), _lines(theirs), sequence_matcher=_Matcher)
+    regions = texts.merge_regions()
+    for kind, start, end, *places in texts.reprocess_merge_regions(regions) if refined else regions:
+        if kind == "conflict":
+            before = () if refined else texts.base[start:end]
+            yield before, texts.a[places[0] : places[1]], texts.b[places[2] : places[3]]
+        else:
+            yield ({"unchanged": texts.base, "b": texts.b}.get(kind, texts.a)[start:end],)
+
+
+def _together(parts: Iterable[Sequence[Sequence[bytes]]]) -> list[bytes]:
+    """Return the lines of all parts; a line that lacks its newline gets one if another follows."""
+    merged: list[bytes] = []
+    for lines in itertools.chain.from_iterable(parts):
+        if merged and lines and not merged[-1].endswith(b"\n"):
+            merged[-1] += b"\r\n" if lines[0].endswith(b"\r\n") else b"\n"
+        merged += lines
+    return merged
 
 
 def _lines(text: bytes) -> list[bytes]:
