@@ -217,13 +217,10 @@ def create(name: str, mode: int, content: bytes, *, parent: int | None = None) -
     if mode == LINK:
         os.symlink(os.fsdecode(content), name, dir_fd=parent)
         return
-    handle = os.open(name, _CREATE, 0o666, dir_fd=parent)
-    try:
-        _write_all(handle, content)
+    with os.fdopen(os.open(name, _CREATE, 0o666, dir_fd=parent), "wb") as file:
+        file.write(content)
         if mode == EXECUTABLE:
-            os.fchmod(handle, 0o755)
-    finally:
-        os.close(handle)
+            os.fchmod(file.fileno(), 0o755)
 
 
 def clear_set_id(parent: int, name: str) -> None:
@@ -264,7 +261,8 @@ def read_entry(
             return None
         if most is not None and status.st_size > most:
             raise TooLargeError
-        content = _read_all(handle, status.st_size)
+        # Up to the end, since it may have grown.
+        content = b"".join(iter(functools.partial(os.read, handle, status.st_size + 1), b""))
     finally:
         os.close(handle)
     if most is not None and len(content) > most:
@@ -278,22 +276,3 @@ def mode_of(status_mode: int) -> int:
     if stat.S_ISLNK(status_mode):
         return LINK
     return EXECUTABLE if status_mode & stat.S_IXUSR else FILE
-
-
-def _read_all(handle: int, size: int) -> bytes:
-    """Return the content of a file, which should have ``size`` bytes, but may have changed."""
-    content = os.read(handle, size + 1)
-    if len(content) == size:
-        return content
-    parts = [content]
-    while parts[-1]:
-        parts.append(os.read(handle, 1 << 20))
-    return b"".join(parts)
-
-
-def _write_all(handle: int, content: bytes) -> None:
-    written = os.write(handle, content)
-    while written < len(
-        content
-    ):  # the kernel writes at most 2 GiB at once, or as much as the disk has space for
-        written += os.write(handle, memoryview(content)[written:])
