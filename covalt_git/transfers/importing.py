@@ -153,18 +153,15 @@ class _Import:
 
     def carry_out(self, chat_id: str | None, title: str | None) -> Imported:
         """Inspect everything, store it, and rename the chat into place."""
-        durable = self.chats.config.durability == "full"
-        object_format = self.source.object_format
-        with GitStore.create(
-            self.made / "store.git", object_format=object_format, durable=durable
-        ) as store:
+        path, object_format = self.made / "store.git", self.source.object_format
+        with GitStore.create(path, object_format=object_format, durable=False) as store:
             with Quarantine(store, self.made, self._limits()) as quarantine:
                 quarantine.receive(self.source.pack)
                 reader = quarantine.reader
                 admitted = admit(CommitGraph(reader), self.heads.values(), config=self.chats.config)
                 about, stored = self._card_and_records(reader)
                 wanted = admitted.objects | set(stored.values())
-                quarantine.adopt(wanted, durable=durable)
+                quarantine.adopt(wanted, durable=False)  # until it is placed
             store.refresh()
             ForeignCommits(store).add(lookalikes(store, admitted.commits))
             self._write_refs(store, stored)
