@@ -220,11 +220,8 @@ def _answer_fetch(visible: VisibleRefs, wants: _Wants, rounds: list[str]) -> Ite
                     yield _line("NAK\n")
                 yield from sender.pack()
                 return
-            else:
-                if detailed and sender.has_enough():
-                    yield _line(f"ACK {sender.common[-1]} ready\n")
-                if detailed or not sender.common:
-                    yield _line("NAK\n")
+            elif detailed or not sender.common:
+                yield _line("NAK\n")
     except CovaltError as error:
         yield _line(f"ERR {error.message}\n")
 
@@ -263,13 +260,6 @@ class _Sender:
         if oid in self._reachable:
             self.common.append(oid)
         return oid in self._reachable
-
-    def has_enough(self) -> bool:
-        """Return whether further commits of the client would hardly make the pack smaller."""
-        common = set(self.common)
-        return bool(common) and all(
-            common & self._graph.ancestors([tip], common).keys() for tip in self._tips
-        )
 
     def shallow_lines(self) -> Iterator[bytes]:
         """Yield where the client's history begins from now on, and where it no longer does."""
