@@ -78,19 +78,6 @@ def test_an_approval_is_bound_to_exactly_one_call(world: World) -> None:
     assert approval.created_at < approval.expires_at
 
 
-@pytest.mark.parametrize("first", ["approve", "deny"])
-@pytest.mark.parametrize("second", ["approve", "deny"])
-def test_an_approval_is_decided_once(world: World, first: str, second: str) -> None:
-    waiting = world.ask()
-    decide(world, first, waiting)
-    before = world.refs()
-
-    with pytest.raises(AlreadyDecidedError):
-        decide(world, second, waiting)
-
-    assert world.refs() == before
-
-
 def test_an_approval_is_found_by_the_last_four_characters_of_its_id(world: World) -> None:
     waiting = world.ask()
 

@@ -118,22 +118,6 @@ def test_a_successful_call_is_one_commit_that_holds_everything(world: World) -> 
     assert world.waiting() == []
 
 
-def test_a_failed_call_is_a_commit_with_the_files_that_it_wrote(world: World) -> None:
-    outcome = world.call("fail")
-
-    record = world.record()
-    assert outcome.call.error == "tool_raised: RuntimeError: half way ?"
-    assert record.error is not None
-    assert record.error.traceback.startswith("tools/plain.py:")
-    assert record.result is None
-    assert record.render_plan == {
-        "renderer": "code",
-        "config": {"content": f"{record.error}\n{record.error.traceback}", "language": "text"},
-    }
-    assert world.files() == {"partial.txt": "half"}
-    assert "Covalt-Status: error" in world.git("log", "-1", "--format=%B", "main")
-
-
 @pytest.mark.parametrize("how", ["deleted", "link", "file"])
 def test_deleting_the_workspace_fails_the_call_and_touches_nothing_outside(
     world: World, how: str

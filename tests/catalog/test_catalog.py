@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from covalt_git.catalog.catalog import BrokenToolsetError
 from covalt_git.errors import UnknownNameError
-from covalt_git.index.index import Index
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.toolsets.toolset import read_toolset
@@ -72,27 +71,6 @@ def test_an_unknown_tool_is_an_error_with_the_nearest_name(
 # Hidden tools
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["garden:secret_bed", "garden.secret_bed", "vault:secret_door", "vault:water", "secret_door"],
-)
-@pytest.mark.parametrize("broken", [False, True])
-def test_a_hidden_tool_is_refused_like_one_that_does_not_exist(
-    shelf: Shelf, text: str, *, broken: bool
-) -> None:
-    shelf.configure(GARDENER)
-    if broken:
-        shelf.toolset("vault", "secret_door", more=BROKEN)
-    catalog = shelf.catalog("gardener")
-
-    for find in (catalog.find, catalog.find_callable):
-        with pytest.raises(UnknownNameError) as caught:
-            find(text)
-        assert caught.value.message == f"no tool {text!r}"
-        assert not [name for name in ("secret", "vault:water") if name in caught.value.hint]
-        assert caught.value.problems == ()
-
-
 @pytest.mark.parametrize("text", ["vault", "vaul", "Bad Vault", "Bad Vaul", "app-builder"])
 def test_a_hidden_toolset_is_refused_like_one_that_does_not_exist(shelf: Shelf, text: str) -> None:
     shelf.configure(GARDENER)
@@ -147,21 +125,3 @@ def test_exactly_the_visible_tools_are_found(shelf: Shelf) -> None:
         assert not [name for name in ids if name not in visible and name in caught.value.hint]
 
     check()
-
-
-def test_a_search_returns_only_visible_tools(shelf: Shelf) -> None:
-    shelf.configure("roles: {gardener: {allow: [garden.w*]}, owner: {admin: true}}")
-
-    def found(role: str, query: str, limit: int = 10, toolset_id: str = "") -> list[str]:
-        catalog = shelf.catalog(role)
-        with Index.of_project(shelf.root, catalog.config.workspace) as index:
-            index.sync_toolsets()
-            tools = catalog.search(index, query, limit=limit, toolset_id=toolset_id)
-        return [tool.tool_id for tool in tools]
-
-    assert found("owner", "secret") == ["garden:secret_bed", "vault:secret_door"]
-    assert found("owner", "secret", toolset_id="vault") == ["vault:secret_door"]
-    assert found("owner", "secret", limit=1) == ["garden:secret_bed"]
-    assert found("gardener", "secret") == []
-    assert found("gardener", "secert") == []
-    assert found("gardener", "water secret vault", limit=1) == ["garden:water"]

@@ -97,15 +97,6 @@ def test_a_program_gets_few_variables_an_empty_folder_and_the_workspace_as_root(
     assert not processes(defined.argv[1])
 
 
-def test_each_chat_has_its_own_server(connections: Connections, first_era: Definition) -> None:
-    other = replace(first_era, name=first_era.name._replace(chat_id="c2"))
-    call_tool(connections, first_era, "remember", args={"what": "of c1"})
-
-    remembered = text(call_tool(connections, other, "remember", args={"what": "of c2"}))
-
-    assert json.loads(remembered) == ["of c2"]
-
-
 # Calls
 
 

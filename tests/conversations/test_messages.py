@@ -151,15 +151,6 @@ def test_the_applications_id_names_one_message(chat: ChatStore) -> None:
             say(chat, None, ref=taken)
 
 
-def test_a_message_after_one_that_others_follow_is_on_a_new_branch(chat: ChatStore) -> None:
-    first = say(chat, "one")
-    say(chat, "two")
-    say(chat, "two again", parent=first)
-
-    assert chat.active_branch() == "continue-1"
-    assert told(chat) == [("one", 1, 1), ("two", 1, 2), ("two again", 2, 2)]
-
-
 def test_messages_of_one_millisecond_keep_their_order(
     chat: ChatStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,19 +161,6 @@ def test_messages_of_one_millisecond_keep_their_order(
         say(chat, text, parent=first)
 
     assert [text for text, *_ in told(chat)] == ["one", *words]
-
-
-def test_a_message_after_the_last_one_of_another_branch_goes_there(chat: ChatStore) -> None:
-    first = say(chat, "one")
-    branch_off(chat, "idea")
-    work(chat, None, "a", b"idea")
-    second = say(chat, "two")
-    checkout(chat, "main")
-    say(chat, "three", parent=second)
-
-    assert chat.active_branch() == "idea"
-    assert texts(chat) == {"a": b"idea"}
-    assert [find(chat, one).active for one in (first, second)] == [True, True]
 
 
 # Retrying
@@ -307,20 +285,6 @@ def test_a_message_that_was_only_merged_is_gone_on_from(chat: ChatStore) -> None
 # Reading
 
 
-def test_calls_of_a_message_on_several_branches_have_a_manifest_each(chat: ChatStore) -> None:
-    one = say(chat, "one", "assistant")
-    branch_off(chat, "idea")
-    there = work(chat, one, "a", b"there")
-    checkout(chat, "main")
-    here = work(chat, one, "a", b"here")
-
-    assert find(chat, one).manifest_id == here
-    checkout(chat, "idea")
-    assert find(chat, one).manifest_id == there
-    retry(chat, one)
-    assert find(chat, one).manifest_id == here  # the newest
-
-
 def test_a_commit_in_our_clothes_without_a_message_is_none(chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     store = chat.folder / "store.git"
@@ -330,20 +294,6 @@ def test_a_commit_in_our_clothes_without_a_message_is_none(chat: ChatStore) -> N
 
     assert chat.manifest(fake).source == "message"
     assert Conversation.of(chat).messages == {}
-
-
-def test_a_message_that_git_copied_is_there_twice_and_named_once(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-    one = say(chat, "one")
-    store = chat.folder / "store.git"
-    text = git(store, "log", "-1", "--format=%B").encode()
-    copy = git(store, "commit-tree", "main^{tree}", "-p", "main~1", given=text).strip()
-    git(store, "update-ref", "refs/heads/copy", copy)
-
-    assert len(Conversation.of(chat).messages) == 2
-    assert find(chat, one).active
-    checkout(chat, "copy")
-    assert find(chat, one).own_manifest_id == copy
 
 
 # Calls

@@ -13,7 +13,6 @@ import pytest
 from covalt_git.credentials.agent_tokens import AgentTokenError, AgentTokens
 from covalt_git.credentials.leaks import credentials
 from covalt_git.errors import UnknownNameError
-from covalt_git.names import BadNameError
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
@@ -90,22 +89,6 @@ def test_a_token_is_revoked_by_its_name_or_id(tokens: AgentTokens, by: str) -> N
     assert tokens.all() == []
     with pytest.raises(UnknownNameError, match="no token 'cursor'"):
         tokens.revoke("cursor")
-
-
-def test_a_name_is_available_again_once_its_token_is_revoked(
-    tokens: AgentTokens, tmp_path: Path
-) -> None:
-    _, first = tokens.new("cursor", "reader")
-    with pytest.raises(AgentTokenError, match="the token 'cursor' already exists"):
-        tokens.new("cursor", "writer")
-    with pytest.raises(BadNameError):
-        tokens.new("../cursor", "writer")
-    tokens.revoke("cursor")
-    again, second = tokens.new("cursor", "writer")
-
-    assert tokens.find(first) is None
-    assert tokens.find(second) == again
-    assert [one.name for one in file_of(tmp_path, "x").parent.iterdir()] == ["cursor.json"]
 
 
 def add_a_key(file: Path) -> None:

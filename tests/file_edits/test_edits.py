@@ -41,11 +41,6 @@ def edit(chat: ChatStore, path: str, content: bytes, before: bytes | None) -> st
         return edits.edit_file(writer, path, content, before=oid)
 
 
-def delete(chat: ChatStore, path: str, before: bytes) -> None:
-    with writing(chat) as writer:
-        edits.delete_file(writer, path, before=blob_id(before, chat.store.object_format))
-
-
 def subjects(chat: ChatStore) -> list[str]:
     """Return the subjects of the branch, newest first, as stock git shows them."""
     return git(chat.folder / "store.git", "log", "--format=%s", "main").splitlines()
@@ -137,19 +132,6 @@ def test_a_file_that_is_not_stored_is_not_written(chats: Chats) -> None:
 
         assert layout_of(chat.workspace) == {}
         assert chat.head() is None
-
-
-def test_a_deleted_file_is_gone_from_the_next_manifest_only(chat: ChatStore) -> None:
-    put(chat.workspace, {"a/b": ("file", b"1"), "l": ("link", b"a/b"), "c": ("file", b"1")})
-    head = save(chat)
-    delete(chat, "a/b", b"1")
-    delete(chat, "l", b"a/b")
-
-    assert layout_of(chat.workspace) == {"c": ("file", b"1")}
-    assert tree_of(chat, "main").keys() == {"c"}
-    assert chat.read_file(head, "a/b") == b"1"
-    assert subjects(chat)[:2] == ["edit: l", "edit: a/b"]
-    assert fsck(chat) == ""
 
 
 PATHS = st.sampled_from(["a", "d/a", "d/e/a", "b c", "ü"])

@@ -10,15 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.conversations import conversation, messages
-from covalt_git.errors import UnknownNameError
 from covalt_git.file_edits import restoring
 from covalt_git.models.commit_record import MessageRecord
-from covalt_git.workspaces.switching import InTheWayError
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.workspaces.stores import (
     Layout,
-    as_listed,
     clear,
     fsck,
     layout_of,
@@ -26,7 +23,6 @@ from tests.workspaces.stores import (
     put,
     save,
     scratch,
-    tree_of,
 )
 
 if TYPE_CHECKING:
@@ -72,11 +68,6 @@ def restore(chat: ChatStore, manifest_id: str, *paths: str) -> Restored:
         return restoring.restore(writer, manifest_id, paths)
 
 
-def keep_files(chat: ChatStore, manifest_id: str, branch: str | None = None) -> Restored:
-    with writing(chat) as writer:
-        return restoring.keep_files(writer, manifest_id, branch=branch)
-
-
 # All files
 
 
@@ -90,18 +81,6 @@ def test_what_no_state_holds_stays_and_is_noted(two: ChatStore) -> None:
     assert (two.workspace / "out").is_symlink()
     assert (two.workspace / "__pycache__/x").is_file()
     assert [note.path for note in notes.not_stored] == ["out"]
-
-
-def test_what_stands_in_the_way_is_named_and_nothing_has_changed(two: ChatStore) -> None:
-    clear(two.workspace)
-    put(two.workspace, {"a": ("file", b"new")})
-    (two.workspace / "g").symlink_to("/etc")
-    save(two)
-
-    with pytest.raises(InTheWayError, match="'g' is in the way of 'g'"):
-        restore(two, old(two))
-    assert two.read_file(two.head(), "a") == b"new"
-    assert (two.workspace / "a").read_bytes() == b"new"
 
 
 # Some paths
@@ -129,44 +108,7 @@ def test_a_path_comes_back_with_all_below_it_and_nothing_else(
     assert save(two) == done.manifest_id
 
 
-@pytest.mark.parametrize(
-    ("path", "hint"),
-    [
-        pytest.param("aa", "did you mean 'a'?", id="near"),
-        pytest.param("../a", "list them with", id="outside"),
-        pytest.param("/a", "list them with", id="absolute"),
-        pytest.param("a/x", "list them with", id="below-a-file"),
-    ],
-)
-def test_an_unknown_path_is_told_with_the_nearest(two: ChatStore, path: str, hint: str) -> None:
-    head = two.head()
-
-    with pytest.raises(UnknownNameError, match="no file") as caught:
-        restore(two, old(two), "a", path)
-    assert hint in caught.value.hint
-    assert two.head() == head
-    assert layout_of(two.workspace) == NEW
-
-
 # Keeping the files
-
-
-def test_the_conversation_goes_back_and_the_files_stay(chat: ChatStore) -> None:
-    with writing(chat) as writer:
-        first = messages.add(writer, MessageRecord(role="user", text="one"))
-        messages.add(writer, MessageRecord(role="assistant", text="two"))
-    put(chat.workspace, {"mine": ("file", b"typed"), "empty": ("folder", b"")})
-    inode = (chat.workspace / "mine").stat().st_ino
-    done = keep_files(chat, str(first.manifest_id))
-
-    assert (done.branch, done.changes, chat.active_branch()) == ("restore-1", (), "restore-1")
-    assert chat.manifest(str(chat.head())).parents == (first.manifest_id,)
-    assert as_listed(chat).active_leaf_message_id == first.message_id
-    assert layout_of(chat.workspace).keys() == {"mine", "empty"}
-    assert (chat.workspace / "mine").stat().st_ino == inode
-    assert tree_of(chat, "restore-1") == tree_of(chat, "main")
-    assert save(chat) == done.manifest_id
-    assert fsck(chat) == ""
 
 
 # Naming

@@ -17,7 +17,6 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.writing import writing
 from tests.tables import tables
 from tests.workspaces.stores import (
-    fsck,
     layout_of,
     open_chats,
     put,
@@ -38,24 +37,6 @@ NOT_UTF_8 = (os.fsdecode(b"\xff"), "not UTF-8")
 
 
 TOO_LONG = ("x" * 256, "longer than 255 bytes")
-
-
-@pytest.mark.parametrize(("name", "first", "second"), TABLES["taken"])
-def test_taken_name_gets_the_next_number(
-    chat: ChatStore, name: str, first: str, second: str
-) -> None:
-    below = "docs/v1.0/"
-    contents = (b"1", b"2", b"3", b"2", b"1")
-    placed = [upload(chat, name, content, folder=below) for content in contents]
-
-    assert placed == [below + one for one in (name, first, second, first, name)]
-    assert layout_of(chat.workspace) == {
-        below + name: ("file", b"1"),
-        below + first: ("file", b"2"),
-        below + second: ("file", b"3"),
-    }
-    assert len(list(chat.log(chat.head()))) == 3
-    assert fsck(chat) == ""
 
 
 def test_uploads_of_one_call_are_one_manifest_that_says_what_was_renamed(chat: ChatStore) -> None:

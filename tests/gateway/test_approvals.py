@@ -90,21 +90,6 @@ def test_a_client_that_opens_no_page_gets_the_id_to_resume(
     assert commits(shared, chat_id) == []
 
 
-@pytest.mark.parametrize(
-    ("version", "times"), [("legacy", 1), ("2026-07-28", approvals.MOST_TIMES)]
-)
-def test_a_client_is_led_to_the_page_so_often_and_then_gets_the_id_to_resume(
-    shared: Path, chat_id: str, version: str, times: int
-) -> None:
-    visitor = Visitor(shared)
-
-    result = pending(shared, chat_id, version=version, callbacks=visitor.callbacks, pages=page)
-
-    assert result.structured_content["error"] == "approval_needed"
-    assert visitor.urls == [page(result.structured_content["execution_id"])] * times
-    assert commits(shared, chat_id) == []
-
-
 # Answers that a client makes up
 
 
@@ -146,19 +131,6 @@ def test_no_answer_of_a_client_approves_a_call(
 
     assert with_requests(shared, chat_id, say) == [WRITTEN, WRITTEN]
     assert len(commits(shared, chat_id)) == 1
-
-
-def test_a_denied_call_is_an_error(shared: Path, chat_id: str) -> None:
-    async def say(requests: Requests) -> Any:
-        execution_id = await needed(requests)
-        Project.open(shared).approvals().deny(execution_id)
-        return await send(requests, ACCEPT), execution_id
-
-    result, execution_id = with_requests(shared, chat_id, say)
-
-    assert result.is_error
-    assert result.structured_content["error"] == "denied"
-    assert resume(shared, chat_id, execution_id).structured_content == result.structured_content
 
 
 def test_the_state_of_one_call_is_refused_for_another(shared: Path, chat_id: str) -> None:

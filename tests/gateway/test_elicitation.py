@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -187,25 +186,6 @@ def with_requests(root: Path, say: Any, **options: Any) -> Any:
     return talk(root, talks, callbacks=User({}).callbacks, **options)
 
 
-def open_questions(result: Any) -> list[str]:
-    return [*result.input_requests]
-
-
-def test_missing_and_invalid_answers_are_asked_for_again(shared: Path, chat_id: str) -> None:
-    no_content, wrong = {"action": "accept"}, {"action": "accept", "content": {"name": 5}}
-
-    async def say(requests: Requests) -> Any:
-        for answers in (
-            *(None, {}, {"wrong_key": ADA}),
-            *({"user_name": no_content}, {"user_name": wrong}),
-        ):
-            assert open_questions(await requests.send("quiz.name", answers)) == ["user_name"]
-        return await requests.send("quiz.name", {"user_name": ADA, "more": {"action": "cancel"}})
-
-    assert with_requests(shared, say, chat=chat_id).content[0].text == "Hello, Ada!"
-    assert runs(shared, chat_id) == 1
-
-
 def test_a_forged_state_and_one_of_another_call_are_refused(shared: Path, chat_id: str) -> None:
     async def state_of(requests: Requests) -> str:
         await requests.send("quiz.name")
@@ -247,19 +227,3 @@ def test_a_replayed_answer_returns_the_first_result(shared: Path, chat_id: str) 
     assert first[0].text == "Hello, Ada!"
     assert others == [first, first]
     assert runs(shared, chat_id) == len(commits(shared, chat_id)) == 1
-
-
-def test_an_open_question_ends_with_the_server(shared: Path, chat_id: str) -> None:
-    began = time.monotonic()
-
-    async def say(requests: Requests) -> None:
-        await requests.send("quiz.name")
-
-    with_requests(shared, say, chat=chat_id)
-
-    assert time.monotonic() - began < 15
-    record = commits(shared, chat_id)[0].record.call
-    assert record is not None
-    assert record.error is not None
-    assert record.error.code == "cancelled"
-    assert [one.answer for one in record.asked] == [None]

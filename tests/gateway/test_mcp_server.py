@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -36,10 +35,6 @@ tools: [{id: wave, entrypoint: tools.more:wave}]
 """
 
 
-async def listed(client: Client) -> dict[str, Any]:
-    return {tool.name: tool for tool in (await client.list_tools()).tools}
-
-
 @versions
 @pytest.mark.parametrize("role", [None, "reader"])
 def test_the_list_is_the_catalog_of_the_role(shared: Path, version: str, role: str | None) -> None:
@@ -51,18 +46,6 @@ def test_the_list_is_the_catalog_of_the_role(shared: Path, version: str, role: s
     names = talk(shared, tool_names, version=version, role=role)
 
     assert [name for name in names if not name.startswith(("workspace.", "resume"))] == visible
-
-
-@versions
-def test_a_tool_is_described_by_its_effective_definition(shared: Path, version: str) -> None:
-    tools = talk(shared, listed, version=version)
-
-    assert tools["demo.read"].description == "Read a file."
-    assert tools["demo.read"].input_schema["required"] == ["path"]
-    assert tools["demo.read"].input_schema["additionalProperties"] is False
-    assert tools["demo.read"].annotations.read_only_hint is True
-    integers = {"items": {"type": "integer"}, "type": "array"}
-    assert tools["demo.numbers"].output_schema == (None if version == "legacy" else integers)
 
 
 @versions

@@ -36,27 +36,6 @@ def merge_base(store: GitStore, ours: str, theirs: str) -> str | None:
     return CommitGraph(store).merge_base(ours, theirs)
 
 
-def test_after_a_criss_cross_it_is_the_latest_from_either_side(store: GitStore) -> None:
-    first = commit(store, "first")
-    early, late = commit(store, "a", first, time=5), commit(store, "b", first, time=6)
-    ours = commit(store, "ours", early, late, time=7)
-    theirs = commit(store, "theirs", late, early, time=7)
-
-    assert merge_base(store, ours, theirs) == late
-    assert merge_base(store, theirs, ours) == late
-
-
-def test_a_base_that_another_comes_from_is_not_the_best_however_young_it_seems(
-    store: GitStore,
-) -> None:
-    old = commit(store, "old", time=1_000)
-    best = commit(store, "best", old, time=1)
-    ours = commit(store, "ours", old, best, time=2)
-    theirs = commit(store, "theirs", best, old, time=2)
-
-    assert merge_base(store, ours, theirs) == best
-
-
 @settings(deadline=None)
 @given(HISTORIES)
 def test_git_finds_the_same(history: list[tuple[list[int], int]]) -> None:

@@ -102,16 +102,6 @@ def test_parents_come_after_their_children_whatever_the_clocks_were(index: Index
     assert times != sorted(times, reverse=True)
 
 
-def test_the_history_of_a_manifest_is_its_ancestors(index: Index, chat: ChatStore) -> None:
-    everything = [row.id for row in history(index)]
-    for oid in everything:
-        listed = git(chat, "rev-list", oid).split()
-
-        assert [row.id for row in history(index, oid)] == [
-            one for one in everything if one in listed
-        ]
-
-
 # Names
 
 

@@ -33,7 +33,6 @@ from tests.workspaces.stores import (
     git,
     open_chats,
     put,
-    save,
     scratch,
     upload,
 )
@@ -76,28 +75,6 @@ def test_changes_of_both_branches_are_joined_in_a_manifest_with_two_parents(
     assert fsck(chat) == ""
 
 
-def test_a_branch_with_nothing_of_its_own_only_moves_on(chat: ChatStore) -> None:
-    parted(chat, BASE, BASE, {"new": ("file", b"new")})
-
-    done = merge(chat)
-
-    assert (done.status, done.conflicts) == ("fast_forward", ())
-    assert chat.head() == chat.branch("idea").manifest_id
-    assert folder(chat) == {"new": ("file", b"new")}
-    assert chat.active_branch() == "main"
-
-
-@pytest.mark.parametrize("branch", ["idea", "main"])
-def test_a_branch_that_is_all_there_is_told_and_nothing_happens(
-    chat: ChatStore, branch: str
-) -> None:
-    parted(chat, BASE, BASE | {"new": ("file", b"new")}, BASE)
-    head = chat.head()
-
-    assert merge(chat, branch).status == "already_merged"
-    assert chat.head() == head
-
-
 def test_histories_with_nothing_in_common_are_merged_from_nothing(chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     chat.store.set_head("refs/heads/idea")
@@ -106,29 +83,6 @@ def test_histories_with_nothing_in_common_are_merged_from_nothing(chat: ChatStor
 
     assert merge(chat).status == "merged"
     assert folder(chat) == {"a": ("file", b"1"), "b": ("file", b"2")}
-
-
-def test_empty_folders_are_merged_like_files(chat: ChatStore) -> None:
-    base: Layout = dict.fromkeys(("both", "gone", "filled", "file"), ("folder", b""))
-    seed: Layout = {"seed": ("file", b"")}
-    ours: Layout = {"both": ("folder", b""), "filled": ("folder", b""), "file": ("folder", b"")}
-    theirs: Layout = {
-        "both": ("folder", b""),
-        "gone": ("folder", b""),
-        "filled/a": ("file", b""),
-        "new/deep": ("folder", b""),
-        "file": ("file", b""),
-    }
-    parted(chat, base | seed, ours | seed, theirs | seed)
-
-    merge(chat)
-
-    assert folder(chat) == seed | {
-        "both": ("folder", b""),
-        "filled/a": ("file", b""),
-        "file": ("file", b""),
-        "new/deep": ("folder", b""),
-    }
 
 
 def test_what_is_left_in_place_is_not_overwritten(chat: ChatStore) -> None:
@@ -167,27 +121,6 @@ def test_a_preview_tells_what_a_merge_does_and_stores_nothing(chat: ChatStore) -
     assert (told.status, told.changes, told.conflicts) == (done.status, done.changes, ())
     assert told.notes == done.notes
     assert told.manifest_id is None
-
-
-def test_merging_again_after_more_work_needs_only_what_is_new(chat: ChatStore) -> None:
-    parted(
-        chat,
-        BASE,
-        BASE | {"a": ("file", text(_1="ours"))},
-        BASE | {"a": ("file", text(_7="theirs"))},
-    )
-    merge(chat)
-    checkout(chat, "idea")
-    put(chat.workspace, {"a": ("file", text(_7="theirs again"))})
-    save(chat)
-    checkout(chat, "main")
-
-    done = merge(chat)
-
-    assert done.status == "merged"
-    assert folder(chat)["a"] == ("file", text(_1="ours", _7="theirs again"))
-    checkout(chat, "idea")
-    assert merge(chat, "main").status == "fast_forward"
 
 
 def differ_in_how_both_made_one(base: Layout, ours: Layout, theirs: Layout) -> bool:

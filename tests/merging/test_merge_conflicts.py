@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError
 from covalt_git.merging import branch_merge, resolving
 from covalt_git.merging.merge_conflicts import Choice, Choices, NotMergeableError
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
 from tests.merging.merges import (
     TEXT,
@@ -21,7 +20,7 @@ from tests.merging.merges import (
     text,
     waiting,
 )
-from tests.workspaces.stores import Layout, checkout, fsck, git, open_chats, save, scratch
+from tests.workspaces.stores import Layout, fsck, git, open_chats, scratch
 
 if TYPE_CHECKING:
     from covalt_git.merging.merge_conflicts import Rest
@@ -185,32 +184,6 @@ def test_lines_that_make_too_large_a_file_together_are_a_conflict() -> None:
             )
 
             assert [one.kind for one in merge(chat).conflicts] == ["text"]
-
-
-def test_removing_the_other_version_by_hand_decides_too(chat: ChatStore) -> None:
-    parted(chat, *CASES["text"])
-    merge(chat, choices=BOTH)
-    (chat.workspace / "d/a.md.theirs-idea").rename(chat.workspace / "d/a.md")
-    with chat.scan_in_memory() as seen:
-        assert resolving.waiting(chat, chat.head(), seen.tree) == []
-    assert waiting(chat) != {}
-    save(chat)
-
-    assert waiting(chat) == {}
-    with writing(chat) as writer, pytest.raises(UnknownNameError, match=r"no conflict 'd/a\.md'"):
-        resolving.resolve(writer, "d/a.md", Choice("ours"))
-
-
-def test_a_conflict_goes_along_with_its_branch(chat: ChatStore) -> None:
-    parted(chat, *CASES["text"])
-    with writing(chat) as writer:
-        branches.create(writer, "before", chat.head())
-    merge(chat, choices=BOTH)
-    checkout(chat, "before")
-    assert waiting(chat) == {}
-    merge(chat, "main")
-
-    assert waiting(chat) == {"d/a.md": "d/a.md.theirs-idea"}
 
 
 def test_many_conflicts_are_all_recorded_and_history_stays_readable_without_them(

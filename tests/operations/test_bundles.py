@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import zipfile
 from io import BytesIO
 from pathlib import Path
 
@@ -71,18 +69,6 @@ def signed(theirs: Operations, ann: Key) -> Path:
 def edit(operate: Operations) -> None:
     manifest = operate.root / "toolsets/demo/toolset.yaml"
     manifest.write_text(f"{manifest.read_text('utf-8')}description: mine\n", encoding="utf-8")
-
-
-def test_a_bundle_is_written_once_and_is_the_same_each_time(theirs: Operations) -> None:
-    path = theirs.root / "new.zip"
-    done = theirs("write_bundle", toolset_id="demo", path=path)
-    content = path.read_bytes()
-
-    assert done["sha256"] == hashlib.sha256(content).hexdigest()
-    assert zipfile.ZipFile(path).namelist() == ["toolset.yaml"]
-    assert theirs("export_toolset", toolset_id="demo") == content
-    assert theirs.error("write_bundle", toolset_id="demo", path=path).code == "invalid_request"
-    assert path.read_bytes() == content
 
 
 def test_a_secret_of_this_machine_is_not_exported(

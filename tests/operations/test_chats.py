@@ -22,13 +22,6 @@ def chats(operate: Operations) -> dict[str, Any]:
     return {chat["id"]: chat for chat in operate("list_chats")["chats"]}
 
 
-def test_chats_without_an_id_are_numbered_and_listed_newest_first(operate: Operations) -> None:
-    made = [operate("create_chat")["id"] for _ in range(2)]
-
-    assert made == ["c4", "c5"]
-    assert [*chats(operate)] == ["c5", "c4", "c3", "c2", "c1"]
-
-
 def test_a_chat_needs_a_new_and_valid_id(operate: Operations) -> None:
     for chat_id, code in {
         "c1": "chat_exists",

@@ -74,15 +74,6 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return environments.cache_folder()
 
 
-def test_what_is_installed_is_there_at_once_the_next_time(installed: Path) -> None:
-    told: list[str] = []
-
-    assert environments.interpreter(["orjson>=3", "orjson>=3"], report=told.append) == installed
-    assert told == []
-    made = [path for path in environments.cache_folder().iterdir() if path.suffix != ".lock"]
-    assert sorted(path.is_symlink() for path in made) == [False, True]
-
-
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_tool_uses_a_compiled_package_and_sees_nothing_of_ours(
     workshop: Workshop, installed: Path, level: SandboxLevel
@@ -185,17 +176,6 @@ def test_what_is_no_requirement_never_reaches_the_installer(need: str) -> None:
         environments.interpreter(["orjson", need], report=told.append)
 
     assert told == []
-
-
-@pytest.mark.usefixtures("empty")
-@pytest.mark.parametrize(
-    "need", ["a", "A.b-c_1", "a>=1,<2", "a [x, y-z] ~= 1.0", "a (>=1)", "a; python_version < '4'"]
-)
-def test_requirements_of_names_and_versions_reach_the_installer(need: str) -> None:
-    cancel = threading.Event()
-
-    with pytest.raises(InstallCancelledError):
-        environments.interpreter([need], report=lambda _: cancel.set(), cancel=cancel)
 
 
 def test_installing_runs_nothing_of_what_is_installed(

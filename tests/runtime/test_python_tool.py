@@ -81,22 +81,6 @@ def test_no_open_file_of_the_parent_is_inherited(workshop: Workshop, tmp_path: P
     assert kinds == ["/dev/null", "pipe", "pipe", "socket"]
 
 
-def test_modules_of_the_toolset_import_each_other(workshop: Workshop) -> None:
-    workshop.write("tools/lib.py", "WORD = 'from a sibling'")
-    workshop.write("tools/deep/__init__.py", "")
-    workshop.write("tools/deep/down.py", "from ..lib import WORD as SAME")
-
-    outcome = workshop.run("""
-        from tools.lib import WORD
-        from .deep.down import SAME
-
-        def run() -> list[str]:
-            return [WORD, SAME]
-    """)
-
-    assert outcome.result == ["from a sibling", "from a sibling"]
-
-
 @pytest.mark.parametrize(
     ("files", "entrypoint"),
     [
@@ -207,17 +191,3 @@ def test_output_is_text_whatever_bytes_were_printed(workshop: Workshop) -> None:
 
     assert outcome.result == "Ünïcode 👋"
     assert outcome.output == "Grüße 👋 \x00 \x1b[31m\n\ufffd\ufffd\n"
-
-
-def test_fork_that_runs_on_does_not_answer_as_well(workshop: Workshop) -> None:
-    outcome = workshop.run("""
-        import os
-
-        def run() -> str:
-            if os.fork() == 0:
-                return "child"
-            os.wait()
-            return "parent"
-    """)
-
-    assert outcome.result == "parent"

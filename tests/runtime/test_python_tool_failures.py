@@ -51,43 +51,6 @@ def test_traceback_has_the_toolset_s_own_lines_and_no_others(workshop: Workshop)
     )
 
 
-def test_traceback_goes_on_with_what_the_exception_came_of(workshop: Workshop) -> None:
-    outcome = workshop.run("""
-        def run():
-            try:
-                try:
-                    int("x")
-                except ValueError:
-                    {}["a"]
-            except KeyError as error:
-                raise RuntimeError("no number") from error
-    """)
-
-    assert error_of(outcome).traceback == (
-        'tools/it.py:9 in run: raise RuntimeError("no number") from error\n'
-        "caused by KeyError: 'a'\n"
-        'tools/it.py:7 in run: {}["a"]\n'
-        "while handling ValueError: invalid literal for int() with base 10: 'x'\n"
-        'tools/it.py:5 in run: int("x")'
-    )
-
-
-def test_wrong_arguments_that_a_running_tool_gives_to_another_are_its_own_error(
-    workshop: Workshop,
-) -> None:
-    outcome = workshop.run("""
-        from covalt_toolset import invoke
-
-        def other(number: int) -> int:
-            return number
-
-        def run() -> int:
-            return invoke(other, {"number": "one"})
-    """)
-
-    assert error_of(outcome).code == "tool_raised"
-
-
 @pytest.mark.parametrize("name", TABLES["successes"])
 def test_answer_counts_whatever_the_tool_leaves_behind(workshop: Workshop, name: str) -> None:
     outcome = workshop.call(TABLES["successes"][name]["body"])

@@ -8,8 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from itertools import repeat
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -62,37 +61,6 @@ def test_a_running_request_is_answered_while_the_server_ends() -> None:
 
         assert connection.getresponse().read() == b"done"
         connection.close()
-
-
-@pytest.mark.parametrize("reads", [True, False])
-def test_an_endless_answer_is_closed(*, reads: bool, caplog: pytest.LogCaptureFixture) -> None:
-    closed = threading.Event()
-
-    def app(_: Environ, start: StartResponse) -> Iterator[bytes]:
-        start("200 OK", [])
-        try:
-            yield from repeat(b"x" * 65536)
-        finally:
-            closed.set()
-
-    def read_on() -> None:
-        try:
-            while connection.recv(65536):
-                pass
-        except ConnectionError:
-            pass
-
-    with running(app) as server, requested(server) as connection:
-        assert connection.recv(1)
-        reading = threading.Thread(target=read_on)
-        if reads:
-            reading.start()
-        server.stop()
-
-        assert closed.wait(PATIENCE_S)
-        if reads:
-            reading.join(PATIENCE_S)
-    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("does", ["reads", "writes", "waits for a thread"])

@@ -9,7 +9,6 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -316,20 +315,6 @@ def test_an_app_that_does_not_read_slows_the_upload_down(serve: Serve) -> None:
 # Answers
 
 
-@pytest.mark.parametrize(
-    ("method", "status"), [("HEAD", "200 OK"), ("GET", "204 No Content"), ("GET", "304 Same")]
-)
-def test_an_answer_that_has_no_body_sends_none(
-    serve: Serve, ask: Ask, method: str, status: str
-) -> None:
-    parts = Closable(repeat(PART))
-    serve(answering(parts, ("ETag", "x"), status=status))
-    for _ in range(2):  # a second answer on the connection would begin with the rest of the first
-        answer = ask(method)
-        assert (answer.headers["ETag"], answer.read()) == ("x", b"")
-    assert parts.closed.wait(PATIENCE_S)
-
-
 def raising(error: BaseException) -> App:
     def app(_: Environ, __: StartResponse) -> list[bytes]:
         raise error
@@ -415,25 +400,3 @@ def test_a_connection_stays_open_after_a_body_that_the_app_did_not_read(serve: S
         assert connection.getresponse().read() == b"no"
     assert connection.sock.getsockname()[1] == own_port
     connection.close()
-
-
-def test_as_many_requests_run_at_a_time_as_there_are_threads() -> None:
-    most, meeting = 4, threading.Barrier(4, timeout=PATIENCE_S)
-    lock, inside, seen = threading.Lock(), 0, 0
-
-    def app(_: Environ, start: StartResponse) -> list[bytes]:
-        nonlocal inside, seen
-        with lock:
-            inside += 1
-            seen = max(seen, inside)
-        meeting.wait()
-        with lock:
-            inside -= 1
-        start("200 OK", [])
-        return [b"met"]
-
-    with running(app, threads=most) as server, ThreadPoolExecutor(5 * most) as pool:
-        answers = [*pool.map(lambda _: server.get(), range(5 * most))]
-
-    assert answers == [b"met"] * (5 * most)
-    assert seen == most

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
-from covalt_git import yaml_text
-from covalt_git.json_values import json_schema
 from covalt_git.toolsets.new_project import (
     SAMPLES,
     create_project,
@@ -38,22 +35,6 @@ def test_a_new_project_is_valid(tmp_path: Path) -> None:
     assert reading.problems == ()
     assert [one.id for one in reading.toolsets] == list(SAMPLES)
     assert all(one.enabled for one in reading.toolsets)
-
-
-def test_the_first_line_of_each_file_names_its_schema(tmp_path: Path) -> None:
-    """As the YAML language server reads it: relative to the file, with no network."""
-    create_project(tmp_path)
-    files = [tmp_path / "covalt.yaml", *sorted(tmp_path.glob("toolsets/*/toolset.yaml"))]
-
-    assert len(files) == 1 + len(SAMPLES)
-    for file in files:
-        first = file.read_text(encoding="utf-8").splitlines()[0]
-        found = re.fullmatch(r"# yaml-language-server: \$schema=(\S+)", first)
-        assert found is not None
-        schema = json.loads((file.parent / found[1]).read_text(encoding="utf-8"))
-        data = yaml_text.load_file(file, file.name).data
-        assert schema["title"] == file.name
-        assert json_schema.value_problems(schema, data) == []
 
 
 def test_the_settings_in_comments_are_valid_too(tmp_path: Path) -> None:

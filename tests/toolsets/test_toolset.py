@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.problems import codes
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import read_toolset
-from tests.toolsets.projects import HEAD, MANIFEST, REPOSITORY, put_hello
+from tests.toolsets.projects import HEAD, MANIFEST, put_hello
 
 
 def put(root: Path, files: dict[str, str]) -> None:
@@ -60,16 +59,6 @@ def test_a_broken_manifest_is_a_toolset_with_problems_and_without_tools(
     assert not toolset.sound
     assert toolset.tools == ()
     assert toolset.id == "hello"
-
-
-def test_a_broken_toolset_does_not_hide_the_others(tmp_path: Path) -> None:
-    put_hello(tmp_path, "tools: [")
-    shutil.copytree(REPOSITORY / "toolsets" / "app-builder", tmp_path / "toolsets" / "app-builder")
-
-    builder, hello = read_project(tmp_path).toolsets
-
-    assert (builder.sound, hello.sound) == (True, False)
-    assert builder.tool_count
 
 
 def test_toolsets_are_the_folders_and_links_to_them_but_hidden_and_reserved_ones(

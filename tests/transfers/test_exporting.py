@@ -83,21 +83,6 @@ def test_it_carries_branches_records_and_the_chat_and_nothing_that_waits(
     assert listed == wanted
 
 
-def test_one_branch_alone_takes_only_its_records_along(full: ChatStore, tmp_path: Path) -> None:
-    path = tmp_path / "idea.bundle"
-    done = export_to(full, path, branch="idea")
-
-    assert done.branches == ("idea",)
-    git(tmp_path, "clone", "-q", str(path), "copy")
-    git(tmp_path / "copy", "fetch", "-q", "origin", "refs/covalt/*:refs/covalt/*")
-    assert git(tmp_path / "copy", "branch", "--show-current").strip() == "idea"
-    kept = git(tmp_path / "copy", "ls-tree", "-r", records.REF).split()[2::4]
-    texts = [git(tmp_path / "copy", "cat-file", "blob", oid)[1:5] for oid in kept]
-    assert sorted(texts) == ["idea", "main"]
-    export_to(full, tmp_path / "main.bundle", branch="main")
-    assert len(git(tmp_path, "bundle", "list-heads", str(tmp_path / "main.bundle")).split()) == 8
-
-
 def test_a_file_that_is_there_is_not_written_over(full: ChatStore, tmp_path: Path) -> None:
     path = tmp_path / "chat.bundle"
     path.write_text("mine")

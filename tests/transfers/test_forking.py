@@ -11,7 +11,6 @@ from covalt_git.transfers.forking import fork
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     add_message,
-    as_listed,
     branch_off,
     checkout,
     collect,
@@ -77,15 +76,6 @@ def test_calls_that_wait_stay_and_records_come_along(full: ChatStore, chats: Cha
         assert texts == [LONG]
 
 
-def test_a_fork_knows_what_it_came_from(full: ChatStore, chats: Chats) -> None:
-    with forked(full, chats, chat_id="mine", title="another try") as other:
-        about = as_listed(other)
-
-        assert about.forked_from == Origin(chat_id="c1", manifest_id=full.head())
-        assert (about.id, about.title) == ("mine", "another try")
-    assert full.card().forked_from is None
-
-
 def test_a_fork_at_a_manifest_has_its_history_on_main(full: ChatStore, chats: Chats) -> None:
     first = list(full.log(full.head()))[-1].id
     with forked(full, chats, at=first) as other:
@@ -98,17 +88,6 @@ def test_a_fork_at_a_manifest_has_its_history_on_main(full: ChatStore, chats: Ch
         collect(other)
         assert other.store.usage().objects < 8
         assert fsck(other) == ""
-
-
-def test_objects_are_shared_and_workspaces_are_not(full: ChatStore, chats: Chats) -> None:
-    with forked(full, chats) as other:
-        save(other)
-
-        packs = {path.name for path in full.folder.rglob("*.pack")}
-        linked = [path for path in other.folder.rglob("*.pack") if path.stat().st_nlink == 2]
-        assert {path.name for path in linked} == packs
-        (other.workspace / "0.txt").write_text("changed in the fork")
-        assert (full.workspace / "0.txt").read_text() == "0"
 
 
 def test_whatever_becomes_of_one_is_nothing_to_the_other(full: ChatStore, chats: Chats) -> None:

@@ -6,7 +6,6 @@ import hashlib
 import io
 import struct
 import zlib
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,17 +117,6 @@ def test_an_export_comes_back_alike(bundle: Path, chat: ChatStore, tmp_path: Pat
             )
         ]
         assert again.card().created_at == chat.card().created_at
-
-
-def test_who_made_it_elsewhere_is_nobody_here(tmp_path: Path) -> None:
-    with replace(open_chats(tmp_path / "there"), maker="agent:one").new() as made:
-        upload(made, "a.txt", b"a")
-        bundle = tmp_path / "made.bundle"
-        export_to(made, bundle)
-
-    _, again = brought(open_chats(tmp_path / "here"), bundle)
-    with again:
-        assert again.card().made_by is None
 
 
 @pytest.mark.parametrize("kind", ["bundle", "repository", "bare"])

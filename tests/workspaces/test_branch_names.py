@@ -110,17 +110,6 @@ def test_a_deleted_branch_comes_back_with_all_it_had(three: ChatStore) -> None:
     assert fsck(three) == ""
 
 
-def test_deleted_branches_of_one_name_are_all_kept(three: ChatStore) -> None:
-    first = delete(three, "idea", force=True)
-    branch_off(three, "idea")
-    upload(three, "b", b"1")
-    checkout(three, "main")
-    second = delete(three, "idea", force=True)
-
-    assert branches.deleted(three) == [second, first]
-    assert [one.manifests for one in (second, first)] == [1, 2]
-
-
 def test_by_force_a_waiting_call_ends_in_the_history_that_goes(three: ChatStore) -> None:
     call = ask(three, "same")
     gone = delete(three, "same", force=True)

@@ -15,19 +15,14 @@ from covalt_git.git_store import BrokenStoreError
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.chat import ABOUT
 from covalt_git.workspaces.registry import ChatExistsError, OneChat
-from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
-    branch_off,
-    call_record,
     dying,
     fsck,
     git,
     loose,
     open_chats,
-    pending_call,
     put,
     save,
-    tree_of,
     upload,
 )
 
@@ -35,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 
@@ -76,18 +70,6 @@ def test_folder_that_stands_in_the_place_of_a_chat_is_kept(chats: Chats) -> None
     assert [path.name for path in chats.folder.iterdir()] == ["c1"]
 
 
-@pytest.fixture
-def story(chat: ChatStore) -> dict[str, str]:
-    """The manifests of a chat with two branches and a call, by what they are."""
-    put(chat.workspace, {"a": ("file", b"1")})
-    first = save(chat)
-    branch_off(chat, "idea")
-    call = pending_call(chat)
-    with writing(chat) as writer:
-        done = writer.finish_call(call, call_record(), snapshot=writer.scan())
-    return {"first": first, "call": done, "call id": call.id}
-
-
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
 @pytest.mark.parametrize("packed", [False, True], ids=["loose", "packed"])
 def test_every_prefix_of_an_id_finds_it(chats: Chats, object_format: str, *, packed: bool) -> None:
@@ -99,17 +81,6 @@ def test_every_prefix_of_an_id_finds_it(chats: Chats, object_format: str, *, pac
             git(chat.folder / "store.git", "repack", "-adq")
 
         assert {resolve(chat, oid[:length]) for length in range(4, len(oid) + 1)} == {oid}
-
-
-@pytest.mark.usefixtures("story")
-def test_id_of_a_file_or_an_unreachable_commit_names_no_manifest(chat: ChatStore) -> None:
-    blob = tree_of(chat, "main")["a"][1]
-    store = chat.folder / "store.git"
-    lost = git(store, "commit-tree", "-m", "lost", "main^{tree}").strip()
-
-    for oid in (blob, lost):
-        with pytest.raises(UnknownNameError):
-            resolve(chat, oid)
 
 
 # Damage

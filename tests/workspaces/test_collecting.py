@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from covalt_git.git_store import BrokenStoreError, GitStore
 from covalt_git.git_store.graph import reachable
-from covalt_git.workspaces import branches, collecting, records
+from covalt_git.workspaces import branches, collecting
 from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.writing import writing
 from tests.killing import killed_at
@@ -130,27 +130,6 @@ def test_a_waiting_call_keeps_the_manifest_it_was_asked_on(chat: ChatStore) -> N
     assert chat.read_file(base, "b.txt") == b"b"
     (waiting,) = chat.calls()
     assert waiting.base == base
-
-
-def test_records_go_with_their_commits(chat: ChatStore) -> None:
-    upload(chat, "a.txt", b"a")
-    kept = add_message(chat, "kept " * 10_000)
-    branch_off(chat, "idea")
-    add_message(chat, "dropped " * 10_000)
-    checkout(chat, "main")
-    drop_branch(chat, "idea")
-
-    done = collect(chat)
-
-    assert done.records == 1
-    message = chat.manifest(kept).record.message
-    assert message is not None
-    assert message.text == "kept " * 10_000
-    store = chat.folder / "store.git"
-    assert len(git(store, "ls-tree", "-r", "--name-only", records.REF).split()) == 1
-    assert git(store, "rev-list", "--count", records.REF).strip() == "1"
-    assert collect(chat).records == 0
-    assert fsck(chat) == ""
 
 
 def test_a_record_that_only_another_record_refers_to_is_kept(chat: ChatStore) -> None:

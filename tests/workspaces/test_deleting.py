@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.transfers.forking import fork
 from covalt_git.workspaces.lock import ChatBusyError, ChatGoneError
 from covalt_git.workspaces.registry import Loss
 from covalt_git.workspaces.writing import writing
@@ -42,15 +41,6 @@ def test_everything_of_a_chat_goes_and_is_told_before(chat: ChatStore, chats: Ch
         chats.open("c1")
     with pytest.raises(UnknownNameError):
         chats.delete("c1")
-
-
-def test_what_a_fork_has_too_is_not_freed(chat: ChatStore, chats: Chats) -> None:
-    upload(chat, "a.txt", bytes(range(256)) * 4000)
-    before = chats.loss("c1").size
-    with writing(chat) as writer:
-        fork(writer, chats).store.close()
-
-    assert before - chats.loss("c1").size > 1000
 
 
 def test_a_chat_that_somebody_writes_to_is_not_deleted(chat: ChatStore, chats: Chats) -> None:

@@ -37,24 +37,6 @@ def left_overs(chat: ChatStore) -> list[Path]:
     return [*found, *chat.folder.glob("switch.json")]
 
 
-def test_commits_of_four_processes_to_one_chat_are_all_kept(chats: Chats, chat: ChatStore) -> None:
-    upload(chat, "first", b"1")
-    with (
-        busy(chats, 1, 12) as one,
-        busy(chats, 2, 12) as two,
-        busy(chats, 3, 12) as three,
-        busy(chats, 4, 12) as four,
-    ):
-        said = [process.communicate(timeout=60) for process in (one, two, three, four)]
-
-    acknowledged = [line for printed, _ in said for line in printed.splitlines()]
-    assert [problems for _, problems in said] == ["", "", "", ""]
-    assert len(acknowledged) == 48
-    assert set(acknowledged) <= reachable(chat)
-    assert fsck(chat) == ""
-    assert left_overs(chat) == []
-
-
 def test_nothing_acknowledged_is_lost_however_often_the_writer_is_killed(
     chats: Chats, chat: ChatStore
 ) -> None:

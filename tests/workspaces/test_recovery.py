@@ -149,22 +149,6 @@ def test_dead_call_that_destroyed_its_workspace_leaves_a_chat_that_works(
     assert fsck(chat) == ""
 
 
-def test_call_whose_commit_was_made_is_only_forgotten(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-    call = pending_call(chat)
-    with writing(chat) as writer:
-        writer.put_call(call)
-        head = writer.finish_call(call, call_record(), snapshot=writer.scan())
-        writer.put_call(call)
-    put(chat.workspace, {"b": ("file", b"2")})
-    save(chat)
-
-    assert ending_of(chat, call) == ("success", None)
-    assert chat.calls() == []
-    assert [one.source for one in chat.log(chat.head())] == ["edit", "tool_run", "user_upload"]
-    assert chat.manifest(str(chat.head())).parent_id == head
-
-
 @pytest.mark.parametrize(
     ("state", "code"),
     [
@@ -202,22 +186,6 @@ def test_approval_that_ran_out_expires_with_its_call(chat: ChatStore) -> None:
     assert (expired.state, expired.decided_by) == ("expired", None)
     assert expired.decided_at is not None
     assert fsck(chat) == ""
-
-
-def test_approval_that_its_call_no_longer_waits_for_can_never_be_given(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-    call, first = new_question(chat)
-    again = call.model_copy(update={"execution_id": new_id()})
-    second = ask(chat, again)
-    with dying(chat):
-        pass
-    save(chat)
-    left = chat.approval(first.execution_id)
-
-    assert left is not None
-    assert left.state != "pending"
-    assert chat.approval(second.execution_id) == second
-    assert chat.calls() == [again]
 
 
 def test_branch_that_moves_while_a_call_is_committed_is_not_overwritten(chat: ChatStore) -> None:

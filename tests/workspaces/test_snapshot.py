@@ -126,23 +126,6 @@ def test_going_to_another_branch_and_back_brings_back_everything(
     go_there_and_back(first, second)
 
 
-THINGS: list[Layout] = [
-    {"x": ("file", b"a file")},
-    {"x": ("program", b"a file")},
-    {"x": ("link", b"z")},
-    {"x/y": ("file", b"in a folder"), "x/d/e": ("link", b"../y")},
-    {"x": ("folder", b"")},
-    {"x/y/w": ("folder", b"")},
-    {},
-]
-
-
-@pytest.mark.parametrize("old", THINGS, ids=repr)
-def test_files_folders_and_links_take_each_others_place(old: Layout) -> None:
-    for new in THINGS:
-        go_there_and_back(old, new)
-
-
 def go_there_and_back(first: Layout, second: Layout) -> None:
     """Make a branch with other files, and check what checkouts of both branches bring."""
     with scratch() as folder, open_chats(folder).new("c1") as chat:
@@ -468,18 +451,6 @@ def test_ignored_names_are_in_no_state_and_survive_every_checkout(chats: Chats) 
         checkout(chat, "idea")
         assert {**ignored, "new": ("file", b"new")}.items() <= layout_of(chat.workspace).items()
         assert fsck(chat) == ""
-
-
-def test_ignored_files_in_an_empty_folder_of_a_branch_are_no_edit(chat: ChatStore) -> None:
-    put(chat.workspace, {"a": ("file", b"1"), "empty": ("folder", b"")})
-    head = save(chat)
-    put(chat.workspace, {"empty/__pycache__/m.pyc": ("file", b"2")})
-
-    assert save(chat) == head
-    (chat.workspace / "empty/__pycache__/m.pyc").unlink()
-    (chat.workspace / "empty/__pycache__").rmdir()
-    (chat.workspace / "empty").rmdir()
-    assert save(chat) != head
 
 
 def test_folder_that_may_not_be_read_is_named_and_not_taken_for_empty(chat: ChatStore) -> None:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 
-from covalt_git.manifests.toolset_files import toolset_ids
-from covalt_git.toolsets.toolset import read_toolset
 from covalt_server.forms.fields import MAX_FIELDS, Choice, Field, draw
 from covalt_server.forms.form import Submitted, opened
 from covalt_server.forms.shapes import MAX_DEPTH, MISSING, Kind
 from tests.examples import examples
 from tests.json_values.test_json_schema import json_values, schemas
-from tests.server.sent_form import attributes, html, sent
+from tests.server.sent_form import html, sent
 from tests.tables import tables
 
 if TYPE_CHECKING:
@@ -35,20 +32,6 @@ def form(
     if required:
         whole["required"] = ["a"]
     return draw(whole, {"a": value[0]} if value else MISSING).children[0]
-
-
-def test_forms_of_the_sample_toolsets_need_no_json() -> None:
-    root = Path(__file__).parents[3]
-    tools = [
-        tool for name in toolset_ids(root / "toolsets") for tool in read_toolset(root, name).tools
-    ]
-
-    assert len(tools) > 5
-    for tool in tools:
-        for example in [{}, *(one.args for one in tool.examples)]:
-            shown = list(draw(tool.input_schema, example).walk())
-            as_json = {one.loc[-1] for one in shown if one.kind is Kind.JSON}
-            assert as_json <= ({"value"} if tool.tool_id == "data-lab:select_rows" else set())
 
 
 @given(schema=schemas, value=json_values)
@@ -152,13 +135,6 @@ def test_a_list_has_at_least_its_minimum_and_at_most_its_maximum() -> None:
     assert not full.can_add
 
 
-def test_a_value_with_too_many_parts_is_shown_as_json() -> None:
-    shown = form({"type": "array", "items": {"type": "integer"}}, list(range(MAX_FIELDS)))
-
-    assert shown.kind is Kind.JSON
-    assert json.loads(shown.text) == list(range(MAX_FIELDS))
-
-
 @pytest.mark.parametrize(
     "schema",
     [
@@ -220,25 +196,6 @@ VALUE = {
     "of": [{}],
     "rows": [{"b": 1}, {}],
 }
-
-
-def test_every_box_has_a_label_and_every_id_is_unique() -> None:
-    page = html(opened(EVERYTHING, VALUE))
-    ids = attributes(page, "id")
-    boxes = re.findall(r"<(?:input(?! type=.hidden)|select|textarea)[^>]*>", page)
-
-    assert len(ids) == len(set(ids))
-    assert not [one for one in ids if re.search(r"\s", one)]
-    assert set(attributes(page, "for")) <= set(ids)
-    assert {part for one in attributes(page, "aria-describedby") for part in one.split()} <= set(
-        ids
-    )
-    assert set(attributes(page, "list")) <= set(ids)
-    assert len(boxes) == 12
-    for box in boxes:
-        name = attributes(box, "id")[0]
-        is_wrapped = re.search(rf"<label>\s*{re.escape(box)}", page)
-        assert is_wrapped or "aria-label" in box or name in attributes(page, "for")
 
 
 def test_a_problem_is_tied_to_its_box() -> None:

@@ -12,7 +12,6 @@ from werkzeug.datastructures import MultiDict
 
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.json_schema import schema_problems, value_problems
-from covalt_git.models.tool_properties import Example
 from covalt_server.forms.form import opened, submitted
 from covalt_server.forms.problems import FieldProblem
 from tests.examples import examples
@@ -387,34 +386,3 @@ def test_ambiguous_json_is_not_read(text: str) -> None:
     assert got.value is None
     assert got.problems[0].path == "_json"
     assert sent(html(got))["_json"] == text
-
-
-def test_an_example_fills_the_form() -> None:
-    examples = [Example(description="five", args={"a": 5}), Example(args={"a": 6})]
-    form = opened(NAMED, examples=examples)
-
-    assert [(shown.sent, shown.label) for shown in form.examples] == [
-        ("0", "five"),
-        ("1", '{"a": 6}'),
-    ]
-    got = submitted(NAMED, with_button(given_form(NAMED), "_example", "1"), examples=examples)
-    assert (got.wants, got.side, sent(html(got))["args/a"]) == ("redraw", "form", "6")
-    assert got.examples == form.examples
-    for wrong in ("2", "-1", "x"):
-        got = submitted(NAMED, with_button(given_form(NAMED), "_example", wrong), examples=examples)
-        assert got.wants == "redraw"
-
-
-def test_a_check_answers_with_the_value_and_its_problems() -> None:
-    def answer(text: str) -> Any:
-        got = submitted(NAMED, with_button(given_form(NAMED, args__a=text), "_check", "1"))
-        assert got.wants == "check"
-        return got.answer()
-
-    assert answer("5") == {"args": {"a": 5}, "problems": []}
-    assert answer("abc") == {
-        "args": None,
-        "problems": [{"path": "args/a", "message": 'must be an integer, not "abc"'}],
-    }
-    got = submitted(NAMED, MultiDict({"_side": "json", "_json": '{"a": 5}', "_check": "1"}))
-    assert (got.wants, got.answer()) == ("check", {"args": {"a": 5}, "problems": []})

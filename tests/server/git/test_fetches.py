@@ -66,17 +66,6 @@ def test_a_clone_has_the_branches_and_files_of_the_chat(
     assert git(work, "log", "--format=%B") == git(served.store(), "log", "--format=%B", "main")
 
 
-@EVERY_VERSION
-def test_a_shallow_clone_can_be_completed(served: GitServed, tmp_path: Path, version: str) -> None:
-    work = served.clone(tmp_path / "work", "--depth", "1", version=version)
-
-    assert git(work, "rev-list", "--count", "HEAD") == "1"
-    assert (work / "sub/deep/d.txt").read_text() == "deep\n"
-    git(work, "-c", f"protocol.version={version}", "fetch", "--quiet", "--unshallow")
-    assert git(work, "rev-list", "HEAD") == git(served.store(), "rev-list", "main")
-    assert git(work, "fsck", "--strict", "--full") == ""
-
-
 def test_records_are_fetched_by_their_refspec(served: GitServed, tmp_path: Path) -> None:
     work = served.clone(tmp_path / "work")
     git(work, "fetch", "--quiet", "origin", "refs/covalt/*:refs/covalt/*")

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import io
-import json
-import os
 import random
 import re
-import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +14,7 @@ import pytest
 from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.transfers import pushing
 from covalt_git.workspaces.writing import writing
-from tests.api_client import TOKEN, Api
+from tests.api_client import Api
 from tests.server.git.git_served import (
     FETCH,
     FLUSH,
@@ -32,13 +27,11 @@ from tests.server.git.git_served import (
     entry,
     git,
     git_served,
-    line,
     oid_of,
     open_store,
     pack_of,
     run,
 )
-from tests.settling import until
 
 
 @pytest.fixture
@@ -85,17 +78,6 @@ def test_the_workspace_follows_its_branch(served: GitServed, work: Path) -> None
     assert names == {"b", "run.sh", "link", "sub"}
     assert (folder / "run.sh").stat().st_mode & 0o111
     assert (folder / "link").readlink() == Path("sub/deep")
-
-
-def test_a_first_push_fills_an_empty_chat(served: GitServed, api: Api, tmp_path: Path) -> None:
-    api.post("create_chat", chat_id="c2")
-    git(tmp_path, "init", "--quiet", "-b", "main", "mine")
-    tip = commit(tmp_path / "mine", "mine", file="content\n")
-    git(tmp_path / "mine", "push", "--quiet", served.url("c2"), "main")
-
-    assert served.refs("c2") == {"refs/heads/main": tip}
-    assert (served.workspace("c2") / "file").read_text() == "content\n"
-    assert served.fsck("c2") == ""
 
 
 def test_edits_are_committed_before_a_push_and_refuse_it(
@@ -196,13 +178,6 @@ def test_only_branches_with_portable_names_are_pushed(served: GitServed, work: P
     assert set(served.refs()) == {"refs/heads/main", "refs/heads/a"}
 
 
-def test_options_that_the_server_lacks_are_refused(work: Path) -> None:
-    for option in ("--atomic", "--push-option=x", "--signed=true"):
-        told = run(work, "push", option, "origin", "main:x")
-        assert told.code != 0
-        assert "does not support" in told.text
-
-
 def test_a_push_to_a_busy_chat_is_refused_after_a_while(served: GitServed, api: Api) -> None:
     tip = served.refs()["refs/heads/main"]
     asked = PushRequest((Command("refs/heads/x", None, tip),), frozenset({"report-status"}))
@@ -268,51 +243,3 @@ def test_a_push_that_is_cut_off_stores_nothing(served: GitServed) -> None:
         assert served.files_of_store() == before
     assert served.send(FETCH, FLUSH).status == 200
     assert NONE not in served.refs().values()
-
-
-def test_a_server_killed_during_a_push_stores_nothing(root: Path, api: Api) -> None:
-    chat_with_files(api)
-    served = GitServed(root, 0)
-    before = served.files_of_store()
-    content = pack_of(entry("blob", random.Random(1).randbytes(1 << 20)))
-    command = line(f"{NONE} {oid_of('blob', b'')} refs/heads/x\0report-status".encode())
-    serving = [
-        sys.executable,
-        "-m",
-        "covalt_git",
-        "-C",
-        str(root),
-        "serve",
-        "--port",
-        "0",
-        "--json",
-    ]
-    with subprocess.Popen(
-        serving,
-        env=os.environ | {"COVALT_GIT_TOKEN": TOKEN},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as program:
-        assert program.stdout is not None
-        port = json.loads(program.stdout.readline())["port"]
-        with socket.create_connection(("127.0.0.1", port)) as client:
-            client.sendall(
-                f"POST /git/c1/{PUSH} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
-                f"Authorization: Bearer {TOKEN}\r\nContent-Length: {1 << 30}\r\n"
-                f"Content-Type: application/x-{PUSH}-request\r\n\r\n".encode()
-            )
-            client.sendall(command + FLUSH + content)
-            until(lambda: any(pack.stat().st_size for pack in received(served)))
-            program.kill()
-
-    assert {path for path in served.files_of_store() if not path.startswith("incoming-")} == before
-    with git_served(root) as served:
-        assert set(served.refs()) == {"refs/heads/main"}
-        assert served.fsck() == ""
-        api.write("next.txt", "the next writer clears the quarantine\n")
-        assert not list(served.chat_folder().glob("incoming-*"))
-
-
-def received(served: GitServed) -> list[Path]:
-    """Return the packs that the server is receiving."""
-    return list(served.chat_folder().glob("incoming-*/pack/*.pack"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_server.render.previews import MAX_ROWS, MAX_TEXT, Table, preview
+from covalt_server.render.previews import MAX_TEXT, Table, preview
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 
@@ -77,12 +77,3 @@ def test_the_rows_of_a_table_have_one_width() -> None:
 )
 def test_the_most_frequent_separator_of_the_first_line_separates(path: str, content: str) -> None:
     assert table(content, path).titles[0] == "a,b"
-
-
-def test_a_large_table_is_cut_with_a_note() -> None:
-    rows = "a,b\n" + "1,2\n" * MAX_ROWS
-
-    assert not table(rows).more_rows
-    assert table(rows + "1,2\n").more_rows
-    assert len(table(rows + "1,2\n").rows) == MAX_ROWS
-    assert table("a," * 100 + "\n").more_columns
