@@ -66,18 +66,6 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name the nearest command where there is none of that name."""
-        from covalt_git.errors import nearest_name  # noqa: PLC0415 - only for a typo
-
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = nearest_name(args[0], COMMANDS)
-            hint = f" Did you mean '{near}'?" if near else ""
-            raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx)
-        return super().resolve_command(ctx, args)
-
 
 @click.group(
     cls=LazyGroup,
@@ -146,19 +134,25 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _show_usage(error: click.ClickException, argv: Sequence[str]) -> None:
-    from covalt_git.cli import removed  # noqa: PLC0415 - only for an error
+    from covalt_git.cli import removed, usage_hints  # noqa: PLC0415 - only for an error
     from covalt_git.cli.terminal import output  # noqa: PLC0415 - only for an error
+    from covalt_git.errors import hint_text  # noqa: PLC0415 - only for an error
     from covalt_git.text import display  # noqa: PLC0415 - only for an error
 
     error = removed.explained(error, argv)
     message = error.format_message()
+    hint = usage_hints.hint_of(error, argv) if isinstance(error, click.UsageError) else ""
+    hint = display.in_lines(hint_text(hint)) if hint else ""
     shown = display.in_lines(message)  # it repeats what was typed or pasted
     if output.lines is not None:
-        output.lines(shown, level="error", error="usage")
-    elif shown != message:
+        output.lines("\n".join(filter(None, (shown, hint))), level="error", error="usage")
+        return
+    if shown != message:
         click.UsageError(shown, getattr(error, "ctx", None)).show()
     else:
         error.show()
+    if hint:
+        output.say(hint, err=True)
 
 
 def _show_stopped() -> None:

@@ -1,0 +1,96 @@
+"""Hints for wrong command lines: near names, the place of an option, and quotes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from covalt_git.errors import nearest_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_UNKNOWN_COMMAND = re.compile(r"No such command '(?P<word>[^']*)'")
+_UNEXPECTED = re.compile(r"Got unexpected extra arguments? \((?P<words>.*)\)", re.DOTALL)
+
+
+def hint_of(error: click.UsageError, argv: Sequence[str]) -> str:
+    """Return what the user probably meant by ``argv``; empty if nothing is near."""
+    ctx = error.ctx
+    if ctx is None:
+        return ""
+    if getattr(error, "possibilities", None):
+        return ""  # click names them
+    if unknown := _UNKNOWN_COMMAND.match(error.message):
+        return _for_command(ctx, unknown["word"], argv)
+    if extra := _UNEXPECTED.match(error.message):
+        return _for_extra_words(ctx, extra["words"], argv)
+    if isinstance(error, click.NoSuchOption):
+        return _for_option(ctx, error.option_name)
+    return ""
+
+
+def _for_command(ctx: click.Context, word: str, argv: Sequence[str]) -> str:
+    """Return the command line with a missing subcommand, or else the nearest command."""
+    if not isinstance(ctx.command, click.Group):
+        return ""
+    names = ctx.command.list_commands(ctx)
+    rest = list(argv[argv.index(word) :]) if word in argv else []
+    with_subcommand = [
+        shlex.join([*ctx.command_path.split(), name, *rest])
+        for name in names
+        if _takes(ctx, name, rest[1:])
+    ]
+    near = nearest_name(word, names)
+    return "\n".join(with_subcommand) or (f"did you mean '{near}'?" if near else "")
+
+
+def _takes(ctx: click.Context, name: str, words: Sequence[str]) -> bool:
+    """Return whether a subcommand is a group with one of the words as a command."""
+    assert isinstance(ctx.command, click.Group)
+    command = ctx.command.get_command(ctx, name)
+    return isinstance(command, click.Group) and any(word in command.commands for word in words)
+
+
+def _for_extra_words(ctx: click.Context, words: str, argv: Sequence[str]) -> str:
+    """Return the last argument in quotes, or the options of a command that takes no arguments."""
+    if not any(isinstance(param, click.Argument) for param in ctx.command.params):
+        options = [_written(one, ctx) for one in _options(ctx) if not one.is_flag]
+        return f"it takes options only: {', '.join(options)}" if options else ""
+    extra = words.split()
+    at = argv.index(extra[0]) if extra and extra[0] in argv else 0
+    if at < 1 or argv[at - 1].startswith("-"):
+        return ""
+    text = " ".join(argv[at - 1 : at + len(extra)])
+    if text.startswith("{"):
+        return """write JSON in single quotes, such as '{"path": "index.html"}'"""
+    return f"write an argument with spaces in quotes: {shlex.quote(text)}"
+
+
+def _for_option(ctx: click.Context, name: str) -> str:
+    """Return the command line with an option of a group in its place: after the group."""
+    above = ctx.parent
+    while above is not None:
+        option = _option(above, name)
+        if option is not None:
+            later = ctx.command_path.removeprefix(above.command_path).split()
+            return f"{above.command_path} {_written(option, above)} {' '.join(later)} ..."
+        above = above.parent
+    return ""
+
+
+def _option(ctx: click.Context, name: str) -> click.Option | None:
+    return next((one for one in _options(ctx) if name in one.opts), None)
+
+
+def _options(ctx: click.Context) -> Iterator[click.Option]:
+    return (one for one in ctx.command.params if isinstance(one, click.Option))
+
+
+def _written(option: click.Option, ctx: click.Context) -> str:
+    """Return an option with its value, as it is typed: ``--role TEXT``."""
+    name = max(option.opts, key=len)
+    return name if option.is_flag else f"{name} {option.make_metavar(ctx)}"
