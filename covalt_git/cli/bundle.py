@@ -161,8 +161,12 @@ def _print_import(imported: toolset_imports.ToolsetImported) -> None:
     if imported.dry_run:
         output.say("nothing has changed")
         return
-    output.say("it is disabled; review it, then enable it:")
-    output.say(f"  covalt-git toolset show {toolset_id}")
+    needs_grants = imported.wants.keys() - {"Python packages"}
+    grants = "grant what it needs, " if needs_grants else ""
+    output.say(f"it is disabled; review it, {grants}then enable it:")
+    output.say(f"  covalt-git authority show {toolset_id}")
+    if needs_grants:
+        output.say(f"  covalt-git grant add {toolset_id} --requested")
     output.say(f"  covalt-git toolset enable {toolset_id}")
 
 

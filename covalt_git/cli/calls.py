@@ -106,7 +106,7 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
             output.say(answer.output.rstrip("\n"), prose=True)
         result_text.plan(answer.chat_id, answer.post_manifest_id, plan)
     elif answer.status == "success":
-        result_text.result(answer.result, answer.output)
+        result_text.result(answer.chat_id, answer.post_manifest_id, answer.result, answer.output)
     output.say(f"{answer.post_manifest_id[: output.SHORT]} on {answer.active_branch}", dim=True)
 
 

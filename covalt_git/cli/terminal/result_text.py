@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.cli.context import ask
@@ -32,7 +33,7 @@ def call(chat_id: str, manifest_id: str, record: CallRecord) -> None:
         output.say(f"result: {_inline(record.result)}", prose=True)
     if record.output:
         output.say("printed:")
-        _text(record.output)
+        _text(record.output, _show_command(chat_id, manifest_id))
     if record.render_plan is not None:
         plan(chat_id, manifest_id, RenderPlan.model_validate(record.render_plan))
 
@@ -42,18 +43,18 @@ def plan(chat_id: str, manifest_id: str, shown: RenderPlan) -> None:
     output.say(f"-- {shown.renderer} {'-' * 40}", dim=True)
     if shown.error:
         output.say(f"cannot be shown as configured: {display.in_line(shown.error)}", fg="yellow")
-    config = dict(shown.config)
+    config, rest = dict(shown.config), _show_command(chat_id, manifest_id)
     path = config.pop("file", None) or config.pop("path", None)
     if isinstance(path, str) and path.startswith("workspace:"):
         _file(chat_id, manifest_id, path.removeprefix("workspace:"))
     elif "content" in config:
         content = config.pop("content")
-        _text(content if isinstance(content, str) else json.dumps(content, indent=2))
+        _text(content if isinstance(content, str) else json.dumps(content, indent=2), rest)
     elif shown.renderer == "html":
         size = f", {shown.artifact.size} bytes" if shown.artifact else ""
         output.say(display.in_line(f"page: {config.get('artifact', 'the result')}{size}"))
         output.say("its data, as window.__TOOL_DATA__:")
-        _text(json.dumps(config.get("data"), indent=2, ensure_ascii=False), most=_FEW_LINES)
+        _text(json.dumps(config.get("data"), indent=2, ensure_ascii=False), rest, most=_FEW_LINES)
     elif "url" in config:
         output.say(display.in_line(f"open {config['url']}"))
 
@@ -77,28 +78,38 @@ def _file(chat_id: str, manifest_id: str, path: str) -> None:
         with file.stream:
             content = file.stream.read()
     except CovaltError as error:
-        output.say(f"{error.message} in this state", fg="yellow")
+        output.say(f"{error.message} in this commit", fg="yellow")
         return
     if is_binary_content(content):
         output.say(f"{len(content)} bytes that are not text")
         return
-    _text(content.decode("utf-8", "replace"))
+    store = f"data/chats/{chat_id}/store.git"
+    rest = shlex.join(["git", "--git-dir", store, "show", f"{manifest_id[: output.SHORT]}:{path}"])
+    _text(content.decode("utf-8", "replace"), rest)
 
 
-def _text(text: str, *, most: int = MOST_LINES) -> None:
+def _show_command(chat_id: str, manifest_id: str) -> str:
+    """Return the command that prints all of a call."""
+    return f"covalt-git chat show {chat_id} {manifest_id[: output.SHORT]} --json"
+
+
+def _text(text: str, rest: str, *, most: int = MOST_LINES) -> None:
+    """Print the first lines of a text, and ``rest``, the command that prints all of it."""
     lines = text.splitlines()
     for line in lines[:most]:
         output.say(f"  {line}", prose=True)
     if len(lines) > most:
-        output.say(f"  ... {len(lines) - most} lines more", dim=True)
+        more = output.plural(len(lines) - most, "more line")
+        output.say(f"  ... {more}: {display.in_line(rest)}", dim=True)
 
 
 def _inline(value: Any) -> str:
     return display.shorten(json.dumps(value, ensure_ascii=False), 500)
 
 
-def result(value: Any, printed: str) -> None:
+def result(chat_id: str, manifest_id: str, value: Any, printed: str) -> None:
     """Print a result that is not shown by its renderer: JSON, and before it what the tool printed."""
+    rest = _show_command(chat_id, manifest_id)
     if printed:
-        _text(printed)
-    _text(json.dumps(value, indent=2, ensure_ascii=False), most=_FEW_LINES)
+        _text(printed, rest)
+    _text(json.dumps(value, indent=2, ensure_ascii=False), rest, most=_FEW_LINES)
