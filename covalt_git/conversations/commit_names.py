@@ -177,5 +177,6 @@ def _unknown(chat: ChatStore, name: str) -> CovaltError:
             hint=f"the first call, upload or edit makes one: covalt-git chat upload {chat.id} FILE",
         )
     # What looks like a commit id is one that was mistyped; another name is never like one.
-    ids = (oid[: len(name)] for oid in chat.reachable()) if _DIGITS.fullmatch(name) else ()
+    shown = max(len(name), SHOWN_DIGITS)
+    ids = (oid[:shown] for oid in chat.reachable()) if _DIGITS.fullmatch(name) else ()
     return UnknownCommitError(chat.id, name, [*heads, *ids])

@@ -106,3 +106,13 @@ def test_each_name_means_the_same_in_the_store_and_in_the_index(
 
     assert len(names) >= 30
     assert found == dict.fromkeys(faces, names)
+
+
+def test_a_mistyped_id_is_answered_with_one_that_is_shown(world: World) -> None:
+    with world.project().chats.open("c1") as chat:
+        said(chat, ref="one")
+        shown = str(chat.head())[:12]
+        with pytest.raises(CovaltError) as unknown:
+            resolve(chat, shown[:7] + ("0" if shown[7] != "0" else "1"))
+
+    assert f"did you mean {shown!r}?" in unknown.value.hint
