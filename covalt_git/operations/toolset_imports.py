@@ -235,15 +235,10 @@ def import_toolset_from(context: Context, request: ImportToolsetFrom) -> Toolset
     if request.unsigned or request.trusted_signer is not None:
         if signature is None or not isinstance(source, Bundle):
             raise CovaltError("it has no signature", hint="leave out --trust-signer and --unsigned")
-        unsigned = replace(source, signature=None)
         if request.unsigned:
-            source = unsigned
+            source = replace(source, signature=None)
         elif request.trusted_signer is not None:
-            _check_signer_line(request.trusted_signer)
-            verify(source.content, signature, [request.trusted_signer])
-            import_bundle(context, unsigned, dry_run=True, accept_signer=True)
-            if not request.dry_run:
-                add_signer(context.project.root, request.trusted_signer)
+            trust_signer(context, source, request.trusted_signer, dry_run=request.dry_run)
     return import_bundle(
         context,
         source,
@@ -319,6 +314,20 @@ def import_bundle(
     if not dry_run:
         context.index().sync_toolsets()
     return _import_result(context, found, dry_run=dry_run)
+
+
+def trust_signer(context: Context, bundle: Bundle, line: str, *, dry_run: bool = False) -> None:
+    """Add a line to ``signers``, if its key signed the bundle and nothing else is wrong with the bundle.
+
+    Raises:
+        CovaltError: if the line is invalid, and as :func:`import_bundle`.
+    """
+    assert bundle.signature is not None
+    _check_signer_line(line)
+    verify(bundle.content, bundle.signature, [line])
+    import_bundle(context, replace(bundle, signature=None), dry_run=True, accept_signer=True)
+    if not dry_run:
+        add_signer(context.project.root, line)
 
 
 def _check_signer_line(line: str) -> None:

@@ -74,10 +74,13 @@ def review(bundle_id: UUID) -> str | Response:
 
 @pages.post("/imports/<uuid:bundle_id>")
 def import_reviewed(bundle_id: UUID) -> Response:
-    """Import the reviewed bundle."""
+    """Import the reviewed bundle; with the name of a signer, trust the unknown key that signed it."""
     root = as_admin(_WHAT).root
     bundle = staged_bundle(root, bundle_id)
     try:
+        if "signer" in request.form:
+            key = toolset_imports.import_bundle(context(), bundle, dry_run=True).unknown_key
+            toolset_imports.trust_signer(context(), bundle, f"{request.form['signer']} {key}")
         done = toolset_imports.import_bundle(
             context(),
             bundle,

@@ -151,12 +151,12 @@ def test_an_update_keeps_or_gives_up_what_was_changed_here(visitor: Visitor, roo
 
     page = review_bundle(visitor, newer("1.3", **{"new.md": b"new"}))
     assert "added new.md" in page.text
-    here = visitor.send(page.forms[1], "Update it")
+    here = visitor.send(page.forms[1], "Update")
     assert "+# ours" in visitor.open(here.link("changed since")).text
     assert (root / "toolsets/demo/new.md").exists()
 
     page = review_bundle(visitor, newer("1.4", **{"tools/a.py": TOOL + b"# theirs\n"}))
-    visitor.send(page.forms[1], "Update it")
+    visitor.send(page.forms[1], "Update")
     assert tool.read_bytes() == TOOL + b"<<<<<<< yours\n# ours\n=======\n# theirs\n>>>>>>> 1.4\n"
 
     tool.write_bytes(TOOL + b"# ours\n")
@@ -181,9 +181,11 @@ def test_an_update_is_fetched_only_on_request(visitor: Visitor, root: Path) -> N
     assert 'version: "2"' in (root / "toolsets/demo/toolset.yaml").read_text()
 
 
-def test_another_signer_has_to_be_accepted(visitor: Visitor, root: Path, tmp_path: Path) -> None:
+def test_an_unknown_signer_is_trusted_by_name_and_another_one_accepted(
+    visitor: Visitor, root: Path, tmp_path: Path
+) -> None:
     ann, bob = make_key(tmp_path, "ann"), make_key(tmp_path, "bob")
-    configure(root, f"signers: ['{ann.allowed('ann')}', '{bob.allowed('bob')}']\n")
+    configure(root, f"signers:\n  - {bob.allowed('bob')}\n")
     form = visitor.open("/imports").forms[1]
 
     def signed_by(key: Key, content: bytes) -> Page:
@@ -195,14 +197,18 @@ def test_another_signer_has_to_be_accepted(visitor: Visitor, root: Path, tmp_pat
     )
     assert wrong.status == 422
     page = signed_by(ann, DEMO)
-    here = visitor.send(page.forms[1], "Take it in")
+    assert (
+        visitor.send(page.forms[1], "Trust the key and import", signer="not a name").status == 400
+    )
+    here = visitor.send(page.forms[1], "Trust the key and import", signer="ann")
+    assert ann.allowed("ann") in (root / "covalt.yaml").read_text()
     assert f"ann {ann.fingerprint[:19]}" in here.text
 
     page = signed_by(bob, newer("2"))
-    refused = visitor.send(page.forms[1], "Update it")
+    refused = visitor.send(page.forms[1], "Update")
     assert refused.status == 409
     assert b'"1.2"' in (root / "toolsets/demo/toolset.yaml").read_bytes()
-    visitor.send(page.forms[1], "Update it", accept_signer="on")
+    visitor.send(page.forms[1], "Update", accept_signer="on")
     assert b'"2"' in (root / "toolsets/demo/toolset.yaml").read_bytes()
 
 
