@@ -19,7 +19,6 @@ import contextlib
 import hashlib
 import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.git_store.objects import BrokenStoreError
@@ -29,24 +28,19 @@ from covalt_git.system.boot import boot_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from covalt_git.git_store.store import GitStore
 
 NAME = "wal"
 _START = re.compile(rb"([0-9a-f]{40}) ([0-9a-f-]+) (?=\{\"at\":)")
-_FILE = re.compile(
-    r"objects/(?:[0-9a-f]{2}/[0-9a-f]{38,62}|pack/pack-[0-9a-f]{40,64}\.(?:idx|pack))"
-)
+_FILE = re.compile(r"objects/(?:[0-9a-f]{2}|pack)/(?:pack-)?[0-9a-f]{38,64}(?:\.idx|\.pack)?")
 
 
 class _Record(NamedTuple):
-    """A ref that moved from ``old`` to ``new`` (None: no ref), and the files that it needs by path.
-
-    ``at`` is when, in nanoseconds since 1970, after the new file of the ref was written.
-    """
+    """A ref that moved to ``new`` (None: no ref) by the time ``at``, and the files that it needs by path."""
 
     ref: str
-    old: str | None
     new: str | None
     files: dict[str, bytes]
     at: int
@@ -82,17 +76,15 @@ def replay(store: GitStore, *, aside: str) -> None:
         store.objects.close()
         for ref in dict.fromkeys(record.ref for record in records):
             _restore(store, ref, [record for record in records if record.ref == ref], aside)
-    paths = {path for record in records for path in (*record.files, record.ref)}
-    named = {above for path in paths for above in (Path(path), *Path(path).parents)}
-    atomic_write.fsync_many([str(store.path / one) for one in named if (store.path / one).exists()])
+    atomic_write.fsync_tree(store.path)
     atomic_write.rename(store.path / NAME, store.path / "wal.settled")
 
 
 def _restore(store: GitStore, ref: str, records: Sequence[_Record], aside: str) -> None:
     """Move a ref to the commit of its last record, unless the ref has moved since."""
-    for record in records:
-        if record.files and record.new and not store.has(record.new):
-            raise BrokenStoreError(f"the object {record.new} of {store.path} cannot be put back")
+    for oid in (record.new for record in records if record.files and record.new):
+        if not store.has(oid):
+            raise BrokenStoreError(f"the object {oid} of {store.path} cannot be put back")
     try:
         at = store.read_ref(ref)
     except BrokenStoreError:  # a power cut emptied it
@@ -117,7 +109,7 @@ def _records(content: bytes) -> Iterator[_Record]:
         line_end = content.find(b"\n", place)
         try:
             head = json.loads(content[start.end() : max(line_end, 0)])
-            ref, old, new = head["ref"]
+            ref, _, new = head["ref"]
             at = int(head["at"])
             sizes = [(str(path), int(size)) for path, size in head["files"]]
         except (ValueError, KeyError, TypeError):
@@ -129,5 +121,5 @@ def _records(content: bytes) -> Iterator[_Record]:
         found = hashlib.sha1(content[start.end() : end], usedforsecurity=False).hexdigest()
         if found.encode() != start[1]:
             return
-        yield _Record(ref, old, new, files, at)
+        yield _Record(ref, new, files, at)
         place = end
