@@ -53,14 +53,12 @@ class _Accepted(NamedTuple):
     """A command that may be carried out.
 
     Attributes:
-        received: the objects of the pack that belong to it.
-        required: the other objects that the branch reaches, which the chat must have.
+        objects: the objects that the branch reaches, of the pack or of the chat.
         lookalikes: the new commits that look like our records.
     """
 
     command: Command
-    received: frozenset[str]
-    required: frozenset[str]
+    objects: frozenset[str]
     lookalikes: set[str]
 
     @property
@@ -170,11 +168,8 @@ class _Push:
                 f"git push origin HEAD:{name}-2",
             )
         parents = {parent for oid in admitted.commits for parent in graph.commit(oid).parents}
-        needed = admitted.objects | parents | {new}
-        received = needed & self.quarantine.ids
-        return _Accepted(
-            command, received, needed - received, lookalikes(graph.reader, admitted.commits)
-        )
+        objects = admitted.objects | parents | {new}
+        return _Accepted(command, objects, lookalikes(graph.reader, admitted.commits))
 
     def _move(self, writer: Writer, accepted: Sequence[_Accepted]) -> None:
         """Move the branches that are still where the client saw them."""
@@ -186,8 +181,8 @@ class _Push:
                 ready.append(one)
             except CovaltError as error:
                 self._refuse(one.command, error)
-        received = {oid for one in ready for oid in one.received}
-        self.quarantine.adopt(received, durable=store.durable)
+        objects = frozenset[str]().union(*(one.objects for one in ready))
+        self.quarantine.adopt(objects & self.quarantine.ids, durable=store.durable)
         store.refresh()
         _list_foreign(self.chat, {oid for one in ready for oid in one.lookalikes})
         for one in ready:
@@ -204,7 +199,7 @@ class _Push:
         now = writer.commit_changes() if active else chat.store.read_ref(one.command.ref)
         if now != one.command.old:
             raise _fetch_first()
-        if not all(map(chat.store.has, one.required)):
+        if not all(map(chat.store.has, one.objects - self.quarantine.ids)):
             raise MovedError("objects were removed meanwhile", hint="push again")
 
     def _refuse_rest(self, accepted: Sequence[_Accepted], error: CovaltError) -> None:
