@@ -1,7 +1,8 @@
 """Repacking: objects of several packs are written as one pack, with deltas between versions of a path.
 
 The new pack is durable before the first old one is removed, so that readers find every object at any
-time, and a killed process loses none.  Only the holder of the chat's lock may call this.
+time, and a killed process loses none.  If an object or a pack is damaged, ``BrokenStoreError`` is raised and
+nothing is removed.  Only the holder of the chat's lock may call this.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dulwich.pack import create_delta
 
 from covalt_git.git_store.graph import parents_first
 from covalt_git.git_store.object_folder import remove_packs
+from covalt_git.git_store.object_reader import damage_of
 from covalt_git.git_store.objects import (
     FOLDER,
     KINDS,
@@ -67,14 +69,16 @@ def usage(store: ObjectFolder) -> Usage:
     """Return the usage of a store."""
     files = [path for path in store.path.rglob("*") if path.is_file()]
     packs = store.replaceable_packs()
+    with damage_of("of a pack", store.path.parent):
+        packed = sum(len(pack.index) for pack in packs.values())
     return Usage(
         size=sum(path.stat().st_size for path in files),
-        objects=sum(len(pack.index) for pack in packs.values()) + len(store.loose_objects()),
+        objects=packed + len(store.loose_objects()),
         packs=len(packs),
     )
 
 
-def combine(store: ObjectFolder, most: int) -> None:
+def combine(store: ObjectFolder, *, most: int = MOST_PACKS) -> None:
     """Combine small packs into one where a store has more than ``most`` of them.
 
     The smallest are combined, at most 16 MiB.  A larger pack is added only if the smaller ones have half
@@ -120,18 +124,19 @@ def _replace(
     """
     packs = store.replaceable_packs()
     found: dict[str, float] = {}
-    for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns):
-        found |= dict.fromkeys(map(bytes.hex, packs[path].index.ids()), path.stat().st_mtime)
-    for oid, path in loose.items():
-        found[oid] = max(path.stat().st_mtime, found.get(oid, 0))
     made = None
-    if oids := [oid for oid, written in found.items() if keep(oid, written)]:
-        with PackWriter(store.pack_folder, store.object_format) as writer:
-            writer.write(_Repacking(store, writer.encoder, oids).run())
-            made = writer.finish(durable=True)  # even in a store that is not: the old ones go
-    remove_packs(store.pack_folder, [path for path in paths if path != made])
-    for path in loose.values():
-        path.unlink(missing_ok=True)
+    with damage_of("of a pack", store.path.parent):
+        for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns):
+            found |= dict.fromkeys(map(bytes.hex, packs[path].index.ids()), path.stat().st_mtime)
+        for oid, path in loose.items():
+            found[oid] = max(path.stat().st_mtime, found.get(oid, 0))
+        if oids := [oid for oid, written in found.items() if keep(oid, written)]:
+            with PackWriter(store.pack_folder, store.object_format) as writer:
+                writer.write(_Repacking(store, writer.encoder, oids).run())
+                made = writer.finish(durable=True)  # even in a store that is not: the old ones go
+        remove_packs(store.pack_folder, [path for path in paths if path != made])
+        for path in loose.values():
+            path.unlink(missing_ok=True)
     store.refresh()
 
 

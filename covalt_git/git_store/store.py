@@ -19,9 +19,8 @@ from dulwich.patch import is_binary
 from dulwich.refs import DiskRefsContainer, Ref
 from dulwich.repo import Repo
 
-from covalt_git.git_store import repacking
 from covalt_git.git_store.object_folder import ObjectFolder, clear_temporary
-from covalt_git.git_store.object_reader import DAMAGE, ObjectReader, damage_of
+from covalt_git.git_store.object_reader import DAMAGE, ObjectReader
 from covalt_git.git_store.objects import (
     BrokenStoreError,
     CommitObject,
@@ -32,15 +31,11 @@ from covalt_git.git_store.objects import (
     object_id,
 )
 from covalt_git.git_store.pack_writer import PackWriter
-from covalt_git.git_store.repacking import MOST_PACKS
 from covalt_git.system.atomic_write import fsync, fsync_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from collections.abc import Set as AbstractSet
     from pathlib import Path
-
-    from covalt_git.git_store.repacking import Usage
 
 FORMAT = 2
 """Version of the format of chats, ``covalt.format`` in the store's ``config``; 1 if it is missing."""
@@ -164,11 +159,6 @@ class GitStore(ObjectReader):
                 self.flush()  # into a pack of its own, which no ref leads to yet
         return oid
 
-    @property
-    def has_pending(self) -> bool:
-        """Whether there are pending objects, which no other process can read."""
-        return bool(self._pending)
-
     def flush(self) -> None:
         """Write one pack of all pending objects, fsynced in a durable store."""
         if not self._pending or self._in_scratch:
@@ -196,39 +186,9 @@ class GitStore(ObjectReader):
         finally:
             self._pending, self._pending_bytes, self._in_scratch = pending, size, False
 
-    # Packs.  Only the holder of the chat's lock may change any.
-
     def refresh(self) -> None:
         """Find packs that other processes have written or removed."""
         self.objects.refresh()
-
-    def combine(self, *, most: int = MOST_PACKS) -> None:
-        """Combine small packs where there are more than ``most``.
-
-        Raises:
-            BrokenStoreError: when one of them is damaged; nothing is removed then.
-        """
-        with damage_of("of a pack", self.path):
-            repacking.combine(self.objects, most)
-
-    def rewrite(self, live: AbstractSet[str], *, until: float) -> None:
-        """Write one pack of what is ``live``, or younger than ``until`` (seconds since 1970); remove the rest.
-
-        Raises:
-            BrokenStoreError: when something of that is damaged; nothing is removed then.
-        """
-        (self.path / "wal.settled").unlink(missing_ok=True)
-        with damage_of("of a pack", self.path):
-            repacking.rewrite(self.objects, live, until=until)
-
-    def usage(self) -> Usage:
-        """Return the usage of the store.
-
-        Raises:
-            BrokenStoreError: when the index of a pack is damaged.
-        """
-        with damage_of("of a pack", self.path):
-            return repacking.usage(self.objects)
 
     # Refs
 

@@ -13,6 +13,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.git_store import repacking
 from covalt_git.git_store.graph import reachable
 from covalt_git.workspaces import records
 from covalt_git.workspaces.chat import DELETED
@@ -53,7 +54,7 @@ def collect(
     chat = writer.chat
     store = chat.store
     store.clear_leftovers()
-    before = store.usage()
+    before = repacking.usage(store.objects)
     now = time.time()
     progress("finding reachable objects")
     live = reachable(store, _tips(chat))  # first of all, to find a damaged store
@@ -62,8 +63,10 @@ def collect(
     if forgotten or dropped:
         live = reachable(store, _tips(chat))
     progress("writing one pack")
-    store.rewrite(live, until=float("inf") if everything else now - GRACE_S)
-    return Collected(before, store.usage(), forgotten, dropped)
+    (store.path / "wal.settled").unlink(missing_ok=True)  # of version 0.1
+    until = float("inf") if everything else now - GRACE_S
+    repacking.rewrite(store.objects, live, until=until)
+    return Collected(before, repacking.usage(store.objects), forgotten, dropped)
 
 
 def _tips(chat: ChatStore) -> list[str]:

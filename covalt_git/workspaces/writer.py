@@ -115,8 +115,7 @@ class Writer:
             record = self.record(snapshot.notes, **fields)
             subject = subject or self._listed(state.tree, snapshot) or "empty folders"
             return self.commit(source, record, snapshot.tree, subject=subject)
-        if self.chat.store.has_pending:  # objects that the store had lost, as by a power cut
-            self.chat.store.flush()
+        self.chat.store.flush()  # objects that the store had lost, as by a power cut
         return head
 
     def _is_behind(self, head: str | None, snapshot: Snapshot) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
+from covalt_git.git_store import repacking
 from covalt_git.names import LOCAL_USER
 from covalt_git.workspaces.lock import held
 from covalt_git.workspaces.recovery import recover
@@ -43,7 +44,7 @@ def writing(
         yield writer
         chat.stat_cache.head = chat.head()
         with contextlib.suppress(CovaltError, OSError):  # the next writer tries again
-            chat.store.combine()
+            repacking.combine(chat.store.objects)
 
 
 def finish_left(chat: ChatStore) -> None:

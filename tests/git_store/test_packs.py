@@ -13,7 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.git_store import FILE, FOLDER, BrokenStoreError, CommitObject, GitStore, TreeEntry
+from covalt_git.git_store import (
+    FILE,
+    FOLDER,
+    BrokenStoreError,
+    CommitObject,
+    GitStore,
+    TreeEntry,
+    repacking,
+)
 from covalt_git.git_store.graph import reachable
 from covalt_git.git_store.repacking import MOST_PACKS
 from tests.git_store.histories import contents
@@ -66,7 +74,7 @@ def unpack(store: GitStore, pack: Path) -> None:
 
 def rewrite(store: GitStore, until: float = ALWAYS) -> None:
     """Collect what main does not reach."""
-    store.rewrite(reachable(store, [str(store.read_ref(MAIN))]), until=until)
+    repacking.rewrite(store.objects, reachable(store, [str(store.read_ref(MAIN))]), until=until)
 
 
 # Writing
@@ -208,7 +216,7 @@ def test_fewer_packs_hold_every_object_and_take_a_fraction_of_the_size(
             rewrite(store)
             assert len(packs(store)) == 1
         while len(packs(store)) > MOST_PACKS:
-            store.combine()
+            repacking.combine(store.objects)
 
         assert contents(store.path) == wanted
         assert fsck_store(store.path) == ""
@@ -262,7 +270,7 @@ def test_damaged_pack_is_left_as_it_is(tmp_path: Path) -> None:
     before = packs(store)
     with GitStore(store.path) as store:
         with pytest.raises(BrokenStoreError, match="damaged"):
-            store.combine(most=0)
+            repacking.combine(store.objects, most=0)
         with pytest.raises(BrokenStoreError):
             rewrite(store)
 
@@ -272,7 +280,7 @@ def test_damaged_pack_is_left_as_it_is(tmp_path: Path) -> None:
 
 def step_of(path: Path, *, collect: bool) -> None:
     with GitStore(path) as store:
-        rewrite(store) if collect else store.combine(most=0)
+        rewrite(store) if collect else repacking.combine(store.objects, most=0)
 
 
 @pytest.mark.parametrize("collect", [False, True])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from covalt_git.conversations import messages
 from covalt_git.conversations.commit_names import resolve
 from covalt_git.file_edits import restoring
+from covalt_git.git_store import repacking
 from covalt_git.merging import branch_merge
 from covalt_git.merging.merge_conflicts import Choices
 from covalt_git.models.commit_record import MessageRecord
@@ -84,7 +85,7 @@ def branch(writer: Writer) -> str | None:
 
 def pack(writer: Writer) -> str | None:
     """Combine the small packs into one."""
-    writer.chat.store.combine(most=0)
+    repacking.combine(writer.chat.store.objects, most=0)
     return writer.chat.head()
 
 

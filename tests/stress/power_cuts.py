@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
+from covalt_git.git_store import repacking
 from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.merging import branch_merge
 from covalt_git.merging.merge_conflicts import Choices
@@ -264,7 +265,7 @@ def _rename(chat: ChatStore, chance: random.Random, _: Path) -> None:
 
 def _repack(chat: ChatStore, _chance: random.Random, _: Path) -> None:
     with writing(chat):
-        chat.store.combine(most=0)
+        repacking.combine(chat.store.objects, most=0)
 
 
 def _collect(chat: ChatStore, _chance: random.Random, _: Path) -> None:

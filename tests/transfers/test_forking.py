@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.git_store import repacking
 from covalt_git.models.chats import Origin
 from covalt_git.transfers.forking import fork
 from covalt_git.workspaces.writing import writing
@@ -47,7 +48,7 @@ def full(chat: ChatStore) -> ChatStore:
     branch_off(chat, "idea")
     upload(chat, "idea.txt", b"an idea")
     with writing(chat) as writer:
-        chat.store.combine(most=0)
+        repacking.combine(chat.store.objects, most=0)
         waits = pending_call(chat, status="pending", execution_id=None, base=said)
         writer.put_call(waits)
     upload(chat, "later.txt", b"later")
@@ -86,7 +87,7 @@ def test_a_fork_at_a_manifest_has_its_history_on_main(full: ChatStore, chats: Ch
         assert layout_of(other.workspace) == {"0.txt": ("file", b"0")}
         assert other.card().forked_from == Origin(chat_id="c1", manifest_id=first)
         collect(other)
-        assert other.store.usage().objects < 8
+        assert repacking.usage(other.store.objects).objects < 8
         assert fsck(other) == ""
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.git_store import BrokenStoreError, GitStore
+from covalt_git.git_store import BrokenStoreError, GitStore, repacking
 from covalt_git.git_store.graph import reachable
 from covalt_git.workspaces import branches, collecting
 from covalt_git.workspaces.chat import HEADS
@@ -226,7 +226,7 @@ def test_a_killed_collection_loses_nothing(chats: Chats, forgotten: ChatStore) -
         before = contents(forgotten)
         said = {oid: forgotten.manifest(oid).record for oid in forgotten.reachable()}
     assert ends == {True, False}
-    assert forgotten.store.usage().size < len(LARGE)
+    assert repacking.usage(forgotten.store.objects).size < len(LARGE)
 
 
 STEPS = st.lists(

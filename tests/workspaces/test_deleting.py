@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.git_store import repacking
 from covalt_git.workspaces.lock import ChatBusyError, ChatGoneError
 from covalt_git.workspaces.registry import Loss
 from covalt_git.workspaces.writing import writing
@@ -70,7 +71,7 @@ def test_a_chat_that_is_open_elsewhere_is_gone_for_its_writer(
         upload(chat, "a.txt", b"a")
     with chats.new("c1") as again:
         upload(again, "b.txt", b"b")
-        assert again.store.usage().objects < 10
+        assert repacking.usage(again.store.objects).objects < 10
 
 
 def test_a_killed_deletion_leaves_the_chat_or_nothing_of_it(chat: ChatStore, chats: Chats) -> None:
