@@ -12,10 +12,16 @@ from tests.workspaces import old_chats
 from tests.workspaces.stores import collect, fsck, git, open_chats, put, save
 
 BOOTS = {"this-boot": Path("/proc/sys/kernel/random/boot_id"), "another-boot": None}
+LEFT_BY_A_BOOT = ("log-of-this-boot", "power-cut", "running", "switching", "torn-record")
 
 
-@pytest.mark.parametrize("boot", BOOTS)
-@pytest.mark.parametrize("name", old_chats.EXPECTED)
+@pytest.mark.parametrize(
+    ("name", "boot"),
+    [
+        *((name, "this-boot") for name in old_chats.EXPECTED),
+        *((name, "another-boot") for name in LEFT_BY_A_BOOT),
+    ],
+)
 def test_old_chat_is_whole_for_us_and_for_stock_git(tmp_path: Path, name: str, boot: str) -> None:
     file = BOOTS[boot]
     if file is not None and not file.exists():
