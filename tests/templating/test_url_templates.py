@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import unquote, urljoin, urlsplit
 
+import httpx2
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -99,23 +100,51 @@ def test_arguments_together_do_not_make_a_way_up() -> None:
 
 
 def as_servers_read(path: str) -> set[str]:
-    """Return where a path leads when it is decoded never, once or twice, slashes of all kinds."""
+    """Return where a path leads when it is decoded up to three times, slashes of all kinds."""
     found = set()
-    for _ in range(3):
+    for _ in range(4):
         for read in (path, path.replace("\\", "/"), path.replace(";", "/")):
             found.add(urlsplit(urljoin("https://a.example", f"https://a.example{read}")).path)
         path = unquote(path)
     return found
 
 
-values = st.text() | st.from_regex(r"[./\\%25eE2fF;?#@: ]{0,12}", fullmatch=True)
+pieces = st.sampled_from(
+    [
+        *(
+            ".",
+            "..",
+            "/",
+            "\\",
+            "%",
+            "%2e",
+            "%2F",
+            "%5c",
+            "%25",
+            "%252e",
+            "%00",
+            ";",
+            "?",
+            "#",
+            "@",
+        ),
+        *(":", "//", "&", " ", "\t", "\r\n", "\0", "a", "é", "[", "{", "+", "~", "xn--", "http://"),
+        *("\u3002", "\uff0e", "\uff0f", "\u2215", "\u202e", "${KEY}", "$args.x", "evil.example"),
+    ]
+)
+values = st.text() | st.lists(pieces, max_size=8).map("".join)
+TEMPLATES = (
+    "https://a.example/v1/in/{x}/{y}/end",
+    "https://a.example/v1/in/x{x}{y}.json?q={y}",
+    "https://a.example/v1/in/{+x}/{y}?a=1&q={x}",
+)
 
 
 @given(values, values)
 @example("..", "x")
 @example("..%2f..%2f", "%2e%2e;/")
 def test_no_value_leaves_the_origin_and_the_prefix(one: str, two: str) -> None:
-    for template in ("https://a.example/v1/in/{x}/{y}?q={y}", "https://a.example/v1/in/{+x}?q={y}"):
+    for template in TEMPLATES:
         try:
             url = expand(template, x=one, y=two)
         except BadValueError:
@@ -124,4 +153,10 @@ def test_no_value_leaves_the_origin_and_the_prefix(one: str, two: str) -> None:
 
         assert (split.scheme, split.netloc, split.fragment) == ("https", "a.example", "")
         assert url.isascii()
+        assert httpx2.URL(url).raw_path.decode().partition("?")[0] == split.path
         assert all(path.startswith("/v1/in/") for path in as_servers_read(split.path))
+
+
+@given(st.text("aé~+ ", min_size=1))
+def test_a_harmless_value_is_in_the_url_unchanged(value: str) -> None:
+    assert unquote(expand("https://a.example/v1/in/{x}", x=value)).endswith(f"/in/{value}")
