@@ -68,19 +68,6 @@ def test_a_call_repeated_while_it_runs_waits_for_its_end(world: World, key: str)
     assert world.runs() == 1
 
 
-def test_a_repeated_call_returns_the_approval_that_it_waits_for(world: World, key: str) -> None:
-    first = world.call("ask", call_id=key)
-    again = world.call("ask", call_id=key)
-    assert again.approval is not None
-    assert (again.call, again.approval, again.repeated) == (first.call, first.approval, True)
-    assert len(world.approvals()) == 1
-
-    world.approve(again.approval.execution_id)
-    last = world.call("ask", call_id=key)
-
-    assert (last.call.status, last.repeated, world.runs()) == ("success", True, 1)
-
-
 @pytest.mark.parametrize(
     ("tool", "other", "index"),
     [

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.hosts import Reach
-from covalt_git.http_client import Deadline, HttpClient, HttpError, Part, Request
+from covalt_git.http_client import Deadline, HttpClient, HttpError, Request
 from tests.http_tools.upstream import Upstream, answering, upstream
 
 if TYPE_CHECKING:
@@ -72,14 +72,6 @@ def test_a_request_arrives_with_no_other_headers(there: Upstream) -> None:
         "x-key": "k",
         "content-length": "2",
     }
-
-
-def test_parts_arrive_as_fields_and_files(there: Upstream) -> None:
-    parts = (Part("a", b"1"), Part("a", b"2"), Part("f", b"x,y", 'r"\r\n.csv', "text/csv"))
-    client(there.address).send(Request("POST", f"{there.url}/echo", parts=parts), deadline())
-
-    assert there.last["form"] == {"a": ["1", "2"]}
-    assert there.last["files"] == [("f", 'r"%0D%0A.csv', "text/csv", b"x,y")]
 
 
 def test_environment_cannot_send_requests_through_a_proxy(

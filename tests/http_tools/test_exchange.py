@@ -18,7 +18,7 @@ from covalt_git.models.outcomes import Log, Outcome
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.tool import Tool
 from covalt_git.models.tool_properties import Annotations, HttpRequest, Limits
-from tests.http_tools.upstream import PNG, Upstream, answering, upstream
+from tests.http_tools.upstream import Upstream, answering, upstream
 from tests.tables import tables
 
 if TYPE_CHECKING:
@@ -118,16 +118,6 @@ def test_a_missing_argument_has_the_default_of_its_schema(desk: Desk) -> None:
     assert outcome.result["query"] == {"q": ["x"], "n": ["2"]}
 
 
-def test_json_becomes_its_value_and_the_log_tells_of_the_request(desk: Desk) -> None:
-    outcome = desk.call("/echo/{id}", args={"id": "a/b", "q": "x"})
-
-    assert outcome.status == "success"
-    assert outcome.result["query"] == {"q": ["x"]}
-    line = outcome.output.strip()
-    assert line.startswith(f"GET {desk.there.url}/echo/a%2Fb?q=x: 200, ")
-    assert desk.told == [line]
-
-
 @pytest.mark.parametrize(("content", "media_type", "result"), TABLES["results"])
 def test_an_answer_becomes_json_or_text(
     desk: Desk, content: str, media_type: str, result: object
@@ -158,17 +148,6 @@ def test_json_that_is_none_is_an_error(desk: Desk, content: bytes, said: str) ->
 def _answer(content: bytes) -> bytes:
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
     return head.encode() + content
-
-
-def test_binary_becomes_a_file_of_the_workspace(desk: Desk) -> None:
-    first, second = desk.call("/files/cat.png"), desk.call("/files/cat.png")
-    (desk.workspace / "cat.png").write_bytes(b"another")
-    third = desk.call("/files/cat.png")
-
-    assert first.result == {"file": "cat.png", "media_type": "image/png", "size": len(PNG)}
-    assert second.result == first.result
-    assert third.result["file"] == "cat_1.png"
-    assert (desk.workspace / "cat_1.png").read_bytes() == PNG
 
 
 LONG_NAME = ('attachment; filename="' + "x" * 300 + '.png"', "x" * 116 + ".png")

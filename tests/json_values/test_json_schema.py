@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from covalt_git.json_values.json_schema import (
     BadSchemaError,
-    InvalidArgumentsError,
     schema_problems,
     value_problems,
 )
@@ -225,15 +224,3 @@ def test_problems_of_a_nullable_value_are_those_of_its_type() -> None:
         (("rows", 0), "'a' is missing"),
         (("rows", 1, "a"), "must be an integer, not a text"),
     ]
-
-
-def test_invalid_arguments_name_the_tool_and_every_place() -> None:
-    problems = [("$.x", "must be a text, not null"), ("$", "'y' is missing")]
-
-    lines = str(InvalidArgumentsError("a:b", problems)).splitlines()
-
-    assert [line.split(" ")[:2] for line in lines[:2]] == [
-        ["$.x:", "invalid_arguments"],
-        ["$:", "invalid_arguments"],
-    ]
-    assert lines[-1].endswith("covalt-git tool show a:b")

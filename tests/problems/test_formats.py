@@ -24,8 +24,7 @@ from covalt_git.problems.github import github_command
 from covalt_git.problems.junit import junit_report
 from covalt_git.problems.repository import repository_prefix
 from covalt_git.problems.sarif import sarif_log
-from covalt_git.toolsets.project_files import read_project
-from tests.toolsets.projects import CASES, REPOSITORY, put_case
+from tests.toolsets.projects import REPOSITORY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,26 +91,6 @@ def test_sarif_log_satisfies_its_schema(problems: list[Problem]) -> None:
     assert [error.message for error in validator.iter_errors(json.loads(json.dumps(log)))] == []
     found = [(one["ruleId"], one["level"]) for one in log["runs"][0]["results"]]
     assert found == [(one.code, one.severity) for one in problems]
-
-
-def test_sarif_results_have_the_places_of_the_problems(tmp_path: Path) -> None:
-    put_case(CASES / "http-places", tmp_path)
-    problems = [*read_project(tmp_path).problems, Problem("a b/ä#.yaml", 1, 1, "CG102", "m")]
-
-    (run,) = sarif_log(problems, "sub/")["runs"]
-
-    places = [one["locations"][0]["physicalLocation"] for one in run["results"]]
-    assert [(one["region"]["startLine"], one["region"]["startColumn"]) for one in places] == [
-        (one.line, one.col) for one in problems
-    ]
-    assert places[-1]["artifactLocation"] == {
-        "uri": "sub/a%20b/%C3%A4%23.yaml",
-        "uriBaseId": "%SRCROOT%",
-    }
-    assert run["columnKind"] == "unicodeCodePoints"
-    assert run["results"][0]["locations"][0]["logicalLocations"] == [
-        {"fullyQualifiedName": "tools[send].http.headers.Host"}
-    ]
 
 
 # JUnit

@@ -17,11 +17,6 @@ def files(load: Callable[[str, str], ModuleType]) -> ModuleType:
     return load("app-builder", "tools.files")
 
 
-@pytest.fixture(scope="module")
-def shell(load: Callable[[str, str], ModuleType]) -> ModuleType:
-    return load("app-builder", "tools.shell")
-
-
 def delete(files: ModuleType, path: str) -> Any:
     return invoke(files.delete_file, {"path": path})
 
@@ -145,21 +140,3 @@ def test_path_outside_the_workspace_is_refused(
 
 
 # Commands
-
-
-@pytest.mark.parametrize(
-    ("command", "output", "exit_code"),
-    [
-        pytest.param("echo a; echo b >&2; echo c; exit 3", "a\nb\nc\n", 3, id="both-outputs"),
-        pytest.param("cat; basename $PWD", "workspace\n", 0, id="without-input-in-the-workspace"),
-        pytest.param(r"printf 'a\377b'", "a\N{REPLACEMENT CHARACTER}b", 0, id="not-utf-8"),
-    ],
-)
-def test_run_command_returns_output_and_exit_status(
-    shell: ModuleType, workspace: Path, command: str, output: str, exit_code: int
-) -> None:
-    assert shell.run_command(workspace, command) == {
-        "command": command,
-        "output": output,
-        "exit_code": exit_code,
-    }

@@ -113,26 +113,6 @@ def test_replace_changes_the_matches_only(kit: ModuleType, workspace: Path) -> N
     assert done["diff"].startswith("--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\r\n")
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        *TABLES["refused_replacements"],
-        pytest.param(
-            {"replacement": "x" * (40 << 20)},
-            "the changed files have more than 67108864 bytes: name fewer",
-            id="too-large",
-        ),
-    ],
-)
-def test_refused_replacement_changes_nothing(
-    kit: ModuleType, workspace: Path, args: dict[str, Any], message: str
-) -> None:
-    save(workspace, {"f": "a\n", "g": "a\n"})
-
-    assert refusal(kit.replace, {"pattern": "a", "replacement": "b", **args}) == message
-    assert tree(workspace) == {"f": b"a\n", "g": b"a\n"}
-
-
 LINES = st.lists(st.text(st.sampled_from("ab1 \r\u2028\x0b-+@\\"), max_size=4), max_size=12).map(
     "\n".join
 )

@@ -29,23 +29,6 @@ def watch(events: FolderEvents, folder: Path) -> None:
         os.close(handle)
 
 
-def test_each_change_of_a_file_is_an_event(events: FolderEvents, tmp_path: Path) -> None:
-    watch(events, tmp_path)
-    file = tmp_path / "a"
-
-    for change in (
-        lambda: file.write_bytes(b"1"),
-        lambda: file.write_bytes(b"2"),
-        lambda: file.chmod(0o700),
-        lambda: file.rename(tmp_path / "b"),
-        (tmp_path / "b").unlink,
-    ):
-        change()
-        assert events.wait(0)
-        assert not events.read()
-        assert not events.wait(0)
-
-
 def test_folders_are_watched_anew_after_one_appeared_or_moved(
     events: FolderEvents, tmp_path: Path
 ) -> None:

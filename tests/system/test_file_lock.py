@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -34,17 +33,3 @@ def test_a_lock_is_released_when_its_holder_is_killed(tmp_path: Path) -> None:
     with file_lock.held(file):
         pass
     holder.join()
-
-
-def test_shared_locks_exclude_an_exclusive_one_alone(tmp_path: Path) -> None:
-    one, two = (os.open(tmp_path, os.O_RDONLY) for _ in range(2))
-
-    assert file_lock.acquire(one, shared=True, wait=False)
-    assert file_lock.acquire(two, shared=True, wait=False)
-    with pytest.raises(BlockingIOError), file_lock.held(tmp_path, wait=False):
-        pass
-
-    os.close(one)
-    os.close(two)
-    with file_lock.held(tmp_path, wait=False):
-        pass

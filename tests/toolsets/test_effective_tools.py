@@ -123,38 +123,6 @@ def test_a_tool_is_enabled_if_it_and_its_toolset_are(
     assert effective(**settings).enabled is enabled
 
 
-CODE = {"renderer": {"type": "code", "file": "$args.path"}}
-
-
-@pytest.mark.parametrize(
-    ("settings", "renderer"),
-    [
-        ({}, None),
-        ({"tool": CODE}, ("code", {"file": "$args.path"})),
-        ({"tool": CODE, "override": {"renderer": "document"}}, ("document", {})),
-        (
-            {"tool": CODE, "override": {"renderer_config": {"language": "sql"}}},
-            ("code", {"language": "sql"}),
-        ),
-        (
-            {
-                "override": {"renderer": "code", "renderer_config": {"file": "a"}},
-                "local": {"renderer_config": {"file": "b"}},
-            },
-            ("code", {"file": "b"}),
-        ),
-        ({"override": {"renderer": "code"}, "local": {"renderer": "terminal"}}, ("terminal", {})),
-        ({"override": {"renderer": "markdown"}}, ("document", {})),
-    ],
-)
-def test_another_renderer_comes_without_the_configuration_of_the_old_one(
-    settings: dict[str, Any], renderer: tuple[str, Any] | None
-) -> None:
-    found = effective(**settings).renderer
-
-    assert (found and (found.type, found.config)) == renderer
-
-
 def test_the_definition_digest_covers_the_definition_and_the_code() -> None:
     first = effective()
     moved = first.model_copy(update={"toolset_digest": "sha256:" + "1" * 64})
