@@ -80,7 +80,7 @@ def approve(execution_id: str, *, reason: str | None, yes: bool, as_json: bool) 
     if reason is None and not yes:
         print_approval(ask(approvals.get_approval, execution_id=execution_id))
         if not click.confirm("approve it?"):
-            output.say("it still waits")
+            output.say("it is still pending")
             raise SystemExit(1)
     followed = following(wanted=None, asks=not as_json)
     context(follower=followed.follower)

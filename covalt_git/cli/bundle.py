@@ -164,7 +164,7 @@ def _print_import(imported: toolset_imports.ToolsetImported) -> None:
     needs_grants = imported.wants.keys() - {"Python packages"}
     grants = "grant what it needs, " if needs_grants else ""
     output.say(f"it is disabled; review it, {grants}then enable it:")
-    output.say(f"  covalt-git authority show {toolset_id}")
+    output.say(f"  covalt-git toolset show {toolset_id}")
     if needs_grants:
         output.say(f"  covalt-git grant add {toolset_id} --requested")
     output.say(f"  covalt-git toolset enable {toolset_id}")

@@ -69,6 +69,8 @@ def list_grants(toolset_id: str | None, *, as_json: bool) -> None:
             if isinstance(one.grant, ProcessGrant | ServerGrant):
                 for what in one.changed:
                     output.say(f"{one.toolset_id} {one.key}: {what}", fg="yellow")
+        for one_id in sorted({one.toolset_id for one in found.grants if not one.holds}):
+            output.say(f"renew them: covalt-git grant add {one_id} --again")
     else:
         whom = f"to {toolset_id}" if toolset_id else "to any toolset"
         output.say(f"nothing is granted {whom}")
