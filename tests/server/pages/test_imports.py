@@ -161,7 +161,7 @@ def test_an_update_keeps_or_gives_up_what_was_changed_here(visitor: Visitor, roo
 
     tool.write_bytes(TOOL + b"# ours\n")
     page = review_bundle(visitor, newer("1.5"))
-    visitor.send(page.forms[1], "Update it, and give up what was changed here")
+    visitor.send(page.forms[1], "Update and discard local changes")
     assert tool.read_bytes() == TOOL
 
 
