@@ -1,4 +1,4 @@
-"""Operations on approvals: list the calls that need one, show, approve and deny them."""
+"""Operations on approvals: list, show, approve and deny them."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ _REASON = "Recorded with the decision."
 
 
 class ListApprovals(Request):
-    """Which approvals."""
+    """A filter of approvals."""
 
     state: ApprovalState | Literal["all"] = "pending"
 
 
 class GetApproval(Request):
-    """Which approval."""
+    """An approval."""
 
     execution_id: str = Field(max_length=200)
 
 
 class ApproveCall(Request):
-    """Which approval, and why."""
+    """An approval, and the reason of the decision."""
 
     execution_id: str = Field(max_length=200)
     reason: str | None = Field(None, min_length=1, max_length=1000, description=_REASON)
 
 
 class DenyCall(Request):
-    """Which approval, and why."""
+    """An approval, and the reason of the decision."""
 
     execution_id: str = Field(max_length=200)
     reason: str | None = Field(None, min_length=1, max_length=1000, description=_REASON)
@@ -59,7 +59,7 @@ class ApprovalRow(Result):
     call_id: str
     chat_id: str
     branch: str
-    base: str | None = Field(description="The manifest that it was asked on.")
+    base: str | None = Field(description="The commit at the time of the request.")
     tool_id: str
     args: JsonObject
     reasons: tuple[str, ...]
@@ -70,7 +70,7 @@ class ApprovalRow(Result):
     expires_at: str
     decided_by: str | None
     decided_at: str | None
-    superseded_by: str | None = Field(description="The approval that was asked for in its place.")
+    superseded_by: str | None = Field(description="The approval that replaces it.")
     may_settle: bool = Field(description="Whether the role may approve and deny it.")
 
 
@@ -88,9 +88,9 @@ class ApprovalDetail(ApprovalRow):
     If anything has changed, approving the call requests another approval.
     """
 
-    description: str = Field(description="The tool's; empty if the tool is gone or hidden.")
+    description: str = Field(description="The tool's; empty if the tool is removed or hidden.")
     annotations: Annotations = Field(
-        description="The effects that the tool declares; none if the tool is gone or hidden."
+        description="The effects that the tool declares; none if the tool is removed or hidden."
     )
     code: ApprovedCode | None = Field(
         description="What runs; null if it has changed, or if some of the toolset is hidden."
@@ -99,9 +99,11 @@ class ApprovalDetail(ApprovalRow):
     message_id: str | None
     args_digest: str
     definition_digest: str
-    unstored: str | None = Field(description="The digest of the files that no commit has.")
-    changes: tuple[Change, ...] = Field(description="The files that are not as they were.")
-    tool_changed: bool = Field(description="Whether the toolset is not as it was.")
+    unstored: str | None = Field(description="The digest of the files that are in no commit.")
+    changes: tuple[Change, ...] = Field(
+        description="The files that have changed since the request."
+    )
+    tool_changed: bool = Field(description="Whether the toolset has changed since the request.")
 
 
 class ApprovalList(Result):
@@ -113,7 +115,7 @@ class ApprovalList(Result):
 
 @operation()
 def list_approvals(context: Context, request: ListApprovals) -> ApprovalList:
-    """List the approvals of calls that the role may see or settle."""
+    """List the approvals of calls that the role may see, approve or deny."""
     index, approvals = context.index(), context.approvals()
     damaged = index.sync_chats()
     rows = index.approvals(None if request.state == "all" else request.state)
@@ -133,7 +135,7 @@ def list_approvals(context: Context, request: ListApprovals) -> ApprovalList:
 
 @operation(errors=(404,))
 def get_approval(context: Context, request: GetApproval) -> ApprovalDetail:
-    """Return exactly what would run, and what has changed since it was requested."""
+    """Return one approval: the exact call, and the changes since its request."""
     approval = context.approvals().find(request.execution_id)
     waits = approval.state == "pending"
     hidden = not context.catalog.sees(approval.tool_id)
@@ -162,7 +164,7 @@ def approve_call(context: Context, request: ApproveCall) -> CallAnswer:
     try:
         outcome = approvals.approve(request.execution_id, request.reason)
     finally:
-        context.update_index(chat)  # a refusal may have settled it, too
+        context.update_index(chat)  # an error may also have closed the approval
     return answer(chat, outcome.call)
 
 
@@ -183,7 +185,7 @@ def _may_settle(context: Context, tool_id: str) -> bool:
 
 
 def _changes_since(context: Context, approval: Approval) -> list[FileChange]:
-    """Return what differs between the files asked about and those that the call would meet."""
+    """Return the changes from the files at the time of the request to the current ones."""
     chat = context.chat(approval.chat_id)
     before = chat.state(approval.base).tree
     if chat.active_branch() != approval.branch:
@@ -194,7 +196,7 @@ def _changes_since(context: Context, approval: Approval) -> list[FileChange]:
 
 
 def _found(context: Context, tool_id: str) -> Found | None:
-    """Return a tool that the role may see, or None if it is gone or its toolset has errors."""
+    """Return a tool that the role may see; None if it is removed or its toolset has errors."""
     try:
         return context.catalog.find(tool_id)
     except CovaltError:

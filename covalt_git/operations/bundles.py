@@ -1,4 +1,4 @@
-"""Operations that export toolsets as bundles, verify them, and compare them with what was imported."""
+"""Operations on bundles: export toolsets, verify them, and show local changes."""
 
 from __future__ import annotations
 
@@ -27,41 +27,41 @@ if TYPE_CHECKING:
 
 
 class DiffToolset(Request):
-    """Which toolset to compare with an earlier version of it."""
+    """A toolset to compare with one of its earlier versions."""
 
     toolset_id: str = Field(max_length=200)
     grant: str | None = Field(
         None,
         max_length=200,
-        description="The key of a grant: since that was given, not since the import.",
+        description="The key of a grant, to compare with the version at that grant.",
     )
 
 
 class ExportToolset(Request):
-    """Which toolset to send."""
+    """A toolset to export."""
 
     toolset_id: str = Field(max_length=200)
     allow_guesses: bool = Field(
-        default=False, description="Also with values that only look like credentials."
+        default=False, description="Export also files with values that only look like credentials."
     )
 
 
 class WriteBundle(ExportToolset):
-    """Which toolset to write, and to which file."""
+    """A toolset and the file to write."""
 
-    path: Path | None = Field(None, description="ID-VERSION.zip if left out.")
+    path: Path | None = Field(None, description="By default ID-VERSION.zip.")
     key: Path | None = Field(None, description="The key of ssh-keygen that signs it.")
 
 
 class VerifyBundle(Request):
-    """Which file to verify."""
+    """A file to verify."""
 
     file: Path
-    signature: Path | None = Field(None, description="Its signature, if not beside it.")
+    signature: Path | None = Field(None, description="Its signature, if it is not FILE.sig.")
 
 
 class VerifyToolset(Request):
-    """Which toolset to verify."""
+    """A toolset to verify."""
 
     toolset_id: str = Field(max_length=200)
 
@@ -87,7 +87,7 @@ class BundleWritten(Result):
     toolset_id: str
     version: str
     file: Path
-    files: int = Field(description="How many files are in it.")
+    files: int = Field(description="Number of files in it.")
     bytes: int
     sha256: str
     digest: str = Field(description="Of the toolset.")
@@ -95,7 +95,7 @@ class BundleWritten(Result):
 
 
 class Recorded(Result):
-    """What was recorded about a toolset when it was imported."""
+    """The recorded facts of a toolset's import."""
 
     version: str | None
     digest: str | None
@@ -104,37 +104,37 @@ class Recorded(Result):
 
 
 class BundleVerified(Result):
-    """A bundle that an import would take, compared with the toolset of its id in this project."""
+    """A bundle that can be imported, compared with the project's toolset with the same id."""
 
     toolset_id: str
     version: str
     digest: str
     signer: Signer | None
-    installed: bool = Field(description="Whether this project has a toolset of its id.")
+    installed: bool = Field(description="Whether this project has a toolset with its id.")
     changed_here: bool = Field(description="Whether the imported files were changed since.")
     recorded: Recorded | None
     is_recorded: bool | None = Field(
         description="Whether it is the imported version; null if no toolset of its id was imported."
     )
-    problem: Failure | None = Field(description="Why an import would refuse its signer.")
+    problem: Failure | None = Field(description="Why an import would reject its signer.")
 
 
 class ToolsetVerified(Result):
-    """A toolset of this project, compared with what was recorded, granted and accepted."""
+    """A toolset of this project, compared with its recorded digest, grants and accepted tools."""
 
     toolset_id: str
     digest: str
     recorded: Recorded
     is_recorded: bool | None = Field(
-        description="Whether its files are those that were imported; null for the project's own."
+        description="Whether its files are the imported ones; null for the project's own."
     )
-    grants: dict[str, bool] = Field(description="Whether each grant holds.")
+    grants: dict[str, bool] = Field(description="Whether each grant is valid.")
     accepted: dict[str, bool] = Field(description="Whether each accepted tool is unchanged.")
 
 
 @operation(errors=(404, 409, 422))
 def diff_toolset(context: Context, request: DiffToolset) -> ToolsetDifference:
-    """Compare a toolset with the version that was imported, or that was granted something."""
+    """Compare a toolset with its imported version, or with its version at a grant."""
     toolset = find_visible_toolset(context, request.toolset_id)
     found = differences(context.project.root, toolset.id, request.grant)
     return ToolsetDifference(
@@ -148,10 +148,10 @@ def diff_toolset(context: Context, request: DiffToolset) -> ToolsetDifference:
 
 @operation(errors=(404, 409, 416))
 def export_toolset(context: Context, request: ExportToolset) -> File:
-    """Export a toolset as a ZIP: the same files make the same bytes.
+    """Export a toolset as a reproducible ZIP: equal files give equal bytes.
 
-    The decisions of this project about it are not included.  If a file has a credential, or the value
-    of a secret of this machine, the export is refused with every such place.
+    The toolset's state in this project is not included.  If a file contains a credential, or the value of
+    a secret of this machine, the export is refused with every such place.
     """
     toolset, content = _packed(context, request)
     etag = toolset.digest.partition(":")[2]
@@ -160,13 +160,13 @@ def export_toolset(context: Context, request: ExportToolset) -> File:
 
 @operation(changes=True, local=True)
 def write_bundle(context: Context, request: WriteBundle) -> BundleWritten:
-    """Write a toolset to a ZIP file, with its signature beside it; neither file may exist."""
+    """Write a toolset to a ZIP file, and its signature to FILE.sig; neither file may exist."""
     toolset, content = _packed(context, request)
     path, key = request.path or Path(bundle_name(toolset)), request.key
     with ExitStack() as made:
         made.enter_context(atomic_write.create(path)).write(content)
         if key:
-            # Last in, first out: the bundle is never there without its signature.
+            # Renamed in reverse order, so that the bundle never exists without its signature.
             made.enter_context(atomic_write.create(signature_path(path))).write(sign(content, key))
     return BundleWritten(
         toolset_id=toolset.id,
@@ -182,7 +182,7 @@ def write_bundle(context: Context, request: WriteBundle) -> BundleWritten:
 
 @operation(admin="verify toolsets", local=True)
 def verify_bundle(context: Context, request: VerifyBundle) -> BundleVerified:
-    """Check a bundle as an import does, and compare it with the toolset of its id in this project."""
+    """Check a bundle as an import does, and compare it with the project's toolset with the same id."""
     file = request.file
     if file.is_dir():
         raise CovaltError(f"{str(file)!r} is a directory, which cannot be signed or compared")
@@ -202,7 +202,7 @@ def verify_bundle(context: Context, request: VerifyBundle) -> BundleVerified:
 
 @operation(errors=(404,), admin="verify toolsets")
 def verify_toolset(context: Context, request: VerifyToolset) -> ToolsetVerified:
-    """Compare a toolset with what was recorded when it was imported, and with what was granted to it."""
+    """Compare a toolset with the digest recorded at its import, and with its grants."""
     found = verify.verify_toolset(context.project.root, request.toolset_id)
     return ToolsetVerified.of(
         found,
@@ -214,11 +214,11 @@ def verify_toolset(context: Context, request: VerifyToolset) -> ToolsetVerified:
 
 
 def find_visible_toolset(context: Context, toolset_id: str) -> Toolset:
-    """Return a toolset of which nothing is hidden from the role.
+    """Return a toolset with no tools that are hidden from the role.
 
     Raises:
-        UnknownNameError: naming the nearest toolset that exists for the role.
-        ForbiddenError: when a tool of it is hidden.
+        UnknownNameError: with the nearest toolset that exists for the role.
+        ForbiddenError: if one of its tools is hidden.
     """
     catalog = context.catalog
     toolset = catalog.find_toolset(toolset_id)

@@ -38,31 +38,31 @@ class CallTool(Request):
     tool_id: str = Field(max_length=200)
     args: JsonObject = Field(default_factory=dict)
     message_id: str | None = Field(
-        None, max_length=200, description="The message of the conversation that it belongs to."
+        None, max_length=200, description="The message that the call belongs to."
     )
     call_id: str | None = Field(
         None,
         max_length=200,
-        description="The id that it is to have, a UUID of version 7. The same call made again under "
-        "it does not run again, but is answered as it stands.",
+        description="Idempotency key: the id of the call, a UUID of version 7. A repeated request with "
+        "the same id does not run the call again, but returns it.",
     )
 
 
 class ConvertArguments(Request):
-    """Arguments of a tool as a user types them, by name."""
+    """Arguments of a tool as entered text, by name."""
 
     tool_id: str
     texts: dict[str, str]
 
 
 class Arguments(Result):
-    """Arguments as a call takes them."""
+    """Arguments with JSON values, as a call requires them."""
 
     args: JsonObject
 
 
 class CheckArguments(Request):
-    """Arguments to check without calling anything."""
+    """Arguments to check without a call."""
 
     tool_id: str = Field(max_length=200)
     args: JsonObject = Field(default_factory=dict)
@@ -76,7 +76,7 @@ class ArgumentProblem(Result):
 
 
 class ArgumentsChecked(Result):
-    """What a call with these arguments would meet."""
+    """The result of a check: problems, or the reasons for an approval."""
 
     problems: tuple[ArgumentProblem, ...]
     confirmation: tuple[str, ...] = Field(
@@ -85,9 +85,9 @@ class ArgumentsChecked(Result):
 
 
 class CheckBatch(Request):
-    """A batch of calls in JSON Lines; ``name`` is what errors call it.
+    """A batch of calls in JSON Lines; ``name`` is its name in errors.
 
-    ``chat_id`` is the chat of the lines that name none.
+    ``chat_id`` is the chat of lines without one.
     """
 
     text: str
@@ -113,37 +113,37 @@ class Batch(Result):
 
 
 class ListCalls(Request):
-    """Which part of a chat's calls."""
+    """A page of a chat's calls."""
 
     chat_id: str = Field(max_length=200)
     limit: int = Field(100, ge=1, le=500)
     before: str | None = Field(
-        None, max_length=200, description="Go on behind this call, the last of the page before."
+        None, max_length=200, description="Continue after this call, the last of the previous page."
     )
 
 
 class GetCall(Request):
-    """Which call."""
+    """A call."""
 
     chat_id: str = Field(max_length=200)
     call_id: str = Field(max_length=200)
 
 
 class CancelCall(Request):
-    """Which call to end."""
+    """A call to cancel."""
 
     chat_id: str = Field(max_length=200)
     call_id: str = Field(max_length=200)
 
 
 class CallCancelled(Result):
-    """The call is being ended; get_call tells when it has."""
+    """A call that is being cancelled; get_call returns its status."""
 
     call_id: str
 
 
 class CallFacts(Result):
-    """What lists and details say of a call alike."""
+    """Fields of a call that lists and details share."""
 
     id: str
     chat_id: str
@@ -158,46 +158,46 @@ class CallFacts(Result):
 
 
 class CallRow(CallFacts):
-    """A call in a list; ``renderer`` is what shows its result."""
+    """A call in a list; ``renderer`` is the type of the renderer of its result."""
 
     renderer: str | None
 
 
 class CallList(Result):
-    """Part of a chat's calls, newest first."""
+    """A page of a chat's calls, newest first."""
 
     calls: tuple[CallRow, ...]
     more: bool
 
 
 class CallAnswer(CallFacts):
-    """A call as it stands: finished, with what it changed; or pending, with its questions or approval."""
+    """A call: finished, with its changes; or unfinished, with its approval."""
 
     args: JsonObject
     result: Any
     render_plan: RenderPlan | None
-    execution_id: str | None = Field(description="The approval that it waits for, or waited for.")
+    execution_id: str | None = Field(description="Its approval, if it needs or needed one.")
     reasons: tuple[str, ...] = Field(description="Why it needs approval, while it is pending.")
     changes: tuple[Change, ...] = Field(description="The files that it changed.")
     output: str = Field(description="What the tool printed.")
-    notes: Notes = Field(
-        description="What it left that its files cannot say, as far as no call before it told."
-    )
+    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
     error_detail: CallError | None = Field(description="The error with its hint and traceback.")
     by: str | None = Field(description="Who made it.")
     sandbox: SandboxLevel | None = Field(description="null: the tool has not run.")
-    toolset: ToolsetVersion | None = Field(description="The code that ran, or would.")
-    active_branch: str = Field(description="The active branch of its chat now.")
+    toolset: ToolsetVersion | None = Field(
+        description="The version of the code that ran or would run."
+    )
+    active_branch: str = Field(description="The current active branch of its chat.")
     repeated: bool = Field(
-        default=False, description="It was made before under this id, and nothing ran now."
+        default=False, description="Whether the call existed before, so that nothing ran now."
     )
 
 
 @operation(changes=True, errors=(404, 409, 501))
 def call_tool(context: Context, request: CallTool) -> CallAnswer:
-    """Call a tool; the answer comes when it has ended, or waits for a person.
+    """Call a tool; the answer is sent when the call has ended or is pending approval.
 
-    A tool that fails is no error of this operation: the answer's ``status`` is ``error``.
+    If the tool fails, the operation succeeds, and the answer's ``status`` is ``error``.
     """
     chat = context.chat(request.chat_id)
     outcome = context.engine().call(chat, as_request(request))
@@ -207,9 +207,9 @@ def call_tool(context: Context, request: CallTool) -> CallAnswer:
 
 @operation(changes=True, errors=(404, 409))
 def check_arguments(context: Context, request: CheckArguments) -> ArgumentsChecked:
-    """Check arguments against a tool's schema; nothing is called.
+    """Check arguments against a tool's schema, without a call.
 
-    A tool whose schema does not say everything may still refuse them when it is called.
+    A call may still reject them, if the tool's function has constraints that the schema lacks.
     """
     tool = context.catalog.find(request.tool_id).tool
     problems: tuple[ArgumentProblem, ...] = ()
@@ -223,7 +223,7 @@ def check_arguments(context: Context, request: CheckArguments) -> ArgumentsCheck
 
 @operation(errors=(404,), local=True)
 def convert_arguments(context: Context, request: ConvertArguments) -> Arguments:
-    """Return arguments that were typed: as JSON, unless it is none or the tool's schema wants a text."""
+    """Return entered arguments as JSON values; invalid JSON, and text for a string parameter, is a string."""
     schema = context.catalog.find(request.tool_id).tool.input_schema
     properties = schema.get("properties", {})
     return Arguments(
@@ -233,7 +233,7 @@ def convert_arguments(context: Context, request: ConvertArguments) -> Arguments:
 
 @operation(errors=(404,), local=True)
 def check_batch(context: Context, request: CheckBatch) -> Batch:
-    """Return the calls of a batch, if each of them could be made now."""
+    """Return the calls of a batch, if all of them can be made."""
     calls = read_batch(
         request.text,
         request.name,
@@ -250,12 +250,12 @@ def check_batch(context: Context, request: CheckBatch) -> Batch:
 
 @operation(changes=True, errors=(404, 409))
 def cancel_call(context: Context, request: CancelCall) -> CallCancelled:
-    """Ask a call that runs to end, or one that waits for its chat not to begin.
+    """Cancel a call that runs, or that waits for its chat's lock.
 
-    It ends within a second; its record has the error ``cancelled``, and what it wrote is kept.
+    It ends within a second; its record has the error ``cancelled``, and the files that it wrote are kept.
     """
     chat = context.chat(request.chat_id)
-    if not _is_going_on(context, chat, request.call_id):
+    if not _is_unfinished(context, chat, request.call_id):
         context.index().sync_chat(chat)
         _find_call(context, chat, request.call_id)
     RUNNING.cancel(request.call_id)
@@ -282,7 +282,7 @@ def list_calls(context: Context, request: ListCalls) -> CallList:
 
 @operation(errors=(404,))
 def get_call(context: Context, request: GetCall) -> CallAnswer:
-    """Tell all about one call."""
+    """Return one call."""
     chat = context.chat(request.chat_id)
     context.index().sync_chat(chat)
     call = _find_call(context, chat, request.call_id)
@@ -290,7 +290,7 @@ def get_call(context: Context, request: GetCall) -> CallAnswer:
 
 
 def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
-    """Return all about a call as it stands: of its manifest, or while it has none of its ref."""
+    """Return a call from its commit, or from its ref while it is unfinished."""
     told_of = {name: getattr(call, name) for name in ToolCall.model_fields}
     told_of["active_branch"] = chat.active_branch()
     if call.post_manifest_id is not None:
@@ -312,14 +312,14 @@ def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
 
 
 def answer_of(chat: ChatStore, outcome: CallOutcome) -> CallAnswer:
-    """Return all about a call that was just made."""
+    """Return the answer for the outcome of a call."""
     return answer(chat, outcome.call).model_copy(update={"repeated": outcome.repeated})
 
 
 def _finished(chat: ChatStore, manifest_id: str) -> JsonObject:
     manifest = chat.manifest(manifest_id)
     record = manifest.record.call
-    assert record is not None  # the manifest is one of a call
+    assert record is not None  # the commit is one of a call
     return {
         "execution_id": record.execution_id,
         "reasons": (),
@@ -333,8 +333,8 @@ def _finished(chat: ChatStore, manifest_id: str) -> JsonObject:
     }
 
 
-def _is_going_on(context: Context, chat: ChatStore, call_id: str) -> bool:
-    """Tell whether a call that exists for the role has not ended; one that is queued has no ref yet."""
+def _is_unfinished(context: Context, chat: ChatStore, call_id: str) -> bool:
+    """Return whether a call has not ended, if it exists for the role; a queued call has no ref yet."""
     tool_id = RUNNING.tool_of(call_id, chat_id=chat.id)
     if tool_id is None and (noted := chat.call(call_id)) is not None:
         tool_id = noted.tool_id
@@ -342,7 +342,7 @@ def _is_going_on(context: Context, chat: ChatStore, call_id: str) -> bool:
 
 
 def _find_call(context: Context, chat: ChatStore, call_id: str) -> ToolCall:
-    """Return a call of a tool that exists for the role; the chat is in the index already."""
+    """Return a call of a tool that exists for the role; the index of the chat must be up to date."""
     call = context.index().call(chat.id, call_id)
     if call is None or not context.catalog.sees(call.tool_id):
         raise UnknownNameError("call", call_id, (), list_with=f"covalt-git chat log {chat.id}")
@@ -354,7 +354,7 @@ def _call_row(call: ToolCall) -> CallRow:
 
 
 def as_request(request: CallTool) -> engine.Request:
-    """Return the call that was asked for."""
+    """Return the engine's request of a call."""
     return engine.Request(request.tool_id, request.args, request.message_id, request.call_id)
 
 

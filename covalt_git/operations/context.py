@@ -1,4 +1,4 @@
-"""What an operation works with: a project as one caller may use it, its index, and the open chats."""
+"""Context of operations: a project for one principal, its index, and its open chats."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ForbiddenError(CovaltError):
-    """The caller's role may see a thing and may not do what was requested."""
+    """The caller's role may see an object, but not perform the operation."""
 
     code = "forbidden"
     http_status = 403
@@ -50,7 +50,7 @@ class Context:
         follower: Receives the events of calls, answers elicitation requests and may cancel a call.
         report_notes: Called after each write, also a failed one, with what the files of the workspace
             cannot express and no earlier commit recorded.
-        report: Called with the step of a long operation, in words, such as "fetching it".
+        report: Called with a text for each step of a long operation, such as "downloading the bundle".
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Context:
         """The project.
 
         Raises:
-            BrokenConfigError: when ``covalt.yaml`` cannot be used.
+            BrokenConfigError: if ``covalt.yaml`` has errors.
         """
         return self._open_project()
 
@@ -117,15 +117,15 @@ class Context:
         """Whether nothing is hidden from the principal.
 
         Raises:
-            UnknownRoleError: when its role is not defined.
+            UnknownRoleError: if its role is not defined.
         """
         return sees_everything(self.project.config, self.project.principal)
 
     def require_admin(self, action: str) -> None:
-        """Refuse an ``action``, such as "grant anything", for a role from which something is hidden.
+        """Check that the principal may perform an ``action`` of admins, such as "grant anything".
 
         Raises:
-            ForbiddenError: when the principal has such a role.
+            ForbiddenError: if tools may be hidden from its role.
         """
         if not self.is_admin:
             raise self.refusal(f"may not {action}")
@@ -141,14 +141,14 @@ class Context:
         """Return the index, which may be out of date: synchronize what you read from it first.
 
         Raises:
-            IndexUnusableError: when it can be neither read nor created.
+            IndexUnusableError: if it can be neither read nor created.
         """
         if self._index is None:
             self._index = self.project.index()
         return self._index
 
     def toolset_index(self) -> ToolQueries:
-        """Return the index with the toolsets as their files are now; they are read once a context.
+        """Return the index with up-to-date toolsets, whose files are read once for each context.
 
         Raises:
             IndexUnusableError: when it can be neither read nor created.
@@ -186,12 +186,12 @@ class Context:
         """Hold a chat's lock, and update the index afterwards.
 
         Raises:
-            ChatBusyError: when another process has held the lock for too long.
+            ChatBusyError: if another process holds the lock for too long.
         """
         with self.project.writing(chat, self.waiting) as writer:
             try:
                 yield writer
-            finally:  # the next write takes these notes for known
+            finally:  # the next write does not report these notes again
                 if self._report_notes is not None:
                     self._report_notes(writer.fresh_notes())
         self.update_index(chat)

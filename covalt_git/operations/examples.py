@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 
 class TestTools(Request):
-    """Which tools to test."""
+    """Tools to test."""
 
-    __test__ = False  # pytest takes its name for a test's
+    __test__ = False  # not a test class, although its name looks like one to pytest
 
     patterns: tuple[str, ...] = Field(
         (), description="Tools, toolsets or patterns, such as data-lab:*; none for all tools."
     )
-    keep: bool = Field(default=False, description="Keep the chats among the project's.")
+    keep: bool = Field(default=False, description="Keep the scratch chats in the project.")
 
 
 class ToolsTested(Result):
-    """The examples that were run, and how many had which verdict.
+    """The examples that were run, and the number of each verdict.
 
     Without ``keep`` no example has a ``chat_id``, because its chat is deleted.
     """
@@ -47,7 +47,7 @@ class ToolsTested(Result):
     ok: int
     failed: int
     skipped: int
-    without_examples: tuple[str, ...] = Field(description="Tools that have none.")
+    without_examples: tuple[str, ...] = Field(description="Tools without examples.")
     broken: tuple[str, ...] = Field(description="Toolsets with errors; none of their tools is run.")
     cancelled: bool = Field(description="Whether a user stopped it, so that others were not run.")
 
@@ -87,9 +87,9 @@ def test_tools(context: Context, request: TestTools) -> ToolsTested:
 
 
 def _chosen(context: Context, patterns: tuple[str, ...]) -> tuple[list[Tool], tuple[str, ...]]:
-    """Return what the patterns name: tools of sound toolsets, sorted, and the ids of broken toolsets.
+    """Return the tools that match the patterns, sorted, and the ids of matching toolsets with errors.
 
-    Without patterns, that is everything.
+    Without patterns, all tools match.
     """
     index = context.toolset_index()
     tools = context.catalog.visible(index.tools())
@@ -111,8 +111,8 @@ def _chosen(context: Context, patterns: tuple[str, ...]) -> tuple[list[Tool], tu
         if patterns and not found | named:
             known = {name for tool in visible for name in (tool.tool_id, tool.toolset_id)}
             near = nearest_name(pattern, known)
-            meant = f"; did you mean {near!r}?" if near else ""
-            raise WrongCallError(f"{pattern!r} names no tool{meant}")
+            suggestion = f"; did you mean {near!r}?" if near else ""
+            raise WrongCallError(f"{pattern!r} matches no tool{suggestion}")
         chosen |= found
         broken |= named
     broken |= {tool.toolset_id for tool in visible if tool.tool_id in chosen}.intersection(unsound)

@@ -1,6 +1,6 @@
-"""Result that operations on toolsets and validation share: grants that a toolset lacks.
+"""Shared result of operations on toolsets and of validation: grants that a toolset lacks.
 
-It is apart from :mod:`.results`, whose models of commits ``validate`` does not load.
+It is a separate module so that ``validate`` does not import the models of commits in :mod:`.results`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from covalt_git.operations.registry import Result
 
 
 class GrantLacking(Result):
-    """A host, a secret or an MCP server that may not be used: why, and the command that grants it."""
+    """A missing grant of a host, a secret or an MCP server: the reason, and the command that adds it."""
 
     server: str = Field(description="The MCP server; empty for a host or a secret.")
     why: str

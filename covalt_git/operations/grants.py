@@ -27,23 +27,23 @@ Hosts = tuple[str, ...]
 
 
 class ListGrants(Request):
-    """Which toolset's; all of them without one."""
+    """A toolset; without one, all toolsets."""
 
     toolset_id: str | None = Field(None, max_length=200)
 
 
 class AddGrant(Request):
-    """What to grant, and to which toolset."""
+    """A grant to add to a toolset."""
 
     toolset_id: str = Field(max_length=200)
     kind: Literal["network", "secret", "process", "server", "unsandboxed"]
     name: str | None = Field(
-        None, max_length=200, description="The secret, or the MCP server: a program or an address."
+        None, max_length=200, description="The name of the secret, or the id of the MCP server."
     )
     hosts: Hosts = Field(
         (),
         max_length=_MOST_HOSTS,
-        description="Hosts to reach, or that HTTP tools send the secret to: api.example.com, *.example.com.",
+        description="Hosts to reach, or to which HTTP tools send the secret: api.example.com, *.example.com.",
     )
     digest: str | None = Field(
         None, max_length=100, description="The toolset's digest that the user has seen."
@@ -51,7 +51,7 @@ class AddGrant(Request):
 
 
 class GrantAll(Request):
-    """To which toolset, and its digest when the user saw what it requests or what has changed."""
+    """A toolset, and its digest when the user reviewed it."""
 
     toolset_id: str = Field(max_length=200)
     digest: str | None = Field(
@@ -60,7 +60,7 @@ class GrantAll(Request):
 
 
 class RevokeGrant(Request):
-    """What to revoke: all, or the grant of a ``key``, or only these hosts of it."""
+    """Grants to revoke: all, or the grant with a ``key``, or only some of its hosts."""
 
     toolset_id: str = Field(max_length=200)
     key: str | None = Field(
@@ -71,19 +71,19 @@ class RevokeGrant(Request):
 
 
 class GrantRow(Result):
-    """One grant; it ``holds`` until what was granted changes.
+    """A grant; it ``holds`` until a covered file changes.
 
-    That is every file of the toolset, or an MCP server as it is declared with the files that it names.
+    It covers all files of the toolset, or the declaration of an MCP server with the files that it names.
     """
 
     toolset_id: str
     key: str
     holds: bool
-    changed: tuple[str, ...] = Field(description="What has changed since.")
-    ports: dict[str, tuple[int, ...]] = Field(description="What is granted of each of its hosts.")
+    changed: tuple[str, ...] = Field(description="The changes that ended it.")
+    ports: dict[str, tuple[int, ...]] = Field(description="The granted ports of each of its hosts.")
     texts: dict[str, str] = Field(
-        description="The variables or headers of the MCP server as the toolset writes them now: with"
-        " references to secrets, without their values."
+        description="The current variables or headers of the MCP server, with references to secrets"
+        " instead of their values."
     )
     python: bool = Field(
         description="Whether Python tools receive the secret of the grant: its hosts restrict HTTP tools only."
@@ -105,20 +105,20 @@ class GrantsRevoked(Result):
     left: Grant | None
 
 
-@operation(errors=(404,), admin="see what was granted")
+@operation(errors=(404,), admin="list grants")
 def list_grants(context: Context, request: ListGrants) -> GrantList:
-    """List the grants of all toolsets or of one, and whether each still holds."""
+    """List the grants of all toolsets or of one, and whether each is still valid."""
     found = decisions.grants(context.project.root, request.toolset_id)
     return GrantList(grants=tuple(_row(*one) for one in found))
 
 
 @operation(changes=True, errors=(404, 409), admin="grant anything")
 def add_grant(context: Context, request: AddGrant) -> GrantRow:
-    """Grant something to a toolset as its files are now; a change of any of them ends it.
+    """Grant a host, secret, MCP server or running unsandboxed to a toolset with its current files.
 
-    An MCP server is granted exactly as it is declared now, and a change of just that ends it.
-    Hosts are added to those that were granted before.  Only the toolset's state file is written.  If the
-    toolset's files are not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
+    A change of the files ends the grant; for an MCP server, a change of its declaration does.  Hosts are
+    added to those that were granted before.  Only the toolset's state file is written.  If the toolset's
+    files are not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
     """
     project = context.project
     _check_seen(project, request)
@@ -151,9 +151,9 @@ def add_requested_grants(context: Context, request: GrantAll) -> GrantList:
 
 @operation(changes=True, errors=(404, 409), admin="grant anything")
 def renew_grants(context: Context, request: GrantAll) -> GrantList:
-    """Grant a toolset as it is now what it was granted before and lost by a change.
+    """Renew the grants of a toolset that changes of its files have ended.
 
-    Grants of servers and secrets that the toolset no longer declares stay as they are.  If its files are
+    Grants of servers and secrets that the toolset no longer declares are not renewed.  If its files are
     not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
     """
     toolset = _check_seen(context.project, request)
@@ -162,7 +162,7 @@ def renew_grants(context: Context, request: GrantAll) -> GrantList:
     return _grant_all(context, toolset.id, again)
 
 
-@operation(changes=True, errors=(404,), admin="take back what was granted")
+@operation(changes=True, errors=(404,), admin="revoke grants")
 def revoke_grant(context: Context, request: RevokeGrant) -> GrantsRevoked:
     """Revoke the grants of a toolset, or a part of them."""
     root = context.project.root
@@ -170,7 +170,7 @@ def revoke_grant(context: Context, request: RevokeGrant) -> GrantsRevoked:
     if request.all:
         revoked = decisions.revoke_all(root, request.toolset_id)
     elif request.key is None:
-        raise invalid(Problem("key", 0, 0, "invalid_request", "say which grant, or all: true"))
+        raise invalid(Problem("key", 0, 0, "invalid_request", "name a grant, or use all: true"))
     else:
         left = decisions.revoke(root, request.toolset_id, request.key, request.hosts)
         revoked = [] if left else [request.key]
@@ -207,7 +207,7 @@ def _check_seen(project: Project, request: AddGrant | GrantAll) -> Toolset:
     if request.digest in {None, toolset.digest}:
         return toolset
     raise StaleError(
-        f"a file of {request.toolset_id!r} has changed since you looked", hint="look at it again"
+        f"a file of {request.toolset_id!r} has changed since your review", hint="review it again"
     )
 
 
@@ -233,7 +233,7 @@ def _is_declared(toolset: Toolset, grant: Grant) -> bool:
 
 
 def _same(toolset: Toolset, grant: Grant) -> AddGrant:
-    """Return the request that grants the same to a toolset as it is now."""
+    """Return the request that adds the same grant again."""
     name = getattr(grant, "server", None) or getattr(grant, "name", None)
     return AddGrant(
         toolset_id=toolset.id, kind=grant.kind, name=name, hosts=getattr(grant, "hosts", ())
@@ -241,7 +241,7 @@ def _same(toolset: Toolset, grant: Grant) -> AddGrant:
 
 
 def _granted(project: Project, request: AddGrant) -> tuple[str, Grant]:
-    """Grant what the request names, one case a kind; return the key of the grant."""
+    """Add the requested grant; return its key and the grant."""
     root, toolset_id, by = project.root, request.toolset_id, project.principal.id
     if request.kind == "unsandboxed":
         return request.kind, decisions.grant_unsandboxed(root, toolset_id, by=by)

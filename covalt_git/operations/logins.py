@@ -1,4 +1,4 @@
-"""Operations on logins: OAuth at MCP servers at a URL, for the user of this machine."""
+"""Operations on OAuth logins at MCP servers with a URL, for the local user."""
 
 from __future__ import annotations
 
@@ -30,17 +30,21 @@ _SERVER = "Such as gear/disk: a toolset and the id of its server."
 
 
 class LogIn(Request):
-    """Which server to sign in to, and as which client."""
+    """A server to sign in to, and the OAuth client."""
 
     server: str = Field(description=_SERVER)
-    browser: bool = Field(default=True, description="Open a browser; else only report the URL.")
-    client_id: str | None = Field(None, description="The client that was registered beforehand.")
-    client_secret: str | None = Field(None, description="The name of the secret with its password.")
-    client_metadata: str | None = Field(None, description="The URL of the client's description.")
+    browser: bool = Field(
+        default=True, description="Open a browser; otherwise only report the URL."
+    )
+    client_id: str | None = Field(None, description="The id of a registered client.")
+    client_secret: str | None = Field(
+        None, description="The name of the secret with the client secret."
+    )
+    client_metadata: str | None = Field(None, description="The URL of the client's metadata.")
 
 
 class LogOut(Request):
-    """Which server to sign out of."""
+    """A server to sign out of."""
 
     server: str = Field(description=_SERVER)
 
@@ -55,9 +59,9 @@ class LoginRow(Result):
     client_id: str
     scope: str
     signed_in_at: str
-    expires_at: str | None = Field(description="When its token ends, if that is known.")
+    expires_at: str | None = Field(description="When its token expires, if that is known.")
     renewable: bool
-    needs_more: bool = Field(description="Whether the server asked for more than it allows.")
+    needs_more: bool = Field(description="Whether the server requires more scopes.")
 
     @classmethod
     def of_login(cls, stored: StoredLogin) -> Self:
@@ -75,13 +79,13 @@ class LoginRow(Result):
 
 
 class LoginList(Result):
-    """The logins of the user of this machine, for this project."""
+    """The logins of the local user for this project."""
 
     logins: tuple[LoginRow, ...]
 
 
 class LoggedOut(Result):
-    """A server that the user is signed out of."""
+    """A server from which the user has signed out."""
 
     server: str
     was_signed_in: bool
@@ -96,17 +100,17 @@ def log_in(context: Context, request: LogIn) -> LoginRow:
     defined = _defined(context.project, request.server)
     if not defined.may_sign_in:
         raise CovaltError(
-            f"{request.server} is told who asks by its header 'Authorization', and by no sign-in",
-            hint=f"take the header out of toolsets/{defined.name.toolset_id}/toolset.yaml",
+            f"{request.server} authenticates with its header 'Authorization', not with a login",
+            hint=f"remove the header from toolsets/{defined.name.toolset_id}/toolset.yaml",
         )
 
     def on_url(url: str) -> None:
-        context.report("sign in at this address:")
+        context.report("sign in at this URL:")
         context.report(f"  {url}")
-        context.report("waiting for you to sign in there; Ctrl-C stops")
+        context.report("waiting for you to sign in; Ctrl-C cancels")
 
     callbacks = LoginCallbacks(
-        lambda origin: context.report(f"signing in leads to {origin}"),
+        lambda origin: context.report(f"the authorization server is {origin}"),
         on_url,
         _open if request.browser else _leave,
     )
@@ -131,12 +135,12 @@ def log_out(context: Context, request: LogOut) -> LoggedOut:
     for file, stored in logins:
         why = sign_out(file, _granted(project, server))
         if why:
-            wrong.append(f"{stored.issuer} did not take its tokens back: {why}")
+            wrong.append(f"{stored.issuer} did not revoke its tokens: {why}")
     return LoggedOut(server=server, was_signed_in=bool(logins), not_taken_back=tuple(wrong))
 
 
 def _granted(project: Project, server: str) -> Reach | None:
-    """Return what may be reached for a server, if it still exists and is granted."""
+    """Return the hosts that a server's grant permits, if the server exists and is granted."""
     try:
         return _defined(project, server).reach
     except CovaltError:
@@ -144,20 +148,20 @@ def _granted(project: Project, server: str) -> Reach | None:
 
 
 def _defined(project: Project, text: str) -> Definition:
-    """Return how the server at a URL that TOOLSET/SERVER names is reached.
+    """Return the definition of the server TOOLSET/SERVER, which must have a URL.
 
     Raises:
-        GrantNeededError: when it was not granted, as it is now.
-        CovaltError: when it does not exist, or a reference in it cannot be resolved.
+        GrantNeededError: if its current declaration is not granted.
+        CovaltError: if it does not exist, or a reference in it cannot be resolved.
     """
     toolset_id, slash, server_id = text.partition("/")
     if not slash:
-        raise WrongCallError(f"{text!r} is no TOOLSET/SERVER")
+        raise WrongCallError(f"{text!r} does not have the form TOOLSET/SERVER")
     toolset = find_toolset(project.root, toolset_id)
     server = find_server(toolset, server_id)
     if server.url is None:
         raise CovaltError(
-            f"{text} is a program, which nobody signs in to",
+            f"{text} is a program, which needs no login",
             hint=f"covalt-git toolset show {toolset_id}",
         )
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as nowhere:
@@ -174,7 +178,7 @@ def _defined(project: Project, text: str) -> Definition:
 def _choice(request: LogIn) -> ClientChoice | None:
     client_id, metadata = request.client_id, request.client_metadata
     if request.client_secret is not None and client_id is None:
-        raise invalid(Problem("client_secret", 0, 0, "invalid_request", "it goes with client_id"))
+        raise invalid(Problem("client_secret", 0, 0, "invalid_request", "it requires client_id"))
     if (client_id, metadata) == (None, None):
         return None
     return ClientChoice(
@@ -196,7 +200,7 @@ def _open(url: str) -> None:
 
 
 def _leave(_: str) -> None:
-    """Leave it to the user to open the URL."""
+    """Do nothing: the user opens the URL."""
 
 
 def _name(stored: StoredLogin) -> str:

@@ -1,4 +1,4 @@
-"""Operations on overrides: what this project changes about single tools, which wins over their toolsets."""
+"""Operations on overrides: this project's changes of single tools, which take precedence over toolsets."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Overridable = Literal[
 
 
 class GetOverrides(Request):
-    """Which tool."""
+    """A tool."""
 
     tool_id: str = Field(max_length=200)
 
 
 class OverrideTool(Request):
-    """What to change about a tool; null changes nothing, and fields in ``clear`` are removed."""
+    """Changes of a tool; null changes nothing, and fields in ``clear`` are removed."""
 
     tool_id: str = Field(max_length=200)
     name_override: str | None = Field(None, max_length=10_000)
@@ -48,14 +48,14 @@ class OverrideTool(Request):
 
 
 class EnableTool(Request):
-    """Which tool, and whether to enable it."""
+    """A tool, and whether to enable it."""
 
     tool_id: str = Field(max_length=200)
     enabled: StrictBool
 
 
 class ToolOverrides(Result):
-    """What is overridden of a tool, by its toolset and by this project, which wins; null is not."""
+    """Overrides of a tool by its toolset and by this project, which takes precedence; null: not overridden."""
 
     tool_id: str
     project: LocalOverride
@@ -63,7 +63,7 @@ class ToolOverrides(Result):
 
 
 class ToolOverridden(ToolOverrides):
-    """What is overridden of a tool now, by its toolset and by this project, which wins."""
+    """Current overrides of a tool by its toolset and by this project, which takes precedence."""
 
     changed: bool = Field(description="Whether anything has changed.")
     warnings: tuple[Problem, ...] = Field(description="About the new values.")
@@ -71,7 +71,7 @@ class ToolOverridden(ToolOverrides):
 
 @operation(errors=(404,))
 def get_overrides(context: Context, request: GetOverrides) -> ToolOverrides:
-    """Return what the toolset and this project override of a tool."""
+    """Return the overrides of a tool by its toolset and by this project."""
     if not context.is_admin:
         context.catalog.find(request.tool_id)  # a hidden tool has no overrides either
     found = overrides.overrides(context.project.root, request.tool_id)
@@ -86,8 +86,8 @@ def get_overrides(context: Context, request: GetOverrides) -> ToolOverrides:
 def override_tool(context: Context, request: OverrideTool) -> ToolOverridden:
     """Change a tool's name, description, renderer or approval, or enable it, for this project.
 
-    Values that a toolset's own override cannot have are refused.  A new renderer starts without the
-    configuration of the one before.  Only the toolset's state file is written.
+    The values must be valid in a toolset's own override.  A new renderer does not keep the configuration of
+    the previous one.  Only the toolset's state file is written.
     """
     said = request.model_dump(exclude={"tool_id", "clear"}, exclude_none=True)
     return _overridden(context, request.tool_id, said, request.clear)
@@ -95,7 +95,7 @@ def override_tool(context: Context, request: OverrideTool) -> ToolOverridden:
 
 @operation(changes=True, errors=(404,), admin="change tools")
 def enable_tool(context: Context, request: EnableTool) -> ToolOverridden:
-    """Enable or disable a tool, whatever its toolset says; no tool of a disabled toolset can be called."""
+    """Enable or disable a tool, against its toolset's default; a disabled toolset has no callable tools."""
     return _overridden(context, request.tool_id, {"enabled": request.enabled}, ())
 
 

@@ -1,4 +1,4 @@
-"""Operations: a typed request, a typed result, and one function that every face calls.
+"""Operations: a typed request, a typed result, and one function that all interfaces call.
 
 ::
 
@@ -154,7 +154,7 @@ _HOMES = {name: module for module, names in MODULES.items() for name in names}
 
 
 class Request(BaseModel):
-    """What a caller wants; an unknown field is refused."""
+    """Base class of requests; unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -164,7 +164,7 @@ class EmptyRequest(Request):
 
 
 class Result(BaseModel):
-    """What an operation returns; its fields take other models and dataclasses by their attributes."""
+    """Base class of results; fields accept other models and dataclasses, by their attributes."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -212,7 +212,7 @@ class File(NamedTuple):
 class Events(NamedTuple):
     """Server-sent events of a call, as bytes; the last one has the call's result.
 
-    ``parts`` is None where all events were received before.  ``close`` is called when nobody reads on.
+    ``parts`` is None if all events were received before.  ``close`` is called after the last read.
     """
 
     parts: Iterator[bytes] | None
@@ -220,7 +220,7 @@ class Events(NamedTuple):
 
 
 class Upload(NamedTuple):
-    """A file that comes with a request; its name is empty where the sender gave none."""
+    """A file in a request; its name is empty if the client sent none."""
 
     name: str
     stream: IO[bytes]
@@ -235,7 +235,7 @@ PathText = Annotated[str, BeforeValidator(readable)]
 
 
 class InvalidRequestError(CovaltError):
-    """A request does not match its operation; ``problems`` has every field that is wrong."""
+    """A request that does not match its operation; ``problems`` has all invalid fields."""
 
     exit_code = 2
 
@@ -249,16 +249,16 @@ class Operation(Generic[RequestT, ResultT]):
     """One use case.
 
     Attributes:
-        run: The use case itself.
+        run: The function that performs it.
         request: The type of its request.
-        alternative: A second type that a request may have instead, if any.
+        alternative: Another type of its request, if any.
         result: The type of its result.
         changes: Whether it may change anything.
         errors: The HTTP statuses of its own errors.
-        admin: What only a role with ``admin: true`` may do, such as "grant anything"; empty where
-            access is decided for each object.
-        upload_limit: For a request with uploads, the most bytes that it may have.
-        local: Whether only the user of this machine has it, so that the HTTP API does not offer it.
+        admin: Description of an action that requires a role with ``admin: true``, such as "grant
+            anything"; empty if access is decided for each object.
+        upload_limit: For a request with uploads, its maximum size in bytes.
+        local: Whether only the local user may perform it, so that the HTTP API does not have it.
     """
 
     run: Callable[[Context, RequestT], ResultT]
@@ -275,8 +275,8 @@ class Operation(Generic[RequestT, ResultT]):
         """Validate a request and perform it.
 
         Raises:
-            InvalidRequestError: when a field is missing, unknown or invalid.
-            ForbiddenError: when the role may not do this.
+            InvalidRequestError: if a field is missing, unknown or invalid.
+            ForbiddenError: if the role may not perform it.
             CovaltError: as :attr:`run`.
         """
         request = self.request
@@ -288,7 +288,7 @@ class Operation(Generic[RequestT, ResultT]):
         """Perform a valid request.
 
         Raises:
-            ForbiddenError: when the role may not do this.
+            ForbiddenError: if the role may not perform it.
             CovaltError: as :attr:`run`.
         """
         if self.admin:
@@ -297,7 +297,7 @@ class Operation(Generic[RequestT, ResultT]):
 
     @property
     def name(self) -> str:
-        """The operation's name: the specification's, where it has one."""
+        """The operation's name, as in the specification if that defines it."""
         return self.run.__name__
 
     @property
@@ -319,7 +319,7 @@ def operation(
     upload_limit: Callable[[Context], int] | None = None,
     local: bool = False,
 ) -> Callable[[Callable[[Context, RequestT], ResultT]], Operation[RequestT, ResultT]]:
-    """Make an operation of a function; its second parameter may be of one of two request types."""
+    """Turn a function into an operation; its second parameter has one request type, or a union of two."""
 
     def decorate(run: Callable[[Context, RequestT], ResultT]) -> Operation[RequestT, ResultT]:
         hints = get_type_hints(run)
@@ -334,7 +334,7 @@ def operation(
 
 
 def find(name: str) -> Operation[Any, Any]:
-    """Return the operation of a name.
+    """Return the operation with a name.
 
     Raises:
         UnknownNameError: with the most similar name.
@@ -353,10 +353,10 @@ def every_operation() -> Iterator[Operation[Any, Any]]:
 
 
 def parse(request: type[RequestT], fields: Mapping[str, object] | str) -> RequestT:
-    """Return a request from its fields, of which texts are converted, or from JSON, which is strict.
+    """Return a request from its fields, with texts converted, or from JSON, with strict types.
 
     Raises:
-        InvalidRequestError: with every field that is wrong.
+        InvalidRequestError: with all invalid fields.
     """
     try:
         if isinstance(fields, str):
@@ -371,10 +371,8 @@ def parse(request: type[RequestT], fields: Mapping[str, object] | str) -> Reques
 
 def invalid(*problems: Problem) -> InvalidRequestError:
     """Return the error of a request whose fields have these problems."""
-    count = "a value" if len(problems) == 1 else f"{len(problems)} values"
-    return InvalidRequestError(
-        f"the request has {count} that cannot be used", problems=list(problems)
-    )
+    count = "an invalid value" if len(problems) == 1 else f"{len(problems)} invalid values"
+    return InvalidRequestError(f"the request has {count}", problems=list(problems))
 
 
 def _problem(
@@ -384,6 +382,6 @@ def _problem(
     hint = ""
     if kind == "extra_forbidden":
         near = nearest_name(name, request.model_fields)
-        message = "nothing reads this name"
+        message = "unknown field"
         hint = f"did you mean {near!r}?" if near else f"known: {', '.join(request.model_fields)}"
     return Problem(name, 0, 0, "invalid_request", message[:1].lower() + message[1:], hint)

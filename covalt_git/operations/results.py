@@ -28,14 +28,14 @@ class Failure(Result):
         return cls.of(error, error=error.code, error_description=error.message)
 
     def as_error(self) -> CovaltError:
-        """Return the error that this was made of."""
+        """Return the error again."""
         error = CovaltError(self.error_description, hint=self.hint, problems=self.problems)
         error.code = self.error
         return error
 
 
 class Change(Result):
-    """One path that differs between two states; an absent side is null."""
+    """A path that differs between two commits; a missing side is null."""
 
     path: PathText
     kind: Literal["added", "deleted", "modified"]
@@ -44,7 +44,7 @@ class Change(Result):
 
 
 class DamagedChat(Result):
-    """A chat whose store cannot be read; lists show it as it was."""
+    """A chat whose store cannot be read; lists show its last indexed facts."""
 
     chat_id: str
     message: str
@@ -57,14 +57,14 @@ class DamagedChat(Result):
 
 
 class PathNote(Result):
-    """A path that is not as it seems, and why."""
+    """A path with a note, such as the reason why it is not stored."""
 
     path: PathText
     reason: str
 
 
 class Notes(Result):
-    """What the files of a state cannot say about the workspace."""
+    """Notes on paths of a workspace: not stored, not portable, empty folders."""
 
     empty_folders: tuple[PathText, ...] = ()
     not_stored: tuple[PathNote, ...] = ()

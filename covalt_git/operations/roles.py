@@ -27,7 +27,7 @@ class RoleList(Result):
 
 @operation(local=True)
 def list_roles(context: Context, _: EmptyRequest) -> RoleList:
-    """List the roles of covalt.yaml, the default one, and the one that the user acts under."""
+    """List the roles of covalt.yaml, the default role, and the role of the caller."""
     config = context.project.config
     acting = context.project.principal.role or config.default_role
     return RoleList(

@@ -1,4 +1,4 @@
-"""Operations on secrets: which ones toolsets ask for and where each comes from, never a value."""
+"""Operations on secrets: their names, toolsets and sources, never their values."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _WHAT = "see where secrets come from"
 
 
 class CheckSecret(Request):
-    """Which secret."""
+    """A secret."""
 
     name: str
 
 
 class SecretRow(Result):
-    """A secret that a toolset asks for."""
+    """A secret that a toolset requests."""
 
     name: str
     toolset_id: str
     granted: bool
     hosts: tuple[str, ...] = Field(description="Hosts that HTTP tools may send it to.")
     python: bool = Field(description="Whether Python tools receive it, whatever the hosts are.")
-    source: str | None = Field(description="Where its value comes from; null if it is not set.")
+    source: str | None = Field(description="The source of its value; null if it is not set.")
     allowed: bool | None = Field(
-        description="Whether the secret_command may run here; null for another source."
+        description="Whether the secret_command may run on this machine; null for another source."
     )
 
 
 class SecretList(Result):
-    """The secrets that toolsets ask for, by name and toolset."""
+    """The secrets that toolsets request, by name and toolset."""
 
     secrets: tuple[SecretRow, ...]
 
@@ -64,19 +64,19 @@ class SecretCommandRow(Result):
     argv: tuple[str, ...]
     project: str
     allowed: bool
-    changed: bool = Field(description="Whether that was otherwise before.")
+    changed: bool = Field(description="Whether this request changed it.")
 
 
 @operation(admin=_WHAT, local=True)
 def list_secrets(context: Context, _: EmptyRequest) -> SecretList:
-    """List the secrets that toolsets ask for and where each comes from; the command is not run."""
+    """List the secrets that toolsets request, with their sources; the secret_command is not run."""
     found = sorted(_requested(context.project), key=lambda one: (one.name, one.toolset_id))
     return SecretList(secrets=tuple(found))
 
 
 @operation(admin=_WHAT, local=True)
 def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
-    """Look up a secret as a call does, and return where it comes from and how long it is."""
+    """Look up a secret as a call does, and return its source and its length."""
     project, name = context.project, request.name
     known = {one.name for one in _requested(project)}
     if name not in known:
@@ -93,7 +93,7 @@ def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
 
 @operation(changes=True, admin=_WHAT, local=True)
 def allow_secret_command(context: Context, _: EmptyRequest) -> SecretCommandRow:
-    """Allow the secret_command of ``covalt.yaml``, as it is now, to run on this machine."""
+    """Allow the current secret_command of ``covalt.yaml`` to run on this machine."""
     command = _command(context.project)
     before = command.is_allowed
     command.allow()
@@ -146,7 +146,7 @@ def _command(project: Project) -> SecretCommand:
     command = SecretCommand.of(project.root, project.config.secret_command)
     if command is None:
         raise CovaltError(
-            "covalt.yaml names no secret_command",
-            hint="add a line to it: secret_command: [pass, show, '{name}']",
+            "covalt.yaml has no secret_command",
+            hint="add a line to covalt.yaml: secret_command: [pass, show, '{name}']",
         )
     return command

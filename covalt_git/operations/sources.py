@@ -25,18 +25,18 @@ _MOST_TOOLS = 10_000
 
 
 class ListSources(Request):
-    """Which toolset's; all of them without one."""
+    """A toolset or a source; without one, all sources."""
 
     toolset_id: str | None = Field(
         None, max_length=200, description="A toolset, or the namespace of one server's tools."
     )
     namespace: str = Field(
-        "", max_length=200, description="Only the server of the toolset whose tools have this one."
+        "", max_length=200, description="Only the server of the toolset with this namespace."
     )
 
 
 class RefreshSource(Request):
-    """Which MCP server, by the namespace of its tools; with ``check`` nothing is written."""
+    """An MCP server, by the namespace of its tools; with ``check`` nothing is written."""
 
     toolset_id: str = Field(max_length=200)
     namespace: str = Field(max_length=200)
@@ -44,19 +44,19 @@ class RefreshSource(Request):
 
 
 class RefreshSources(Request):
-    """Which MCP servers; with ``check`` nothing is written."""
+    """MCP servers; with ``check`` nothing is written."""
 
     sources: tuple[str, ...] = Field(
         (),
         max_length=1000,
-        description="Such as gear, a toolset, or gear/disk, one server; none for all that are on.",
+        description="Such as gear, a toolset, or gear/disk, one server; empty: all enabled servers.",
     )
     check: bool = False
     accept: bool = Field(default=False, description="Accept all tools that they have now.")
 
 
 class AcceptTools(Request):
-    """What to accept: of each tool the digest that was shown, or null for one that is gone."""
+    """Definitions to accept: for each tool the reviewed digest, or null for a removed tool."""
 
     toolset_id: str = Field(max_length=200)
     namespace: str = Field(max_length=200)
@@ -64,7 +64,7 @@ class AcceptTools(Request):
 
 
 class DifferingPart(Result):
-    """A part of a definition, such as its description, before and after; null where it is absent."""
+    """A part of a definition, such as its description, before and after; null if it is missing."""
 
     name: str
     before: JsonValue
@@ -72,7 +72,7 @@ class DifferingPart(Result):
 
 
 class DifferingTool(Result):
-    """A tool that is new, changed or gone; ``digest`` is what a user accepts, null for a tool that is gone."""
+    """A tool that is new, changed or removed; ``digest`` is the digest to accept, null if it is removed."""
 
     name: str
     kind: Literal["new", "changed", "gone"]
@@ -82,32 +82,34 @@ class DifferingTool(Result):
 
 
 class ConnectionRow(Result):
-    """The state of a server for one chat; null is the one that lists its tools."""
+    """The connection to a server for one chat; without a chat, the one that lists its tools."""
 
     chat_id: str | None
     state: Literal["stopped", "starting", "ready", "failed"]
-    starts: int = Field(description="How often it was started.")
-    failures: int = Field(description="How often it failed in a row.")
-    error: str = Field(description="What went wrong last.")
-    last_words: str = Field(description="The end of its error stream.")
+    starts: int = Field(description="Number of starts.")
+    failures: int = Field(description="Number of consecutive failures.")
+    error: str = Field(description="The last error.")
+    last_words: str = Field(description="The end of its stderr output.")
     server: str = Field(description="Its own name.")
-    protocol: str = Field(description="The version of the protocol.")
+    protocol: str = Field(description="The protocol version.")
 
 
 class SourceRow(Result):
-    """An MCP server of a toolset, and what of its tools is accepted."""
+    """An MCP server of a toolset, and the state of its tools."""
 
     toolset_id: str
-    namespace: str = Field(description="What the ids of its tools begin with.")
+    namespace: str = Field(description="The first part of the ids of its tools.")
     server: str = Field(description="Its id in the manifest.")
     enabled: bool
-    reference: str = Field(description="Its command or address, as it is written.")
-    asked: bool = Field(description="Whether it was asked for its tools.")
+    reference: str = Field(description="Its command or URL, as in the manifest.")
+    asked: bool = Field(description="Whether its tools were listed.")
     tools: int
-    tool_names: tuple[str, ...] = Field(description="The names of the tools that it gave last.")
+    tool_names: tuple[str, ...] = Field(description="The names of the tools that it listed last.")
     accepted: int
     to_accept: tuple[DifferingTool, ...]
-    connections: tuple[ConnectionRow, ...] = Field(description="Those that this server has now.")
+    connections: tuple[ConnectionRow, ...] = Field(
+        description="Its current connections in this process."
+    )
 
     @property
     def shown_id(self) -> str:
@@ -128,43 +130,43 @@ class SourceList(Result):
 
 
 class SourceRefreshed(Result):
-    """What a server gave now; ``drift`` is how that differs from what it gave before."""
+    """A refreshed source; ``drift`` are the differences from its previous tools."""
 
     source: SourceRow
     drift: tuple[DifferingTool, ...]
 
 
 class RefreshOutcome(Result):
-    """What became of one server; of ``refreshed`` and ``failure`` one is null."""
+    """The outcome of one server; either ``refreshed`` or ``failure`` is null."""
 
     source: str = Field(description="Such as gear/disk.")
     failed: bool = Field(
-        description="Whether it could not be asked, its lock is old, or tools are not accepted."
+        description="Whether the refresh failed, its lock is outdated, or tools are not accepted."
     )
     refreshed: SourceRefreshed | None
     failure: Failure | None
 
 
 class SourcesRefreshed(Result):
-    """What became of each server."""
+    """The outcome of each server."""
 
     sources: tuple[RefreshOutcome, ...]
 
 
 @operation(errors=(404,), admin="see sources")
 def list_sources(context: Context, request: ListSources) -> SourceList:
-    """List the MCP servers of all toolsets or of one, and what they gave that is not accepted."""
+    """List the MCP servers of all toolsets or of one, with their tools that are not accepted."""
     root = context.project.root
     name = "/".join(filter(None, (request.toolset_id, request.namespace)))
     found = refresh.find_sources(root, name) if name else refresh.sources(root)
     return SourceList(sources=tuple(SourceRow(**_facts(context, one)) for one in found))
 
 
-@operation(changes=True, errors=(404, 409, 502), admin="ask sources")
+@operation(changes=True, errors=(404, 409, 502), admin="refresh sources")
 def refresh_source(context: Context, request: RefreshSource) -> SourceRefreshed:
-    """Ask an MCP server for its tools, and write them into its lock; nothing is accepted by that.
+    """List the tools of an MCP server and write them to its lock, without accepting them.
 
-    A server whose program or address was not granted is not asked, and the answer is ``grant_needed``.
+    If the server is not granted, it is not contacted, and the error is ``grant_needed``.
     """
     source = refresh.find_source(context.project.root, request.toolset_id, request.namespace)
     found = _refresh(context, source, check=request.check)
@@ -172,11 +174,13 @@ def refresh_source(context: Context, request: RefreshSource) -> SourceRefreshed:
     return found
 
 
-@operation(changes=True, errors=(404,), admin="ask sources")
+@operation(changes=True, errors=(404,), admin="refresh sources")
 def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefreshed:
-    """Ask several MCP servers for their tools, one after the other; one that fails stops no other."""
+    """List the tools of several MCP servers, one after the other; a failure does not stop the others."""
     if request.check and request.accept:
-        raise invalid(Problem("accept", 0, 0, "invalid_request", "a check accepts nothing"))
+        raise invalid(
+            Problem("accept", 0, 0, "invalid_request", "it cannot be combined with check")
+        )
     root = context.project.root
     if request.sources:
         chosen = [one for name in request.sources for one in refresh.find_sources(root, name)]
@@ -189,7 +193,7 @@ def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefresh
 
 @operation(changes=True, errors=(404, 409), admin="accept tools")
 def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
-    """Accept definitions that an MCP server gave; where one is not what was shown, none is (``moved``)."""
+    """Accept definitions of an MCP server's tools; if one has another digest, none is accepted (``moved``)."""
     root = context.project.root
     found = refresh.accept(root, request.toolset_id, request.namespace, request.tools)
     context.index().sync_toolsets()
@@ -197,7 +201,7 @@ def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
 
 
 def connections(root: Path, toolset_id: str, server_id: str) -> list[ConnectionRow]:
-    """Return how the connections to an MCP server are that this process has or had."""
+    """Return the connections to an MCP server in this process, including failed ones."""
     return [
         ConnectionRow.of(one)
         for one in mcp_calls.health(root)

@@ -1,4 +1,4 @@
-"""Operations on the tokens of agents, which open ``/mcp`` of the server and nothing else."""
+"""Operations on the access tokens of agents, which are valid at ``/mcp`` of the server only."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
 
 _MOST_OF_ROLE = 50
-_WHAT = "let agents in"
+_WHAT = "manage access tokens"
 
 
 class CreateToken(Request):
-    """Which role an agent has, and in which chats."""
+    """The role of an agent, and its chats."""
 
     role: str
     name: str | None = Field(
-        None, description="The agent's name in records and approvals; else made from the role."
+        None, description="The agent's name in records and approvals; null: derived from the role."
     )
     chat_id: str | None = Field(
-        None, description="Open this chat, instead of those that the agent creates."
+        None, description="Access to this chat, instead of to those that the agent creates."
     )
     lasts: timedelta | None = Field(
-        None, gt=timedelta(), le=timedelta(days=3650), description="How long; null for ever."
+        None, gt=timedelta(), le=timedelta(days=3650), description="Lifetime; null: unlimited."
     )
 
 
 class RevokeToken(Request):
-    """Which token."""
+    """A token."""
 
     token: str = Field(description="Its name or id.")
 
 
 class TokenRow(Result):
-    """A token, without the token itself."""
+    """The facts of a token, without its value."""
 
     id: str
     name: str
     role: str
-    chat: str | None = Field(description="The chat that it opens; null for those of its agent.")
+    chat: str | None = Field(description="The only accessible chat; null: the chats of its agent.")
     created_at: str
     expires_at: str | None
     expired: bool
 
 
 class TokenCreated(TokenRow):
-    """A new token; only its digest is stored, so that this is the only time it can be read."""
+    """A new token; only its digest is stored, so its value cannot be read again."""
 
     token: str = Field(repr=False)
 
@@ -73,7 +73,7 @@ def create_token(context: Context, request: CreateToken) -> TokenCreated:
     if not project.config.roles:
         raise CovaltError(
             "covalt.yaml defines no role for agents",
-            hint="write there, with the tools that the agent may call:"
+            hint="add this to covalt.yaml, with the tools that the agent may call:"
             ' roles: {owner: {admin: true}, agent: {allow: ["demo.*"]}} and default_role: owner,'
             " which is yours",
         )
@@ -87,13 +87,13 @@ def create_token(context: Context, request: CreateToken) -> TokenCreated:
 
 @operation(admin=_WHAT, local=True)
 def list_tokens(context: Context, _: EmptyRequest) -> TokenList:
-    """List the tokens, and what each opens."""
+    """List the tokens, with their roles and chats."""
     tokens = AgentTokens(context.project.root).all()
     return TokenList(tokens=tuple(TokenRow.of(one, expired=one.is_expired) for one in tokens))
 
 
 @operation(changes=True, admin=_WHAT, local=True)
 def revoke_token(context: Context, request: RevokeToken) -> TokenRow:
-    """Revoke a token: it opens nothing any more, and its open connections end."""
+    """Revoke a token, and close its open connections."""
     gone = AgentTokens(context.project.root).revoke(request.token)
     return TokenRow.of(gone, expired=gone.is_expired)

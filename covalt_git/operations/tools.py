@@ -1,4 +1,4 @@
-"""Operations on tools: which there are for the principal, what each takes, and what a call would meet."""
+"""Operations on tools: list, search and show them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ GroupKind = Literal["builtin", "toolset", "mcp_server"]
 
 
 class ListTools(Request):
-    """Which tools to list."""
+    """A filter of tools."""
 
-    q: str = Field("", max_length=200, description="Words that a tool's id, name or text has.")
+    q: str = Field("", max_length=200, description="Words of a tool's id, name or description.")
     toolset_id: str = Field("", max_length=64, description="Only the tools of this toolset.")
 
 
 class SearchTools(Request):
-    """What to search for."""
+    """A search for tools."""
 
     query: str = Field(max_length=2000, description="Words, or a question.")
     toolset_id: str = Field("", max_length=64, description="Only the tools of this toolset.")
@@ -44,7 +44,7 @@ class SearchTools(Request):
 
 
 class GetTool(Request):
-    """Which tool."""
+    """A tool."""
 
     tool_id: str = Field(max_length=200, description="Such as app-builder:write_file.")
 
@@ -53,7 +53,7 @@ class ToolFacts(Result):
     """The fields that lists and details of tools share."""
 
     tool_id: str
-    path: str = Field(description="Its id as agents and patterns see it.")
+    path: str = Field(description="Its name for agents and in patterns.")
     name: str
     description: str
     toolset_id: str
@@ -65,24 +65,24 @@ class ToolFacts(Result):
     )
     enabled: bool
     held_back: HeldBack | None = Field(
-        description="Why a tool of an MCP server is off although its toolset has it on."
+        description="Why a tool of an MCP server is disabled although its toolset enables it."
     )
-    callable: bool = Field(description="Whether a call could be made now.")
-    why_not: str = Field(description="Why it cannot be called now; else empty.")
+    callable: bool = Field(description="Whether it can be called now.")
+    why_not: str = Field(description="Why it cannot be called now; empty if it can.")
 
 
 class ToolRow(ToolFacts):
-    """A tool in a list; ``renderer`` is the type of the one that shows its result."""
+    """A tool in a list; ``renderer`` is the type of the renderer of its result."""
 
     renderer: str | None
-    icon: str | None = Field(description="Its picture as a data: address.")
+    icon: str | None = Field(description="Its icon as a data: URL.")
     broken: bool = Field(
-        description="Whether its toolset has errors now; this is the tool as it was before."
+        description="Whether its toolset has errors, so that this is the last valid version."
     )
 
 
 class ToolRows(Result):
-    """Tools, those most like what was searched first."""
+    """Tools, the best matches first."""
 
     tools: tuple[ToolRow, ...]
 
@@ -92,11 +92,11 @@ class ToolDetail(ToolFacts):
 
     toolset_name: str
     toolset_digest: str = Field(
-        description="Digest of its toolset's files; of a server's tool, of server and definition."
+        description="Digest of its toolset's files; for a server's tool, of the server and the definition."
     )
     renderer: Renderer | None
     schema_from: Literal["manifest", "source", "server"] = Field(
-        description="What has its input schema; one that was read from Python may not say all."
+        description="The source of its input schema; a schema from Python may be incomplete."
     )
     output_schema: JsonObject | None
     annotations: Annotations
@@ -105,17 +105,17 @@ class ToolDetail(ToolFacts):
     limits: Limits
     security: Security | None
     confirmation: tuple[ConfirmationSource, ...] = Field(
-        description="Who requires approval, before the rules of covalt.yaml are applied."
+        description="What requires approval, without the rules of covalt.yaml."
     )
     confirmation_is_settled: bool = Field(
-        description="Whether this project decided that itself, in either direction."
+        description="Whether an override of this project decides that."
     )
-    local: LocalOverride = Field(description="What this project overrides.")
+    local: LocalOverride = Field(description="The overrides of this project.")
     meta: JsonObject = Field(description="The _meta of a server's definition.")
     icons: tuple[JsonObject, ...]
     http: HttpRequest | None
-    server: str | None = Field(description="The MCP server whose tool it is, by its id there.")
-    upstream: str | None = Field(description="What that server calls it.")
+    server: str | None = Field(description="The id of the MCP server that provides it.")
+    upstream: str | None = Field(description="Its name on that server.")
 
 
 class ToolGroup(Result):
@@ -125,13 +125,15 @@ class ToolGroup(Result):
     id: str
     name: str
     enabled: bool
-    sound: bool = Field(description="Whether it has no error; else its tools are as they were.")
-    note: str = Field(description="Why its tools cannot be called; else empty.")
+    sound: bool = Field(
+        description="Whether it has no errors; otherwise its tools are the last valid ones."
+    )
+    note: str = Field(description="Why its tools cannot be called; empty if they can.")
     tools: tuple[ToolRow, ...]
 
 
 class ToolGroups(Result):
-    """The tools, by whom they belong to."""
+    """The tools, by owner."""
 
     groups: tuple[ToolGroup, ...]
 
@@ -155,7 +157,7 @@ class AvailableTools(Result):
 def list_tools(context: Context, request: ListTools) -> ToolGroups:
     """List the tools that exist for the role, by toolset and MCP server.
 
-    With ``q``, those whose id, name or description has every one of its words.
+    With ``q``, only tools whose id, name or description contains all of its words.
     """
     tools = context.catalog.visible(context.toolset_index().tools(request.toolset_id or None))
     found = matching(tools, request.q)
@@ -166,10 +168,9 @@ def list_tools(context: Context, request: ListTools) -> ToolGroups:
 
 @operation()
 def search_tools(context: Context, request: SearchTools) -> ToolRows:
-    """Find tools by words of their names, descriptions, parameters and tags, the best first.
+    """Find tools by words of their names, descriptions, parameters and tags, the best matches first.
 
-    Those that have all of the words come before those that have some; a word may be only the
-    beginning of one, or misspelt.
+    Tools with all of the words come before tools with some of them.  Prefixes and misspelt words match too.
     """
     rows = {row["id"]: row for row in visible_toolsets(context)}
     tools = context.catalog.search(
@@ -179,13 +180,13 @@ def search_tools(context: Context, request: SearchTools) -> ToolRows:
 
 
 def matching(tools: Iterable[Tool], words: str) -> list[Tool]:
-    """Return the tools whose id, name or description has every one of some words."""
+    """Return the tools whose id, name or description contains all of some words."""
     asked = words.casefold().split()
     return [tool for tool in tools if _has(tool, asked)] if asked else list(tools)
 
 
 def grouped(context: Context, tools: Iterable[Tool], *, whole: bool) -> tuple[ToolGroup, ...]:
-    """Return tools by the toolset or MCP server that they belong to, in their order within it.
+    """Return tools by their toolset or MCP server, in their order.
 
     Toolsets are in the order of the first tools.  With ``whole``, groups without any of the tools are
     listed too.
@@ -246,7 +247,7 @@ def get_tool(context: Context, request: GetTool) -> ToolDetail:
 
 @operation()
 def get_available_tools(context: Context, _: EmptyRequest) -> AvailableTools:
-    """List the tools that the role may call now, as an agent's host needs them."""
+    """List the tools that the role may call now, in the form that an agent's host needs."""
     rows = {row["id"]: row for row in visible_toolsets(context)}
     tools = [
         tool
@@ -268,7 +269,7 @@ def visible_toolsets(context: Context) -> list[JsonObject]:
 
 
 def tool_row(context: Context, tool: Tool, row: JsonObject) -> ToolRow:
-    """Return a tool as lists show it; ``row`` is the index's of its toolset."""
+    """Return a tool for a list; ``row`` is its toolset's row in the index."""
     why_not = "its toolset has errors"
     if row["sound"]:
         why_not = _why_not(context, tool, _state(context, tool, row), enabled=row["enabled"])
@@ -289,7 +290,7 @@ def _state(context: Context, tool: Tool, row: JsonObject) -> ToolsetState:
 
 
 def _why_not(context: Context, tool: Tool, state: ToolsetState, *, enabled: bool) -> str:
-    """Return why a tool of a sound toolset cannot be called now, or nothing."""
+    """Return why a tool of a toolset without errors cannot be called now; empty if it can."""
     if not enabled:
         return "its toolset is disabled"
     decision = context.catalog.may_call(tool)
@@ -342,7 +343,7 @@ def _servers(context: Context) -> list[ToolGroup]:
             name=row["id"],
             enabled=row["enabled"],
             sound=True,
-            note=f"declared by {row['toolset_id']}; nobody asked it which tools it has",
+            note=f"declared by {row['toolset_id']}; its tools have not been listed yet",
             tools=(),
         )
         for row in context.toolset_index().mcp_servers()

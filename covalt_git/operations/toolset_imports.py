@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 MOST_FORM_BYTES = MAX_ARCHIVE + (64 << 10)
-"""The largest form with a bundle and its signature."""
+"""Maximum size in bytes of a form with a bundle and its signature."""
 
-_DRY_RUN = "Report what would be imported, and change nothing."
-_FORCE = "Replace the files of an imported toolset, with the local changes."
-_ACCEPT = "Also if another key signed the version here, or the new version is not signed."
+_DRY_RUN = "Return what would be imported, and change nothing."
+_FORCE = "Replace the files of an imported toolset, and discard local changes."
+_ACCEPT = "Also if the installed version was signed with another key, or the new one is not signed."
 
 
 class ImportSent(Request):
@@ -53,7 +53,7 @@ class ImportSent(Request):
     file: Annotated[tuple[UploadField, ...], Field(min_length=1, max_length=1)]
     signature: Annotated[
         tuple[UploadField, ...],
-        Field(max_length=1, description="Its signature, as ssh-keygen makes it: FILE.sig."),
+        Field(max_length=1, description="Its signature by ssh-keygen: FILE.sig."),
     ] = ()
     dry_run: bool = Field(default=False, description=_DRY_RUN)
     force: bool = Field(default=False, description=_FORCE)
@@ -76,7 +76,7 @@ class ImportToolsetFrom(Request):
     """A bundle on this machine, or one with a signature on this machine."""
 
     source: str = Field(description="A ZIP, a folder or an https URL.")
-    signature: Path | None = Field(None, description="Its signature, if not beside it.")
+    signature: Path | None = Field(None, description="Its signature, if it is not FILE.sig.")
     trusted_signer: str | None = Field(
         None,
         max_length=10_000,
@@ -89,7 +89,7 @@ class ImportToolsetFrom(Request):
 
 
 class UpdateToolset(Request):
-    """Which toolset to update, from the place it was imported from."""
+    """A toolset to update from its source."""
 
     toolset_id: str = Field(max_length=200)
     dry_run: bool = Field(default=False, description=_DRY_RUN)
@@ -98,21 +98,21 @@ class UpdateToolset(Request):
 
 
 class UpdateToolsetFrom(UpdateToolset):
-    """Which toolset to update, and where the newer version is."""
+    """A toolset to update, and the source of the newer version."""
 
     source: str | None = Field(None, description="A ZIP, a folder or an https URL.")
-    signature: Path | None = Field(None, description="Its signature, if not beside it.")
+    signature: Path | None = Field(None, description="Its signature, if it is not FILE.sig.")
 
 
 class UninstallToolset(Request):
-    """Which toolset to remove."""
+    """A toolset to remove."""
 
     toolset_id: str = Field(max_length=200)
     force: bool = Field(default=False, description="Also if git cannot restore its files.")
 
 
 class ImportedTool(Result):
-    """A tool that came with a bundle; ``requires_confirmation`` has the reasons for an approval."""
+    """A tool of a bundle; ``requires_confirmation`` has the reasons for an approval."""
 
     tool_id: str
     name: str
@@ -122,7 +122,7 @@ class ImportedTool(Result):
 
 
 class UpdateStep(Result):
-    """What becomes of one file; ``kept`` is a local change that the new version does not touch."""
+    """The result of one file; ``kept`` is a local change that the update does not affect."""
 
     path: str
     kind: Literal["added", "updated", "removed", "merged", "kept", "conflict"]
@@ -130,11 +130,12 @@ class UpdateStep(Result):
 
 
 class ToolsetUpdated(Result):
-    """What an update did, or would do.
+    """The result of an update or of its dry run.
 
-    Without ``base_known`` the imported version is lost, so that every difference is a conflict.  Files in
-    conflict have both sides, and no tool can be called until a user resolves them.  ``replaced`` is the
-    bundle of the files before, if local changes were overwritten.  ``problems`` are those of the result.
+    Without ``base_known`` the imported version no longer exists, so every difference is a conflict.  Files
+    with conflicts contain both versions, and no tool can be called until a user resolves them.
+    ``replaced`` is a bundle of the previous files, if local changes were discarded.  ``problems`` are those
+    of the updated toolset.
     """
 
     toolset_id: str
@@ -150,7 +151,7 @@ class ToolsetUpdated(Result):
     )
     replaced: str | None
     newly_wants: dict[str, tuple[str, ...]] = Field(
-        description="What has to be granted or installed for it that was not needed before, by kind."
+        description="The grants and packages that the toolset newly needs, by kind."
     )
     problems: tuple[Problem, ...]
     dry_run: bool
@@ -159,7 +160,7 @@ class ToolsetUpdated(Result):
 class ToolsetImported(Result):
     """An imported toolset, disabled and without grants; with ``dry_run``, one that would be imported.
 
-    ``update`` is what happened to the version that was imported before, which keeps its switch and
+    ``update`` is set if the toolset was imported before; it stays enabled or disabled, and keeps its
     grants.  ``signer`` is null if the bundle is not signed.
     """
 
@@ -172,7 +173,8 @@ class ToolsetImported(Result):
     digest: str
     signer: Signer | None
     unknown_key: str = Field(
-        "", description="With dry_run: the key that signed it, if signers of covalt.yaml lacks it."
+        "",
+        description="With dry_run: the signing key, if signers in covalt.yaml does not contain it.",
     )
     signer_problem: Failure | None = Field(
         None, description="With dry_run: why an import would be refused because of that key."
@@ -183,7 +185,7 @@ class ToolsetImported(Result):
     python_packages: tuple[str, ...]
     asks: tuple[GrantAsked, ...]
     wants: dict[str, tuple[str, ...]] = Field(
-        description="What has to be granted or installed for it, by kind."
+        description="The grants and packages that the toolset needs, by kind."
     )
     warnings: tuple[Problem, ...]
     update: ToolsetUpdated | None
@@ -207,9 +209,10 @@ class ToolsetUninstalled(Result):
 def import_toolset(context: Context, request: ImportSent | ImportFetched) -> ToolsetImported:
     """Import the toolset of a ZIP, disabled and without grants.
 
-    It is sent as a form's ``file``, or as JSON with its URL.  None of its code runs, and no connection is
-    made.  A bundle that is ambiguous, has forbidden files or a bad signature is refused with every place,
-    and is not stored.  A toolset that was imported before is merged with the local changes.
+    The request is a form with a ``file``, or JSON with its URL.  None of the toolset's code runs, and none
+    of its servers is connected.  A bundle that is ambiguous, has forbidden files or an invalid signature is
+    rejected with all problems, and not stored.  If the toolset was imported before, the new version is merged
+    with the local changes.
     """
     if isinstance(request, ImportFetched):
         bundle = Bundle.download(request.url)
@@ -267,9 +270,9 @@ def update_toolset_from(context: Context, request: UpdateToolsetFrom) -> Toolset
 
 @operation(changes=True, errors=(404, 409), admin="remove toolsets")
 def uninstall_toolset(context: Context, request: UninstallToolset) -> ToolsetUninstalled:
-    """Remove a toolset and the decisions of this project about it; chats keep its results.
+    """Remove a toolset and its state; chats keep its results.
 
-    Its files have to be in the last commit, so that git can restore them, unless ``force``.
+    Without ``force``, its files must be committed, so that git can restore them.
     """
     project = context.project
     undo = uninstall.undo_command(project.root, request.toolset_id)
@@ -281,7 +284,7 @@ def uninstall_toolset(context: Context, request: UninstallToolset) -> ToolsetUni
 
 
 def uploaded_bundle(file: Upload, signature: Upload | None = None) -> Bundle:
-    """Return the file of a form; one byte more than a bundle may have is enough to refuse it."""
+    """Return the uploaded file, cut off after one byte more than the maximum, so that it is rejected."""
     signed = signature.stream.read(MAX_SIGNATURE + 1) if signature else None
     return Bundle.upload(file.stream.read(MAX_ARCHIVE + 1), file.name, signed)
 
@@ -296,7 +299,7 @@ def import_bundle(
 ) -> ToolsetImported:
     """Import a bundle, or with ``dry_run`` return what would be imported.
 
-    A dry run also shows a bundle that is signed by an unknown key, as far as the key signed it.
+    A dry run also accepts a bundle that is signed with an unknown key, if the signature is valid.
 
     Raises:
         CovaltError: as :func:`covalt_git.installs.importing.import_toolset`.
@@ -338,7 +341,7 @@ def _check_signer_line(line: str) -> None:
 
 
 def _bundle(source: Path | str, signature: Path | None) -> Bundle | Path:
-    """Return a bundle with its signature, or a folder, which can have none."""
+    """Return a bundle with its signature, or a folder, which cannot be signed."""
     if isinstance(source, str):
         return Bundle.download(source, signature)
     if not source.is_dir():
@@ -350,11 +353,11 @@ def _bundle(source: Path | str, signature: Path | None) -> Bundle | Path:
 
 def _source(context: Context, text: str) -> Path | str:
     if text.lower().startswith(("https://", "http://")):
-        context.report("fetching it")
+        context.report("downloading the bundle")
         return text
     path = Path(text)
     if not path.exists():
-        raise CovaltError(f"there is no file or folder {text!r}")
+        raise CovaltError(f"no file or folder {text!r}")
     return path
 
 
@@ -379,7 +382,7 @@ def _update(
 
 
 def _wants(toolset: Toolset) -> dict[str, tuple[str, ...]]:
-    """Return what a user has to grant or to install for a toolset, by kind."""
+    """Return the grants and packages that a toolset needs, by kind."""
     manifest = toolset.manifest
     if manifest is None:
         return {}
@@ -395,7 +398,7 @@ def _wants(toolset: Toolset) -> dict[str, tuple[str, ...]]:
 
 def _newly_wants(found: Update) -> dict[str, tuple[str, ...]]:
     before = _wants(found.before)
-    # With a conflict in its manifest, what the newer version wants is all that is known.
+    # If the manifest has a conflict, only the needs of the newer version are known.
     after = found.toolset if found.toolset.manifest else found.theirs
     new = {
         title: tuple(name for name in names if name not in before.get(title, ()))
@@ -409,7 +412,7 @@ def _import_result(
 ) -> ToolsetImported:
     toolset = found.toolset
     manifest = toolset.manifest
-    assert manifest is not None  # else it is refused
+    assert manifest is not None  # otherwise the bundle is rejected
     return ToolsetImported.of(
         found,
         toolset_id=toolset.id,

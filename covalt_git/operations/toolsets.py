@@ -1,4 +1,4 @@
-"""Operations on toolsets: list them, show one, create one, and switch it on and off."""
+"""Operations on toolsets: list, show, create, enable and disable them."""
 
 from __future__ import annotations
 
@@ -30,36 +30,36 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 _DECISIONS = {"enabled", "overrides", "grants", "accepted", "aliases"}
-"""What a state says that is no matter of where the toolset came from."""
+"""Fields of a state that do not describe the import."""
 
 
 class GetToolset(Request):
-    """Which toolset."""
+    """A toolset."""
 
     toolset_id: str = Field(max_length=200)
 
 
 class EnableToolset(Request):
-    """Which toolset, and whether to enable it."""
+    """A toolset, and whether to enable it."""
 
     toolset_id: str = Field(max_length=200)
     enabled: bool
 
 
 class CreateToolset(Request):
-    """What to create, and from which template."""
+    """A toolset to create from a template."""
 
     toolset_id: str = Field(max_length=200)
     template: Template = "python"
     name: str = Field(
-        "", max_length=1000, description="Its name for users; made from the id if empty."
+        "", max_length=1000, description="Its name for users; if empty, derived from the id."
     )
 
 
 class ToolsetFacts(Result):
     """The fields that lists and details of toolsets share.
 
-    Of a toolset with errors, name, version and description are as they were when it had none.
+    For a toolset with errors, name, version and description are the last valid ones.
     """
 
     id: str
@@ -68,14 +68,14 @@ class ToolsetFacts(Result):
     description: str
     enabled: bool
     sound: bool = Field(
-        description="Whether it has no error; else none of its tools can be called."
+        description="Whether it has no errors; otherwise none of its tools can be called."
     )
-    lacks_grants: bool = Field(description="Whether something that it requests is not granted.")
+    lacks_grants: bool = Field(description="Whether it lacks a requested grant.")
     imported: bool = Field(description="Whether it was imported.")
     source_type: Literal["zip", "local", "url"] | None
     source_ref: str | None
     installed_at: str | None
-    digest: str | None = Field(description="Of all its files; null while it was never sound.")
+    digest: str | None = Field(description="Of all its files; null if it always had errors.")
     errors: int
     warnings: int
 
@@ -106,25 +106,25 @@ class McpServerRow(Result):
     args: tuple[str, ...]
     url: str | None
     env: tuple[str, ...] = Field(description="Names of the variables that the command gets.")
-    headers: tuple[str, ...] = Field(description="Names of the headers that are sent.")
+    headers: tuple[str, ...] = Field(description="Names of the headers that it gets.")
 
 
 class GrantAsked(Result):
-    """What a toolset asks for: a host to reach, or a secret to send to one."""
+    """A requested grant of a toolset: a host, or a secret with the host that receives it."""
 
     kind: Literal["network", "secret"]
     name: str | None = Field(description="The secret's name.")
-    host: str | None = Field(description="As add_grant takes it; null where it is not known.")
-    granted: bool = Field(description="Whether that is granted to it, as its files are now.")
+    host: str | None = Field(description="In the form of add_grant; null if it is unknown.")
+    granted: bool = Field(description="Whether it is granted for the current files.")
 
 
 class ToolsetDetail(ToolsetFacts):
-    """A toolset with all that is in it.
+    """A toolset with its content.
 
-    ``came`` is what was recorded when it was imported: how, from where, when, its version and digest, and
-    who signed it.  It is empty for the project's own toolsets.
+    ``came`` has the facts of the import: source, time, version, digest and signer.  It is empty for the
+    project's own toolsets.
 
-    For a role from which a tool of it is hidden, files, servers, grants, manifest, state and problems
+    If a tool of the toolset is hidden from the role, files, servers, grants, manifest, state and problems
     are left out, because they would reveal that tool.
     """
 
@@ -136,20 +136,20 @@ class ToolsetDetail(ToolsetFacts):
     asks: tuple[GrantAsked, ...]
     grants: dict[str, Grant]
     ended: dict[str, tuple[str, ...]] = Field(
-        description="The grants that do not hold any more, by their keys: what has changed since."
+        description="The grants that are no longer valid, by their keys: the changes that ended them."
     )
     lacking: tuple[GrantLacking, ...] = Field(
-        description="What it requests and is not granted, each with the command that grants it."
+        description="The requested grants that it lacks, each with the command that adds it."
     )
     manifest: JsonObject | None = Field(
-        description="The toolset.yaml without defaults; null where it cannot be read."
+        description="The toolset.yaml without defaults; null if it cannot be read."
     )
-    state: JsonObject = Field(description="What this project decided about it, without defaults.")
+    state: JsonObject = Field(description="Its state file without defaults.")
     problems: tuple[Problem, ...]
 
 
 class ToolsetCreated(Result):
-    """A new toolset: its files, and the commands that its author runs next."""
+    """A new toolset: its files, and the next commands for its author."""
 
     toolset_id: str
     made: tuple[str, ...]
@@ -163,7 +163,7 @@ class ToolsetList(Result):
 
 
 class ToolsetSwitched(Result):
-    """A toolset after the change; ``changed`` is false if it was so already."""
+    """A toolset after the change; ``changed`` is false if it already had this state."""
 
     toolset_id: str
     enabled: bool
@@ -172,9 +172,9 @@ class ToolsetSwitched(Result):
 
 @operation()
 def list_toolsets(context: Context, _: EmptyRequest) -> ToolsetList:
-    """List the toolsets of which the role may see a tool.
+    """List the toolsets with a tool that the role may see.
 
-    For a role from which a tool of one is hidden, its errors and warnings are not counted.
+    If a tool of a toolset is hidden from the role, its errors and warnings are not counted.
     """
     catalog = context.catalog
     visible = Counter(tool.toolset_id for tool in catalog.visible(context.toolset_index().tools()))
@@ -183,7 +183,7 @@ def list_toolsets(context: Context, _: EmptyRequest) -> ToolsetList:
     for row in visible_toolsets(context):
         tools = visible[row["id"]]
         everything = tools == row["tools"]
-        if not row["sound"]:  # the index has its tools as they were
+        if not row["sound"]:  # the index has its last valid tools
             everything = catalog.sees_all_of(row["id"], tool_ids.get(row["id"]))
         rows.append(ToolsetRow(**_shared_fields(row, everything=everything), tools=tools))
     return ToolsetList(toolsets=tuple(rows))
@@ -193,7 +193,7 @@ def list_toolsets(context: Context, _: EmptyRequest) -> ToolsetList:
 def get_toolset(context: Context, request: GetToolset) -> ToolsetDetail:
     """Return one toolset: its tools, files, MCP servers, grants and problems.
 
-    If its manifest cannot be read, its tools are as they were when it could.
+    If its manifest cannot be read, its tools are the last valid ones.
     """
     catalog = context.catalog
     toolset = catalog.find_toolset(request.toolset_id)
@@ -232,7 +232,7 @@ def create_toolset(context: Context, request: CreateToolset) -> ToolsetCreated:
     return ToolsetCreated(toolset_id=toolset_id, made=tuple(made), next=tuple(steps))
 
 
-@operation(changes=True, errors=(404,), admin="switch toolsets")
+@operation(changes=True, errors=(404,), admin="enable or disable toolsets")
 def enable_toolset(context: Context, request: EnableToolset) -> ToolsetSwitched:
     """Enable or disable a toolset; only its state file is written."""
     root = context.project.root
@@ -272,7 +272,7 @@ def _ended_grants(context: Context, toolset: Toolset) -> dict[str, tuple[str, ..
 
 
 def _import_facts(toolset: Toolset) -> JsonObject:
-    """Return where an imported toolset came from, as its state has it."""
+    """Return the import facts in a toolset's state."""
     if not toolset.state.imported:
         return {}
     return toolset.state.model_dump(mode="json", exclude=_DECISIONS, exclude_none=True)
@@ -289,12 +289,12 @@ def packages(toolset: Toolset) -> tuple[str, ...]:
 
 
 def grants_asked(toolset: Toolset) -> tuple[GrantAsked, ...]:
-    """Return what a toolset requests beyond its sandbox, and whether it is granted."""
+    """Return the requested grants of a toolset, and whether each is granted."""
     return tuple(map(GrantAsked.of, requested(toolset)))
 
 
 def server_rows(toolset: Toolset, servers: Iterable[McpServer]) -> tuple[McpServerRow, ...]:
-    """Return MCP servers of a toolset, as they are declared."""
+    """Return MCP servers of a toolset as declared."""
     return tuple(
         McpServerRow.of(
             server,
@@ -307,7 +307,7 @@ def server_rows(toolset: Toolset, servers: Iterable[McpServer]) -> tuple[McpServ
 
 
 def _grants(context: Context, toolset: Toolset) -> dict[str, Grant]:
-    """Return what was granted, without the MCP servers that do not exist for the role."""
+    """Return the grants, without those of MCP servers that do not exist for the role."""
     catalog = context.catalog
     return {
         key: grant
@@ -318,7 +318,7 @@ def _grants(context: Context, toolset: Toolset) -> dict[str, Grant]:
 
 
 def _servers(context: Context, toolset: Toolset) -> tuple[McpServerRow, ...]:
-    """Return the MCP servers of which the role may see a tool."""
+    """Return the MCP servers with a tool that the role may see."""
     declared = toolset.manifest.mcp_servers if toolset.manifest else ()
     catalog = context.catalog
     return server_rows(toolset, [one for one in declared if catalog.sees_one_of(one.id, ())])

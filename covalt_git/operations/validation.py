@@ -32,27 +32,29 @@ if TYPE_CHECKING:
 
 
 class Validate(Request):
-    """Which files to report on, and which problems are known."""
+    """The files to report on, and the known problems."""
 
-    paths: tuple[Path, ...] = Field((), description="Files and folders; none of them means all.")
-    baseline: Path | None = Field(None, description="A file of known problems, to be left out.")
+    paths: tuple[Path, ...] = Field((), description="Files and folders; empty: all.")
+    baseline: Path | None = Field(
+        None, description="A file of known problems, which are not reported."
+    )
     staged: bool = Field(
-        default=False, description="Check the files that git would commit, not those in the folder."
+        default=False, description="Check the files in git's index, not those in the folder."
     )
 
 
 class WriteBaseline(Request):
-    """Where to write the problems that there are now."""
+    """The file for the current problems."""
 
     paths: tuple[Path, ...] = ()
     baseline: Path
 
 
 class FixFiles(Request):
-    """Which files to fix."""
+    """Files to fix."""
 
     paths: tuple[Path, ...] = ()
-    write: bool = Field(default=True, description="Else return the difference, and change nothing.")
+    write: bool = Field(default=True, description="If false, return the diff and change nothing.")
 
 
 class KnownProblem(Result):
@@ -71,13 +73,13 @@ class Validation(Result):
     toolsets: int
     tools: int
     unchecked: tuple[str, ...] = Field(
-        description="Files with errors that kept later checks from running."
+        description="Files with errors, for which later checks did not run."
     )
-    lacking: tuple[GrantLacking, ...] = Field(description="Of toolsets that are enabled.")
-    in_baseline: int = Field(description="Problems that the baseline hides.")
+    lacking: tuple[GrantLacking, ...] = Field(description="Of enabled toolsets.")
+    in_baseline: int = Field(description="Number of problems that the baseline hides.")
     stale: tuple[KnownProblem, ...] = Field(description="Lines of the baseline without a problem.")
-    fixable: int = Field(description="Problems that fix_files would fix.")
-    without_problems: tuple[str, ...] = Field(description="Manifests in which nothing was found.")
+    fixable: int = Field(description="Number of problems that fix_files would fix.")
+    without_problems: tuple[str, ...] = Field(description="Manifests without problems.")
 
 
 class BaselineWritten(Result):
@@ -87,7 +89,7 @@ class BaselineWritten(Result):
 
 
 class FixedProblem(Result):
-    """A problem that was fixed, or would be."""
+    """A problem that was or would be fixed."""
 
     path: str
     line: int
@@ -97,7 +99,7 @@ class FixedProblem(Result):
 
 
 class FilesFixed(Result):
-    """What was fixed, or would be; ``diff`` is a unified difference of the files."""
+    """Fixed problems; ``diff`` is a unified diff of the files."""
 
     fixed: tuple[FixedProblem, ...]
     diff: str
@@ -105,7 +107,7 @@ class FilesFixed(Result):
 
 @operation(local=True)
 def validate(context: Context, request: Validate) -> Validation:
-    """Check covalt.yaml, every toolset and the state files; run nothing of them."""
+    """Check covalt.yaml, all toolsets and the state files, without running any of their code."""
     wanted = _path_filter(context.root, request.paths)
     if not request.staged:
         return _validation(context, context.root, request, wanted)
@@ -140,7 +142,7 @@ def _validation(context: Context, root: Path, request: Validate, wanted: Wanted)
 
 @operation(changes=True, local=True)
 def write_baseline(context: Context, request: WriteBaseline) -> BaselineWritten:
-    """Write the problems of a project into a baseline; entries of other files stay."""
+    """Write the problems of a project to a baseline; entries of other files are kept."""
     wanted = _path_filter(context.root, request.paths)
     found = _problems(read_project(context.root, context.progress), wanted)
     before = read_baseline(request.baseline) if request.baseline.exists() else Counter[ProblemKey]()
@@ -163,7 +165,7 @@ def fix_files(context: Context, request: FixFiles) -> FilesFixed:
             continue
         if (root / path).read_bytes() != before.encode():
             raise CovaltError(
-                f"{path!r} changed while it was fixed, and was left as it is",
+                f"{path!r} was changed by another program and is not fixed",
                 hint="covalt-git validate --fix",
             )
         atomic_write.replace(root / path, after.text)
@@ -171,13 +173,13 @@ def fix_files(context: Context, request: FixFiles) -> FilesFixed:
 
 
 def _path_filter(root: Path, paths: Sequence[Path]) -> Wanted:
-    """Return a function that tells whether to report on a file, by its path in the project."""
+    """Return a predicate: whether to report on a file, by its path in the project."""
     if not paths:
         return lambda _path: True
     within = []
     for path in paths:
         if not path.exists():
-            raise InvalidRequestError(f"there is no file or folder {str(path)!r}")
+            raise InvalidRequestError(f"no file or folder {str(path)!r}")
         if not path.resolve().is_relative_to(root.resolve()):
             raise InvalidRequestError(f"{str(path)!r} is not part of the project in {str(root)!r}")
         parts = path.resolve().relative_to(root.resolve()).parts
@@ -202,7 +204,7 @@ def _unreadable(reading: ProjectReading) -> list[str]:
 
 
 def _lacking(reading: ProjectReading) -> tuple[GrantLacking, ...]:
-    """Return the grants that toolsets lack, which is no mistake in a file."""
+    """Return the grants that toolsets lack; these are not errors of a file."""
     used = [one for one in reading.toolsets if one.sound and one.enabled and one.requests_grants]
     if not used:
         return ()
@@ -225,7 +227,7 @@ def _fixable(root: Path, found: Sequence[Problem]) -> int:
 
 
 def _fixes(root: Path, found: Sequence[Problem]) -> Iterator[tuple[str, str, Fixed]]:
-    """Yield the path of each file that can be fixed, its text, and the fixed one."""
+    """Yield the path of each fixable file, its text, and the fixed text."""
     if not found:
         return
     from covalt_git.manifests.fixes import fix_text, fixable_files  # noqa: PLC0415 - few have any
@@ -233,7 +235,7 @@ def _fixes(root: Path, found: Sequence[Problem]) -> Iterator[tuple[str, str, Fix
     for path in fixable_files(found):
         file = root / path
         if file.is_symlink():
-            continue  # the file that it leads to is not this project's
+            continue  # the target of a link is not part of this project
         before = file.read_bytes().decode("utf-8")
         fixed = fix_text(before, path)
         if fixed.problems:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class RenameBranch(Request):
-    """A branch and what to call it."""
+    """A branch and its new name."""
 
     chat_id: str = Field(max_length=200)
     branch: str = Field(max_length=200)
@@ -39,12 +39,12 @@ class DeleteBranch(Request):
     branch: str = Field(max_length=200)
     force: bool = Field(
         False,
-        description="Also one with manifests that no other branch has, or on which a call waits.",
+        description="Also if it has commits that no other branch has, or a pending call.",
     )
 
 
 class ListDeletedBranches(Request):
-    """Which chat's."""
+    """A chat."""
 
     chat_id: str = Field(max_length=200)
 
@@ -56,31 +56,31 @@ class BranchRenamed(Result):
 
 
 class BranchDeleted(Result):
-    """A branch that is gone: where it was, and how many manifests no other branch has.
+    """A deleted branch: its last commit, and the number of commits that no other branch has.
 
-    A branch made at ``manifest_id`` with create_branch has all of it again.
+    create_branch at ``manifest_id`` restores it.
     """
 
     name: str
     manifest_id: str
     manifests: int
-    back: str = Field(description="The command that makes it again.")
+    back: str = Field(description="The command that restores it.")
 
 
 class DeletedBranchList(Result):
-    """The deleted branches that had what no branch has now, the last one first."""
+    """The deleted branches with commits that no branch has, the most recently deleted first."""
 
     branches: tuple[BranchDeleted, ...]
 
 
 class ListBranches(Request):
-    """Which chat's."""
+    """A chat."""
 
     chat_id: str = Field(max_length=200)
 
 
 class CreateBranch(Request):
-    """A branch to make; without ``from_manifest`` at the folder as it is now."""
+    """A branch to create; without ``from_manifest`` at the current folder."""
 
     chat_id: str = Field(max_length=200)
     name: str = Field(max_length=200)
@@ -88,7 +88,7 @@ class CreateBranch(Request):
 
 
 class SwitchBranch(Request):
-    """Which branch to go to."""
+    """A branch to check out."""
 
     chat_id: str = Field(max_length=200)
     branch: str = Field(max_length=200)
@@ -101,27 +101,27 @@ class BranchList(Result):
 
 
 class BranchCreated(Result):
-    """A branch that was made, and where."""
+    """A new branch and its commit."""
 
     name: str
     manifest_id: str
-    notes: Notes = Field(description="What was found in the folder that no state noted before.")
+    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
 
 
 class BranchSwitched(Result):
-    """The branch that the folder is on now, and what changed in it."""
+    """The branch that the folder is on, and the changes of the folder."""
 
     branch: str
     manifest_id: str | None
     changes: tuple[Change, ...]
-    notes: Notes = Field(description="What was found in the folder that no state noted before.")
+    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
 
 
 @operation(changes=True, errors=(404, 409))
 def rename_branch(context: Context, request: RenameBranch) -> BranchRenamed:
-    """Give a branch another name; the folder stays on it.
+    """Rename a branch; the folder stays on it.
 
-    It is refused while a call waits for a person on the branch.
+    This is refused while a call on the branch is pending approval.
     """
     with context.writing(context.chat(request.chat_id)) as writer:
         renamed = branches.rename(writer, request.branch, request.name)
@@ -132,8 +132,8 @@ def rename_branch(context: Context, request: RenameBranch) -> BranchRenamed:
 def delete_branch(context: Context, request: DeleteBranch) -> BranchDeleted:
     """Delete a branch that the folder is not on.
 
-    Without ``force`` it is refused where the branch has manifests that no other has, or a call waits
-    on it for a person, which ends as cancelled.
+    Without ``force`` this is refused if the branch has commits that no other branch has, or if a call on
+    it is pending approval.  With ``force`` such a call is cancelled.
     """
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
@@ -143,7 +143,7 @@ def delete_branch(context: Context, request: DeleteBranch) -> BranchDeleted:
 
 @operation(errors=(404,))
 def list_deleted_branches(context: Context, request: ListDeletedBranches) -> DeletedBranchList:
-    """List the deleted branches that had manifests which no branch has now."""
+    """List the deleted branches with commits that no branch has."""
     chat = context.chat(request.chat_id)
     found = branches.deleted(chat)
     return DeletedBranchList(branches=tuple(_deleted(chat, one) for one in found))
@@ -151,25 +151,25 @@ def list_deleted_branches(context: Context, request: ListDeletedBranches) -> Del
 
 @operation(errors=(404,))
 def list_branches(context: Context, request: ListBranches) -> BranchList:
-    """List a chat's branches and the manifests they are at."""
+    """List a chat's branches and their last commits."""
     return BranchList(branches=tuple(context.chat(request.chat_id).branches()))
 
 
 @operation(changes=True, errors=(404, 409))
 def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
-    """Make a branch at a manifest, or at the folder as it is now; the folder stays where it is."""
+    """Create a branch at a commit or at the current folder, without checking it out."""
     chat = context.chat(request.chat_id)
     start = request.from_manifest
     with context.writing(chat) as writer:
         oid = writer.commit_changes() if start is None else context.index().resolve(chat, start)
         branches.create(writer, request.name, oid)
-    assert oid is not None  # there is no branch at nothing
+    assert oid is not None  # a chat without commits has no other branch
     return BranchCreated(name=request.name, manifest_id=oid, notes=writer.fresh_notes())
 
 
 @operation(changes=True, errors=(404, 409))
 def switch_branch(context: Context, request: SwitchBranch) -> BranchSwitched:
-    """Bring the folder to a branch; edits are saved on the branch they were made on."""
+    """Check out a branch; uncommitted changes are committed to the current branch first."""
     chat = context.chat(request.chat_id)
     _require_branch(chat, request.branch)
     with context.writing(chat) as writer:
@@ -183,15 +183,15 @@ def switch_branch(context: Context, request: SwitchBranch) -> BranchSwitched:
 
 
 def _require_branch(chat: ChatStore, name: str) -> None:
-    """Check that a branch exists; if the name is a commit's, the hint says how to go back to it.
+    """Check that a branch exists; if the name is a commit's, the hint shows how to return to that.
 
     Raises:
-        UnknownNameError: naming the nearest branch.
+        UnknownNameError: with the nearest branch.
     """
     try:
         chat.branch(name)
     except UnknownNameError as error:
-        with suppress(CovaltError):  # it is no commit either
+        with suppress(CovaltError):  # it is not a commit either
             commit_names.resolve(chat, name)
             error.hint = (
                 f"it is a commit; create a branch there: covalt-git chat branch {chat.id} NAME "

@@ -1,4 +1,4 @@
-"""The API's chats: their states and branches, and moving between them."""
+"""Operations on chats: list, show, create, rename, fork, export, import, collect garbage, delete."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 
 class GetChat(Request):
-    """Which chat."""
+    """A chat."""
 
     chat_id: str = Field(max_length=200)
 
 
 class CreateChat(Request):
-    """A chat to make."""
+    """A chat to create."""
 
     chat_id: str | None = Field(None, max_length=200, description="null: the next of c1, c2, ...")
     title: str = Field("", max_length=500)
@@ -57,7 +57,7 @@ class RenameChat(Request):
 
 
 class ChatFacts(Result):
-    """What lists and details say of a chat alike."""
+    """Fields of a chat that lists and details share."""
 
     id: str
     title: str
@@ -67,7 +67,7 @@ class ChatFacts(Result):
     active_leaf_message_id: str | None
     forked_from: Origin | None = Field(description="The chat that it was forked from, and where.")
     made_by: str | None = Field(
-        description="The agent that made it and works in it, `agent:NAME`; null where a person did."
+        description="The agent that created and uses it, `agent:NAME`; null if a user created it."
     )
     manifests: int
     tool_calls: int
@@ -86,7 +86,7 @@ class ChatList(Result):
 
 
 class WaitingCall(Result):
-    """A call that waits for a person, or runs."""
+    """A call that is pending or running."""
 
     call_id: str
     tool_id: str
@@ -97,30 +97,30 @@ class WaitingCall(Result):
 
 
 class ChatStatus(Result):
-    """The folder as it is now, against the manifest of its branch."""
+    """The current folder, compared with the last commit of its branch."""
 
-    changes: tuple[Change, ...] = Field(description="Edits that the next step saves.")
+    changes: tuple[Change, ...] = Field(description="Uncommitted changes.")
     ignored: tuple[PathText, ...] = Field(
-        description="What workspace.ignore leaves out; kept in the folder through every switch."
+        description="Paths that workspace.ignore excludes; a checkout does not change them."
     )
     workspace: Notes
     redoable: bool = Field(description="Whether the newest commit is an undo that can be redone.")
     switching_to: str | None = Field(
-        description="The branch of a switch that was interrupted; the next step finishes it."
+        description="The branch of an interrupted checkout; the next operation completes it."
     )
-    conflicts: tuple[WaitingConflict, ...] = Field(description="Those that merges have left.")
+    conflicts: tuple[WaitingConflict, ...] = Field(description="Unresolved conflicts of merges.")
     waiting: tuple[WaitingCall, ...]
 
 
 class ChatDetail(ChatFacts):
-    """A chat with its branches and the state of its folder."""
+    """A chat with its branches and the status of its folder."""
 
     branches: tuple[Branch, ...]
     status: ChatStatus
 
 
 MOST_IMPORT_BYTES = 1 << 30
-"""What a request may bring; ``covalt-git chat import`` takes larger ones."""
+"""Maximum size of an uploaded bundle in bytes; ``covalt-git chat import`` accepts larger ones."""
 
 
 _MOST_NOTES = 1000
@@ -133,11 +133,11 @@ _PART = 1 << 18
 
 
 class ForkChat(Request):
-    """A chat to fork; without ``from_manifest`` with all branches and the folder as it is now."""
+    """A chat to fork; without ``from_manifest`` with all branches and the current folder."""
 
     chat_id: str = Field(max_length=200)
     from_manifest: str | None = Field(
-        None, max_length=200, description="Only the history of this manifest, on a branch main."
+        None, max_length=200, description="Only the history of this commit, on a branch main."
     )
     new_chat_id: str | None = Field(
         None, max_length=200, description="null: the next of c1, c2, ..."
@@ -146,31 +146,31 @@ class ForkChat(Request):
 
 
 class ChatForked(ChatRow):
-    """A chat that was made from another; ``lacks`` are the paths of its folder that no commit has."""
+    """A forked chat; ``lacks`` are the paths of the folder that no commit contains."""
 
     lacks: tuple[PathText, ...]
-    notes: Notes = Field(description="What was found in the folder that no state noted before.")
+    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
 
 
 class ExportChat(Request):
-    """Which chat, or which of its branches."""
+    """A chat, or one of its branches."""
 
     chat_id: str = Field(max_length=200)
     branch: str | None = Field(None, max_length=200)
 
 
 class ImportChat(Request):
-    """A bundle to take in: ``covalt-git chat export`` or ``git bundle create`` makes one."""
+    """A bundle to import, created by ``covalt-git chat export`` or ``git bundle create``."""
 
     file: Annotated[tuple[UploadField, ...], Field(min_length=1, max_length=1)]
     chat_id: str | None = Field(
-        None, max_length=200, description="null: the one it had, or the next of c1, c2, ..."
+        None, max_length=200, description="null: the id in the bundle, or the next of c1, c2, ..."
     )
-    title: str | None = Field(None, max_length=500, description="null: as it was.")
+    title: str | None = Field(None, max_length=500, description="null: the title in the bundle.")
 
 
 class ExportChatTo(Request):
-    """Which chat, or which of its branches, and the file to make."""
+    """A chat, or one of its branches, and the file to write."""
 
     chat_id: str
     path: Path
@@ -178,14 +178,14 @@ class ExportChatTo(Request):
 
 
 class ChatExported(Result):
-    """A bundle that was written: its size in bytes, and what it holds."""
+    """A written bundle: its size in bytes and its content."""
 
     file: str
     branches: tuple[str, ...]
     objects: int
     size: int
-    lacks: tuple[PathText, ...] = Field(description="Paths of the folder that no commit has.")
-    notes: Notes = Field(description="What was found in the folder that no state noted before.")
+    lacks: tuple[PathText, ...] = Field(description="Paths of the folder that no commit contains.")
+    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
 
 
 class ImportChatFrom(Request):
@@ -197,7 +197,7 @@ class ImportChatFrom(Request):
 
 
 class CollectGarbage(Request):
-    """Which chat's."""
+    """A chat."""
 
     chat_id: str = Field(max_length=200)
     now: bool = Field(
@@ -206,7 +206,7 @@ class CollectGarbage(Request):
 
 
 class CollectAllGarbage(Request):
-    """How much is freed."""
+    """Options of the collection in all chats."""
 
     now: bool = Field(
         default=False, description="Forget deleted branches, and keep nothing for an hour."
@@ -214,29 +214,29 @@ class CollectAllGarbage(Request):
 
 
 class DeleteChat(Request):
-    """Which chat to delete for good."""
+    """A chat to delete permanently."""
 
     chat_id: str = Field(max_length=200)
     dry_run: bool = Field(default=False, description="Only return what would be deleted.")
 
 
 class ChatImported(Result):
-    """A chat that came in."""
+    """An imported chat."""
 
     chat: ChatRow
-    was: str | None = Field(description="The id it had; null where it was no chat.")
+    was: str | None = Field(description="The id in the bundle; null if it was not a chat.")
     branches: tuple[str, ...]
     unportable: tuple[PathNote, ...] = Field(
-        description="Paths that some system cannot check out, at most 1,000."
+        description="Paths that some operating systems cannot check out, at most 1,000."
     )
     ignored: tuple[PathNote, ...] = Field(
-        description="Files that later states will not hold, such as workspace.ignore leaves out."
+        description="Files that later commits will not contain, for example by workspace.ignore."
     )
-    left_out: tuple[str, ...] = Field(description="Refs that are nothing to a chat, such as tags.")
+    left_out: tuple[str, ...] = Field(description="Refs that are not imported, such as tags.")
 
 
 class StoreUsage(Result):
-    """What a chat's objects take: bytes of their files, how many they are, and in how many packs."""
+    """Disk usage of a chat's objects: bytes, number of objects, number of packs."""
 
     size: int
     objects: int
@@ -244,13 +244,17 @@ class StoreUsage(Result):
 
 
 class GarbageCollected(Result):
-    """What was freed."""
+    """The result of a garbage collection."""
 
     chat_id: str
     before: StoreUsage
     after: StoreUsage
-    forgotten: tuple[str, ...] = Field(description="Deleted branches that cannot come back now.")
-    records: int = Field(description="Large fields of records that went with their commits.")
+    forgotten: tuple[str, ...] = Field(
+        description="Deleted branches that can no longer be restored."
+    )
+    records: int = Field(
+        description="Number of large record fields that were deleted with their commits."
+    )
 
 
 class NotCollected(Result):
@@ -263,20 +267,20 @@ class NotCollected(Result):
 
 
 class AllGarbageCollected(Result):
-    """What was freed in each chat."""
+    """The results of all chats."""
 
     collected: tuple[GarbageCollected, ...]
     failed: tuple[NotCollected, ...]
 
 
 class ChatDeleted(Result):
-    """What went with a chat; null where its store could not be read."""
+    """The deleted content of a chat; null if its store could not be read."""
 
     chat_id: str
     manifests: int | None
     branches: int | None
-    waiting: int | None = Field(description="Calls that waited for a person.")
-    size: int = Field(description="Bytes that the disk got back.")
+    waiting: int | None = Field(description="Calls that were pending approval.")
+    size: int = Field(description="Freed disk space in bytes.")
 
 
 @operation()
@@ -291,7 +295,7 @@ def list_chats(context: Context, _: EmptyRequest) -> ChatList:
 
 @operation(errors=(404,))
 def get_chat(context: Context, request: GetChat) -> ChatDetail:
-    """Tell about one chat: its branches, the edits that no manifest holds yet, and what waits."""
+    """Return one chat: its branches, uncommitted changes, and unfinished calls."""
     chat = context.chat(request.chat_id)
     facts = dict(_row(context, chat))
     return ChatDetail(**facts, branches=tuple(chat.branches()), status=_status(context, chat))
@@ -299,7 +303,7 @@ def get_chat(context: Context, request: GetChat) -> ChatDetail:
 
 @operation(changes=True, errors=(409,))
 def create_chat(context: Context, request: CreateChat) -> ChatRow:
-    """Make a chat with an empty workspace."""
+    """Create a chat with an empty workspace."""
     with context.project.chats.new(request.chat_id, title=request.title) as chat:
         return _row(context, chat)
 
@@ -315,9 +319,9 @@ def rename_chat(context: Context, request: RenameChat) -> ChatRow:
 
 @operation(changes=True, errors=(404, 409))
 def fork_chat(context: Context, request: ForkChat) -> ChatForked:
-    """Make a chat with the same history, which shares what is stored and goes its own way.
+    """Create a chat with the same history, which shares the stored objects and is independent of the first.
 
-    Calls that wait for a person stay where they are.
+    Pending calls are not copied.
     """
     chat = context.chat(request.chat_id)
     chats = context.project.chats
@@ -327,7 +331,7 @@ def fork_chat(context: Context, request: ForkChat) -> ChatForked:
         made = forking.fork(writer, chats, at=at, chat_id=request.new_chat_id, title=request.title)
         lacks = writer.left_in_place()
     with made:
-        with context.writing(made):  # it makes the folder
+        with context.writing(made):  # this creates the folder
             pass
         notes = writer.fresh_notes()
         return ChatForked(**dict(_row(context, made)), lacks=lacks, notes=notes)
@@ -335,10 +339,10 @@ def fork_chat(context: Context, request: ForkChat) -> ChatForked:
 
 @operation(errors=(404,))
 def export_chat(context: Context, request: ExportChat) -> File:
-    """Send a chat as one file: a bundle, which stock git clones.
+    """Export a chat as a bundle, a single file that stock git can clone.
 
-    It has the branches, the records and what the chat is.  Edits that no manifest holds are not in
-    it (``save_edits`` makes them one), nor are calls that wait and approvals.
+    It contains the branches, the records and the facts of the chat.  It does not contain uncommitted
+    changes (see ``save_edits``), pending calls and approvals.
     """
     chat = context.chat(request.chat_id)
     with ExitStack() as stack:
@@ -351,9 +355,9 @@ def export_chat(context: Context, request: ExportChat) -> File:
 
 @operation(changes=True, errors=(404, 409), local=True)
 def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
-    """Commit the edits of a chat, and write it to a new file: a bundle, which stock git clones.
+    """Commit uncommitted changes of a chat, and write it to a bundle, which stock git can clone.
 
-    Pending calls and approvals are not in it.
+    The bundle does not contain pending calls and approvals.
     """
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
@@ -367,11 +371,10 @@ def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
 
 @operation(changes=True, errors=(409,), upload_limit=lambda _: MOST_IMPORT_BYTES)
 def import_chat(context: Context, request: ImportChat) -> ChatImported:
-    """Take in a bundle as a new chat.
+    """Import a bundle as a new chat.
 
-    Every object, path and link of it is looked at before; nothing that comes in is run, and where
-    something must not come in, nothing does.  Its commits count as made elsewhere: the chat begins with
-    no calls or messages of its own.
+    All objects, paths and links are checked first; if one is forbidden, nothing is imported.  Nothing in
+    the bundle is run.  Its commits count as made elsewhere, so the chat has no calls or messages yet.
     """
     (file,) = request.file
     found = importing.import_bundle(
@@ -405,9 +408,9 @@ def _imported(context: Context, found: importing.Imported) -> ChatImported:
 
 @operation(changes=True, errors=(404, 409))
 def collect_garbage(context: Context, request: CollectGarbage) -> GarbageCollected:
-    """Free what no branch of a chat leads to, and pack up the rest.
+    """Delete unreachable objects of a chat and repack its store.
 
-    A deleted branch is kept for 30 days, and what was stored in the last hour, unless ``now``.
+    Without ``now``, deleted branches are kept for 30 days, and objects of the last hour are kept.
     """
     return _collect(context, request.chat_id, now=request.now)
 
@@ -435,7 +438,7 @@ def _collect(context: Context, chat_id: str, *, now: bool) -> GarbageCollected:
 
 @operation(changes=True, errors=(404, 409))
 def delete_chat(context: Context, request: DeleteChat) -> ChatDeleted:
-    """Delete a chat with its history and its folder, for good."""
+    """Delete a chat with its history and its folder permanently."""
     chats, chat_id = context.project.chats, request.chat_id
     if request.dry_run:
         return ChatDeleted.of(chats.loss(chat_id), chat_id=chat_id)

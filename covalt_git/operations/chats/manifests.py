@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 _HIDDEN = "a tool call"
 _READ = 1_000
-"""How many commits are read at once to find those that changed a path."""
+"""Number of commits that are read at once in the search for changes of a path."""
 
 
 class ListManifests(Request):
-    """Which part of a chat's history."""
+    """A page of a chat's history."""
 
     chat_id: str = Field(max_length=200)
     branch: str | None = Field(None, max_length=200, description="Only this branch; else all.")
@@ -47,7 +47,7 @@ class ListManifests(Request):
         None, max_length=200, description=f"Only this commit and its ancestors. {NAMES}"
     )
     first_parents: bool = Field(
-        default=False, description="Follow only first parents; merged branches are left out."
+        default=False, description="Follow first parents only, without merged branches."
     )
     path: str | None = Field(
         None, max_length=4096, description="Only commits that changed this file, or files below it."
@@ -55,12 +55,14 @@ class ListManifests(Request):
     changes: bool = Field(default=False, description="Whether each row has its changes.")
     limit: int = Field(100, ge=1, le=500)
     before: str | None = Field(
-        None, max_length=200, description="Go on behind this manifest, the last of the page before."
+        None,
+        max_length=200,
+        description="Continue after this commit, the last of the previous page.",
     )
 
 
 class GetWorkspaceManifest(Request):
-    """Which manifest: by itself, or as the last one of a message; HEAD where neither is given."""
+    """A commit, by its own name or as the last one of a message; by default HEAD."""
 
     chat_id: str = Field(max_length=200)
     manifest: str | None = Field(
@@ -72,10 +74,10 @@ class GetWorkspaceManifest(Request):
 
 
 class ManifestRow(Result):
-    """One state of a chat's files, and what made it.
+    """A commit of a chat, with its source.
 
-    Where a call of a tool that does not exist for the role made it, ``title`` does not name the
-    tool, and ``status`` is null.
+    For a call of a tool that does not exist for the role, ``title`` does not contain the tool, and
+    ``status`` is null.
     """
 
     id: str
@@ -84,22 +86,24 @@ class ManifestRow(Result):
     source: Source
     source_ref: str | None
     made: CommitOrigin = Field(
-        description="elsewhere: it came by a push or an import, so that nothing it says of itself counts."
+        description="elsewhere: it was pushed or imported, so that its record is not trusted."
     )
     message_id: str | None
-    title: str = Field(description="What was done, in one line.")
-    status: Literal["success", "error"] | None = Field(description="How the call ended, if any.")
-    branches: tuple[str, ...] = Field(description="The branches that are at it.")
-    files_changed: int | None = Field(description="null where it was not counted.")
+    title: str = Field(description="One line that describes the commit.")
+    status: Literal["success", "error"] | None = Field(
+        description="The call's status, if it is a call."
+    )
+    branches: tuple[str, ...] = Field(description="The branches that point to it.")
+    files_changed: int | None = Field(description="null if they were not counted.")
     tree_id: str
     by: str
     changes: tuple[Change, ...] | None = Field(
-        description="Against its first parent; null in a list that was requested without."
+        description="Compared with its first parent; null in a list without ``changes``."
     )
 
 
 class ManifestPage(Result):
-    """Part of a chat's history, newest first, children before their parents."""
+    """A page of a chat's history, newest first, children before their parents."""
 
     manifests: tuple[ManifestRow, ...]
     more: bool
@@ -108,27 +112,29 @@ class ManifestPage(Result):
 
 
 class ManifestDetail(ManifestRow):
-    """One state of a chat's files with what its maker changed.
+    """A commit of a chat with its changes.
 
-    ``record`` is the commit's record (docs/chats.md); it is empty where a tool made the state that
-    does not exist for the role.
+    ``record`` is the commit's record (docs/chats.md); it is empty for a call of a tool that does not exist
+    for the role.
     """
 
-    changes: tuple[Change, ...] = Field(description="Against its first parent.")
+    changes: tuple[Change, ...] = Field(description="Compared with its first parent.")
     record: JsonObject
     active_branch: str
     chat_made_by: str | None = Field(
-        description="The agent that made the chat, `agent:NAME`; null where a user did."
+        description="The agent that created the chat, `agent:NAME`; null if a user created it."
     )
-    forked_from: Origin | None = Field(description="What the chat was forked from at this commit.")
+    forked_from: Origin | None = Field(
+        description="The chat from which it was forked at this commit."
+    )
 
 
 @operation(errors=(404,))
 def list_manifests(context: Context, request: ListManifests) -> ManifestPage:
-    """List the states of a chat's files, newest first: of one branch, or of all."""
+    """List the commits of a chat, newest first: of one branch, or of all."""
     chat = context.chat(request.chat_id)
     if request.branch is not None and request.manifest is not None:
-        raise InvalidRequestError("give a branch or a manifest, not both")
+        raise InvalidRequestError("use either a branch or a manifest, not both")
     facts = {"active_branch": chat.active_branch(), "active_manifest_id": chat.head()}
     head = None
     if request.branch is not None:
@@ -155,10 +161,10 @@ def list_manifests(context: Context, request: ListManifests) -> ManifestPage:
 
 @operation(errors=(404,))
 def get_workspace_manifest(context: Context, request: GetWorkspaceManifest) -> ManifestDetail:
-    """Tell about one state of a chat's files: what made it, and what that changed.
+    """Return one commit of a chat: its record and its changes.
 
-    A message's manifest is the last one that was made for it; where several branches have one, that
-    of the active branch.
+    The commit of a message is the last one of its calls; if several branches have one, that of the active
+    branch.
     """
     chat = context.chat(request.chat_id)
     manifest = chat.manifest(_manifest_id(context, chat, request))
@@ -197,7 +203,7 @@ def _that_changed(
 
 
 def _changes_of(chat: ChatStore, path: str, *, first_parents: bool) -> Callable[[HistoryRow], bool]:
-    """Return the test of whether a commit has something else at the path than each of its parents."""
+    """Return a predicate: whether a commit has another entry at the path than each of its parents."""
     path = posixpath.normpath(path)
 
     @cache
@@ -215,7 +221,7 @@ def _changes_of(chat: ChatStore, path: str, *, first_parents: bool) -> Callable[
 
 
 def _manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None) -> ManifestRow:
-    """Return a row; ``chat`` where it has its changes."""
+    """Return a row, with its changes if there is a ``chat``."""
     shown = row.source != "tool_run" or context.catalog.sees(row.tool_id or "")
     ended = row.status if row.status in {"success", "error"} else None
     return ManifestRow.of(
@@ -232,11 +238,11 @@ def _manifest_id(context: Context, chat: ChatStore, request: GetWorkspaceManifes
     if request.message_id is None:
         return index.resolve(chat, "HEAD" if request.manifest is None else request.manifest)
     if request.manifest is not None:
-        raise InvalidRequestError("the manifest and the message are given; only one can be meant")
+        raise InvalidRequestError("use either a manifest or a message, not both")
     for message in Conversation.of(chat).messages.values():
         if request.message_id in {message.id, message.ref}:
             return message.manifest_id
-    index.sync_chat(chat)  # an application's own id, of which only calls tell
+    index.sync_chat(chat)  # only the index finds the application's id of a message in calls
     found = index.message_manifest(chat.id, request.message_id)
     if found is None:
         list_with = f"covalt-git chat log {chat.id} --all"

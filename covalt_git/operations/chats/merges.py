@@ -61,7 +61,7 @@ class MergeBranch(Request):
 
 
 class ListConflicts(Request):
-    """Which chat's."""
+    """A chat."""
 
     chat_id: str = Field(max_length=200)
 
@@ -101,7 +101,7 @@ class Merged(Result):
     changes: tuple[Change, ...]
     conflicts: tuple[Conflict, ...]
     workspace: Notes
-    notes: Notes = Field(description="What was found in the folder that no state noted before.")
+    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
 
 
 class WaitingConflict(Result):
@@ -134,7 +134,7 @@ class ConflictResolved(Result):
     manifest_id: str
     changes: tuple[Change, ...]
     conflicts: tuple[WaitingConflict, ...]
-    notes: Notes = Field(description="What was found in the folder that no state noted before.")
+    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
 
 
 @operation(changes=True, errors=(404, 409))

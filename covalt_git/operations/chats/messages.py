@@ -1,4 +1,4 @@
-"""The API's conversation: a chat's messages, and going back in it."""
+"""Operations on the messages of a chat: list, add, retry, edit, and return to them."""
 
 from __future__ import annotations
 
@@ -19,32 +19,34 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.writer import Writer
 
 _TITLE = 200
-_WHICH = "Its id or the end of it, the application's id, or the id of its manifest or the beginning of it."
-_BRANCH = "What to call the new branch; null: numbered."
+_WHICH = "Its id or a suffix of it, the application's id, or its commit's id or a prefix of it."
+_BRANCH = "Name of the new branch; null: numbered."
 
 
 class ListMessages(Request):
-    """Which chat's."""
+    """A chat."""
 
     chat_id: str = Field(max_length=200)
 
 
 class GetMessage(Request):
-    """Which message."""
+    """A message."""
 
     chat_id: str = Field(max_length=200)
     message: str | None = Field(None, max_length=200, description=f"{_WHICH} null: the last one.")
 
 
 class AddMessage(Request):
-    """A message: what was said, the application's own id for it, or both."""
+    """A message: its text, the application's own id for it, or both."""
 
     chat_id: str = Field(max_length=200)
     role: str = Field("user", max_length=200, description="user, assistant, system, tool, ...")
     text: str | None = None
     ref: str | None = Field(None, max_length=200, description="The application's own id.")
     parent: str | None = Field(
-        None, max_length=200, description="What it follows; null: the last of the active branch."
+        None,
+        max_length=200,
+        description="The previous message; null: the last of the active branch.",
     )
     branch: str | None = Field(None, max_length=200, description=_BRANCH)
 
@@ -58,25 +60,27 @@ class RetryMessage(Request):
 
 
 class EditMessage(Request):
-    """What to put beside a message."""
+    """A message to add as a sibling of another one."""
 
     chat_id: str = Field(max_length=200)
     message: str = Field(max_length=200, description=_WHICH)
     text: str | None = None
     ref: str | None = Field(None, max_length=200, description="The application's own id.")
-    role: str | None = Field(None, max_length=200, description="null: that of the other.")
+    role: str | None = Field(
+        None, max_length=200, description="null: the role of the other message."
+    )
     branch: str | None = Field(None, max_length=200, description=_BRANCH)
 
 
 class SwitchToMessage(Request):
-    """Which message to go to."""
+    """A message to switch to."""
 
     chat_id: str = Field(max_length=200)
     message: str = Field(max_length=200, description=_WHICH)
 
 
 class ContinueMessage(Request):
-    """A message to go on from."""
+    """A message to continue from."""
 
     chat_id: str = Field(max_length=200)
     message: str | None = Field(None, max_length=200, description=f"{_WHICH} null: the last one.")
@@ -94,40 +98,40 @@ class MessageRow(Result):
     by: str
     created_at: str
     parent_id: str | None = Field(description="The message before it.")
-    own_manifest_id: str = Field(description="The commit that the message is.")
-    manifest_id: str = Field(description="Where to go on from it: the last of its calls.")
-    number: int = Field(description="Which of its siblings it is, the oldest being 1.")
-    siblings: int = Field(description="How many messages follow the same one, with itself.")
+    own_manifest_id: str = Field(description="The commit of the message itself.")
+    manifest_id: str = Field(description="The commit to continue from: the last of its calls.")
+    number: int = Field(description="Position among its siblings, from 1 for the oldest.")
+    siblings: int = Field(description="Number of messages with the same parent, including itself.")
     branches: tuple[str, ...] = Field(description="The branches whose last message it is.")
-    active: bool = Field(description="Whether the active branch goes through it.")
+    active: bool = Field(description="Whether the active branch contains it.")
 
 
 class MessageList(Result):
-    """A chat's messages, each behind its parent, siblings from the oldest on."""
+    """A chat's messages, each after its parent, siblings from the oldest to the newest."""
 
     messages: tuple[MessageRow, ...]
     active_branch: str
 
 
 class MessageDetail(MessageRow):
-    """A message, and what changed from where it began to its last call."""
+    """A message, and the changes by its calls."""
 
     changes: tuple[Change, ...]
 
 
 class MessagePlace(Result):
-    """Where the chat is now: its branch, the last message on it, and what changed in the folder."""
+    """The chat's current branch, the last message on it, and the changes of the folder."""
 
     branch: str
-    manifest_id: str | None = Field(description="null: nothing has happened on the branch yet.")
-    message_id: str | None = Field(description="null: the branch begins before the first message.")
+    manifest_id: str | None = Field(description="null: the branch has no commits.")
+    message_id: str | None = Field(description="null: the branch has no messages.")
     changes: tuple[Change, ...]
-    notes: Notes = Field(description="What was found in the folder that no state noted before.")
+    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
 
 
 @operation(errors=(404,))
 def list_messages(context: Context, request: ListMessages) -> MessageList:
-    """List a chat's messages as the tree that retries and edits have made of them."""
+    """List a chat's messages as a tree; retries and edits make siblings."""
     chat = context.chat(request.chat_id)
     found = Conversation.of(chat).messages.values()
     return MessageList(
@@ -138,7 +142,7 @@ def list_messages(context: Context, request: ListMessages) -> MessageList:
 
 @operation(errors=(404,))
 def get_message(context: Context, request: GetMessage) -> MessageDetail:
-    """Tell about one message: its text, its place, and what its calls changed."""
+    """Return one message: its text, its place in the tree, and the changes by its calls."""
     chat = context.chat(request.chat_id)
     found = Conversation.of(chat).find(request.message)
     began = chat.manifest(found.own_manifest_id).parent_id
@@ -148,9 +152,9 @@ def get_message(context: Context, request: GetMessage) -> MessageDetail:
 
 @operation(changes=True, errors=(404, 409))
 def add_message(context: Context, request: AddMessage) -> MessagePlace:
-    """Add a message to the conversation; calls are made for it with its id.
+    """Add a message to the conversation; calls refer to it by its id.
 
-    After a parent that others follow already it goes on a new branch, ``continue-1`` and so on.
+    If the parent already has a following message, it starts a new branch, ``continue-1`` and so on.
     """
     words = MessageRecord(role=request.role, text=request.text, ref=request.ref)
     with context.writing(context.chat(request.chat_id)) as writer:
@@ -172,9 +176,9 @@ def retry_message(context: Context, request: RetryMessage) -> MessagePlace:
 
 @operation(changes=True, errors=(404, 409))
 def edit_message(context: Context, request: EditMessage) -> MessagePlace:
-    """Put another message beside one, on a new branch, ``edit-1`` and so on.
+    """Add a changed version of a message, on a new branch, ``edit-1`` and so on.
 
-    The files are those that the other message began with.
+    The files are those at the start of the original message.
     """
     with context.writing(context.chat(request.chat_id)) as writer:
         place = messages.edit(
@@ -190,7 +194,7 @@ def edit_message(context: Context, request: EditMessage) -> MessagePlace:
 
 @operation(changes=True, errors=(404, 409))
 def switch_to_message(context: Context, request: SwitchToMessage) -> MessagePlace:
-    """Go to the branch that leads farthest on from a message; of several, to the newest."""
+    """Check out the branch with the longest continuation of a message; of several, the newest."""
     with context.writing(context.chat(request.chat_id)) as writer:
         place = messages.switch(writer, request.message)
     return _place(place, writer)
@@ -198,9 +202,9 @@ def switch_to_message(context: Context, request: SwitchToMessage) -> MessagePlac
 
 @operation(changes=True, errors=(404, 409))
 def continue_message(context: Context, request: ContinueMessage) -> MessagePlace:
-    """Go on from a message and its calls: on the branch that ends with it, or on a new one.
+    """Continue after a message and its calls, on the branch that ends with it or on a new branch.
 
-    The new one is ``continue-1`` and so on.
+    The new branch is ``continue-1`` and so on.
     """
     with context.writing(context.chat(request.chat_id)) as writer:
         place = messages.continue_from(writer, request.message, branch=request.branch)

@@ -12,16 +12,16 @@ from covalt_git.operations.results import Change, PathNote
 
 
 class ReplayCall(Request):
-    """A call to make once more."""
+    """A recorded call to replay."""
 
     chat_id: str = Field(max_length=200)
-    call_id: str = Field(max_length=200, description="The call, or the manifest that it made.")
+    call_id: str = Field(max_length=200, description="The call, or its commit.")
     approve: bool = Field(default=False, description="Approve the call if it needs approval.")
-    keep: replay.Keep = Field("different", description="When the branch of the replay is kept.")
+    keep: replay.Keep = Field("different", description="When to keep the branch of the replay.")
 
 
 class Difference(Result):
-    """A part of what a call said that is another now: JSON texts, cut; null where nothing is."""
+    """A changed part of a call's result: shortened JSON texts; null if the part is missing."""
 
     path: str
     then: str | None
@@ -36,30 +36,34 @@ class RanAs(Result):
 
 
 class Replayed(Result):
-    """What came of a call that was made once more."""
+    """The result of a replay."""
 
     call_id: str
     tool_id: str
-    original_manifest_id: str = Field(description="The manifest that the call made.")
+    original_manifest_id: str = Field(description="The commit of the recorded call.")
     same: bool = Field(description="Whether the answer and the files are the same.")
-    differences: tuple[Difference, ...] = Field(description="Of result, status and error.")
-    changes: tuple[Change, ...] = Field(description="The files that are others, then to now.")
-    empty_folders: tuple[PathText, ...] = Field(description="Those only then, or only now.")
+    differences: tuple[Difference, ...] = Field(description="In result, status and error.")
+    changes: tuple[Change, ...] = Field(
+        description="From the recorded files to those of the replay."
+    )
+    empty_folders: tuple[PathText, ...] = Field(description="Those that only one of both has.")
     printed_the_same: bool
     toolset_changed: bool
     then: RanAs
     now: RanAs
-    missing: tuple[PathNote, ...] = Field(description="What the folder had and no manifest has.")
-    branch: str | None = Field(description="The branch that keeps the replay, if one does.")
-    manifest_id: str | None = Field(description="What the replay made, if it is kept.")
+    missing: tuple[PathNote, ...] = Field(
+        description="Paths of the folder that no commit contains."
+    )
+    branch: str | None = Field(description="The branch of the replay, if it is kept.")
+    manifest_id: str | None = Field(description="The commit of the replay, if it is kept.")
 
 
 @operation(changes=True, errors=(404, 409, 501))
 def replay_call(context: Context, request: ReplayCall) -> Replayed:
-    """Make a recorded call again on the files that it ran on, and tell what comes out differently.
+    """Run a recorded call again with its original files, and return the differences of the result.
 
-    It runs in a folder of its own, so that the chat's stays as it is; a branch ``replay-N`` keeps
-    what came of it.
+    It runs in a temporary folder, so that the chat's folder does not change.  A branch ``replay-N`` keeps
+    the result.
     """
     chat = context.chat(request.chat_id)
     engine = context.engine()

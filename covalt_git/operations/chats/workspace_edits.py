@@ -33,7 +33,7 @@ _FORM_BYTES = 16 << 20
 
 
 class UpdateWorkspaceFile(Request):
-    """A text file as it is to be."""
+    """The new text of a file."""
 
     chat_id: str = Field(max_length=200)
     path: str
@@ -42,10 +42,12 @@ class UpdateWorkspaceFile(Request):
         None, max_length=64, description="The blob id that was edited; null: the file is new."
     )
     overwrite: bool = Field(
-        default=False, description="Replace whatever the path has now; ``base`` is not compared."
+        default=False, description="Replace the current file without comparing it with ``base``."
     )
     branch: str | None = Field(
-        None, max_length=200, description="The branch that it was edited on; another is refused."
+        None,
+        max_length=200,
+        description="The branch that was edited; another active branch is an error.",
     )
 
 
@@ -54,9 +56,11 @@ class DeleteWorkspaceFile(Request):
 
     chat_id: str = Field(max_length=200)
     path: str
-    base: str = Field(max_length=64, description="The blob id that is to be deleted.")
+    base: str = Field(max_length=64, description="The blob id of the file to delete.")
     branch: str | None = Field(
-        None, max_length=200, description="The branch that it is to go from; another is refused."
+        None,
+        max_length=200,
+        description="The branch of the file; another active branch is an error.",
     )
 
 
@@ -68,27 +72,27 @@ class UploadFiles(Request):
     files: tuple[UploadField, ...]
     portable: bool = Field(
         True,
-        description="Whether a name is refused that some system could not check out; else it is noted.",
+        description="Reject names that some operating systems cannot check out; otherwise note them.",
     )
 
 
 class FileUpdated(Result):
-    """Where the file is stored now; ``changed`` tells whether it was otherwise before."""
+    """A written file; ``changed`` is false if it had the same content before."""
 
     manifest_id: str | None
     oid: str
     changed: bool
-    changes: tuple[Change, ...] = Field(description="The file, where it was otherwise before.")
+    changes: tuple[Change, ...] = Field(description="The file, if it has changed.")
 
 
 class FileDeleted(Result):
-    """The manifest that no longer has the file."""
+    """The commit that deleted the file."""
 
     manifest_id: str | None
 
 
 class Uploaded(Result):
-    """Where an uploaded file is; ``renamed_from`` is the path that was taken."""
+    """An uploaded file; ``renamed_from`` is the requested path, if that already existed."""
 
     path: str
     renamed_from: str | None
@@ -96,40 +100,40 @@ class Uploaded(Result):
 
 
 class FilesUploaded(Result):
-    """Where the files are; ``changed`` is false where the workspace had them all already."""
+    """The uploaded files; ``changed`` is false if the workspace already had all of them."""
 
     manifest_id: str | None
     files: tuple[Uploaded, ...]
     changed: bool
-    notes: Notes = Field(description="What was found in the folder that no state noted before.")
+    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
 
 
 class SaveEdits(Request):
-    """Which chat's."""
+    """A chat."""
 
     chat_id: str = Field(max_length=200)
 
 
 class EditsSaved(Result):
-    """The manifest that holds the folder as it is."""
+    """The last commit, which has the files of the current folder."""
 
     manifest_id: str | None
     changed: bool
-    notes: Notes = Field(description="What was found in the folder that no state noted before.")
+    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
 
 
 class RestoreWorkspace(Request):
-    """What to bring back: a manifest, or that of a message; all of its files, or some paths."""
+    """A commit, or the commit of a message, and the paths to restore from it."""
 
     chat_id: str = Field(max_length=200)
     manifest: str = Field(
         max_length=200,
         description=NAMES,
     )
-    paths: tuple[str, ...] = Field((), description="Files and folders; none of them means all.")
+    paths: tuple[str, ...] = Field((), description="Files and folders; empty: all.")
     keep_files: bool = Field(
         False,
-        description="Go on from the manifest on a new branch, and leave all files as they are.",
+        description="Start a new branch at the commit, and leave all files unchanged.",
     )
     branch: str | None = Field(
         None, max_length=200, description="With keep_files, the new branch; null: restore-1, ..."
@@ -137,41 +141,41 @@ class RestoreWorkspace(Request):
 
 
 class WorkspaceRestored(Result):
-    """The branch that the folder is on, its manifest, and what changed in the folder."""
+    """The branch that the folder is on, its last commit, and the changes of the folder."""
 
     branch: str
     manifest_id: str | None
     changes: tuple[Change, ...]
-    made: bool = Field(description="Whether a manifest was made: not where all was so already.")
+    made: bool = Field(description="Whether a commit was created: not if the files were the same.")
     hint: str = Field(
-        description="How to make a merge again, if the files are from before it; else empty."
+        description="How to repeat a merge, if the files are from before it; otherwise empty."
     )
-    notes: Notes = Field(description="What was found in the folder that no state noted before.")
+    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
 
 
 class UndoChange(Request):
-    """Which chat's."""
+    """A chat."""
 
     chat_id: str = Field(max_length=200)
 
 
 class RedoChange(Request):
-    """Which chat's."""
+    """A chat."""
 
     chat_id: str = Field(max_length=200)
 
 
 def most_upload_bytes(context: Context) -> int:
-    """Return how large an upload may be: the largest file that is stored, and what goes around it."""
+    """Return the maximum size of an upload: the largest file that is stored, and the form around it."""
     return (context.project.config.workspace.max_file_mb << 20) + _FORM_BYTES
 
 
 @operation(changes=True, errors=(404, 409))
 def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> FileUpdated:
-    """Write a text file as UTF-8, as one ``edit`` manifest; it stays executable if it was.
+    """Write a text file as UTF-8, as one ``edit`` commit; its executable bit is kept.
 
-    Other edits in the folder are saved first, as a manifest of their own.  Where the file is not
-    ``base`` any more, nothing is written and the answer is 409 ``moved``.
+    Other uncommitted changes are committed first.  If the file is no longer ``base``, nothing is written
+    and the answer is 409 ``moved``.
     """
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
@@ -189,9 +193,9 @@ def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> Fil
 
 @operation(changes=True, errors=(404, 409))
 def delete_workspace_file(context: Context, request: DeleteWorkspaceFile) -> FileDeleted:
-    """Delete a file, as one ``edit`` manifest; the history keeps it.
+    """Delete a file, as one ``edit`` commit; it stays in the history.
 
-    Where it is not ``base`` any more, nothing is deleted and the answer is 409 ``moved``.
+    If it is no longer ``base``, nothing is deleted and the answer is 409 ``moved``.
     """
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
@@ -202,17 +206,17 @@ def delete_workspace_file(context: Context, request: DeleteWorkspaceFile) -> Fil
 
 @operation(changes=True, errors=(404, 409), upload_limit=most_upload_bytes)
 def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
-    """Add files to the workspace as one manifest.
+    """Add files to the workspace as one commit.
 
-    A name that is taken gets a number (``report_1.csv``), unless the content is the same; one that
-    some system could not check out beside the files that are there is refused.  Parts without a file's
-    name, as browsers send where none was chosen, are passed over.
+    If a name already exists with another content, a number is added (``report_1.csv``).  A name that some
+    operating system could not check out with the existing files is an error.  Parts without a file name,
+    which browsers send if no file was chosen, are ignored.
     """
     chat = context.chat(request.chat_id)
     below = f"{request.folder.removesuffix('/')}/" if request.folder else ""
     files = [file for file in request.files if file.name]
     if not files:
-        raise InvalidRequestError("there is no file in the request", hint="choose one")
+        raise InvalidRequestError("the request has no file", hint="choose one")
     for file in files:  # before any of them is read
         check_size(file.name, file.stream.seek(0, os.SEEK_END), chat.config)
         file.stream.seek(0)
@@ -230,7 +234,7 @@ def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
 
 @operation(changes=True, errors=(404, 409))
 def save_edits(context: Context, request: SaveEdits) -> EditsSaved:
-    """Make what a person changed in the folder a manifest, if anything did change."""
+    """Commit the uncommitted changes of the folder, if there are any."""
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
         before = chat.head()
@@ -240,16 +244,17 @@ def save_edits(context: Context, request: SaveEdits) -> EditsSaved:
 
 @operation(changes=True, errors=(404, 409))
 def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceRestored:
-    """Bring files back to what they were in a manifest, as a new manifest of the active branch.
+    """Restore files from a commit, in a new commit on the active branch.
 
-    Edits are saved first.  A folder is brought back with all below it; what was not there is removed.
+    Uncommitted changes are committed first.  A folder is restored with everything below it; files that it
+    did not contain are removed.
     """
     if request.keep_files and request.paths:
         raise InvalidRequestError(
-            "keep_files leaves all files as they are, so it goes with no paths"
+            "keep_files leaves all files unchanged, so it cannot be combined with paths"
         )
     if request.branch is not None and not request.keep_files:
-        raise InvalidRequestError("a branch goes with keep_files")
+        raise InvalidRequestError("a branch requires keep_files")
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
         oid = commit_names.resolve(chat, request.manifest)
@@ -274,7 +279,7 @@ def undo_change(context: Context, request: UndoChange) -> WorkspaceRestored:
 
 @operation(changes=True, errors=(404, 409))
 def redo_change(context: Context, request: RedoChange) -> WorkspaceRestored:
-    """Take back the last undo, in a new commit; refused when files have changed since."""
+    """Revert the last undo, in a new commit; refused if files have changed since."""
     with context.writing(context.chat(request.chat_id)) as writer:
         done = undoing.redo(writer)
     return WorkspaceRestored.of(done, notes=writer.fresh_notes())
@@ -290,8 +295,8 @@ def _check_branch(chat: ChatStore, branch: str | None) -> None:
 
 
 def _upload(file: registry.Upload, below: str, *, portable: bool) -> Upload:
-    """Return an upload; a name that has to be portable is composed as most systems write it."""
+    """Return an upload; a portable name is normalized to NFC."""
     name = unicodedata.normalize("NFC", file.name) if portable else file.name
-    if portable and "/" not in name:  # else the engine says what is wrong with it
+    if portable and "/" not in name:  # otherwise the engine reports the invalid name
         check_portable(below + name)
     return Upload(name, file.stream.read(), file.executable)

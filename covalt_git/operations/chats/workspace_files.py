@@ -1,4 +1,4 @@
-"""The API's workspaces: the files of any manifest, what differs, and changing them."""
+"""Operations that read the files of a workspace: lists, content and differences."""
 
 from __future__ import annotations
 
@@ -39,40 +39,43 @@ if TYPE_CHECKING:
 _PATCHED_BYTES = 512 << 10
 _PATCH_BYTES = 2 << 20
 _MOST_CHANGES = 2_000
-_OR_FOLDER = f"{NAMES} Empty: the folder as it is now."
+_OR_FOLDER = f"{NAMES} Empty: the current folder."
 
 
 class GetWorkspaceFiles(Request):
-    """Of which manifest."""
+    """A commit, or the folder."""
 
     chat_id: str = Field(max_length=200)
     manifest: str = Field("HEAD", max_length=200, description=_OR_FOLDER)
 
 
 class GetWorkspaceFile(Request):
-    """Which file, and of which manifest."""
+    """A file of a commit or of the folder."""
 
     chat_id: str = Field(max_length=200)
     path: str
     manifest: str = Field("HEAD", max_length=200, description=_OR_FOLDER)
-    download: bool = Field(default=False, description="To be saved, whatever it holds.")
+    download: bool = Field(
+        default=False, description="Send it as a download, whatever its type is."
+    )
 
 
 class GetWorkspaceDiff(Request):
-    """Between which manifests."""
+    """Two commits, or a commit and the folder, to compare."""
 
     chat_id: str = Field(max_length=200)
-    old: str = Field(
-        max_length=200, description=f"{NAMES} Empty: the state before there was any file."
-    )
+    old: str = Field(max_length=200, description=f"{NAMES} Empty: an empty workspace.")
     new: str = Field("HEAD", max_length=200, description=_OR_FOLDER)
     patches: int = Field(
-        2_000, ge=0, le=2_000, description="How many files come with their patch; others are named."
+        2_000,
+        ge=0,
+        le=2_000,
+        description="Maximum number of files with a patch; others are only listed.",
     )
 
 
 class GetWholeDiff(Request):
-    """Between which manifests."""
+    """Two commits, or a commit and the folder, to compare completely."""
 
     chat_id: str
     old: str = Field("HEAD", description=NAMES)
@@ -81,18 +84,18 @@ class GetWholeDiff(Request):
 
 
 class WorkspaceFile(Result):
-    """A file of a manifest: its size in bytes, its sha256 in hex, and git's id of its content."""
+    """A file of a commit: its size in bytes, its sha256 in hex, and its blob id."""
 
     path: PathText
     size: int
     sha256: str
     oid: str
     executable: bool
-    link: bool = Field(description="Whether it is a symbolic link, its content the target.")
+    link: bool = Field(description="Whether it is a symbolic link; its content is the target.")
 
 
 class WorkspaceFiles(Result):
-    """The files of a manifest; ``manifest_id`` is null while a chat has none."""
+    """The files of a commit; ``manifest_id`` is null if the chat has no commits."""
 
     manifest_id: str | None
     files: tuple[WorkspaceFile, ...]
@@ -100,16 +103,16 @@ class WorkspaceFiles(Result):
 
 
 class FileDiff(Change):
-    """What differs in one path; ``patch`` and the counts are null where it is too large to show."""
+    """The difference of one path; ``patch`` and the counts are null if the file is too large."""
 
     binary: bool
     added: int | None = Field(description="Lines.")
     deleted: int | None = Field(description="Lines.")
-    patch: str | None = Field(description="As git writes it.")
+    patch: str | None = Field(description="In git's format.")
 
 
 class WorkspaceDiff(Result):
-    """What differs; ``truncated`` tells that something was too large or too much to show."""
+    """The differences; ``truncated``: some are left out because of the limits."""
 
     changes: tuple[FileDiff, ...]
     truncated: bool
@@ -117,7 +120,7 @@ class WorkspaceDiff(Result):
 
 @operation(errors=(404,))
 def get_workspace_files(context: Context, request: GetWorkspaceFiles) -> WorkspaceFiles:
-    """List the files of a manifest, or of the folder as it is now."""
+    """List the files of a commit, or of the current folder."""
     chat = context.chat(request.chat_id)
     with _state(context, chat, request.manifest) as (manifest_id, tree, empty_folders):
         files = trees.files(chat.store, tree)
@@ -143,11 +146,11 @@ def get_workspace_files(context: Context, request: GetWorkspaceFiles) -> Workspa
 
 @operation(errors=(404, 416))
 def get_workspace_file(context: Context, request: GetWorkspaceFile) -> File:
-    """Send one file of a manifest, or of the folder as it is now.
+    """Send one file of a commit, or of the current folder.
 
-    Its ETag is git's id of its content, and ranges of it may be asked for.  PNG, JPEG, GIF, WebP,
-    AVIF, WAV, MP3, Ogg and FLAC are sent as such, UTF-8 text as text/plain, a symbolic link as its target in text, and
-    everything else as a download.
+    Its ETag is its blob id, and range requests are supported.  PNG, JPEG, GIF, WebP, AVIF, WAV, MP3, Ogg
+    and FLAC files have their media type; UTF-8 text and the target of a symbolic link are text/plain;
+    other files are downloads.
     """
     chat = context.chat(request.chat_id)
     content = _content(context, chat, request.path, request.manifest)
@@ -168,10 +171,10 @@ def get_workspace_file(context: Context, request: GetWorkspaceFile) -> File:
 
 @operation(errors=(404,))
 def get_workspace_diff(context: Context, request: GetWorkspaceDiff) -> WorkspaceDiff:
-    """Tell what differs between two manifests, or between one and the folder as it is now.
+    """Return the differences between two commits, or between a commit and the current folder.
 
-    Files of more than 512 KiB and whatever is beyond 2 MiB of patches are named without a patch, and
-    no more than 2,000 paths are named.
+    Files of more than 512 KiB, and files after the first 2 MiB of patches, are listed without a patch.  At
+    most 2,000 paths are listed.
     """
     chat = context.chat(request.chat_id)
     with _changes(context, chat, request.old, request.new) as changes:
@@ -180,7 +183,7 @@ def get_workspace_diff(context: Context, request: GetWorkspaceDiff) -> Workspace
 
 @operation(errors=(404,), local=True)
 def get_whole_diff(context: Context, request: GetWholeDiff) -> WorkspaceDiff:
-    """Return the differences between two manifests, or between one and the folder, without limits."""
+    """Return the differences between two commits, or between a commit and the folder, without limits."""
     chat = context.chat(request.chat_id)
     with _changes(context, chat, request.old, request.new) as changes:
         return _diff(chat, changes, len(changes) if request.patches else 0, whole=True)
@@ -190,9 +193,9 @@ def get_whole_diff(context: Context, request: GetWholeDiff) -> WorkspaceDiff:
 def _state(
     context: Context, chat: ChatStore, text: str
 ) -> Iterator[tuple[str | None, str | None, Sequence[str]]]:
-    """Yield the id, the tree and the empty folders of a manifest; without text, of the folder now.
+    """Yield the id, the tree and the empty folders of a commit; without ``text``, of the current folder.
 
-    The id is that of the last manifest then, and the tree can be read within.
+    For the folder, the id is that of the last commit, and its tree can only be read within the block.
     """
     if text:
         manifest_id = context.commit_id(chat, text)
@@ -204,7 +207,7 @@ def _state(
 
 
 def _content(context: Context, chat: ChatStore, path: str, text: str) -> bytes | None:
-    """Return a file of a manifest, or without text as a snapshot of the folder would have it now."""
+    """Return a file of a commit; without ``text``, of the current folder."""
     if text or not chat.workspace.is_dir():
         file = chat.find_file(context.commit_id(chat, text or "HEAD"), path)
         return None if file is None else chat.store.read_blob(file.oid)
@@ -221,14 +224,14 @@ def _content(context: Context, chat: ChatStore, path: str, text: str) -> bytes |
 
 
 def _blob(chat: ChatStore, oid: str) -> Blob:
-    """Return size and hash of a file that no commit has yet."""
+    """Return size and hash of a file that is not committed."""
     content = chat.store.read_blob(oid)
     return Blob(hashlib.sha256(content).hexdigest(), len(content))
 
 
 @contextmanager
 def _changes(context: Context, chat: ChatStore, old: str, new: str) -> Iterator[list[FileChange]]:
-    """Yield what differs; within, the files of the folder can be read."""
+    """Yield the differences; the files of the folder can only be read within the block."""
     before = chat.state(context.commit_id(chat, old)).tree if old else None
     with _state(context, chat, new) as (_, after, _folders):
         yield chat.tree_changes(before, after)
