@@ -1,4 +1,4 @@
-"""The command line: one file a noun, each command parses, calls and prints.
+"""Command line: a module for each noun, whose commands parse, call an operation and print.
 
 Nothing heavy is imported here: a command's module is imported when the command is run.  ``--help`` reads
 the first line of its docstring from the source, which takes 1 ms for all modules instead of seconds.
@@ -46,7 +46,7 @@ class LazyGroup(click.Group):
     """A group whose commands are modules of this package, imported when they are run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return the commands in the order in which a newcomer meets them."""
+        """Return the commands in the order in which a new user needs them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
@@ -78,23 +78,23 @@ class LazyGroup(click.Group):
     type=click.Path(path_type=Path),
     default=Path(),
     envvar="COVALT_GIT_ROOT",
-    help="Work on the project in this folder instead of here.",
+    help="Use the project in this folder instead of the current one.",
 )
 @click.option(
-    "--role", envvar="COVALT_GIT_ROLE", help="Act under this role of covalt.yaml, not your own."
+    "--role", envvar="COVALT_GIT_ROLE", help="Use this role of covalt.yaml instead of your own."
 )
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     envvar="COVALT_GIT_LOG_FORMAT",
-    help="Write the error stream for people, or as one JSON object a line.",
+    help="Format of stderr: text, or one JSON object a line.",
 )
 @click.pass_context
 def cli(ctx: click.Context, root: Path, role: str | None, log_format: str) -> None:
     """Keep an AI assistant's tools and its work in Git."""
     if log_format == "json":
-        from covalt_git.cli.terminal import json_log  # noqa: PLC0415 - only where it is wanted
+        from covalt_git.cli.terminal import json_log  # noqa: PLC0415 - rarely used
 
         json_log.install()
     if os.environ.get("NO_COLOR"):  # no-color.org
@@ -106,7 +106,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 problems, 2 a wrong call, 130 Ctrl-C."""
     if sys.platform == "win32":
         sys.exit("covalt-git does not run on Windows yet: use it in WSL")
-    # Looking for what other packages may add to pydantic takes a tenth of a command's start.
+    # pydantic's search for plugins in other packages takes a tenth of a command's start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Most objects of a command live until it ends, so that frequent garbage collection frees little.
     gc.set_threshold(50_000)
@@ -123,7 +123,7 @@ def main(args: Sequence[str] | None = None) -> None:
         _show(error, as_json="--json" in argv)
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        # Whoever read our output has enough: `chat log | head`.
+        # The reader of our output has ended, as in `chat log | head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
@@ -143,7 +143,7 @@ def _show_usage(error: click.ClickException, argv: Sequence[str]) -> None:
     message = error.format_message()
     hint = usage_hints.hint_of(error, argv) if isinstance(error, click.UsageError) else ""
     hint = display.in_lines(hint_text(hint)) if hint else ""
-    shown = display.in_lines(message)  # it repeats what was typed or pasted
+    shown = display.in_lines(message)  # it contains the user's input
     if output.lines is not None:
         output.lines("\n".join(filter(None, (shown, hint))), level="error", error="usage")
         return

@@ -8,7 +8,7 @@ from covalt_git.cli.context import ask, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.operations import logins
 
-_TITLES = ("SERVER", "ADDRESS", "SIGNED IN BY", "ALLOWS", "TOKEN")
+_TITLES = ("SERVER", "URL", "ISSUER", "SCOPE", "TOKEN")
 server_argument = click.argument("server", metavar="TOOLSET/SERVER")
 
 
@@ -16,16 +16,16 @@ server_argument = click.argument("server", metavar="TOOLSET/SERVER")
 def command() -> None:
     """Sign in to MCP servers that require a login, and sign out.
 
-    What a server gave is kept in your own folder, for that server alone, and renewed when it ends.
+    The tokens are stored in your user's configuration folder, and renewed when they expire.
     """
 
 
 @command.command("login")
 @server_argument
-@click.option("--no-browser", is_flag=True, help="Only print the address to sign in at.")
-@click.option("--client-id", metavar="ID", help="The client that you registered there beforehand.")
-@click.option("--client-secret", metavar="NAME", help="The secret that holds its password.")
-@click.option("--client-metadata", metavar="URL", help="A document that describes the client.")
+@click.option("--no-browser", is_flag=True, help="Only print the URL to sign in at.")
+@click.option("--client-id", metavar="ID", help="The id of a client that you have registered.")
+@click.option("--client-secret", metavar="NAME", help="The secret with its client secret.")
+@click.option("--client-metadata", metavar="URL", help="The URL of the client's metadata.")
 @json_option
 def login(
     server: str,
@@ -48,8 +48,8 @@ def login(
     if as_json:
         output.as_json(done)
         return
-    allows = f", for {done.scope}" if done.scope else ""
-    output.say(f"signed in to {done.server} by {done.issuer}{allows}")
+    scope = f", with the scope {done.scope}" if done.scope else ""
+    output.say(f"signed in to {done.server} at {done.issuer}{scope}")
 
 
 @command.command("list")
@@ -63,7 +63,7 @@ def list_sign_ins(*, as_json: bool) -> None:
         rows = [(one.server, one.url, one.issuer, one.scope, _token(one)) for one in found.logins]
         output.table(rows, titles=_TITLES)
     else:
-        output.say("you are signed in to no server: covalt-git auth login TOOLSET/SERVER")
+        output.say("you are not signed in to any server: covalt-git auth login TOOLSET/SERVER")
 
 
 @command.command("logout")
@@ -85,7 +85,7 @@ def logout(server: str, *, as_json: bool) -> None:
 
 def _token(one: logins.LoginRow) -> str:
     if one.needs_more:
-        return f"allows too little: covalt-git auth login {one.server}"
+        return f"lacks a scope: covalt-git auth login {one.server}"
     if one.renewable:
-        return "is renewed by itself"
-    return f"ends {one.expires_at}" if one.expires_at else "has no known end"
+        return "renewed automatically"
+    return f"expires {one.expires_at}" if one.expires_at else "unknown expiry"

@@ -1,4 +1,4 @@
-"""``covalt-git authority``: what toolsets can do, and what a change would newly permit."""
+"""``covalt-git authority``: permissions of toolsets, and how a change affects them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "json", "sarif", "markdown")
 GREW = 3
-"""The exit code that says that authority grew."""
+"""Exit code if authority grew."""
 
 
 class _ShowFirst(click.Group):
-    """Takes an id, or nothing, for ``show``."""
+    """A group in which an id, or no argument, means ``show``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put ``show`` before what names no command."""
+        """Insert ``show`` if the first argument is not a command."""
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
             args = ["show", *args]
         return super().parse_args(ctx, args)
@@ -37,14 +37,14 @@ class _ShowFirst(click.Group):
 
 @click.group(cls=_ShowFirst, subcommand_metavar="[ID] | diff BASE..HEAD")
 def command() -> None:
-    """Show what each toolset can do today, and what a change would newly permit."""
+    """Show the permissions of toolsets, and how a change affects them."""
 
 
 @command.command("show")
 @click.argument("toolset_id", metavar="[ID]", required=False)
 @json_option
 def show(toolset_id: str | None, *, as_json: bool) -> None:
-    """Show what each toolset can do, or the toolset ID: tools, who is asked, hosts, secrets, roles."""
+    """Show the permissions of all toolsets, or of the toolset ID: tools, approvals, hosts, secrets, roles."""
     found = ask(authority.get_authority, toolset_id=toolset_id)
     if as_json:
         output.as_json(found)
@@ -54,7 +54,7 @@ def show(toolset_id: str | None, *, as_json: bool) -> None:
             output.say()
         _print_toolset(one)
     if not found.toolsets:
-        output.say("no toolset can do anything")
+        output.say("no toolsets")
 
 
 @command.command("diff")
@@ -71,16 +71,16 @@ def show(toolset_id: str | None, *, as_json: bool) -> None:
     type=click.Choice(["grown", "changed", "never"]),
     default="grown",
     show_default=True,
-    help="When to exit with 3: where authority grew, where it changed at all, or never.",
+    help="When to exit with 3: if authority grew, if it changed, or never.",
 )
 def diff(revisions: str, *, form: str | None, as_json: bool, fail_on: str) -> None:
-    """Compare what HEAD and BASE permit, each change with its line.
+    """Compare the permissions of BASE and HEAD, with the place of each change.
 
-    BASE...HEAD compares with the commit that both come from, as pull requests do; BASE alone with the
-    files as they are.  Nothing is checked out, run or written.  A change that cannot be decided counts as wider.
+    BASE...HEAD compares HEAD with the merge base, as pull requests do.  BASE alone is compared with the
+    current files.  Nothing is checked out, run or written.  A change that cannot be decided counts as wider.
     """
     if as_json and form not in {None, "json"}:
-        raise WrongCallError(f"--json and --format {form} contradict each other")
+        raise WrongCallError(f"--json and --format {form} cannot be combined")
     found = ask(authority.compare_authority, revisions=revisions)
     _print(found, form or ("json" if as_json else "text"), context().root)
     changed = any(one.verdict != "neutral" for one in found.changes)
@@ -110,9 +110,9 @@ def _print(found: authority.AuthorityCompared, form: str, root: Path) -> None:
 
 
 def _print_toolset(one: ToolsetOverview) -> None:
-    state = "on" if one.enabled else "off"
-    whose = "the project's own" if one.own else "imported: runs in a sandbox only"
-    output.say(f"{one.toolset_id}: {state}, {whose}", bold=True)
+    state = "enabled" if one.enabled else "disabled"
+    origin = "the project's own" if one.own else "imported: runs only in a sandbox"
+    output.say(f"{one.toolset_id}: {state}, {origin}", bold=True)
     if one.broken:
         output.say("  has errors, so that none of its tools can be called: covalt-git validate")
     lines = {
@@ -121,7 +121,7 @@ def _print_toolset(one: ToolsetOverview) -> None:
         "starts and connects": list(one.processes),
         "packages": list(one.packages),
         "sandbox": ["may run without one"] if one.unsandboxed else [],
-        "lost grants": [f"{key}, since a file has changed" for key in one.stale_grants],
+        "ended grants": [f"{key}: a file has changed" for key in one.stale_grants],
         "more": list(one.more),
     }
     for title, said in lines.items():
@@ -135,12 +135,12 @@ def _print_toolset(one: ToolsetOverview) -> None:
                 f"  {tool.tool_id}",
                 tool.asks,
                 "yes" if tool.writes else "no",
-                ", ".join(tool.roles) or "nobody",
+                ", ".join(tool.roles) or "none",
                 tool.does,
             )
             for tool in one.tools
         ],
-        titles=("  TOOL", "ASKS", "WRITES", "ROLES", "DOES"),
+        titles=("  TOOL", "APPROVAL", "WRITES", "ROLES", "RUNS"),
     )
 
 

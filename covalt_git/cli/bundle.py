@@ -13,7 +13,7 @@ from covalt_git.cli import bundle_verify
 from covalt_git.cli.bundle_verify import accept_option, signature_option
 from covalt_git.cli.context import ask, can_ask, context, json_option
 from covalt_git.cli.terminal import output
-from covalt_git.cli.toolset_update import leave_undecided, print_update
+from covalt_git.cli.toolset_update import exit_if_unresolved, print_update
 from covalt_git.errors import CovaltError
 from covalt_git.operations import bundles, toolset_imports
 
@@ -125,7 +125,7 @@ def import_(source: str, *, signer: str | None, as_json: bool, **how: Any) -> No
     if imported.signer_problem is not None:
         raise imported.signer_problem.as_error()
     if imported.update is not None:
-        leave_undecided(imported.update)
+        exit_if_unresolved(imported.update)
 
 
 def _trusted_signer(source: str, name: str, **how: Any) -> str:

@@ -1,4 +1,4 @@
-"""``covalt-git bundle verify``: whether a toolset is the one that was imported, and who signed it."""
+"""``covalt-git bundle verify``: comparison of a bundle or toolset with its import, and its signature."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def verify(what: str, *, signature: Path | None, as_json: bool) -> None:
         _verify_file(Path(what), signature, as_json=as_json)
         return
     if signature:
-        raise click.UsageError("--signature is for a FILE: a toolset that is here has none")
+        raise click.UsageError("--signature requires a FILE: an installed toolset has no signature")
     _print_toolset(found, as_json=as_json)
 
 
@@ -60,15 +60,17 @@ def _verify_file(file: Path, signature: Path | None, *, as_json: bool) -> None:
     output.say(f"{found.toolset_id} {found.version}: {found.digest}")
     output.say(f"  signed by: {found.signer}" if found.signer else "  not signed")
     if recorded is None:
-        output.say("  here: no toolset of that id")
+        output.say("  installed: no toolset with this id")
     elif found.is_recorded is None:
-        output.say("  here: one of the project's own, of which nothing is recorded")
+        output.say("  installed: the project's own toolset, without recorded import")
     elif found.is_recorded:
-        output.say(f"  here: the same, {_imported(recorded)}")
+        output.say(f"  installed: the same, {_imported(recorded)}")
     else:
-        output.say(f"  here: another, {recorded.version} {recorded.digest}, {_imported(recorded)}")
+        output.say(
+            f"  installed: another, {recorded.version} {recorded.digest}, {_imported(recorded)}"
+        )
     if found.changed_here:
-        output.say("  its files have been changed here since", fg="yellow")
+        output.say("  its files have local changes", fg="yellow")
     if changed:
         raise changed.as_error()
 
@@ -80,18 +82,18 @@ def _print_toolset(found: bundles.ToolsetVerified, *, as_json: bool) -> None:
     recorded = found.recorded
     output.say(f"{found.toolset_id}: {found.digest}")
     if found.is_recorded is None:
-        output.say("  it is the project's own, of which nothing is recorded but by Git")
+        output.say("  it is the project's own; its history is in Git")
     else:
         if found.is_recorded:
-            output.say(f"  its files are those that were {_imported(recorded)}")
+            output.say(f"  its files are unchanged: {_imported(recorded)}")
         output.say(f"  signed by: {recorded.signer}" if recorded.signer else "  not signed")
     for title, names in (("grant", found.grants), ("accepted tool", found.accepted)):
         for name, holds in names.items():
-            verdict = "holds" if holds else "does not hold: what it was given for has changed"
+            verdict = "valid" if holds else "ended by a change"
             output.say(f"  {title} {name}: {verdict}", fg=None if holds else "yellow")
     if found.is_recorded is False:
         raise CovaltError(
-            f"its files are not those that were {_imported(recorded)}: {recorded.digest}",
+            f"its files have changed: it was {_imported(recorded)} with {recorded.digest}",
             hint=f"git log -p -- toolsets/{found.toolset_id}",
         )
 

@@ -30,34 +30,34 @@ reason_option = click.option(
     type=click.Path(path_type=Path),
     help="Read ARGS from a file, - for standard input.",
 )
-@click.option("--message", metavar="MESSAGE", help="The message of the chat that it is made for.")
+@click.option(
+    "--message", metavar="MESSAGE", help="The message of the chat that the call belongs to."
+)
 @click.option(
     "--id",
     "call_id",
     metavar="ID",
-    help="The call's id: made again under it, it does not run again.",
+    help="Idempotency key, a UUID: a call with the same id does not run again.",
 )
 @click.option(
     "--follow/--no-follow",
     default=None,
-    help="Show progress and logs while it runs; at a terminal it does so by itself, but for a batch.",
+    help="Show progress and logs while it runs; the default at a terminal, except for a batch.",
 )
 @click.option(
     "--batch",
     type=click.Path(path_type=Path),
     metavar="FILE.jsonl",
-    help='Make the calls of a file, - for standard input: a line each, {"tool": ..., "args": ...}.',
+    help='Make the calls of a file, - for standard input; each line is {"tool": ..., "args": ...}.',
 )
 @click.option(
     "--keep-going/--stop",
     default=False,
-    help="In a batch, go on behind a call that failed or waits; it stops there by itself.",
+    help="Continue a batch after a call that failed or is pending; by default it stops there.",
 )
 @click.option("--yes", is_flag=True, help="At a terminal, approve the call without asking.")
 @reason_option
-@click.option(
-    "--open", "opened", is_flag=True, help="Show the result as the tool's author meant it."
-)
+@click.option("--open", "opened", is_flag=True, help="Show the result with the tool's renderer.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     chat_id: str | None,
@@ -74,23 +74,23 @@ def command(
 ) -> None:
     """Call TOOL in CHAT with ARGS, a JSON object.
 
-    A call that needs approval asks at a terminal; elsewhere it waits, see `covalt-git approval list`.
-    A script approves it with --no-terminal and a reason.  What the tool itself asks is asked at a
-    terminal, too; elsewhere, and with --json, nobody answers it.  Ctrl-C cancels the call, which is
-    recorded all the same.  Exits with 1 when the call failed or waits, and with 130 when Ctrl-C ended
-    it.
+    If the call needs approval, the command prompts at a terminal; otherwise the call is pending, see
+    `covalt-git approval list`.  A script approves it with --no-terminal and a reason.  Questions of the
+    tool are also prompted at a terminal; otherwise, and with --json, they are not answered.  Ctrl-C
+    cancels the call, which is still recorded.  Exits with 1 if the call failed or is pending, and with
+    130 after Ctrl-C.
 
-    With --batch, the calls of a file are made in order, in CHAT where a line has no "chat"; a line may
-    also have "id" and "message".  All lines are checked before anything runs: exits with 2 where
-    one is wrong.  With ids, a batch that stopped goes on when it is started again.
+    With --batch, the calls of a file are made in order, in CHAT if a line has no "chat"; a line may
+    also have "id" and "message".  All lines are checked before the first call: exits with 2 if one is
+    invalid.  With ids, a stopped batch continues when it is started again.
     """
     if batch is not None:
         if tool_id or opened or any(given.values()):
-            raise WrongCallError("with --batch the lines of the file say what is called")
+            raise WrongCallError("--batch cannot be combined with TOOL or arguments")
     elif chat_id is None or tool_id is None:
         raise WrongCallError("name a chat and a tool: covalt-git call CHAT TOOL")
     pool.shared().start()
-    # The process that tools are forked from takes as long to start as these imports.
+    # The fork server starts in parallel, and takes as long as these imports.
     from covalt_git.cli import approving, call_batch, calls  # noqa: PLC0415
 
     if yes:

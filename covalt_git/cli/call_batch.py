@@ -1,4 +1,4 @@
-"""``covalt-git call --batch``: many calls in order, and what became of them."""
+"""``covalt-git call --batch``: calls of a file in order, with a report of their outcomes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.operations.calls import BatchedCall, CallAnswer
 
 Became = Literal["ran", "failed", "waiting", "already"]
-"""What became of a call; ``already``: it was made before under its id, whatever came of it then."""
+"""Outcome of a call; ``already``: a call with the same id was made before, with any outcome."""
 
 _STOPPED = 130
 _COLOURS: dict[Became, str] = {"ran": "green", "failed": "red", "waiting": "yellow"}
@@ -40,10 +40,10 @@ def run(
     follow: bool,
     as_json: bool,
 ) -> int:
-    """Make the calls of a batch in order; return the exit code: 0 where all of them went well.
+    """Make the calls of a batch in order; return the exit code: 0 if all of them succeeded.
 
     Raises:
-        BadBatchError: when some could not be made; then none was.
+        BadBatchError: if a line is invalid; then no call was made.
     """
     approves = yes or reason is not None
     followed = following(wanted=follow)
@@ -58,7 +58,7 @@ def run(
             try:
                 answer = _call(call, followed, approves=approves, reason=reason)
             except CovaltError as error:
-                if followed.is_cancelled:  # before it began
+                if followed.is_cancelled:  # before the call started
                     break
                 became = report.refused(call, error)
             else:
@@ -161,7 +161,7 @@ class _BatchReport:
             click.echo(json.dumps({"summary": counts}))
         else:
             number = output.plural(len(self._calls), "call")
-            words = {"already": "made before", "waiting": "wait for a person", "not_run": "not run"}
+            words = {"already": "made before", "waiting": "pending approval", "not_run": "not run"}
             some = [f"{n} {words.get(name, name)}" for name, n in counts.items() if n]
             output.say(": ".join(filter(None, [number, ", ".join(some)])))
         if stopped:

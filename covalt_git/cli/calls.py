@@ -1,4 +1,4 @@
-"""A call that a command makes: its arguments, the question at the terminal, and its result."""
+"""Call by a command: its arguments, the prompt for an approval, and its result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make(
     opened: bool,
     as_json: bool,
 ) -> None:
-    """Make a call and print its result; exits with 1 or 130 where it did not succeed.
+    """Make a call and print its result; exits with 1 or 130 if it did not succeed.
 
     A call that needs approval is approved with ``yes`` or for a ``reason``.
     """
@@ -70,14 +70,14 @@ def make(
 
 
 def leave(answer: CallAnswer) -> None:
-    """End with 1 where the call failed or waits, with 130 where the user stopped it."""
+    """Exit with 1 if the call failed or is pending, with 130 if the user cancelled it."""
     if answer.status != "success":
         stopped = answer.error_detail is not None and answer.error_detail.code == "cancelled"
         raise SystemExit(130 if stopped else 1)
 
 
 def show(answer: CallAnswer, *, opened: bool) -> None:
-    """Print a call for people."""
+    """Print a call as text."""
     if answer.repeated:
         output.say(f"the call {answer.id} was made before, so nothing ran now", dim=True)
     if answer.status == "pending":
@@ -121,7 +121,7 @@ def _ask_user(answer: CallAnswer, *, as_json: bool) -> Literal["yes", "no", "not
 def _arguments(tool_id: str, text: str, pairs: tuple[str, ...], file: Path | None) -> JsonObject:
     if file is not None:
         if text:
-            raise wrong_call("give the arguments once: as ARGS or with --args-file")
+            raise wrong_call("use either ARGS or --args-file, not both")
         text = read_argument_file(file)
     try:
         given = canonical_json.loads(text) if text.strip() else {}

@@ -10,13 +10,13 @@ from covalt_git.operations.chats import branches
 
 
 class _Branches(click.Group):
-    """A group in which a chat's name may stand in the place of a command's.
+    """A group in which a chat's id can take the place of a command.
 
     ``branch c1`` is ``branch list c1``, and ``branch c1 idea`` is ``branch new c1 idea``.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put in the command that is meant."""
+        """Insert the command."""
         if args and args[0] not in {*self.commands, *ctx.help_option_names}:
             words = [arg for arg in args if not arg.startswith("-")]
             new = len(words) > 1 or any(arg.startswith("--from") for arg in args)
@@ -24,7 +24,7 @@ class _Branches(click.Group):
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return how it is called."""
+        """Return the usage."""
         return ["CHAT [NAME] | COMMAND CHAT ..."]
 
 

@@ -38,7 +38,7 @@ def files(chat_id: str, commit: str, *, as_json: bool) -> None:
 def diff(chat_id: str, old: str, new: str, *, only_names: bool, as_json: bool) -> None:
     """Show changes between COMMITs, or to the folder.
 
-    With one COMMIT, or none for HEAD, these are the changes from it to the folder as it is now.
+    With one COMMIT, or none for HEAD, these are the changes from it to the current folder.
 
     Example: covalt-git chat diff c1 HEAD~2 HEAD
     """
@@ -93,7 +93,7 @@ def _upload(opened: ExitStack, path: Path) -> Upload:
     shown = str(path)
     try:
         mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):  # before it is opened: a named pipe would wait for its writer
+        if not stat.S_ISREG(mode):  # before it is opened: opening a named pipe blocks
             raise wrong_call(f"{shown!r} is {_kind(mode)}; only files are uploaded")
         return Upload(path.name, opened.enter_context(path.open("rb")), bool(mode & stat.S_IXUSR))
     except FileNotFoundError:

@@ -112,7 +112,7 @@ def status(chat_id: str, *, as_json: bool) -> None:
 
 
 def _title(chat: ChatRow) -> str:
-    """Return what a list says a chat is about, and where it comes from."""
+    """Return the title of a chat, with its creator or the chat that it was forked from."""
     where = f"(created by {chat.made_by})" if chat.made_by else ""
     if chat.forked_from is not None:
         where = f"(forked from {chat.forked_from.chat_id})"

@@ -23,7 +23,7 @@ class _LogCommand(click.Command):
     """A command with a path after ``--``, as git has it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Make an option of the path."""
+        """Convert the path to an option."""
         if "--" in args:
             at = args.index("--")
             if len(args) != at + 2:
@@ -123,7 +123,7 @@ def _page(chat_id: str, most: int | None, **which: object) -> ManifestPage:
 
 
 def _print_empty(chat_id: str, branch: str) -> None:
-    """Print that a chat's branch has no commit, and what makes one."""
+    """Print that a chat's branch has no commits, and how to create one."""
     where = chat_id if branch == "main" else f"{chat_id} on {branch}"
     output.say(f"{where} has no commit yet")
     output.say(
@@ -132,7 +132,7 @@ def _print_empty(chat_id: str, branch: str) -> None:
 
 
 def _draw(found: ManifestPage, *, has_all: bool) -> None:
-    """Print commits beside the graph of their lines, that of the active branch the first.
+    """Print commits next to the graph of their history, with the active branch in the first lane.
 
     ``has_all``: whether the history is that of all branches, so that the active one is in it.
     """

@@ -167,7 +167,7 @@ def _print_merge(chat_id: str, done: Merged, *, dry_run: bool) -> None:
             output.say(f"{done.branch} {merged} into {done.into}")
     output.changes(done.changes)
     if done.status == "merged":
-        output.notes(done.workspace, told=done.notes)
+        output.notes(done.workspace, printed=done.notes)
     for conflict in done.conflicts:
         output.say(f"  ! {display.in_line(_about(conflict))}", fg="yellow")
         output.conflicting_lines(conflict.lines)

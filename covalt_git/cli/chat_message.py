@@ -192,7 +192,7 @@ def go_on(chat_id: str, message: str | None, branch: str | None, *, as_json: boo
 
 
 def _print(chat_id: str, place: MessagePlace, *, as_json: bool) -> None:
-    """Print where the chat is after a step of the conversation."""
+    """Print the current branch, commit and message of the chat."""
     if as_json:
         output.as_json(place)
         return

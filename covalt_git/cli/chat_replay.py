@@ -47,7 +47,7 @@ def command(
 
 
 def _replay(*, yes: bool, as_json: bool, **which: str) -> Replayed:
-    """Replay a call; where a user has to approve it, ask the one at this terminal."""
+    """Replay a call; if it needs approval, ask the user at the terminal."""
     try:
         return ask(replays.replay_call, **which, approve=yes)
     except CovaltError as error:
@@ -61,26 +61,27 @@ def _replay(*, yes: bool, as_json: bool, **which: str) -> Replayed:
 
 
 def _print_replay(chat_id: str, done: Replayed) -> None:
-    result = "another answer" if done.differences else "the same answer"
+    result = "another result" if done.differences else "the same result"
     others = bool(done.changes or done.empty_folders)
     files = "other files" if others else "the same files"
     output.say(f"{done.tool_id}: {result}, {files}", fg="green" if done.same else "red")
     for one in done.differences:
         output.say(
-            f"  {display.in_line(one.path)}: {one.then or 'nothing'} then, {one.now or 'nothing'} now"
+            f"  {display.in_line(one.path)}: {one.then or 'nothing'} before, {one.now or 'nothing'} now"
         )
     output.changes(done.changes)
     for path in done.empty_folders:
-        output.say(f"  the empty folder {display.in_line(path)} is there only once")
+        output.say(f"  only one of the two has the empty folder {display.in_line(path)}")
     if not done.printed_the_same:
-        output.say("it printed something else", dim=True)
+        output.say("its output differs", dim=True)
     if done.toolset_changed:
-        output.say(f"the toolset has changed: {_code(done.then)} then, {_code(done.now)} now")
+        output.say(f"the toolset has changed: {_code(done.then)} before, {_code(done.now)} now")
     if done.then.sandbox != done.now.sandbox:
-        output.say(f"the sandbox was {done.then.sandbox} then, {done.now.sandbox} now")
+        output.say(f"the sandbox level was {done.then.sandbox} before, {done.now.sandbox} now")
     for note in done.missing:
         output.say(
-            f"  ! {display.in_line(note.path)} was there and not stored: {note.reason}", fg="yellow"
+            f"  ! {display.in_line(note.path)} is missing, as it was not stored: {note.reason}",
+            fg="yellow",
         )
     if done.branch is not None:
         short = done.original_manifest_id[: output.SHORT]

@@ -64,7 +64,7 @@ def undo(chat_id: str, *, as_json: bool) -> None:
     """Undo the last change of the files, in a new commit.
 
     Uncommitted changes are committed and undone first.  Another undo goes one change further back.
-    `chat redo` takes the last undo back.
+    `chat redo` reverts the last undo.
     """
     _print(ask(workspace_edits.undo_change, chat_id=chat_id), as_json=as_json)
 
@@ -73,9 +73,9 @@ def undo(chat_id: str, *, as_json: bool) -> None:
 @chat_argument
 @json_option
 def redo(chat_id: str, *, as_json: bool) -> None:
-    """Take back the last undo, in a new commit.
+    """Revert the last undo, in a new commit.
 
-    This is refused when files have changed since the undo.
+    This is refused if files have changed since the undo.
     """
     _print(ask(workspace_edits.redo_change, chat_id=chat_id), as_json=as_json)
 

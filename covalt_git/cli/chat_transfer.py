@@ -117,7 +117,7 @@ def gc(chat_id: str | None, *, everything: bool, now: bool, as_json: bool) -> No
     Deleted branches are kept for 30 days, and objects of the last hour, unless --now is given.
     """
     if (chat_id is None) != everything:
-        raise wrong_call("name a chat, or say --all")
+        raise wrong_call("name a chat, or use --all")
     context(report=_report)
     if chat_id is not None:
         done = ask(chats.collect_garbage, chat_id=chat_id, now=now)
@@ -157,7 +157,7 @@ def delete(chat_id: str, *, yes: bool, as_json: bool) -> None:
 
 
 def _print_not_copied(paths: Sequence[str]) -> None:
-    """Print the paths of the folder that a copy of a chat lacks, if there are any."""
+    """Print the paths of the folder that a copy of a chat does not contain, if any."""
     if paths:
         named = ", ".join(map(display.in_line, paths[:_MOST_NOTES]))
         more = f" and {len(paths) - _MOST_NOTES} more" if len(paths) > _MOST_NOTES else ""
@@ -190,7 +190,7 @@ def _lost(loss: ChatDeleted) -> str:
 
 
 def _size(size: int) -> str:
-    """Return a number of bytes as people read it."""
+    """Return a number of bytes with a unit."""
     value, unit = float(size), "bytes"
     for larger in ("KiB", "MiB", "GiB"):
         if value < 1024:  # noqa: PLR2004 - the next unit

@@ -1,4 +1,4 @@
-"""What commands share: the open project, and the option ``--json``."""
+"""Shared parts of commands: the project, the context of operations, and the option ``--json``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CONTEXT = "covalt_git.context"
 
 
 def project() -> Project:
-    """Open the project that the command line names."""
+    """Open the project of the command line."""
     from covalt_git.project import Project  # noqa: PLC0415 - validate needs only the folder
 
     given = click.get_current_context().find_root().obj
@@ -90,20 +90,20 @@ def _report(step: str) -> None:
 
 
 def synced(index: Index) -> None:
-    """Bring the index up to date, and name the chats that cannot be read; the others are shown."""
+    """Bring the index up to date, and print the chats that cannot be read."""
     for chat_id, error in index.sync():
         output.damaged(chat_id, error.message, error.hint)
 
 
 def read_argument_file(file: Path) -> str:
-    """Return the text of a file that the command line names, or of standard input for ``-``.
+    """Return the text of a file on the command line, or of standard input for ``-``.
 
     Raises:
-        WrongCallError: where there is none.
+        WrongCallError: if it cannot be read or is not UTF-8.
     """
     try:
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        return content.decode("utf-8-sig")  # some editors put a signature before it
+        return content.decode("utf-8-sig")  # some editors write a byte order mark
     except OSError as error:
         raise wrong_call(f"{file} cannot be read: {(error.strerror or '').lower()}") from None
     except UnicodeDecodeError as error:
@@ -111,7 +111,7 @@ def read_argument_file(file: Path) -> str:
 
 
 def wrong_call(message: str) -> CovaltError:
-    """Return the error of a call that could not be understood."""
+    """Return the error of a command with invalid arguments."""
     return WrongCallError(message)
 
 

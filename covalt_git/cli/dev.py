@@ -1,4 +1,4 @@
-"""``covalt-git dev``: the preview server, and every save checked."""
+"""``covalt-git dev``: preview server that checks the project's files when they change."""
 
 from __future__ import annotations
 
@@ -37,53 +37,53 @@ if TYPE_CHECKING:
 @open_option
 @json_option
 def command(port: int | None, host: str | None, *, poll: bool, opened: bool, as_json: bool) -> None:
-    """Show the project in your browser while you edit it, and check every save, until Ctrl-C.
+    """Serve the project in your browser and check its files on every change, until Ctrl-C.
 
-    A toolset with errors is shown as before the errors, here and on every page.  Its tools cannot be called
-    until they are fixed.  Open pages reload by themselves.  With --json, every line is an object.
+    For a toolset with errors, the pages show its last valid version, and its tools cannot be called until
+    the errors are fixed.  Open pages reload automatically.  With --json, each line is an object.
     """
-    given = click.get_current_context().find_root().obj
-    followed = WatchedProject(find_root(given["root"]))
-    teller = _Teller(followed, as_json=as_json)
+    options = click.get_current_context().find_root().obj
+    project = WatchedProject(find_root(options["root"]))
+    reporter = _Reporter(project, as_json=as_json)
 
     def ready(serving: ServedProject) -> None:
         print_url(serving, as_json=as_json)
-        teller.first()
+        reporter.start()
         if opened:
             open_pages(serving)
 
-    with _following(followed, teller, poll=poll):
+    with _watching(project, reporter, poll=poll):
         serve(
-            followed.root,
+            project.root,
             on_ready=ready,
             host=host,
             port=port,
-            role=given["role"],
-            watch=followed,
+            role=options["role"],
+            watch=project,
         )
     output.say("stopped", err=True)
 
 
 @contextlib.contextmanager
-def _following(followed: WatchedProject, teller: _Teller, *, poll: bool) -> Iterator[None]:
-    changes = Changes(followed.root, poll=poll)
+def _watching(project: WatchedProject, reporter: _Reporter, *, poll: bool) -> Iterator[None]:
+    changes = Changes(project.root, poll=poll)
 
     def follow() -> None:
-        # What changed between the first look and the first watch was told by nobody.
+        # Scan before the first wait: changes before the watch started are not reported.
         why, waiting = "", True
         while waiting:
             if changes.why_polling != why and not poll:
                 why = changes.why_polling
-                output.say(f"{why}: looking every moment instead, as with --poll", err=True)
-            began = time.monotonic()
+                output.say(f"{why}: scanning at intervals instead, as with --poll", err=True)
+            start = time.monotonic()
             try:
-                look = followed.scan()
-            except OSError as error:  # such as too many open files: it may pass
-                output.say(f"cannot look at the files: {error.strerror}", err=True, fg="red")
-                look = None
-            changes.scanned(time.monotonic() - began)
-            if look is not None:
-                teller.changed(look)
+                scan = project.scan()
+            except OSError as error:  # may be temporary, such as too many open files
+                output.say(f"cannot scan the files: {error.strerror}", err=True, fg="red")
+                scan = None
+            changes.scanned(time.monotonic() - start)
+            if scan is not None:
+                reporter.changed(scan)
             waiting = changes.wait()
 
     thread = threading.Thread(target=follow, name="follow", daemon=True)
@@ -95,55 +95,55 @@ def _following(followed: WatchedProject, teller: _Teller, *, poll: bool) -> Iter
         thread.join()
 
 
-class _Teller:
-    """Says on the terminal what each look found, one look after the other."""
+class _Reporter:
+    """Printer of the results of scans; thread-safe."""
 
-    def __init__(self, followed: WatchedProject, *, as_json: bool) -> None:
-        self._followed = followed
+    def __init__(self, project: WatchedProject, *, as_json: bool) -> None:
+        self._project = project
         self._as_json = as_json
-        self._speaking = threading.Lock()
-        self._told: tuple[Problem, ...] = ()
+        self._lock = threading.Lock()
+        self._reported: tuple[Problem, ...] = ()
         self._server: ServerConfig | None = None
-        self._begun = False
+        self._started = False
 
-    def first(self) -> None:
-        """Say how the project is, once its address was told."""
-        with self._speaking:
-            self._begun = True
-            look = self._followed.last
-            self._server = _server(look)
-            self._print_problems(look, look.reading.problems)
+    def start(self) -> None:
+        """Print the state of the project, after its URL."""
+        with self._lock:
+            self._started = True
+            scan = self._project.last
+            self._server = _server(scan)
+            self._print_problems(scan, scan.reading.problems)
 
-    def changed(self, look: ProjectScan) -> None:
-        """Say what changed."""
-        with self._speaking:
-            if not self._begun:  # what comes first says all of it
+    def changed(self, scan: ProjectScan) -> None:
+        """Print the changes of a scan."""
+        with self._lock:
+            if not self._started:  # `start` prints all problems
                 return
-            new = tuple(one for one in look.reading.problems if _concerns(one, look, self._told))
-            self._print_problems(look, new)
+            new = tuple(one for one in scan.reading.problems if _is_news(one, scan, self._reported))
+            self._print_problems(scan, new)
 
-    def _print_problems(self, look: ProjectScan, problems: tuple[Problem, ...]) -> None:
-        reading, broken = look.reading, look.broken
-        self._told = reading.problems
+    def _print_problems(self, scan: ProjectScan, problems: tuple[Problem, ...]) -> None:
+        reading, broken = scan.reading, scan.broken
+        self._reported = reading.problems
         tools = sum(toolset.tool_count for toolset in reading.toolsets)
         if self._as_json:
-            told = {
-                "changed": look.changed,
-                "mended": look.fixed,
+            report = {
+                "changed": scan.changed,
+                "mended": scan.fixed,
                 "broken": sorted(broken),
                 "problems": [one.as_json() for one in reading.problems],
                 "toolsets": len(reading.toolsets),
                 "tools": tools,
             }
-            click.echo(json.dumps(told))
+            click.echo(json.dumps(report))
             return
         print_problems(problems, reading.root)
-        for name in look.changed:
+        for name in scan.changed:
             if name in broken:
-                kept = "its last good version is shown, and its tools cannot be called until it is fixed"
-                output.say(f"{name} has errors: {kept}", fg="red")
-            elif name in look.fixed:
-                output.say(f"{name} is sound again", fg="green")
+                effect = "its last valid version is shown, and its tools cannot be called until it is fixed"
+                output.say(f"{name} has errors: {effect}", fg="red")
+            elif name in scan.fixed:
+                output.say(f"{name} is valid again", fg="green")
         counted = (
             f"{output.plural(len(reading.toolsets), 'toolset')}, {output.plural(tools, 'tool')}"
         )
@@ -152,18 +152,18 @@ class _Teller:
         output.say(
             f"{time.strftime('%H:%M:%S')} {counted}: {result}", fg="red" if broken else "green"
         )
-        server = _server(look)
+        server = _server(scan)
         if server is not None and server != self._server:
             self._server = server
-            output.say("start again for the new 'server' of covalt.yaml", fg="yellow")
+            output.say("restart to apply the new 'server' of covalt.yaml", fg="yellow")
 
 
-def _server(look: ProjectScan) -> ServerConfig | None:
-    config = look.reading.config
+def _server(scan: ProjectScan) -> ServerConfig | None:
+    config = scan.reading.config
     return None if config is None else config.server
 
 
-def _concerns(problem: Problem, look: ProjectScan, told: tuple[Problem, ...]) -> bool:
-    """Tell whether a problem is new, or of a toolset that was saved just now."""
-    mine = any(problem.path.startswith(f"toolsets/{name}/") for name in look.changed)
-    return mine or problem not in told
+def _is_news(problem: Problem, scan: ProjectScan, reported: tuple[Problem, ...]) -> bool:
+    """Return whether a problem is new, or in a toolset that has just changed."""
+    changed = any(problem.path.startswith(f"toolsets/{name}/") for name in scan.changed)
+    return changed or problem not in reported

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Found = dict[SandboxLevel, list[Finding]]
 
 _HOLDING = ("full", "landlock", "seatbelt")
-"""The levels that are to withstand every probe."""
+"""The levels that must block every probe."""
 
 
 @click.command()
@@ -34,11 +34,11 @@ _HOLDING = ("full", "landlock", "seatbelt")
 @click.option("--verbose", is_flag=True, help="Print a line for every probe of every level.")
 @json_option
 def command(*, quick: bool, verbose: bool, as_json: bool) -> None:
-    """Show how well tools are shut in on this machine, and what else covalt-git finds there.
+    """Test the sandbox on this machine, and show its facts.
 
-    At each sandbox level that is here, hostile probes try what a tool must not be able to do.  Exits
-    with 1 if one of them got through.  Most get through at 'process', which keeps accidents apart and
-    no malice: that counts only where the machine has no other level.
+    At each available sandbox level, probes try actions that a tool must not be able to do.  Exits with 1
+    if one of them succeeds.  Most succeed at 'process', which protects against accidents, not against
+    attacks; this counts only if the machine has no other level.
     """
     root = click.get_current_context().find_root().obj["root"]
     facts = (*machine.facts(root), *_secret_command(root))
@@ -57,20 +57,20 @@ def command(*, quick: bool, verbose: bool, as_json: bool) -> None:
 
 
 def _secret_command(root: Path) -> list[machine.Fact]:
-    """Return what the project in ``root`` would ask for its secrets, if there is one."""
+    """Return the secret_command of the project in ``root``, if there is one."""
     try:
         project = find_root(root)
         found = SecretCommand.of(project, read_config(project).secret_command)
         if found is None:
             return []
-        note = "allowed" if found.is_allowed else "never run as it is; covalt-git secret allow"
+        note = "allowed" if found.is_allowed else "not allowed; covalt-git secret allow"
     except CovaltError:
-        return []  # for validate to tell
+        return []  # `validate` reports the errors
     return [machine.Fact("secret command", str(found), note)]
 
 
 def exit_code(found: Found, *, effective: SandboxLevel) -> int:
-    """Return 1 if a probe got through a level that is to hold, or came to no wall at all."""
+    """Return 1 if a probe succeeded or failed to run at a level that must block it."""
     judged = (one for level, one in found.items() if level in {effective, *_HOLDING})
     return int(any(finding.verdict != "refused" for one in judged for finding in one))
 
@@ -82,12 +82,12 @@ def _probe(available: Available, *, quiet: bool) -> list[Finding]:
 
 
 def print_levels(levels: Sequence[Available], found: Found, *, verbose: bool) -> None:
-    """Print the levels as a table, and under it what got through one that is to hold."""
+    """Print the levels as a table, and below it the probes that were not blocked."""
     rows = []
     for one in levels:
         mark = "effective" if one.level == sandbox_levels.level() else "yes" if one.here else "no"
         rows.append((one.level, mark, _summary(one, found), _why(one)))
-    output.table(rows, titles=("LEVEL", "HERE", "PROBES", ""))
+    output.table(rows, titles=("LEVEL", "AVAILABLE", "PROBES", ""))
     for level, findings in found.items():
         for finding in findings:
             if verbose or (finding.verdict != "refused" and level in _HOLDING):
@@ -107,7 +107,7 @@ def _summary(one: Available, found: Found) -> str:
 
 def _why(one: Available) -> str:
     if one.level == "process":
-        return "keeps accidents apart, not malice: imported toolsets are refused"
+        return "protects against accidents, not attacks: imported toolsets cannot run"
     return f"{one.why}; {one.hint}" if one.hint else one.why
 
 

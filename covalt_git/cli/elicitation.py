@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from covalt_git.models.elicitation import Question
 
 _LONGEST_LINE = 4096
-"""How much a terminal holds of a line that is typed, in bytes."""
+"""Maximum length of an input line of a terminal, in bytes."""
 
 _TRUTHS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 _KINDS = {
@@ -46,7 +46,7 @@ _one_at_a_time = threading.Lock()
 
 
 def respondent(*, wanted: bool) -> Respondent:
-    """Return the person at this terminal, if there is one and they may be asked."""
+    """Return a respondent that prompts at this terminal; one without prompts if it cannot."""
     if not (wanted and sys.stdin.isatty() and sys.stderr.isatty()):
         return NO_RESPONDENT
     return Respondent(frozenset({"form", "url"}), _show)
@@ -64,7 +64,7 @@ def _ask_user(inquiry: Inquiry) -> None:
         for key, question in inquiry.open().items():
             try:
                 _answer(inquiry, key, question)
-            except EOFError:  # the end of the input: neither yes nor no
+            except EOFError:  # Ctrl-D: neither yes nor no
                 inquiry.answer(key, {"action": "cancel"})
             except NoOpenQuestionError as error:
                 output.say(error.message, err=True, dim=True)
@@ -75,7 +75,7 @@ def _ask_user(inquiry: Inquiry) -> None:
 
 
 def _answer(inquiry: Inquiry, key: str, question: Question) -> None:
-    """Have a question answered, again where the answer does not fit."""
+    """Prompt for the answer of a question, again if the answer is invalid."""
     output.say(question.message, err=True, bold=True)
     while True:
         answer = (_opened if question.kind == "url" else _filled_in)(inquiry, question)
@@ -88,7 +88,7 @@ def _answer(inquiry: Inquiry, key: str, question: Question) -> None:
 
 
 def _opened(inquiry: Inquiry, question: Question) -> JsonObject:
-    """Show an address, which we never open ourselves, and return whether the person agrees."""
+    """Show a URL, which is never opened automatically, and return whether the user agrees."""
     output.say(f"  {display.in_line(str(question.params.get('url')))}", err=True)
     return {"action": _agreed(inquiry, "  open it in a browser; agree? [Y/n]: ")}
 
@@ -111,7 +111,7 @@ def _agreed(inquiry: Inquiry, label: str) -> str:
 
 
 def _value(inquiry: Inquiry, field: FormField) -> Any:
-    """Return the value of a field; None where an optional one was left empty."""
+    """Return the value of a field; None if an optional field was left empty."""
     words = field.title + (f" ({field.description})" if field.description else "")
     kind = _KINDS.get(field.kind, field.format)
     kind += "" if field.is_required else f"{', ' if kind else ''}may be empty"
@@ -131,18 +131,18 @@ def _value(inquiry: Inquiry, field: FormField) -> Any:
 
 
 def _line(inquiry: Inquiry, label: str) -> str:
-    """Return a line that is typed.
+    """Return a line of input.
 
     Raises:
-        EOFError: for the end of the input, Ctrl-D.
-        NoOpenQuestionError: once it is not asked any more.
+        EOFError: at the end of the input, Ctrl-D.
+        NoOpenQuestionError: if the question has been closed.
     """
     click.echo(display.in_line(label), err=True, nl=False)
     terminal = sys.stdin.fileno()
     while not select.select([terminal], [], [], file_lock.POLL_S)[0]:
         if inquiry.is_over:
             click.echo(err=True)
-            raise NoOpenQuestionError("it is not asked any more")
+            raise NoOpenQuestionError("the question has been closed")
     typed = os.read(terminal, _LONGEST_LINE)
     if not typed:
         raise EOFError
@@ -150,7 +150,7 @@ def _line(inquiry: Inquiry, label: str) -> str:
 
 
 def _written(default: Any) -> str:
-    """Return a default as it would be typed."""
+    """Return a default as input text."""
     if isinstance(default, bool):
         return "y" if default else "n"
     if isinstance(default, list):
@@ -159,10 +159,10 @@ def _written(default: Any) -> str:
 
 
 def _read(field: FormField, text: str) -> Any:
-    """Return what was typed as a value of the field.
+    """Return input text as a value of the field.
 
     Raises:
-        ValueError: where it is none.
+        ValueError: if it is invalid.
     """
     known = [value for value, _ in field.options]
     match field.kind:
@@ -179,6 +179,6 @@ def _read(field: FormField, text: str) -> Any:
             chosen = [text] if field.kind == "choice" else [one.strip() for one in text.split(",")]
             for one in chosen:
                 if one not in known:
-                    raise ValueError(f"{one!r} is none of {', '.join(known)}")
+                    raise ValueError(f"{one!r} is not one of {', '.join(known)}")
             return text if field.kind == "choice" else chosen
     return text

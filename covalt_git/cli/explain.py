@@ -47,14 +47,14 @@ def _json(explained: Explanation) -> dict[str, str]:
 
 
 def _rendered(markdown: str) -> str:
-    """Return Markdown as a terminal shows it: headings bold, code coloured, paragraphs filled."""
+    """Return Markdown formatted for a terminal: bold headings, colored code, wrapped paragraphs."""
     width = min(shutil.get_terminal_size((_WIDTH, 24)).columns, _WIDTH)
     blocks = [block for block in _blocks(markdown) if block]
     return "\n\n".join(_block(block, width) for block in blocks)
 
 
 def _blocks(markdown: str) -> Iterator[str]:
-    """Give headings, paragraphs, lists and fenced code, each as it is written."""
+    """Yield the headings, paragraphs, lists and fenced code blocks."""
     lines: list[str] = []
     fenced = False
     for line in markdown.split("\n"):

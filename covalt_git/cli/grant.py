@@ -39,7 +39,7 @@ class _ToolsetFirst(click.Group):
     """A group whose commands come after the toolset: ``add TOOLSET network HOST``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the command first and the toolset after it."""
+        """Move the command before the toolset."""
         if args and args[0] in self.commands:
             args = ["--", *args]
         elif args and not args[0].startswith("-"):
@@ -56,9 +56,9 @@ class _ToolsetFirst(click.Group):
 @click.argument("toolset_id", metavar="[TOOLSET]", required=False)
 @json_option
 def list_grants(toolset_id: str | None, *, as_json: bool) -> None:
-    """List grants, and whether each still holds.
+    """List grants, and whether each is still valid.
 
-    Without TOOLSET, those of all toolsets.
+    Without TOOLSET, the grants of all toolsets.
     """
     found = ask(grants.list_grants, toolset_id=toolset_id)
     if as_json:
@@ -82,10 +82,10 @@ def list_grants(toolset_id: str | None, *, as_json: bool) -> None:
     subcommand_metavar="TOOLSET COMMAND ...",
 )
 def add() -> None:
-    """Grant something to TOOLSET as it is now.
+    """Add a grant to TOOLSET with its current files.
 
-    A grant ends when what was granted changes: the files of the toolset, the entry of an HTTP tool in
-    toolset.yaml, or the MCP server.
+    A grant ends when the files of the toolset, the entry of an HTTP tool in toolset.yaml, or the MCP server
+    change.
 
     Examples: covalt-git grant add weather --requested, covalt-git grant add weather network
     api.example.com
@@ -124,9 +124,9 @@ def again(toolset_id: str, *, as_json: bool) -> None:
     if as_json:
         return
     for key in toolset.ended.keys() - renewed if renewed else ():
-        output.say(f"{key} cannot be renewed: {toolset_id} declares it no longer", fg="yellow")
+        output.say(f"{key} cannot be renewed: {toolset_id} no longer declares it", fg="yellow")
     if not toolset.ended:
-        output.say(f"every grant of {toolset_id} holds")
+        output.say(f"every grant of {toolset_id} is valid")
 
 
 @add.command("network")
@@ -356,7 +356,7 @@ def _in_words(row: grants.GrantRow) -> tuple[str, list[str]]:
             texts = _texts("variable", row)
             return f"start its MCP server {grant.server}", [command, *folder, *texts, *files]
         case ServerGrant() as grant:
-            url = f"address: {command_line([grant.url])} ({grant.transport})"
+            url = f"URL: {command_line([grant.url])} ({grant.transport})"
             return f"use its MCP server {grant.server}", [url, *_texts("header", row)]
         case _:
             return "run without a sandbox", []

@@ -28,18 +28,18 @@ def command() -> None:
     "--at",
     "revision",
     metavar="REV",
-    help="Index the toolsets as of this commit, into a file of its own.",
+    help="Index the toolsets of this commit, in a separate file.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="With --at: the new file; else one in data/, named for the commit.",
+    help="With --at: the new file; default: a file in data/, named after the commit.",
 )
 @json_option
 def rebuild(revision: str | None, out: Path | None, *, as_json: bool) -> None:
-    """Delete the index and make every row again from the files and the chats."""
+    """Delete the index and build it again from the files and the chats."""
     if out is not None and revision is None:
-        raise wrong_call("'--out' is for the index of a commit: add '--at REV'")
+        raise wrong_call("'--out' requires '--at REV'")
     opened = project()
     if revision is not None:
         _rebuild_at(opened, revision, out, as_json=as_json)
@@ -55,7 +55,7 @@ def _rebuild_at(opened: Project, revision: str, out: Path | None, *, as_json: bo
         commit, counts = write_revision(opened.root, revision, made, opened.on_progress)
         file = out or opened.root / "data" / f"index-{commit[: output.SHORT]}.db"
         if out is not None and out.exists():
-            raise wrong_call(f"{str(out)!r} is there already")
+            raise wrong_call(f"{str(out)!r} already exists")
         file.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(made, file)
     if as_json:

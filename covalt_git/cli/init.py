@@ -16,7 +16,7 @@ from covalt_git.toolsets.new_project import REPOSITORY, commit_project, create_p
 def command(folder: Path, *, as_json: bool) -> None:
     """Create a project with three sample toolsets in FOLDER, by default the current folder.
 
-    A project outside of a git repository gets one, with a first commit.
+    Outside of a git repository, it also creates the repository and a first commit.
     """
     folder = click.get_current_context().find_root().obj["root"] / folder
     made = create_project(folder)
@@ -27,6 +27,6 @@ def command(folder: Path, *, as_json: bool) -> None:
         return
     if ".gitignore" not in made:
         output.say("add /data/ to your .gitignore: chats are not committed")
-    output.say(f"made a project in {folder}: {', '.join(made)}")
+    output.say(f"created a project in {folder}: {', '.join(made)}")
     go = "" if folder == Path() else f"cd {folder} && "
     output.say(f"next: {go}covalt-git validate && covalt-git tool list")

@@ -15,7 +15,7 @@ class LazyGroup(click.Group):
     """A group that imports some of its commands when they are run, or listed in its help.
 
     Args:
-        places: Of each such command, ``module.name`` in this package.
+        places: ``module.name`` in this package, by command.
     """
 
     def __init__(self, *args: Any, places: Mapping[str, str], **more: Any) -> None:

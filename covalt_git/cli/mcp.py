@@ -19,17 +19,20 @@ Style = Literal["dots", "underscore"]
 
 @click.group(invoke_without_command=True)
 @click.option(
-    "--role", help="Give what this role of covalt.yaml may use; else as before the command."
+    "--role", help="The role of covalt.yaml that the agent gets; default: the --role of covalt-git."
 )
 @click.option(
-    "--chat", "chat_id", metavar="CHAT", help="Work in this chat; else in one made for the client."
+    "--chat",
+    "chat_id",
+    metavar="CHAT",
+    help="Work in this chat; default: a new one for the client.",
 )
 @click.option(
     "--mode",
     type=click.Choice(get_args(Mode)),
     default="direct",
     show_default=True,
-    help="List every tool, or search_tools, read_tool and call_tool to find them with.",
+    help="List all tools, or only search_tools, read_tool and call_tool.",
 )
 @click.option(
     "--names",
@@ -37,15 +40,15 @@ Style = Literal["dots", "underscore"]
     type=click.Choice(get_args(Style)),
     default="dots",
     show_default=True,
-    help="How tools are called, for hosts that refuse app-builder.write_file.",
+    help="Style of tool names, for hosts that reject app-builder.write_file.",
 )
 @click.pass_context
 def command(
     ctx: click.Context, role: str | None, chat_id: str | None, mode: Mode, style: Style
 ) -> None:
-    """Give the project's tools to an agent, over the Model Context Protocol.
+    """Serve the project's tools to an agent, over the Model Context Protocol.
 
-    Speaks MCP on standard input and output until the input ends: it is for the agent's host to start.
+    The agent's host starts this command, which communicates over standard input and output.
     """
     opened = project()
     under = opened.principal.role if role is None else role
@@ -56,11 +59,9 @@ def command(
         return
     warn_without_role(opened, under, "covalt-git mcp --role ROLE")
     if sys.stdin.isatty():
-        output.say(
-            "waiting for MCP on standard input, as a host starts it; Ctrl-D ends it", err=True
-        )
+        output.say("waiting for MCP on standard input; Ctrl-D stops", err=True)
         output.say("  hint: covalt-git mcp install claude-code", err=True)
-    # Only now, as they take half a second.
+    # Imported here, because this takes half a second.
     from covalt_git.gateway import stdio  # noqa: PLC0415
     from covalt_git.gateway.service import Gateway  # noqa: PLC0415
     from covalt_git.serving.server_registry import approval_url  # noqa: PLC0415

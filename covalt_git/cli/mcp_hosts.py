@@ -1,7 +1,7 @@
-"""The files in which agents' hosts name their MCP servers, and our server in them.
+"""Configuration files of agents' hosts, with an entry for our MCP server.
 
-As their documentation has them: Claude Code's ``.mcp.json``, VS Code's ``.vscode/mcp.json``, Cursor's
-``.cursor/mcp.json``, each of a project; and Claude Desktop's, which is one for a person.
+According to their documentation: Claude Code's ``.mcp.json``, VS Code's ``.vscode/mcp.json`` and Cursor's
+``.cursor/mcp.json`` of a project, and Claude Desktop's file of a user.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ Host = Literal["claude-code", "claude-desktop", "vscode", "cursor"]
 _FILES = {"claude-code": ".mcp.json", "vscode": ".vscode/mcp.json", "cursor": ".cursor/mcp.json"}
 _PROGRAM = "covalt-git"
 TOKEN_VARIABLE = "COVALT_GIT_AGENT_TOKEN"  # noqa: S105 - where a token is found, not one
-"""The variable that a host has its token from.
+"""The environment variable with a host's token.
 
-Not the one of ``covalt-git serve``, whose token opens everything.
+It is not the variable of ``covalt-git serve``, whose token permits everything.
 """
 
 
 class HostFileError(CovaltError):
-    """A host's file is not one that a server can be put into."""
+    """A configuration file to which a server cannot be added."""
 
     code = "host_file"
 
 
 class HostFile(NamedTuple):
-    """A host's file as it is and as it would be, with our server in it under ``name``."""
+    """A host's file before and after the entry ``name`` of our server is added."""
 
     path: Path
     name: str
@@ -52,12 +52,11 @@ class HostFile(NamedTuple):
 def with_server(host: Host, root: Path, server: Sequence[str] | str, name: str) -> HostFile:
     """Return the file of a host with the server of the project at ``root``.
 
-    ``server`` are the arguments that the host starts it with, or the address that it is served at.  What
-    else is in the file stays.  The host's PATH is rarely the user's, so the entry has the program's path.
+    ``server`` are the arguments with which the host starts it, or its URL.  The other content of the file
+    is kept.  The entry has the program's absolute path, because the host's PATH often differs.
 
     Raises:
-        HostFileError: when the file holds something else than an object of JSON, or the host knows no
-            addresses.
+        HostFileError: if the file is not a JSON object, or the host does not support URLs.
     """
     entry = _served(host, server) if isinstance(server, str) else _started(host, root, server)
     path = _desktop_file() if host == "claude-desktop" else root / _FILES[host]
@@ -66,17 +65,17 @@ def with_server(host: Host, root: Path, server: Sequence[str] | str, name: str) 
     said = _parsed(path, before)
     servers = said.setdefault(key, {})
     if not isinstance(servers, dict):
-        raise HostFileError(f"{key!r} in {str(path)!r} is no object", hint=f"look at it: {path}")
+        raise HostFileError(f"{key!r} in {str(path)!r} is not an object", hint=f"edit {path}")
     servers[name] = entry
     after = json.dumps(said, indent=2, ensure_ascii=False) + "\n"
     return HostFile(path, name, entry, before, before if _parsed(path, before) == said else after)
 
 
 def write(file: HostFile) -> None:
-    """Write a host's file, whole or not at all, if it is still as it was read.
+    """Write a host's file atomically, if it has not changed since it was read.
 
     Raises:
-        HostFileError: when it is another by now, or cannot be written.
+        HostFileError: if it has changed or cannot be written.
     """
     if _read(file.path) != file.before:
         raise HostFileError(f"{str(file.path)!r} has changed meanwhile", hint="try again")
@@ -88,11 +87,11 @@ def write(file: HostFile) -> None:
 
 
 def _served(host: Host, address: str) -> JsonObject:
-    """Return the entry of a server at an address; the host has its token from its environment."""
+    """Return the entry of a server with a URL; the host reads the token from its environment."""
     if host == "claude-desktop":
         raise HostFileError(
-            "claude-desktop reaches no server of this machine by its address",
-            hint="leave --http out: it starts the server itself",
+            "claude-desktop does not support URLs of this machine",
+            hint="leave out --http, so that it starts the server",
         )
     token = f"${{{TOKEN_VARIABLE}}}" if host == "claude-code" else f"${{env:{TOKEN_VARIABLE}}}"
     entry: JsonObject = {"url": address, "headers": {"Authorization": f"Bearer {token}"}}
@@ -100,12 +99,12 @@ def _served(host: Host, address: str) -> JsonObject:
 
 
 def _started(host: Host, root: Path, args: Sequence[str]) -> JsonObject:
-    """Return the entry of a server that the host starts for itself."""
+    """Return the entry of a server that the host starts."""
     own = Path(sys.executable).with_name(_PROGRAM)
     program = str(own) if own.exists() else shutil.which(_PROGRAM) or _PROGRAM
-    if host == "claude-desktop":  # it starts servers anywhere
+    if host == "claude-desktop":  # it starts servers in any folder
         return {"command": program, "args": ["-C", str(root), "mcp", *args]}
-    if host == "claude-code":  # which starts them in the project
+    if host == "claude-code":  # it starts servers in the project
         return {"type": "stdio", "command": program, "args": ["mcp", *args]}
     where = ["-C", "${workspaceFolder}"]
     return {"type": "stdio", "command": program, "args": [*where, "mcp", *args]}
@@ -133,10 +132,10 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     try:
         said = canonical_json.loads(text) if text.strip() else {}
     except canonical_json.NotJsonError as error:
-        why = f"is not JSON as it is written here: {error.message}"
+        why = f"is not strict JSON: {error.message}"
         raise HostFileError(
-            f"{str(path)!r} {why}", hint="add what --print prints to it by hand"
+            f"{str(path)!r} {why}", hint="add the output of --print by hand"
         ) from None
     if not isinstance(said, dict):
-        raise HostFileError(f"{str(path)!r} holds no object", hint=f"look at it: {path}")
+        raise HostFileError(f"{str(path)!r} is not an object", hint=f"edit {path}")
     return said

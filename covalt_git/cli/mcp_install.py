@@ -24,15 +24,15 @@ _COLOURS = {"+": "green", "-": "red"}
 
 @click.command("install")
 @click.argument("host", type=click.Choice(get_args(Host)))
-@click.option("--name", default="covalt-git", show_default=True, help="What the host calls it.")
 @click.option(
-    "--print", "only_print", is_flag=True, help="Print what belongs there, write nothing."
+    "--name", default="covalt-git", show_default=True, help="The server's name in the host."
 )
+@click.option("--print", "only_print", is_flag=True, help="Print the entry, write nothing.")
 @click.option(
     "--http",
     "served",
     is_flag=True,
-    help="Name the URL of the covalt-git serve that runs, instead of a command to start.",
+    help="Use the URL of the running covalt-git serve, instead of a command.",
 )
 @click.option("--yes", is_flag=True, help="Write it without asking.")
 @json_option
@@ -47,13 +47,13 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Put the server into the configuration of HOST, after a look at the change.
+    """Add the server to the configuration of HOST, after it shows the change.
 
-    The options of `covalt-git mcp` stand before: `covalt-git mcp --mode search install cursor`. Tools get
-    names that every host takes, `--names underscore`, unless others are named.
+    Options of `covalt-git mcp` come before `install`: `covalt-git mcp --mode search install cursor`.
+    The default of --names is underscore, which every host accepts.
 
-    With --http, the host sends the token of an agent from COVALT_GIT_AGENT_TOKEN, and the command that makes
-    one is told: `covalt-git token new`, with the --role and --chat that stand before.
+    With --http, the host sends the token in COVALT_GIT_AGENT_TOKEN.  This prints the command that creates
+    such a token: `covalt-git token new`, with the given --role and --chat.
     """
     server = _address(ctx) if served else _args(ctx)
     file = mcp_hosts.with_server(host, project().root, server, name)
@@ -71,10 +71,10 @@ def command(
     if writes:
         mcp_hosts.write(file)
     if as_json:
-        told = {"path": str(file.path), "entry": file.entry, "written": writes}
-        output.as_json(told if token is None else told | {"token_with": token})
+        result = {"path": str(file.path), "entry": file.entry, "written": writes}
+        output.as_json(result if token is None else result | {"token_with": token})
     elif not changed:
-        output.say(f"{file.path} has it already")
+        output.say(f"{file.path} already has this entry")
     elif writes:
         output.say(f"written: {file.path}", dim=True)
         _print_token(token)
@@ -83,31 +83,31 @@ def command(
 
 
 def _before(ctx: click.Context) -> click.Context:
-    """Return where the options of `covalt-git mcp` are, which stand before."""
-    assert ctx.parent is not None  # it is a command of a group
+    """Return the context of `covalt-git mcp`, which has its options."""
+    assert ctx.parent is not None  # the command is in a group
     return ctx.parent
 
 
 def _role(ctx: click.Context) -> str | None:
-    """Return the role that stands before, of the server or of every command."""
+    """Return the role of `covalt-git mcp` or of `covalt-git`."""
     role: str | None = _before(ctx).params["role"] or ctx.find_root().obj["role"]
     return role
 
 
 def _args(ctx: click.Context) -> list[str]:
-    """Return the arguments that a host starts the server with: those that stand before."""
-    given, role = _before(ctx), _role(ctx)
+    """Return the arguments with which a host starts the server: the options of `covalt-git mcp`."""
+    before, role = _before(ctx), _role(ctx)
     args = []
     for name, option in (("chat_id", "--chat"), ("mode", "--mode")):
-        if _was_given(given, name):
-            args += [option, given.params[name]]
+        if _was_given(before, name):
+            args += [option, before.params[name]]
     if role is not None:
         args += ["--role", role]
-    return [*args, "--names", _style(given)]
+    return [*args, "--names", _style(before)]
 
 
 def _address(ctx: click.Context) -> str:
-    """Return the URL that the project is served at, with the options of the server that are given before."""
+    """Return the URL of the running server, with the options of `covalt-git mcp`."""
     given = _before(ctx)
     url = pages_url(project().root)
     if url is None:
@@ -121,12 +121,12 @@ def _address(ctx: click.Context) -> str:
 
 
 def _style(given: click.Context) -> str:
-    """Return how tools are called: unless that was said, as every host takes it."""
+    """Return the style of tool names; by default the one that every host accepts."""
     return str(given.params["style"]) if _was_given(given, "style") else "underscore"
 
 
 def _token_command(ctx: click.Context, host: Host) -> str:
-    """Return what makes the token that the host sends."""
+    """Return the command that creates the host's token."""
     chat = _before(ctx).params["chat_id"]
     one = "" if chat is None else f" --chat {chat}"
     return f"covalt-git token new --role {_role(ctx) or 'ROLE'} --name {host}{one}"
@@ -135,7 +135,7 @@ def _token_command(ctx: click.Context, host: Host) -> str:
 def _print_token(command: str | None) -> None:
     if command is not None:
         output.say(
-            f"it sends the token in {mcp_hosts.TOKEN_VARIABLE}; make one: {command}", err=True
+            f"it sends the token in {mcp_hosts.TOKEN_VARIABLE}; create one: {command}", err=True
         )
 
 

@@ -1,4 +1,4 @@
-"""The fields of an override, as the options of ``tool override`` call them."""
+"""Names of the fields of an override in the options of ``tool override``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ FIELDS = {
     "confirm": "requires_confirmation",
     "enabled": "enabled",
 }
-"""What may be overridden, by the words of this command."""
+"""Fields by option name."""
 
 
 def words_of(fields: Collection[str]) -> str:
-    """Return fields of an override as this command calls them."""
+    """Return the option names of fields."""
     return ", ".join(word for word, field in FIELDS.items() if field in fields)

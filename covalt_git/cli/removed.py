@@ -1,4 +1,4 @@
-"""Words that are not ours any more or never were, and what to use instead."""
+"""Hints for removed options and for commands that only git has."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REPLACEMENTS = {
     ("tool schema", "--exact"): "leave it out, calls are checked by the schema that is printed",
     ("validate", "--update-baseline"): "use --write-baseline",
 }
-"""What to do instead, by the command and the words that were removed."""
+"""Replacements, by command and removed option."""
 
 GIT_COMMANDS = {
     "commit": "covalt-git chat status CHAT; changed files are committed before the next call",
@@ -25,7 +25,7 @@ GIT_COMMANDS = {
     "stash": "covalt-git chat branch CHAT NAME and chat checkout: each branch keeps its own files",
     "switch": "covalt-git chat checkout CHAT BRANCH",
 }
-"""What to use instead of commands that only git has."""
+"""Replacements of commands that only git has."""
 
 _UNKNOWN = re.compile(r"No such command '(?P<word>\w+)'")
 

@@ -15,7 +15,7 @@ _TITLES = ("ROLE", "CALLS", "EXCEPT", "APPROVES", "")
 def command() -> None:
     """List the roles of covalt.yaml.
 
-    A command acts under the default role, or under that of `covalt-git --role ROLE`.
+    A command uses the default role, or that of `covalt-git --role ROLE`.
     """
 
 
@@ -24,8 +24,7 @@ def command() -> None:
 def list_roles(*, as_json: bool) -> None:
     """List roles, and the tools that each may call and approve.
 
-    Tools are patterns, as in covalt.yaml.  The last column marks the default role and the one that this
-    command acts under.
+    Tools are patterns, as in covalt.yaml.  The last column marks the default role and the current one.
     """
     found = ask(roles.list_roles)
     if as_json:

@@ -17,8 +17,8 @@ from covalt_git.models.published_schemas import NAMES, file_name, schema_text
 def command(name: str | None, out: Path | None) -> None:
     """Print the JSON Schema of toolset.yaml, covalt.yaml or a state file.
 
-    An editor with the YAML language server completes and checks by it. Without NAME it is that of
-    toolset.yaml; with --out, all three are written into that folder.
+    Editors with the YAML language server use it for completion and checks. Without NAME, it is the schema of
+    toolset.yaml; with --out, all three are written to that folder.
     """
     if out is None:
         click.echo(schema_text(name or NAMES[0]), nl=False)

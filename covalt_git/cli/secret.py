@@ -1,4 +1,4 @@
-"""``covalt-git secret``: which secrets toolsets use and where each comes from, never a value."""
+"""``covalt-git secret``: secrets of toolsets and their sources, never their values."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from covalt_git.operations import secrets
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_TITLES = ("SECRET", "TOOLSET", "MAY GO TO", "COMES FROM")
+_TITLES = ("SECRET", "TOOLSET", "SENT TO", "SOURCE")
 
 
 @click.group()
 def command() -> None:
-    """List the secrets of toolsets and where each comes from; allow the secret_command.
+    """List the secrets of toolsets and their sources; allow the secret_command.
 
-    A value comes from secrets.env in your own folder, else from the environment, else from the
-    secret_command of covalt.yaml, once you have allowed that.
+    The sources are, in this order: secrets.env in your configuration folder, the environment, and the
+    secret_command of covalt.yaml, if you have allowed it.
     """
 
 
 @command.command("list")
 @json_option
 def list_secrets(*, as_json: bool) -> None:
-    """List the secrets of toolsets, where each may be sent, and where it comes from."""
+    """List the secrets of toolsets, the hosts that may receive them, and their sources."""
     found = ask(secrets.list_secrets)
     if as_json:
         output.as_json(found)
@@ -41,18 +41,18 @@ def list_secrets(*, as_json: bool) -> None:
         ]
         output.table(rows, titles=_TITLES)
     else:
-        output.say("no toolset asks for a secret")
+        output.say("no toolset requests a secret")
 
 
 @command.command("check")
 @click.argument("name")
 @json_option
 def check(name: str, *, as_json: bool) -> None:
-    """Look up the secret NAME as a call does, and print where it comes from and how long it is."""
+    """Look up the secret NAME as a call does, and print its source and its length."""
     try:
         found = ask(secrets.check_secret, name=name)
     except SecretCommandError as error:
-        if error.said and output.is_watched():  # it may hold the value, and a log would keep it
+        if error.said and output.is_watched():  # it may contain the value, so it must not be logged
             output.say(error.said, err=True, dim=True)
         raise
     if as_json:
@@ -60,20 +60,20 @@ def check(name: str, *, as_json: bool) -> None:
         return
     output.say(f"{name}: {output.plural(found.characters, 'character')}, from the {found.source}")
     if not found.masked:
-        output.say("  it is too short to be masked in what is recorded", fg="yellow")
+        output.say("  it is too short to be masked in records", fg="yellow")
 
 
 @command.command("allow")
 @json_option
 def allow(*, as_json: bool) -> None:
-    """Allow the secret_command of covalt.yaml, as it is now, to run on this machine."""
+    """Allow the current secret_command of covalt.yaml to run on this machine."""
     command = ask(secrets.allow_secret_command)
     if as_json:
         output.as_json(command)
         return
-    output.say(f"this may run here, for secrets that were granted: {shlex.join(command.argv)}")
+    output.say(f"allowed to run for granted secrets: {shlex.join(command.argv)}")
     output.say(
-        "a change of it in covalt.yaml asks again; to take it back: covalt-git secret forbid"
+        "this ends if covalt.yaml changes the command; to forbid it: covalt-git secret forbid"
     )
 
 
@@ -85,7 +85,7 @@ def forbid(*, as_json: bool) -> None:
     if as_json:
         output.as_json(command)
         return
-    output.say("it may run here no longer" if command.changed else "it was not allowed")
+    output.say("no longer allowed" if command.changed else "it was not allowed")
 
 
 def recipients(hosts: Iterable[str], *, python: bool) -> str:
@@ -97,5 +97,5 @@ def recipients(hosts: Iterable[str], *, python: bool) -> str:
 
 def _from(one: secrets.SecretRow) -> str:
     if one.allowed is False:
-        return "the command, once allowed: covalt-git secret allow"
-    return f"the {one.source}" if one.source else "nowhere: it is not set"
+        return "the command, if you allow it: covalt-git secret allow"
+    return f"the {one.source}" if one.source else "not set"

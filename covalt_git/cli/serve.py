@@ -17,7 +17,7 @@ from covalt_git.serving.server import ServedProject, serve
 port_option = click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help="Listen on this port; 0 stands for any that is free.",
+    help="Listen on this port; 0 for any available port.",
 )
 host_option = click.option("--host", help="Listen on this host, 127.0.0.1 by default.")
 open_option = click.option("--open", "opened", is_flag=True, help="Open the pages in your browser.")
@@ -41,11 +41,11 @@ def command(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Show the project in your browser, until Ctrl-C.
+    """Serve the project in your browser, until Ctrl-C.
 
-    Prints the address to open.  Whoever has it may do all that you may; the token in it is new at
-    every start, unless COVALT_GIT_TOKEN gives one.  Chats are at /git/CHAT for git clone and git
-    push, with the token as the password.
+    Prints the URL to open.  It contains a token that gives all your permissions.  The token is new at
+    every start, unless COVALT_GIT_TOKEN is set.  Chats are at /git/CHAT for git clone and git push, with
+    the token as the password.
     """
     given = click.get_current_context().find_root().obj
 
@@ -70,8 +70,8 @@ def print_url(serving: ServedProject, *, as_json: bool) -> None:
     listener = serving.listener
     if listener.open_to_others:
         output.say(
-            "warning: other machines can reach this by the names in server.allowed_hosts of "
-            "covalt.yaml, and nothing is encrypted, not the token either",
+            "warning: other machines can reach the server by the names in server.allowed_hosts of "
+            "covalt.yaml, and the connection and the token are not encrypted",
             err=True,
             fg="yellow",
         )
@@ -85,7 +85,7 @@ def print_url(serving: ServedProject, *, as_json: bool) -> None:
 
 
 def open_pages(serving: ServedProject) -> None:
-    """Open what is served; in a thread, as a browser of the terminal would keep us until its end."""
+    """Open the pages; in a thread, because a terminal browser runs until the user quits it."""
     threading.Thread(target=webbrowser.open, args=(serving.url,), daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""``covalt-git source``: the tools of MCP servers, listed again, compared and accepted."""
+"""``covalt-git source``: listing, comparing and accepting the tools of MCP servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TITLES = ("SOURCE", "TOOLS", "ACCEPTED", "NEW", "CHANGED", "GONE", "ASKED")
 _MARKS = {"new": ("+", "green"), "gone": ("-", "red"), "changed": ("~", "yellow")}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
-_NOT_KEPT = "what was accepted before is not kept; this is all of what it is now"
+_NOT_KEPT = "the accepted definition is not stored; this is the complete new one"
 
 sources_argument = click.argument("names", metavar="[SERVER...]", nargs=-1)
 source_argument = click.argument("name", metavar="SERVER")
@@ -65,7 +65,7 @@ def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool, as_js
     if as_json:
         output.as_json(done)
     elif not done.sources:
-        output.say("no toolset that is on declares an MCP server")
+        output.say("no enabled toolset declares an MCP server")
     failed = [_failed(one, check=check, as_json=as_json) for one in done.sources]
     if any(failed):
         click.get_current_context().exit(1)
@@ -115,7 +115,7 @@ def accept_tools(name: str, tools: tuple[str, ...], *, as_json: bool) -> None:
         gone = tool not in done.tool_names
         output.say(f"accepted {namespace}:{tool}{' as gone' if gone else ''}")
     if not done.changed:
-        output.say(f"all tools of {source.shown_id} are accepted already")
+        output.say(f"all tools of {source.shown_id} are already accepted")
 
 
 def _listed(names: Sequence[str]) -> sources.SourceList:
@@ -141,7 +141,7 @@ def _failed(one: sources.RefreshOutcome, *, check: bool, as_json: bool) -> bool:
     _print_differences(source, shown)
     counted = f"{one.source}: {output.plural(source.tools, 'tool')}"
     if not shown:
-        output.say(f"{counted}, {'as its lock says' if check else 'all accepted'}")
+        output.say(f"{counted}, {'unchanged' if check else 'all accepted'}")
     elif not check and can_ask() and click.confirm("accept this?"):
         digests = {tool.name: tool.digest for tool in shown}
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
@@ -162,13 +162,13 @@ def _print_differences(source: sources.SourceRow, found: Sequence[sources.Differ
         if one.kind != "gone":
             parts = {part.name: (part.before, part.after) for part in one.parts}
             for line in definition_lines(parts):
-                said = f"    {line.text}:" if line.mark == "@" else f"    {line.mark} {line.text}"
-                output.say(said, fg=_COLOURS.get(line.mark))
+                text = f"    {line.text}:" if line.mark == "@" else f"    {line.mark} {line.text}"
+                output.say(text, fg=_COLOURS.get(line.mark))
 
 
 def _line(source: sources.SourceRow) -> tuple[str, ...]:
     kinds = [one.kind for one in source.to_accept]
     counts = [kinds.count(kind) for kind in ("new", "changed", "gone")]
     shown = [str(one) if one else "-" for one in (source.tools, source.accepted, *counts)]
-    off = "" if source.enabled else " (off)"
+    off = "" if source.enabled else " (disabled)"
     return (source.shown_id + off, *shown, "yes" if source.asked else "never")

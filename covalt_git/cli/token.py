@@ -20,22 +20,25 @@ _MOST_DAYS = 3650
 def command() -> None:
     """Create and revoke access tokens for agents at /mcp of the server.
 
-    An agent's token opens no page and no API, and approves nothing.
+    An agent's token is not valid for the pages and the API, and cannot approve calls.
     """
 
 
 @command.command("new")
-@click.option("--role", required=True, help="The role of covalt.yaml that the agent acts under.")
-@click.option("--name", help="Who the agent is, in records and approvals; else made of the role.")
+@click.option("--role", required=True, help="The role of covalt.yaml that the agent gets.")
+@click.option("--name", help="The agent's name in records and approvals; default: from the role.")
 @click.option(
-    "--chat", "chat_id", metavar="CHAT", help="Open this chat, instead of those the agent makes."
+    "--chat",
+    "chat_id",
+    metavar="CHAT",
+    help="Access to this chat, instead of to those that the agent creates.",
 )
 @click.option(
     "--expires",
     default="90d",
     show_default=True,
     metavar="TIME",
-    help="How long it is good: 30d, 12h, 45m, or never.",
+    help="Lifetime: 30d, 12h, 45m, or never.",
 )
 @json_option
 def new(role: str, name: str | None, chat_id: str | None, expires: str, *, as_json: bool) -> None:
@@ -48,28 +51,28 @@ def new(role: str, name: str | None, chat_id: str | None, expires: str, *, as_js
         output.as_json(made)
         return
     output.say(_in_words(made), err=True)
-    output.say("it is shown this once; the agent sends it as Authorization: Bearer", err=True)
+    output.say("it is shown only now; the agent sends it as Authorization: Bearer", err=True)
     click.echo(made.token)
 
 
 @command.command("list")
 @json_option
 def list_tokens(*, as_json: bool) -> None:
-    """List the tokens, and what each opens."""
+    """List the tokens, with their roles and chats."""
     found = ask(tokens.list_tokens)
     if as_json:
         output.as_json(found)
     elif found.tokens:
         output.table([_line(one) for one in found.tokens], titles=_TITLES)
     else:
-        output.say("there is no token: covalt-git token new --role ROLE")
+        output.say("no tokens; create one: covalt-git token new --role ROLE")
 
 
 @command.command("revoke")
 @click.argument("named", metavar="NAME|ID")
 @json_option
 def revoke(named: str, *, as_json: bool) -> None:
-    """Revoke a token.  It opens nothing any more, and its open connections end."""
+    """Revoke a token, and close its open connections."""
     token = ask(tokens.revoke_token, token=named)
     if as_json:
         output.as_json(token)
@@ -78,7 +81,7 @@ def revoke(named: str, *, as_json: bool) -> None:
 
 
 def _duration(text: str) -> timedelta | None:
-    """Return how long a token lasts; None for ever."""
+    """Return the lifetime of a token; None if it is unlimited."""
     if text == "never":
         return None
     found = re.fullmatch(r"([1-9][0-9]{0,6})([dhm])", text)
@@ -89,9 +92,9 @@ def _duration(text: str) -> timedelta | None:
 
 
 def _in_words(token: tokens.TokenRow) -> str:
-    where = f"the chat {token.chat}" if token.chat else "chats of its own"
+    where = f"the chat {token.chat}" if token.chat else "its own chats"
     until = f"until {token.expires_at}" if token.expires_at else "until it is revoked"
-    return f"{token.name} acts under the role {token.role} in {where}, {until}"
+    return f"{token.name} has the role {token.role} in {where}, {until}"
 
 
 def _line(token: tokens.TokenRow) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""``covalt-git tool``: the tools that the principal may see."""
+"""``covalt-git tool``: tools that the principal may see."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def list_tools(toolset: str | None, *, as_json: bool) -> None:
             output.say("no tools; a toolset is a folder toolsets/<id>/ with a toolset.yaml")
     for group in found.groups:
         if not group.sound:
-            broken = f"{group.id} has errors, its tools are as they were: covalt-git validate"
+            broken = f"{group.id} has errors; these are its last valid tools: covalt-git validate"
             output.say(broken, err=True)
 
 
 @command.command("search")
 @click.argument("query", nargs=-1, required=True)
-@click.option("--role", help="Search as this role; else as the --role of covalt-git.")
-@click.option("--limit", type=int, default=20, show_default=True, help="How many to list.")
+@click.option("--role", help="Search with this role; default: the --role of covalt-git.")
+@click.option("--limit", type=int, default=20, show_default=True, help="Number of results.")
 @json_option
 def search_tools(query: tuple[str, ...], role: str | None, limit: int, *, as_json: bool) -> None:
-    """Find tools by words of their names, descriptions, parameters and tags, the best first."""
+    """Find tools by words of their names, descriptions, parameters and tags."""
     if role is not None:
         click.get_current_context().find_root().obj["role"] = role
     found = ask(tools.search_tools, query=" ".join(query), limit=limit)
@@ -76,7 +76,7 @@ def search_tools(query: tuple[str, ...], role: str | None, limit: int, *, as_jso
 @click.argument("tool_id")
 @json_option
 def show_tool(tool_id: str, *, as_json: bool) -> None:
-    """Show one tool: what it does, what it takes, how its result is shown."""
+    """Show one tool: its description, parameters and renderer."""
     tool = ask(tools.get_tool, tool_id=tool_id)
     if as_json:
         output.as_json(tool)
@@ -96,7 +96,7 @@ def show_tool(tool_id: str, *, as_json: bool) -> None:
 @click.argument("tool_id")
 @json_option
 def show_schema(tool_id: str, *, as_json: bool) -> None:
-    """Print the JSON Schema of a tool's arguments: of its manifest, else read from its Python."""
+    """Print the JSON Schema of a tool's arguments, from its manifest or its Python."""
     tool = ask(tools.get_tool, tool_id=tool_id)
     output.as_json(tool if as_json else tool.input_schema)
 
@@ -109,7 +109,7 @@ def _print_table(rows: Iterable[tools.ToolRow]) -> None:
 
 
 def _line(tool: tools.ToolRow) -> tuple[str, ...]:
-    state = "" if tool.enabled else f" ({tool.held_back or 'off'})"
+    state = "" if tool.enabled else f" ({tool.held_back or 'disabled'})"
     state = " (broken)" if tool.broken else state
     return (
         tool.tool_id + state,
@@ -131,12 +131,12 @@ def _facts(tool: tools.ToolDetail) -> dict[str, str]:
         "requires approval": f"yes ({asks})" if asks else "no",
         "tags": ", ".join(tool.tags),
         "annotations": ", ".join(f"{key}: {str(value).lower()}" for key, value in notes.items()),
-        "state": "on" if tool.enabled else f"off{held_back}",
+        "state": "enabled" if tool.enabled else f"disabled{held_back}",
         "of this project": words_of(tool.local.model_dump(exclude_none=True)),
     }
 
 
 def _place(tool: tools.ToolDetail, name: str) -> str:
-    """Return where an argument of an HTTP tool goes."""
+    """Return the place of an argument in an HTTP tool's request."""
     where = placement(tool.http).place_of(name) if tool.http else None
     return f", in the {where}" if where else ""

@@ -1,4 +1,4 @@
-"""``covalt-git tool override``, ``enable`` and ``disable``: what this project changes about a tool."""
+"""``covalt-git tool override``, ``enable`` and ``disable``: this project's changes of a tool."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ tool_argument = click.argument("tool_id", metavar="TOOL")
 @click.command("override")
 @tool_argument
 @click.argument("fields", metavar="[FIELD...]", nargs=-1)
-@click.option("--name", help="Its name, for people.")
-@click.option("--description", help="What it does, for people and models.")
-@click.option("--renderer", metavar="TYPE", help="What shows its results.")
-@click.option("--renderer-config", metavar="JSON", help="What the renderer shows.")
-@click.option("--confirm/--no-confirm", default=None, help="Whether a person is asked first.")
-@click.option("--enable/--disable", "enabled", default=None, help="Whether it is on.")
-@click.option("--clear", is_flag=True, help="Take back FIELD..., or all that this project says.")
+@click.option("--name", help="Its name for users.")
+@click.option("--description", help="Its description for users and models.")
+@click.option("--renderer", metavar="TYPE", help="The renderer of its results.")
+@click.option("--renderer-config", metavar="JSON", help="The configuration of the renderer.")
+@click.option("--confirm/--no-confirm", default=None, help="Whether it needs approval.")
+@click.option("--enable/--disable", "enabled", default=None, help="Whether it is enabled.")
+@click.option(
+    "--clear", is_flag=True, help="Remove the overrides of FIELD..., or all of this project."
+)
 @json_option
 def override(
     tool_id: str,
@@ -48,12 +50,12 @@ def override(
     clear: bool,
     as_json: bool,
 ) -> None:
-    """Change how TOOL is named, shown, asked about or whether it is on; this wins over its toolset.
+    """Override the name, description, renderer or approval of TOOL, or enable it, in this project.
 
-    Without options, show what is overridden and by whom.  FIELD is one of name, description,
-    renderer, renderer-config, confirm and enabled.
+    Without options, show the overrides of this project and of the toolset.  FIELD is one of name,
+    description, renderer, renderer-config, confirm and enabled.
     """
-    said = {
+    options = {
         "name_override": name,
         "description_override": description,
         "renderer": renderer,
@@ -61,10 +63,10 @@ def override(
         "requires_confirmation": confirm,
         "enabled": enabled,
     }
-    changes = {field: value for field, value in said.items() if value is not None}
+    changes = {field: value for field, value in options.items() if value is not None}
     cleared = _cleared(fields, clear=clear)
     if both := [_WORDS[field] for field in changes if field in cleared]:
-        raise wrong_call(f"{both[0]} is both said and taken back")
+        raise wrong_call(f"{both[0]} cannot be both set and cleared")
     if not changes and not clear:
         _print(ask(overrides.get_overrides, tool_id=tool_id), as_json=as_json)
         return
@@ -75,7 +77,7 @@ def override(
 @tool_argument
 @json_option
 def enable(tool_id: str, *, as_json: bool) -> None:
-    """Switch a tool on, whatever its toolset says; a toolset that is off keeps it off."""
+    """Enable a tool; in a disabled toolset it stays disabled."""
     _print(ask(overrides.enable_tool, tool_id=tool_id, enabled=True), as_json=as_json)
 
 
@@ -83,7 +85,7 @@ def enable(tool_id: str, *, as_json: bool) -> None:
 @tool_argument
 @json_option
 def disable(tool_id: str, *, as_json: bool) -> None:
-    """Switch a tool off; it is listed as off and cannot be called."""
+    """Disable a tool, which is then listed as disabled and cannot be called."""
     _print(ask(overrides.enable_tool, tool_id=tool_id, enabled=False), as_json=as_json)
 
 
@@ -99,7 +101,7 @@ def _object(text: str) -> JsonObject:
 
 def _cleared(fields: tuple[str, ...], *, clear: bool) -> tuple[str, ...]:
     if fields and not clear:
-        raise wrong_call(f"say what to do with {fields[0]!r}: --clear, or an option of that name")
+        raise wrong_call(f"{fields[0]!r} requires --clear, or use the option with this name")
     for word in fields:
         if word not in FIELDS:
             raise UnknownNameError(
@@ -113,7 +115,7 @@ def _print(found: overrides.ToolOverrides, *, as_json: bool) -> None:
         output.as_json(found)
         return
     if isinstance(found, overrides.ToolOverridden) and not found.changed:
-        output.say(f"{found.tool_id} is already like this")
+        output.say(f"{found.tool_id} already has these overrides")
     by_us, by_toolset = (
         one.model_dump(exclude_none=True) for one in (found.project, found.toolset)
     )
@@ -125,11 +127,11 @@ def _print(found: overrides.ToolOverrides, *, as_json: bool) -> None:
     if rows:
         output.table(rows, titles=_TITLES)
     else:
-        output.say(f"nothing of {found.tool_id} is overridden")
+        output.say(f"{found.tool_id} has no overrides")
     if isinstance(found, overrides.ToolOverridden):
         print_problems(found.warnings, context().project.root)
 
 
-def _field_text(said: JsonObject, field: str) -> str:
-    value = said.get(field, "-")
+def _field_text(override: JsonObject, field: str) -> str:
+    value = override.get(field, "-")
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -20,18 +20,18 @@ _COLOURS = {"ok": "green", "failed": "red", "skipped": "yellow"}
 
 @click.command("test")
 @click.argument("patterns", metavar="[TOOL]...", nargs=-1)
-@click.option("--keep", is_flag=True, help="Keep the chats among the project's, to look into.")
+@click.option("--keep", is_flag=True, help="Keep the scratch chats in the project.")
 @click.option("--strict", is_flag=True, help="Also exit with 1 when an example was skipped.")
 @json_option
 def command(patterns: tuple[str, ...], *, keep: bool, strict: bool, as_json: bool) -> None:
-    """Run the examples of tools and check what their `expected` says.
+    """Run the examples of tools and compare the results with `expected`.
 
-    TOOL is a tool (data-lab:summarize), a toolset (data-lab) or a pattern (data-lab:*); without one,
-    all tools are tested that you may see.  Each example runs in a scratch chat of its own; a tool
-    that lacks a grant, or would ask and may reach the network, is skipped.  Exits with 1 when an
-    example failed, or a toolset has errors, so that its examples cannot run.
+    TOOL is a tool (data-lab:summarize), a toolset (data-lab) or a pattern (data-lab:*); without one, all
+    tools that you may see are tested.  Each example runs in its own scratch chat.  A tool that lacks a
+    grant, or that needs approval and may reach the network, is skipped.  Exits with 1 if an example
+    failed, or if a toolset has errors, so that its examples cannot run.
     """
-    # Here, because this module is loaded for every command of tools, and most make no calls.
+    # Imported here, because all commands of tools load this module, and most make no calls.
     context(progress=Bar("examples"))
     done = ask(examples.test_tools, patterns=patterns, keep=keep)
     if as_json:
@@ -70,8 +70,8 @@ def _show(one: ExampleRun, wide: int) -> None:
 
 
 def _sum_up(counts: dict[str, int], untested: tuple[str, ...]) -> None:
-    said = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    counted = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
     colour = next((_COLOURS[kind] for kind in ("failed", "skipped", "ok") if counts[kind]), None)
-    output.say(f"{output.plural(sum(counts.values()), 'example')}: {said or 'none'}", fg=colour)
+    output.say(f"{output.plural(sum(counts.values()), 'example')}: {counted or 'none'}", fg=colour)
     if untested:
         output.say(f"without examples: {', '.join(untested)}", dim=True)

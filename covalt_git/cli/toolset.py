@@ -30,18 +30,18 @@ def command() -> None:
     type=click.Choice(TEMPLATES),
     default="python",
     show_default=True,
-    help="What to begin with.",
+    help="The template.",
 )
-@click.option("--name", default="", help="Its name for people; made from ID where it is left out.")
+@click.option("--name", default="", help="Its name for users; default: derived from ID.")
 @json_option
 def new_toolset(toolset_id: str, template: Template, name: str, *, as_json: bool) -> None:
-    """Make the toolset ID from a template: Python, HTTP, an MCP server, or a page for results."""
+    """Create the toolset ID from a template: Python, HTTP, an MCP server, or a page for results."""
     created = ask(toolsets.create_toolset, toolset_id=toolset_id, template=template, name=name)
     if as_json:
         output.as_json(created)
         return
     files = ", ".join(path.split("/", 2)[2] for path in created.made)
-    output.say(f"made toolsets/{toolset_id}: {files}")
+    output.say(f"created toolsets/{toolset_id}: {files}")
     output.say("next:")
     for step in created.next:
         output.say(f"  {step}")
@@ -50,7 +50,7 @@ def new_toolset(toolset_id: str, template: Template, name: str, *, as_json: bool
 @command.command("list")
 @json_option
 def list_toolsets(*, as_json: bool) -> None:
-    """List the project's toolsets, as far as your role may see tools of them."""
+    """List the toolsets with tools that your role may see."""
     found = ask(toolsets.list_toolsets)
     if as_json:
         output.as_json(found)
@@ -77,7 +77,7 @@ def list_toolsets(*, as_json: bool) -> None:
 @click.argument("toolset_id")
 @json_option
 def show_toolset(toolset_id: str, *, as_json: bool) -> None:
-    """Show one toolset: its tools, its files, what it declares, and its problems."""
+    """Show one toolset: its tools, files, declarations and problems."""
     found = ask(toolsets.get_toolset, toolset_id=toolset_id)
     if as_json:
         output.as_json(found)
@@ -85,7 +85,7 @@ def show_toolset(toolset_id: str, *, as_json: bool) -> None:
     if found.version:
         output.say(f"{found.id} {found.version}  {found.name}", bold=True)
         output.say(found.description, prose=True)
-    output.say(f"state: {'on' if found.enabled else 'off'}, {found.digest}")
+    output.say(f"state: {'enabled' if found.enabled else 'disabled'}, {found.digest}")
     names = [tool.tool_id.partition(":")[2] for tool in found.tools]
     output.say(f"tools: {', '.join(names) or 'none'}")
     for title, declared in _declared(found).items():
@@ -100,7 +100,7 @@ def show_toolset(toolset_id: str, *, as_json: bool) -> None:
 @click.argument("toolset_id")
 @json_option
 def enable(toolset_id: str, *, as_json: bool) -> None:
-    """Switch a toolset on."""
+    """Enable a toolset."""
     _switch(toolset_id, enabled=True, as_json=as_json)
 
 
@@ -108,18 +108,18 @@ def enable(toolset_id: str, *, as_json: bool) -> None:
 @click.argument("toolset_id")
 @json_option
 def disable(toolset_id: str, *, as_json: bool) -> None:
-    """Switch a toolset off; its tools are listed as off and cannot be called."""
+    """Disable a toolset, whose tools are then listed as disabled and cannot be called."""
     _switch(toolset_id, enabled=False, as_json=as_json)
 
 
 @command.command("uninstall")
 @click.argument("toolset_id")
-@click.option("--force", is_flag=True, help="Also where nothing could bring its files back.")
+@click.option("--force", is_flag=True, help="Also if git cannot restore its files.")
 @json_option
 def uninstall_toolset(toolset_id: str, *, force: bool, as_json: bool) -> None:
-    """Remove a toolset with what this project decided about it; chats keep what it did.
+    """Remove a toolset and its state; chats keep its results.
 
-    It has to be in the last commit as it is, so that Git can bring it back.
+    Without --force, it must be committed, so that git can restore it.
     """
     gone = ask(toolset_imports.uninstall_toolset, toolset_id=toolset_id, force=force)
     if as_json:
@@ -127,7 +127,7 @@ def uninstall_toolset(toolset_id: str, *, force: bool, as_json: bool) -> None:
         return
     output.say(f"{toolset_id} is removed")
     if gone.undo:
-        output.say(f"to undo it: {gone.undo}")
+        output.say(f"restore it: {gone.undo}")
 
 
 def _switch(toolset_id: str, *, enabled: bool, as_json: bool) -> None:
@@ -135,8 +135,8 @@ def _switch(toolset_id: str, *, enabled: bool, as_json: bool) -> None:
     if as_json:
         output.as_json(done)
         return
-    word = "on" if enabled else "off"
-    output.say(f"{toolset_id} is {word}" if done.changed else f"{toolset_id} was {word} already")
+    word = "enabled" if enabled else "disabled"
+    output.say(f"{toolset_id} is {word}" if done.changed else f"{toolset_id} was already {word}")
 
 
 def _declared(found: toolsets.ToolsetDetail) -> dict[str, list[str]]:
@@ -160,5 +160,5 @@ def _state(row: toolsets.ToolsetRow) -> str:
     if not row.sound:
         return "broken"
     if not row.enabled:
-        return "off"
-    return "needs a grant" if row.lacks_grants else "on"
+        return "disabled"
+    return "needs a grant" if row.lacks_grants else "enabled"

@@ -25,20 +25,16 @@ _MARKS = {
     "conflict": ("!", "red"),
     "kept": ("=", None),
 }
-_WORDS = {"merged": "with your changes", "kept": "yours"}
+_WORDS = {"merged": "with local changes", "kept": "local change"}
 
 
 @click.command()
 @click.argument("toolset_id", metavar="ID")
-@click.option("--from", "source", metavar="FILE|DIR|URL", help="Where the newer version is.")
+@click.option("--from", "source", metavar="FILE|DIR|URL", help="The source of the newer version.")
 @signature_option
 @accept_option
-@click.option(
-    "--dry-run", is_flag=True, help="Print what would become of each file; change nothing."
-)
-@click.option(
-    "--force", is_flag=True, help="Take their files; what was changed here is kept as a ZIP."
-)
+@click.option("--dry-run", is_flag=True, help="Print the result for each file; change nothing.")
+@click.option("--force", is_flag=True, help="Use the new files; local changes are stored as a ZIP.")
 @json_option
 def update_command(
     toolset_id: str,
@@ -52,9 +48,10 @@ def update_command(
 ) -> None:
     """Merge a newer version of the imported toolset ID with the local changes.
 
-    It comes from where the toolset came from, or from --from.  Files are merged one by one, YAML key by
-    key; where both sides changed the same, both are there as Git shows it, and the toolset waits
-    until somebody decides.  Switches and local overrides stay, and so do grants of what did not change.
+    The source is that of the import, or --from.  Text files are merged by lines, YAML files by keys.  If
+    both sides changed the same, the file has both versions with conflict markers, and the tools cannot be
+    called until you resolve them.  The toolset stays enabled or disabled.  Local overrides are kept, and
+    so are grants whose files did not change.
     """
     how = {"dry_run": dry_run, "force": force, "accept_signer": accept_signer}
     if source is None and signature is None:
@@ -66,14 +63,12 @@ def update_command(
         output.as_json(done)
     else:
         print_update(done, context().project.root)
-    leave_undecided(done)
+    exit_if_unresolved(done)
 
 
 @click.command()
 @click.argument("toolset_id", metavar="ID")
-@click.option(
-    "--granted", "grant", metavar="GRANT", help="Against what it was when that was granted to it."
-)
+@click.option("--granted", "grant", metavar="GRANT", help="Compare with the version at this grant.")
 @click.option("--stat", "names_only", is_flag=True, help="List the files only.")
 @json_option
 def diff_command(toolset_id: str, grant: str | None, *, names_only: bool, as_json: bool) -> None:
@@ -89,18 +84,18 @@ def diff_command(toolset_id: str, grant: str | None, *, names_only: bool, as_jso
         else:
             result_text.patch(one.patch)
     if not found.files:
-        since = "that was granted" if grant else "it was imported"
-        output.say(f"nothing of {toolset_id} has changed since {since}", err=True)
+        since = "the grant" if grant else "the import"
+        output.say(f"{toolset_id} has not changed since {since}", err=True)
 
 
-def leave_undecided(done: toolset_imports.ToolsetUpdated) -> None:
-    """Exit with 1 where a conflict or an error is left."""
+def exit_if_unresolved(done: toolset_imports.ToolsetUpdated) -> None:
+    """Exit with 1 if there are conflicts or errors."""
     if done.conflicts or _errors(done):
         click.get_current_context().exit(1)
 
 
 def print_update(done: toolset_imports.ToolsetUpdated, root: Path) -> None:
-    """Print what an update did or would do."""
+    """Print the result of an update or of its dry run."""
     versions = " -> ".join(dict.fromkeys([done.old_version or "?", done.new_version or "?"]))
     changed = [step for step in done.files if step.kind != "kept"]
     if changed:
@@ -114,12 +109,12 @@ def print_update(done: toolset_imports.ToolsetUpdated, root: Path) -> None:
 
 def _print_steps(done: toolset_imports.ToolsetUpdated) -> None:
     for title, names in done.newly_wants.items():
-        output.say(f"  it newly asks for {title}: {', '.join(names)}", fg="yellow")
+        output.say(f"  newly requests {title}: {', '.join(names)}", fg="yellow")
     for key, changed in done.ended.items():
         output.say(f"  the grant {key} ends: {'; '.join(changed)}", fg="yellow")
     if not done.base_known:
         output.say(
-            "  what was imported is neither in Git nor in data/toolsets: every difference is a conflict",
+            "  the imported version is neither in Git nor in data/toolsets: every difference is a conflict",
             fg="yellow",
         )
     for step in done.files:
@@ -131,7 +126,7 @@ def _print_steps(done: toolset_imports.ToolsetUpdated) -> None:
     if done.dry_run:
         output.say("nothing has changed")
     elif done.conflicts:
-        output.say(f"decide {output.plural(len(done.conflicts), 'conflict')}, then:")
+        output.say(f"resolve {output.plural(len(done.conflicts), 'conflict')}, then:")
         output.say(f"  covalt-git validate toolsets/{done.toolset_id}")
 
 

@@ -32,23 +32,23 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
     "--format",
     "form",
     type=click.Choice(FORMATS),
-    help="What to print; github annotates pull requests from a workflow.",
+    help="Output format; github annotates pull requests in a workflow.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--strict", is_flag=True, help="Let warnings fail as well.")
-@click.option("--staged", is_flag=True, help="Check what git would commit, as a hook does.")
+@click.option("--strict", is_flag=True, help="Fail on warnings too.")
+@click.option("--staged", is_flag=True, help="Check the files in git's index, for a hook.")
 @click.option("--fix", is_flag=True, help="Rename misspelt keys in the files.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change; change nothing.")
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Report only what is not in this file.",
+    help="Do not report the problems in this file.",
 )
 @click.option(
     "--write-baseline",
     "update",
     is_flag=True,
-    help="Write the problems that are found now into the baseline.",
+    help="Write the current problems to the baseline.",
 )
 def command(
     paths: tuple[Path, ...],
@@ -62,10 +62,10 @@ def command(
     baseline: Path | None,
     update: bool,
 ) -> None:
-    """Check covalt.yaml, every toolset and the state files; run nothing of them.
+    """Check covalt.yaml, all toolsets and the state files, without running their code.
 
-    With PATHS, report only what lies in these files or folders; of a toolset's other files what its
-    toolset.yaml says of them, too.  Exits with 1 if there are problems, with 2 if it is called wrongly.
+    With PATHS, report only the problems in these files or folders, and for a toolset's other file also
+    those of its entries in toolset.yaml.  Exits with 1 if there are problems, with 2 for wrong arguments.
     """
     form = form or ("json" if as_json else "text")
     _refuse_contradictions(form, as_json=as_json, fix=fix, diff=diff)
@@ -91,15 +91,15 @@ def command(
 
 def _refuse_contradictions(form: str, *, as_json: bool, fix: bool, diff: bool) -> None:
     if as_json and form != "json":
-        raise wrong_call(f"--json and --format {form} contradict each other")
+        raise wrong_call(f"--json and --format {form} cannot be combined")
     if fix and diff:
-        raise wrong_call("--fix changes the files and --diff does not: give one of them")
+        raise wrong_call("--fix and --diff cannot be combined")
     if diff and form != "text":
-        raise wrong_call("--diff prints a difference, and no other format")
+        raise wrong_call("--diff cannot be combined with --format")
 
 
 def _start_at(paths: tuple[Path, ...]) -> None:
-    """Look for the project at the first path, unless the command line names a folder."""
+    """Find the project of the first path, unless the command line has ``--root``."""
     given = click.get_current_context().find_root().obj
     if paths and paths[0].exists() and given["root"] == Path():
         given["root"] = paths[0] if paths[0].is_dir() else paths[0].parent
@@ -116,7 +116,7 @@ def _show_diff(paths: tuple[Path, ...], *, strict: bool) -> int:
 
 
 def _fix(paths: tuple[Path, ...]) -> None:
-    """Fix files, and report it on the error stream, so that every format can be on the other one."""
+    """Fix files, and report this on stderr, because stdout has the output format."""
     root = context().root
     for one in ask(validation.fix_files, paths=paths).fixed:
         here = os.path.relpath(root / one.path)
@@ -134,7 +134,7 @@ def _print_stale(found: Validation, baseline: Path | None) -> None:
     for entry in found.stale:
         output.say(f"{baseline}: {entry.path}: {entry.code} {entry.message}", err=True)
     count = output.plural(len(found.stale), "line")
-    output.say(f"{count} of the baseline without a problem any more", err=True, fg="yellow")
+    output.say(f"{count} of the baseline without a problem", err=True, fg="yellow")
     hint = f"covalt-git validate --baseline {baseline} --write-baseline"
     output.say(f"  hint: {hint}", err=True)
 

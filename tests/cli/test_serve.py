@@ -110,7 +110,7 @@ def test_a_server_stops_quietly(tmp_path: Path, how: signal.Signals) -> None:
     assert (done.returncode, done.stdout) == (0, "")
     lines = done.stderr.splitlines()
     assert lines[-3:] == ["GET / 303", "GET /api/list_toolsets 401", "stopped"]
-    assert "other machines can reach this" in done.stderr
+    assert "other machines can reach the server" in done.stderr
     assert server.token not in done.stderr
     assert len(server.token) == 43
     assert pages_url(root) is None

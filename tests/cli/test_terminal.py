@@ -111,7 +111,7 @@ def test_a_user_fills_in_a_form(root: Path) -> None:
     user.answers("size", "5")
     user.answers("gift [y or n]:", "y")
     user.answers("color:", "green")
-    user.until("'green' is none of red, blue")
+    user.until("'green' is not one of red, blue")
     user.answers("color", "blue")
     user.answers("extras", "a, b")
     user.answers("note [may be empty]:", "")

@@ -1,1 +1,1 @@
-"""What commands print, and how they follow long work."""
+"""Terminal output of commands: texts, tables, progress and prompts."""

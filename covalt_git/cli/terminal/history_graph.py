@@ -1,4 +1,4 @@
-"""The graph of a chat's history in characters: a dot for each commit, a line for each parent."""
+"""Text graph of a chat's history: a dot for each commit, a line for each parent."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _PLAIN = str.maketrans("│─├┤┼┬┴╭╮╰╯", "|-+++++++++")
 
 
 def graph_rows(row: GraphRow) -> tuple[list[str], str]:
-    """Return what stands before a manifest's lines, and before the line that tells more of it.
+    """Return the prefixes of a commit's lines: those up to its title, and the one of its details.
 
-    The first of them has the dot, unless lines that end at the manifest come in above it.
+    The last of the first ones has the dot; lines before it show other lanes that join the commit.
     """
     onward = set(row.through) | set(row.below)
     lines = [_dots(row), _crossing(row, row.below, "╭╮┬", onward)]
@@ -31,10 +31,10 @@ def _dots(row: GraphRow) -> str:
 
 
 def _crossing(row: GraphRow, turning: tuple[int, ...], corners: str, upright: set[int]) -> str:
-    """Return a line in which the ``turning`` lanes come to the manifest's own lane, or leave it.
+    """Return a line in which the ``turning`` lanes join the commit's own lane, or leave it.
 
-    ``corners`` are the turns at the left end, at the right end, and between; a lane that also goes
-    straight on, being ``upright`` beside the turn, is a fork.
+    ``corners`` are the characters at the left end, at the right end, and between; a lane that also
+    continues (``upright``) is a fork.
     """
     others = set(turning) - {row.lane}
     left, right = min({row.lane, *others}), max({row.lane, *others})
@@ -59,7 +59,7 @@ def _lanes(row: GraphRow) -> range:
 
 
 def _encodable(line: str) -> str:
-    """Return a line as this terminal can write it."""
+    """Return a line in the encoding of this terminal."""
     try:
         line.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:

@@ -1,8 +1,8 @@
-"""Ctrl-C while a call is made: it cancels the call, which is brought to its end and recorded.
+"""Ctrl-C during a call: it cancels the call, which is then completed and recorded.
 
-Python would raise ``KeyboardInterrupt`` wherever it is just then, between a run and its record too.
-Keys repeat and people press twice: what comes soon after the first changes nothing any more, and
-what comes later ends the process, should something not end.
+Python would raise ``KeyboardInterrupt`` anywhere, also between a run and its record.  Further presses
+shortly after the first are ignored, because keys repeat; a later one ends the process, in case the call
+does not end.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATIENCE_S: Final = 2.0
-"""How long Ctrl-C is passed over once it was pressed; a call that is cancelled ends within a second."""
+"""Time for which further Ctrl-C are ignored, in seconds; a cancelled call ends within a second."""
 
 
 @contextmanager
 def cancelling(cancel: threading.Event, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
-    """Let Ctrl-C set ``cancel`` and raise nothing; once it did, it is passed over for a while."""
+    """Make Ctrl-C set ``cancel`` instead of raising; after that, it is ignored for a while."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def cancel_it(*_: Any) -> None:
-        pass_over(patience_s)  # first: nobody may set an event while this thread is at it
+        pass_over(patience_s)  # first, so that a second signal does not interrupt `set`
         cancel.set()
 
     signal.signal(signal.SIGINT, cancel_it)
@@ -41,7 +41,7 @@ def cancelling(cancel: threading.Event, *, patience_s: float = PATIENCE_S) -> It
 
 
 def pass_over(patience_s: float = PATIENCE_S) -> None:
-    """Pass over Ctrl-C for a while, as it was pressed already."""
+    """Ignore Ctrl-C for a while."""
     until = time.monotonic() + patience_s
 
     def pressed_again(number: int, frame: Any) -> None:

@@ -1,4 +1,4 @@
-"""``--log-format json``: all that goes to the error stream is one JSON object a line, for machines."""
+"""``--log-format json``: stderr as JSON Lines."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _logger = logging.getLogger("covalt_git.cli")
 
 
 class JsonLines(logging.Formatter):
-    """Writes a record as JSON: ``time``, ``level``, ``logger``, ``message``, and what is known besides."""
+    """Formatter of records as JSON: ``time``, ``level``, ``logger``, ``message`` and further fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""
-        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {
-            "time": moment.replace("+00:00", "Z"),
+            "time": time.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -42,16 +42,16 @@ class JsonLines(logging.Formatter):
 
 
 def install() -> None:
-    """Have this process say everything so, what libraries warn of and bugs too."""
+    """Write all stderr output of this process in this format, also warnings of libraries and bugs."""
     if output.lines is not None:
         return
     output.lines = say
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.getLogger().addHandler(handler)
-    for name in _OURS:  # the others' information may hold addresses with secrets
+    for name in _OURS:  # info records of other loggers may contain URLs with secrets
         logging.getLogger(name).setLevel(logging.INFO)
-    _logger.setLevel(logging.DEBUG)  # what tools log at it, for those who follow them
+    _logger.setLevel(logging.DEBUG)  # for debug logs of tools
     logging.captureWarnings(capture=True)
     sys.excepthook = _broken
     threading.excepthook = lambda given: _broken(
@@ -60,7 +60,7 @@ def install() -> None:
 
 
 def say(text: str, *, level: str = "info", **facts: Any) -> None:
-    """Say what would be a line for people on the error stream."""
+    """Write a line of text output as a record."""
     text = text.strip()
     if text or facts:
         number = logging.getLevelNamesMapping()[level.upper()]

@@ -1,6 +1,6 @@
-"""Printing: tables, JSON and errors, all of it safe to show on a terminal.
+"""Printing of texts, tables, JSON and errors.
 
-Texts of tools, file names and chats may hold control characters; they are escaped, not obeyed.
+Control characters are escaped, because texts of tools, file names and chats may contain them.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
     from covalt_git.operations.results import Change, Notes
 
 SHORT = 12
-"""Digits of a manifest's id that are printed: enough to type, and unique in any real chat."""
+"""Length of a printed commit id, which is unique in any real chat."""
 
 _BACK: Final = "\r\x1b[K"
-"""Goes to the beginning of the line and empties it."""
+"""Control sequence that moves to the start of the line and clears it."""
 
 MARKS = {"added": ("+", "green"), "deleted": ("-", "red"), "modified": ("~", "yellow")}
 
 _LEVELS = {"red": "error", "yellow": "warning"}
-"""What a colour says to machines."""
+"""Log level of lines with a color."""
 
 lines: Callable[..., None] | None = None
-"""What says things on the error stream where that is for machines (``log_lines.install``)."""
+"""Writer of stderr lines if their format is JSON (:func:`json_log.install`)."""
 
 _moving: list[str] = []
-"""What stands in the line that moves, if anything does."""
+"""The text of the status line, if there is one."""
 
 
 def say(text: str = "", *, prose: bool = False, **style: Any) -> None:
-    """Print a text with its hidden characters escaped; ``style`` is click's, used on a terminal only.
+    """Print a text with its invisible characters escaped; ``style`` is click's, used on a terminal only.
 
-    ``prose`` is for what is read only: messages, descriptions and results.
+    ``prose`` is for texts that users only read: messages, descriptions and results.
     """
     if style.get("err") and lines is not None:
         lines(text, level=_LEVELS.get(style.get("fg", ""), "info"))
@@ -57,19 +57,19 @@ def say(text: str = "", *, prose: bool = False, **style: Any) -> None:
 
 
 def move(text: str = "") -> None:
-    """Show a person a text in a line that moves: below all that is said, until the next one or none."""
+    """Show a text in the status line below all output; without text, remove the line."""
     if not is_watched() or not (text or _moving):
         return
     room = shutil.get_terminal_size((80, 24)).columns - 1
     shown = display.in_line(text.replace("\n", " "))[:room]
     _moving[:] = [shown] if shown else []
-    click.echo(_BACK, err=True, nl=False, color=True)  # it is no colour, which NO_COLOR forbids
+    click.echo(_BACK, err=True, nl=False, color=True)  # not a color, so NO_COLOR does not apply
     if shown:
         click.secho(shown, err=True, nl=False, dim=True)
 
 
 def is_watched() -> bool:
-    """Tell whether a person looks at the error stream, where a line may move."""
+    """Return whether stderr is a terminal, which can show a status line."""
     return sys.stderr.isatty() and lines is None
 
 
@@ -82,7 +82,7 @@ def as_json(value: Any) -> None:
 
 
 def table(rows: Sequence[Sequence[str]], *, titles: Sequence[str]) -> None:
-    """Print rows under their titles, the last column cut at the terminal's edge."""
+    """Print rows with titles; the last column is cut off at the width of the terminal."""
     shown = [[display.in_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in [list(titles), *shown]) for at in range(len(titles))]
     room = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
@@ -104,15 +104,15 @@ def error(problem: CovaltError, *, as_json: bool) -> None:
 
 
 def changes(found: Iterable[FileChange | Change]) -> None:
-    """Print the paths that changed, each with its mark."""
+    """Print changed paths, each with its mark."""
     for change in found:
         mark, colour = MARKS[change.kind]
         say(f"  {mark} {display.in_line(change.path)}", fg=colour)
 
 
-def notes(found: WorkspaceNotes | Notes, *, told: Notes | None = None) -> None:
-    """Print what could not be stored, or not everywhere, but for what was ``told`` before."""
-    known = () if told is None else (*told.not_stored, *told.unportable)
+def notes(found: WorkspaceNotes | Notes, *, printed: Notes | None = None) -> None:
+    """Print the paths that are not stored or not portable, except those already ``printed``."""
+    known = () if printed is None else (*printed.not_stored, *printed.unportable)
     for note in found.not_stored:
         if note in known:
             continue
@@ -121,21 +121,21 @@ def notes(found: WorkspaceNotes | Notes, *, told: Notes | None = None) -> None:
         if note in known:
             continue
         say(
-            f"  ! {display.in_line(note.path)} is stored, but not for every system: {note.reason}",
+            f"  ! {display.in_line(note.path)} is not portable: {note.reason}",
             fg="yellow",
             err=True,
         )
 
 
 def damaged(chat_id: str, message: str, hint: str) -> None:
-    """Name a chat that cannot be read on the error stream."""
+    """Print a chat that cannot be read to stderr."""
     say(f"the chat {chat_id!r} is damaged: {message}", err=True, fg="red")
     if hint:
         say(f"  hint: {hint}", err=True)
 
 
 def conflicts(found: Sequence[WaitingConflict]) -> None:
-    """Print the conflicts that wait to be decided."""
+    """Print the unresolved conflicts."""
     if not found:
         say("no conflicts")
     for one in found:

@@ -1,4 +1,4 @@
-"""Parameters of a tool as ``tool show`` prints them: with their types, and the fields within them."""
+"""Parameters of a tool with their types and nested fields, for ``tool show``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 4
 _MAX_BRANCHES = 8
 _MAX_FIELDS = 200
-"""Bounds of what is shown, as a schema may refer to itself."""
+"""Limits of the output, because a schema can be recursive."""
 
 
 class Parameter(NamedTuple):
@@ -48,7 +48,7 @@ def _fields(root: JsonObject, schema: JsonObject, depth: int) -> Iterator[Parame
 
 
 def _objects(root: JsonObject, schema: JsonObject, steps: int = 0) -> Iterator[JsonObject]:
-    """Yield the objects that a value, its items or the branches of its union may be."""
+    """Yield the object schemas of a value, of its items, and of the branches of its union."""
     if "properties" in schema:
         yield schema
     elif steps < _MAX_DEPTH:

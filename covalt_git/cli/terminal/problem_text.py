@@ -1,4 +1,4 @@
-"""Problems as people read them: a line each, and on a terminal the place in the file."""
+"""Text output of problems: a line each, and on a terminal an excerpt of the file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WIDTH = 100
 
 
 def print_problems(found: Iterable[Problem], root: Path, *, excerpts: bool = True) -> None:
-    """Print problems with their files named as seen from here, so that they can be clicked.
+    """Print problems with paths relative to the current folder, which terminals can open.
 
     Without ``excerpts``, the lines of the files are not shown on a terminal either.
     """

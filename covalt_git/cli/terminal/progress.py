@@ -1,4 +1,4 @@
-"""How far long work is, on a terminal only and only once it has taken a second."""
+"""Progress and logs of calls on the command line."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _STYLES: Final = {"error": {"fg": "red"}, "warning": {"fg": "yellow"}}
 
 
 class Followed:
-    """A call that the person at this command line follows, and which of its logs they have seen.
+    """Calls whose events are printed, with the logs that were printed.
 
     Attributes:
-        follower: whom the call tells what happens.
-        name: stands before each line, unless it is empty.
+        follower: receives the events of a call.
+        name: prefix of each line; may be empty.
     """
 
     def __init__(self, person: Respondent, cancel: Cancel, *, shown: bool) -> None:
         self.follower = Follower(self._show_event, cancel, person)
         self._shown = shown
         self.name = ""
-        self._seen: list[Log] = []
-        self._seen_size = 0
+        self._printed: list[Log] = []
+        self._printed_size = 0
 
     @property
     def is_cancelled(self) -> bool:
@@ -46,7 +46,7 @@ class Followed:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Let Ctrl-C cancel the call that is made meanwhile."""
+        """Make Ctrl-C cancel the call that is made in the block."""
         with cancelling(self.follower.cancel):
             try:
                 yield
@@ -54,12 +54,12 @@ class Followed:
                 output.move()
 
     def rest(self, answer: CallAnswer) -> CallAnswer:
-        """Return what came of the call for people: what it printed, without the logs that were shown.
+        """Return the answer without the printed logs in its output.
 
-        They are part of it: a log of a Python tool is a line with its level, one of others without.
+        The output contains logs: of Python tools as lines with a level, of other tools without.
         """
         printed = f"\n{answer.output}"
-        for log in self._seen:
+        for log in self._printed:
             for line in (f"\n{log.level}: {log.message}\n", f"\n{log.message}\n"):
                 if line in printed:
                     printed = printed.replace(line, "\n", 1)
@@ -67,21 +67,21 @@ class Followed:
         return answer.model_copy(update={"output": printed[1:]})
 
     def _show_event(self, event: CallEvent) -> None:
-        """Show an event; an installation always, because it takes long."""
+        """Print an event; an installation always, because it takes long."""
         if isinstance(event, Started) or not (self._shown or isinstance(event, Installing)):
             return
         try:
             self._show(event)
-        except BrokenPipeError:  # as of `call --follow 2>&1 | head`
-            self.follower.cancel.set_as("whoever followed it has gone")
+        except BrokenPipeError:  # as in `call --follow 2>&1 | head`
+            self.follower.cancel.set_as("its output was closed")
 
     def _show(self, event: Installing | Progress | Log) -> None:
         name = f"{self.name}: " if self.name else ""
-        if isinstance(event, Log) and self._seen_size < KEPT_OUTPUT:  # more is not in the record
-            self._seen.append(event)
-            self._seen_size += len(event.message)
+        if isinstance(event, Log) and self._printed_size < KEPT_OUTPUT:  # more is not in the record
+            self._printed.append(event)
+            self._printed_size += len(event.message)
         if output.lines is not None:
-            _show_to_machines(event)
+            _write_record(event)
         elif isinstance(event, Log):
             text = f"{name}{event.level}: {event.message}"
             output.say(text, err=True, **_STYLES.get(event.level, {"dim": True}))
@@ -92,12 +92,12 @@ class Followed:
 
 
 def following(*, wanted: bool | None, asks: bool = False, cancel: Cancel | None = None) -> Followed:
-    """Return the user at this command line as the follower of calls.
+    """Return the follower that prints the events of calls.
 
     Args:
-        wanted: Whether events are shown; None: where a user looks at the error stream.
+        wanted: Whether events are printed; None: if stderr is a terminal.
         asks: Whether the user answers elicitation requests.
-        cancel: Set by Ctrl-C, where it is to end more than one call.
+        cancel: Set by Ctrl-C, to cancel several calls.
     """
     shown = output.is_watched() if wanted is None else wanted
     return Followed(elicitation.respondent(wanted=asks), cancel or Cancel(), shown=shown)
@@ -109,8 +109,8 @@ def _text(event: Installing | Progress) -> str:
     return f"{bar(event.done, event.total)} {event.message}".rstrip()
 
 
-def _show_to_machines(event: Installing | Progress | Log) -> None:
-    """Write an object that has what the event of ``POST /api/stream`` has, and its name."""
+def _write_record(event: Installing | Progress | Log) -> None:
+    """Write an event with the name and the fields of ``POST /api/stream``."""
     assert output.lines is not None
     match event:
         case Log(level, message):

@@ -13,7 +13,7 @@ _BETWEEN_S: Final = 0.1
 
 
 class Bar:
-    """Hears how far some work is, and shows it to a person who looks on for longer than the patience."""
+    """Callback that shows progress on a terminal, if the work takes longer than ``patience_s``."""
 
     def __init__(self, noun: str, patience_s: float = _PATIENCE_S) -> None:
         self._noun = noun
@@ -22,7 +22,7 @@ class Bar:
         self._is_shown = False
 
     def __call__(self, done: int, total: int) -> None:
-        """Show the bar, or take it away when all is done."""
+        """Show the bar, or remove it when the work is done."""
         if not output.is_watched():
             return
         if done == total:
@@ -36,7 +36,7 @@ class Bar:
             output.move(f"{bar(done, total)} {self._noun}")
 
     def clear(self) -> None:
-        """Take the bar away; the next work is waited for anew."""
+        """Remove the bar, and wait again before the next one."""
         if self._is_shown:
             output.move()
         self._next, self._is_shown = None, False

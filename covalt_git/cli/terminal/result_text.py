@@ -1,4 +1,4 @@
-"""Showing a call's result on a terminal, as its render plan says, without a browser."""
+"""Text output of a call's result by its render plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FEW_LINES = 30
 
 
 def call(chat_id: str, manifest_id: str, record: CallRecord) -> None:
-    """Print a finished call: arguments, outcome, what it printed, and its result as it is shown."""
+    """Print a finished call: arguments, error, output, and rendered result."""
     output.say(f"arguments: {_inline(record.args)}")
     if record.error is not None:
         output.say(f"error: {record.error}", fg="red")
@@ -39,7 +39,7 @@ def call(chat_id: str, manifest_id: str, record: CallRecord) -> None:
 
 
 def plan(chat_id: str, manifest_id: str, shown: RenderPlan) -> None:
-    """Print what a render plan shows, with the files of the call's manifest."""
+    """Print the result of a render plan, with the files of the call's commit."""
     output.say(f"-- {shown.renderer} {'-' * 40}", dim=True)
     if shown.error:
         output.say(f"cannot be shown as configured: {display.in_line(shown.error)}", fg="yellow")
@@ -60,7 +60,7 @@ def plan(chat_id: str, manifest_id: str, shown: RenderPlan) -> None:
 
 
 def patch(text: str) -> None:
-    """Print a patch, coloured as git does."""
+    """Print a patch in git's colors."""
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for line in text.splitlines():
         header = line.startswith(("+++", "---", "diff ", "index "))
@@ -108,7 +108,7 @@ def _inline(value: Any) -> str:
 
 
 def result(chat_id: str, manifest_id: str, value: Any, printed: str) -> None:
-    """Print a result that is not shown by its renderer: JSON, and before it what the tool printed."""
+    """Print the output of a tool, and its result as JSON."""
     rest = _show_command(chat_id, manifest_id)
     if printed:
         _text(printed, rest)

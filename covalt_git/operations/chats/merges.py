@@ -1,4 +1,4 @@
-"""The API's merges and replays: joining branches, deciding conflicts, making a call once more."""
+"""Operations on merges: merge a branch, list conflicts and resolve them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 _LINES = (
-    "The lines in conflict, with those of the base and some lines around them, as git's style diff3 "
-    "shows them; null: a side is deleted, not text, or larger than 512 KiB."
+    "The conflicting lines with those of the base and some context, in git's style diff3; null: a side is "
+    "deleted, not text, or larger than 512 KiB."
 )
-_CONTENT = "What the file is to be, where that is decided."
-_BASE64 = "The same as base64, for what is not UTF-8; instead of ``content``."
+_CONTENT = "The resolved content of the file."
+_BASE64 = "The resolved content as base64, if it is not UTF-8; instead of ``content``."
 
 
 class Resolution(Request):
-    """How one conflict is decided."""
+    """The resolution of one conflict."""
 
     path: str = Field(max_length=4096)
     decision: MergeDecision = Field(
         description="ours: the active branch's version; theirs: the other; union: the lines of both; "
-        "both: keep both as files; content: what ``content`` says."
+        "both: keep both as files; content: the text in ``content``."
     )
     content: str | None = Field(None, description=_CONTENT)
     content_base64: Base64Bytes | None = Field(None, description=_BASE64)
@@ -49,15 +49,15 @@ class MergeBranch(Request):
     message: str = Field("", max_length=500, description="The subject of the merge.")
     conflicts: Rest | None = Field(
         None,
-        description="How all conflicts are decided that ``resolutions`` does not name; null: "
-        "nothing is merged where there is one.",
+        description="The resolution of all conflicts that are not in ``resolutions``; null: such a "
+        "conflict stops the merge.",
     )
     resolutions: tuple[Resolution, ...] = Field((), max_length=1000)
     fast_forward: bool = Field(
         default=True,
-        description="Whether the branch just moves on where it has nothing of its own.",
+        description="Whether to fast-forward if that is possible, instead of a merge commit.",
     )
-    dry_run: bool = Field(default=False, description="Only tell what would happen.")
+    dry_run: bool = Field(default=False, description="Return the result without merging.")
 
 
 class ListConflicts(Request):
@@ -67,36 +67,36 @@ class ListConflicts(Request):
 
 
 class ResolveConflict(Request):
-    """A conflict that is pending or stopped the last merge, and how it is decided."""
+    """A conflict that is pending or stopped the last merge, and its resolution."""
 
     chat_id: str = Field(max_length=200)
-    path: str = Field(max_length=4096, description="Its path, or that of the version beside it.")
+    path: str = Field(max_length=4096, description="Its path, or that of the other version.")
     decision: Literal["ours", "theirs", "union", "content"]
     content: str | None = Field(None, description=_CONTENT)
     content_base64: Base64Bytes | None = Field(None, description=_BASE64)
 
 
 class Conflict(Result):
-    """A path that both branches changed, each in its own way."""
+    """A path that both branches changed differently."""
 
     path: PathText
     kind: ConflictKind
     deleted: MergeSide | None = Field(description="Which side deleted it.")
-    about: str = Field(description="The same in words.")
-    decision: MergeDecision | None = Field(description="null: nobody has decided.")
-    saved_as: PathText | None = Field(description="Where the other version stands.")
-    lines: str | None = Field(description=f"{_LINES} null also where it is decided.")
+    about: str = Field(description="A description of the conflict.")
+    decision: MergeDecision | None = Field(description="null: it is not resolved.")
+    saved_as: PathText | None = Field(description="The path of the other version.")
+    lines: str | None = Field(description=f"{_LINES} null also if it is resolved.")
 
 
 class Merged(Result):
-    """What came of a merge, or would; with ``conflicts`` as its status nothing has changed."""
+    """The result of a merge or of its dry run; with the status ``conflicts``, nothing has changed."""
 
     status: MergeStatus
     branch: str
     into: str
-    base_id: str | None = Field(description="The manifest that both come from.")
+    base_id: str | None = Field(description="The merge base.")
     manifest_id: str | None = Field(
-        description="Where the active branch is now; null where it is not made."
+        description="The last commit of the active branch; null if it is not made."
     )
     changes: tuple[Change, ...]
     conflicts: tuple[Conflict, ...]
@@ -105,16 +105,16 @@ class Merged(Result):
 
 
 class WaitingConflict(Result):
-    """A conflict that a merge left to be decided, both versions being there."""
+    """An unresolved conflict of a merge that kept both versions."""
 
     path: PathText
     kind: ConflictKind
     deleted: MergeSide | None = Field(description="Which side deleted it.")
-    about: str = Field(description="The same in words.")
-    saved_as: PathText = Field(description="Where the other version stands.")
+    about: str = Field(description="A description of the conflict.")
+    saved_as: PathText = Field(description="The path of the other version.")
     branch: str = Field(description="The branch that was merged.")
-    manifest_id: str = Field(description="The merge.")
-    base_id: str | None = Field(description="The manifest that both branches come from.")
+    manifest_id: str = Field(description="The merge commit.")
+    base_id: str | None = Field(description="The merge base.")
     lines: str | None = Field(description=_LINES)
 
 
@@ -123,12 +123,12 @@ class ConflictList(Result):
 
     conflicts: tuple[WaitingConflict, ...]
     stopped: Merged | None = Field(
-        description="The last merge into the active branch, as it would be now, if conflicts stopped it."
+        description="The last merge into the active branch, repeated now, if conflicts stopped it."
     )
 
 
 class ConflictResolved(Result):
-    """The manifest that holds the decision, and the conflicts that still wait."""
+    """The commit of the resolution, and the remaining conflicts."""
 
     branch: str = Field(description="The active branch.")
     manifest_id: str
@@ -139,11 +139,11 @@ class ConflictResolved(Result):
 
 @operation(changes=True, errors=(404, 409))
 def merge_branch(context: Context, request: MergeBranch) -> Merged:
-    """Merge a branch into the active one, edits in the folder saved first.
+    """Merge a branch into the active one; uncommitted changes are committed first.
 
-    Where both changed the same in different ways and nothing decides it, nothing is merged: the
-    answer's ``status`` is ``conflicts``, and ``resolve_conflict`` can make the merge.  With ``both`` the file stays as it is on the active branch,
-    and the other version stands beside it until ``resolve_conflict`` decides.
+    If both branches changed the same lines and the request does not resolve this, nothing is merged: the
+    ``status`` is ``conflicts``, and ``resolve_conflict`` can make the merge.  With ``both``, the active
+    branch's file is kept, and the other version is added as a file until ``resolve_conflict`` resolves it.
     """
     chat = context.chat(request.chat_id)
     by_path = {one.path: _choice(one) for one in request.resolutions}
@@ -166,7 +166,7 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
 
 @operation(errors=(404,))
 def list_conflicts(context: Context, request: ListConflicts) -> ConflictList:
-    """List the conflicts that merges have left to be decided, and those that stopped the last merge."""
+    """List the unresolved conflicts of merges, and those that stopped the last merge."""
     chat = context.chat(request.chat_id)
     with chat.scan_in_memory() as seen:
         conflicts = waiting_conflicts(chat, seen)
@@ -175,17 +175,17 @@ def list_conflicts(context: Context, request: ListConflicts) -> ConflictList:
 
 @operation(changes=True, errors=(404, 409))
 def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictResolved:
-    """Resolve a pending conflict: the version beside the file is deleted, and the chosen one stays.
+    """Resolve a pending conflict: the file gets the chosen version, and the other version's file is deleted.
 
-    A conflict that stopped the last merge into the active branch is resolved by making that merge: other
-    conflicts are kept as two files each, and are pending then.
+    A conflict that stopped the last merge into the active branch is resolved by making that merge; each
+    other conflict is then pending, with both versions as files.
     """
     chat = context.chat(request.chat_id)
     choice = _choice(request)
     with context.writing(chat) as writer:
         changes = resolving.resolve(writer, request.path, choice)
     head = chat.head()
-    assert head is not None  # it is where the decision is
+    assert head is not None  # the resolution is a commit
     with chat.scan_in_memory() as seen:
         conflicts = waiting_conflicts(chat, seen)
     return ConflictResolved(
@@ -198,7 +198,7 @@ def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictReso
 
 
 def _stopped(chat: ChatStore) -> Merged | None:
-    """Return what the merge that conflicts stopped would do now; None if it no longer conflicts."""
+    """Return the merge that conflicts stopped, repeated now; None if it no longer conflicts."""
     merge = branch_merge.stopped(chat)
     if merge is None:
         return None
@@ -210,7 +210,7 @@ def _stopped(chat: ChatStore) -> Merged | None:
 
 
 def waiting_conflicts(chat: ChatStore, seen: Snapshot) -> tuple[WaitingConflict, ...]:
-    """Return the conflicts that wait in a chat's workspace, of which ``seen`` is a scan."""
+    """Return the pending conflicts of a chat's workspace, of which ``seen`` is a scan."""
     ours = chat.active_branch()
     return tuple(
         WaitingConflict.of(
@@ -226,7 +226,7 @@ def _choice(request: Resolution | ResolveConflict) -> Choice:
     text = None if request.content is None else request.content.encode()
     contents = [one for one in (text, request.content_base64) if one is not None]
     if len(contents) != (request.decision == "content"):
-        raise InvalidRequestError("one content goes with the decision 'content', and only with it")
+        raise InvalidRequestError("the decision 'content', and no other, requires one content")
     return Choice(request.decision, *contents)
 
 
