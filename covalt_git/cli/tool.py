@@ -101,7 +101,7 @@ def show_schema(tool_id: str, *, as_json: bool) -> None:
     output.as_json(tool if as_json else tool.input_schema)
 
 
-_TITLES = ("TOOL", "NAME", "SHOWS AS", "ASKS", "DESCRIPTION")
+_TITLES = ("TOOL", "NAME", "RENDERER", "APPROVAL", "DESCRIPTION")
 
 
 def _print_table(rows: Iterable[tools.ToolRow]) -> None:
@@ -127,7 +127,7 @@ def _facts(tool: tools.ToolDetail) -> dict[str, str]:
     held_back = f", {WHY_HELD_BACK[tool.held_back]}" if tool.held_back else ""
     return {
         "runs": f"{tool.upstream!r} of the MCP server {tool.server!r}" if tool.server else runs,
-        "shown as": tool.renderer.type if tool.renderer else "JSON",
+        "renderer": tool.renderer.type if tool.renderer else "JSON",
         "requires approval": f"yes ({asks})" if asks else "no",
         "tags": ", ".join(tool.tags),
         "annotations": ", ".join(f"{key}: {str(value).lower()}" for key, value in notes.items()),
