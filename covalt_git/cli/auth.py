@@ -75,10 +75,10 @@ def logout(server: str, *, as_json: bool) -> None:
     if as_json:
         output.as_json(done)
         return
-    said = (
+    text = (
         f"signed out of {server}" if done.was_signed_in else f"you were not signed in to {server}"
     )
-    output.say(said)
+    output.say(text)
     for why in done.not_taken_back:
         output.say(why, err=True)
 

@@ -124,8 +124,8 @@ def _print_toolset(one: ToolsetOverview) -> None:
         "ended grants": [f"{key}: a file has changed" for key in one.stale_grants],
         "more": list(one.more),
     }
-    for title, said in lines.items():
-        for text in said:
+    for title, texts in lines.items():
+        for text in texts:
             output.say(f"  {title}: {text}")
     if not one.tools:
         return

@@ -105,9 +105,9 @@ def _filled_in(inquiry: Inquiry, question: Question) -> JsonObject:
 
 def _agreed(inquiry: Inquiry, label: str) -> str:
     while True:
-        said = _TRUTHS.get(_line(inquiry, label).lower() or "y")
-        if said is not None:
-            return "accept" if said else "decline"
+        agreed = _TRUTHS.get(_line(inquiry, label).lower() or "y")
+        if agreed is not None:
+            return "accept" if agreed else "decline"
 
 
 def _value(inquiry: Inquiry, field: FormField) -> Any:

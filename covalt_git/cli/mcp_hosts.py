@@ -62,13 +62,15 @@ def with_server(host: Host, root: Path, server: Sequence[str] | str, name: str) 
     path = _desktop_file() if host == "claude-desktop" else root / _FILES[host]
     key = "servers" if host == "vscode" else "mcpServers"
     before = _read(path)
-    said = _parsed(path, before)
-    servers = said.setdefault(key, {})
+    content = _parsed(path, before)
+    servers = content.setdefault(key, {})
     if not isinstance(servers, dict):
         raise HostFileError(f"{key!r} in {str(path)!r} is not an object", hint=f"edit {path}")
     servers[name] = entry
-    after = json.dumps(said, indent=2, ensure_ascii=False) + "\n"
-    return HostFile(path, name, entry, before, before if _parsed(path, before) == said else after)
+    after = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return HostFile(
+        path, name, entry, before, before if _parsed(path, before) == content else after
+    )
 
 
 def write(file: HostFile) -> None:
@@ -130,12 +132,12 @@ def _read(path: Path) -> str:
 
 def _parsed(path: Path, text: str) -> dict[str, Any]:
     try:
-        said = canonical_json.loads(text) if text.strip() else {}
+        content = canonical_json.loads(text) if text.strip() else {}
     except canonical_json.NotJsonError as error:
         why = f"is not strict JSON: {error.message}"
         raise HostFileError(
             f"{str(path)!r} {why}", hint="add the output of --print by hand"
         ) from None
-    if not isinstance(said, dict):
+    if not isinstance(content, dict):
         raise HostFileError(f"{str(path)!r} is not an object", hint=f"edit {path}")
-    return said
+    return content

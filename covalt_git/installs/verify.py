@@ -41,7 +41,7 @@ class VerifiedBundle(NamedTuple):
 
 
 class VerifiedToolset(NamedTuple):
-    """An installed toolset; ``grants`` and ``locked`` tell of each grant and locked tool whether it is valid."""
+    """An installed toolset; ``grants`` and ``locked`` map each key to whether it is valid."""
 
     toolset: Toolset
     grants: dict[str, bool]

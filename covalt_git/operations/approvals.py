@@ -191,8 +191,8 @@ def _changes_since(context: Context, approval: Approval) -> list[FileChange]:
     if chat.active_branch() != approval.branch:
         now = chat.state(chat.branch(approval.branch).manifest_id).tree
         return chat.tree_changes(before, now)
-    with chat.scan_in_memory() as seen:
-        return chat.tree_changes(before, seen.tree)
+    with chat.scan_in_memory() as scan:
+        return chat.tree_changes(before, scan.tree)
 
 
 def _found(context: Context, tool_id: str) -> Found | None:

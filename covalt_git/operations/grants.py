@@ -46,7 +46,7 @@ class AddGrant(Request):
         description="Hosts to reach, or to which HTTP tools send the secret: api.example.com, *.example.com.",
     )
     digest: str | None = Field(
-        None, max_length=100, description="The toolset's digest that the user has seen."
+        None, max_length=100, description="The toolset's digest that the user has reviewed."
     )
 
 
@@ -55,7 +55,7 @@ class GrantAll(Request):
 
     toolset_id: str = Field(max_length=200)
     digest: str | None = Field(
-        None, max_length=100, description="The toolset's digest that the user has seen."
+        None, max_length=100, description="The toolset's digest that the user has reviewed."
     )
 
 

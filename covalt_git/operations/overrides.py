@@ -89,8 +89,8 @@ def override_tool(context: Context, request: OverrideTool) -> ToolOverridden:
     The values must be valid in a toolset's own override.  A new renderer does not keep the configuration of
     the previous one.  Only the toolset's state file is written.
     """
-    said = request.model_dump(exclude={"tool_id", "clear"}, exclude_none=True)
-    return _overridden(context, request.tool_id, said, request.clear)
+    values = request.model_dump(exclude={"tool_id", "clear"}, exclude_none=True)
+    return _overridden(context, request.tool_id, values, request.clear)
 
 
 @operation(changes=True, errors=(404,), admin="change tools")
@@ -100,10 +100,10 @@ def enable_tool(context: Context, request: EnableTool) -> ToolOverridden:
 
 
 def _overridden(
-    context: Context, tool_id: str, said: JsonObject, clear: Collection[str]
+    context: Context, tool_id: str, values: JsonObject, clear: Collection[str]
 ) -> ToolOverridden:
     root = context.project.root
-    found = overrides.override_tool(root, tool_id, said, clear)
+    found = overrides.override_tool(root, tool_id, values, clear)
     context.index().sync_toolsets()
     return ToolOverridden(
         tool_id=found.tool_id,

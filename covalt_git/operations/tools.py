@@ -162,7 +162,7 @@ def list_tools(context: Context, request: ListTools) -> ToolGroups:
     tools = context.catalog.visible(context.toolset_index().tools(request.toolset_id or None))
     found = matching(tools, request.q)
     return ToolGroups(
-        groups=grouped(context, found, whole=not request.q and not request.toolset_id)
+        groups=grouped(context, found, with_empty=not request.q and not request.toolset_id)
     )
 
 
@@ -181,14 +181,14 @@ def search_tools(context: Context, request: SearchTools) -> ToolRows:
 
 def matching(tools: Iterable[Tool], words: str) -> list[Tool]:
     """Return the tools whose id, name or description contains all of some words."""
-    asked = words.casefold().split()
-    return [tool for tool in tools if _has(tool, asked)] if asked else list(tools)
+    terms = words.casefold().split()
+    return [tool for tool in tools if _has(tool, terms)] if terms else list(tools)
 
 
-def grouped(context: Context, tools: Iterable[Tool], *, whole: bool) -> tuple[ToolGroup, ...]:
+def grouped(context: Context, tools: Iterable[Tool], *, with_empty: bool) -> tuple[ToolGroup, ...]:
     """Return tools by their toolset or MCP server, in their order.
 
-    Toolsets are in the order of the first tools.  With ``whole``, groups without any of the tools are
+    Toolsets are in the order of the first tools.  With ``with_empty``, groups without any of the tools are
     listed too.
     """
     of_toolset: dict[str, list[Tool]] = {}
@@ -205,11 +205,11 @@ def grouped(context: Context, tools: Iterable[Tool], *, whole: bool) -> tuple[To
             tools=tuple(tool_row(context, tool, row) for tool in of_toolset.get(row["id"], ())),
         )
         for row in visible_toolsets(context)
-        if whole or row["id"] in of_toolset
+        if with_empty or row["id"] in of_toolset
     ]
-    if not whole:
+    if not with_empty:
         groups.sort(key=lambda group: list(of_toolset).index(group.id))
-    return (*groups, *(_servers(context) if whole else ()))
+    return (*groups, *(_servers(context) if with_empty else ()))
 
 
 @operation(errors=(404, 409))

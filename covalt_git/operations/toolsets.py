@@ -267,8 +267,10 @@ def _manifest(toolset: Toolset) -> JsonObject | None:
 
 
 def _ended_grants(context: Context, toolset: Toolset) -> dict[str, tuple[str, ...]]:
-    told = {key: changes(toolset, grant) for key, grant in _grants(context, toolset).items()}
-    return {key: changed for key, changed in told.items() if changed}
+    changes_by_key = {
+        key: changes(toolset, grant) for key, grant in _grants(context, toolset).items()
+    }
+    return {key: changed for key, changed in changes_by_key.items() if changed}
 
 
 def _import_facts(toolset: Toolset) -> JsonObject:

@@ -94,8 +94,8 @@ def table(rows: Sequence[Sequence[str]], *, titles: Sequence[str]) -> None:
 def error(problem: CovaltError, *, as_json: bool) -> None:
     """Print an error to the error stream."""
     if lines is not None:
-        told = problem.as_json()
-        lines(told.pop("error_description"), level="error", **told)
+        facts = problem.as_json()
+        lines(facts.pop("error_description"), level="error", **facts)
         return
     if as_json:
         click.echo(json.dumps(problem.as_json(), indent=2, ensure_ascii=False), err=True)

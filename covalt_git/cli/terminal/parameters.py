@@ -40,9 +40,9 @@ def _fields(root: JsonObject, schema: JsonObject, depth: int) -> Iterator[Parame
     for name, written in schema.get("properties", {}).items():
         part = _resolved(root, written)
         own = written if isinstance(written, dict) else {}
-        said = str(own.get("description", part.get("description", "")))
+        text = str(own.get("description", part.get("description", "")))
         needed = "required" if name in required else "optional"
-        yield Parameter(name, _kind(root, part), needed, said, depth)
+        yield Parameter(name, _kind(root, part), needed, text, depth)
         for inner in _objects(root, part) if depth < _MAX_DEPTH else ():
             yield from _fields(root, inner, depth + 1)
 

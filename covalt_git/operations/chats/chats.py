@@ -462,15 +462,15 @@ def _chat_row(context: Context, row: JsonObject) -> ChatRow:
 def _status(context: Context, chat: ChatStore) -> ChatStatus:
     folder = WorkingFolder(chat)
     begun = folder.announced()
-    with chat.scan_in_memory() as seen:
-        changes = folder.edits(seen.tree, begun)
+    with chat.scan_in_memory() as scan:
+        changes = folder.edits(scan.tree, begun)
         return ChatStatus(
             changes=changes,
-            ignored=seen.ignored,
-            workspace=seen.notes,
+            ignored=scan.ignored,
+            workspace=scan.notes,
             redoable=not changes and undoing.is_redoable(chat),
             switching_to=None if begun is None else begun.branch,
-            conflicts=waiting_conflicts(chat, seen),
+            conflicts=waiting_conflicts(chat, scan),
             waiting=tuple(
                 WaitingCall.of(call, call_id=call.id)
                 for call in chat.calls()

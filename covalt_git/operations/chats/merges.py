@@ -168,8 +168,8 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
 def list_conflicts(context: Context, request: ListConflicts) -> ConflictList:
     """List the unresolved conflicts of merges, and those that stopped the last merge."""
     chat = context.chat(request.chat_id)
-    with chat.scan_in_memory() as seen:
-        conflicts = waiting_conflicts(chat, seen)
+    with chat.scan_in_memory() as scan:
+        conflicts = waiting_conflicts(chat, scan)
     return ConflictList(conflicts=conflicts, stopped=_stopped(chat))
 
 
@@ -186,8 +186,8 @@ def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictReso
         changes = resolving.resolve(writer, request.path, choice)
     head = chat.head()
     assert head is not None  # the resolution is a commit
-    with chat.scan_in_memory() as seen:
-        conflicts = waiting_conflicts(chat, seen)
+    with chat.scan_in_memory() as scan:
+        conflicts = waiting_conflicts(chat, scan)
     return ConflictResolved(
         branch=chat.active_branch(),
         manifest_id=head,
@@ -209,16 +209,16 @@ def _stopped(chat: ChatStore) -> Merged | None:
     return _merged(done, WorkspaceNotes()) if done.status == "conflicts" else None
 
 
-def waiting_conflicts(chat: ChatStore, seen: Snapshot) -> tuple[WaitingConflict, ...]:
-    """Return the pending conflicts of a chat's workspace, of which ``seen`` is a scan."""
+def waiting_conflicts(chat: ChatStore, scan: Snapshot) -> tuple[WaitingConflict, ...]:
+    """Return the pending conflicts in a scan of a chat's workspace."""
     ours = chat.active_branch()
     return tuple(
         WaitingConflict.of(
             one,
             about=description(one.kind, one.deleted, ours=ours, theirs=one.branch),
-            lines=resolving.lines(chat, one, seen.tree),
+            lines=resolving.lines(chat, one, scan.tree),
         )
-        for one in resolving.waiting(chat, chat.head(), seen.tree)
+        for one in resolving.waiting(chat, chat.head(), scan.tree)
     )
 
 

@@ -186,7 +186,7 @@ def get_whole_diff(context: Context, request: GetWholeDiff) -> WorkspaceDiff:
     """Return the differences between two commits, or between a commit and the folder, without limits."""
     chat = context.chat(request.chat_id)
     with _changes(context, chat, request.old, request.new) as changes:
-        return _diff(chat, changes, len(changes) if request.patches else 0, whole=True)
+        return _diff(chat, changes, len(changes) if request.patches else 0, complete=True)
 
 
 @contextmanager
@@ -202,8 +202,8 @@ def _state(
         state = chat.state(manifest_id)
         yield manifest_id, state.tree, state.empty_folders
         return
-    with chat.scan_in_memory() as seen:
-        yield chat.head(), seen.tree, seen.notes.empty_folders
+    with chat.scan_in_memory() as scan:
+        yield chat.head(), scan.tree, scan.notes.empty_folders
 
 
 def _content(context: Context, chat: ChatStore, path: str, text: str) -> bytes | None:
@@ -238,13 +238,13 @@ def _changes(context: Context, chat: ChatStore, old: str, new: str) -> Iterator[
 
 
 def _diff(
-    chat: ChatStore, changes: list[FileChange], patches: int, *, whole: bool = False
+    chat: ChatStore, changes: list[FileChange], patches: int, *, complete: bool = False
 ) -> WorkspaceDiff:
-    room, largest = (math.inf, math.inf) if whole else (_PATCH_BYTES, _PATCHED_BYTES)
-    told: list[FileDiff] = []
-    for number, change in enumerate(changes if whole else changes[:_MOST_CHANGES]):
+    room, largest = (math.inf, math.inf) if complete else (_PATCH_BYTES, _PATCHED_BYTES)
+    diffs: list[FileDiff] = []
+    for number, change in enumerate(changes if complete else changes[:_MOST_CHANGES]):
         if number >= patches:
-            told.append(_file_diff(change, None, binary=False))
+            diffs.append(_file_diff(change, None, binary=False))
             continue
         sides = [chat.store.read_blob(one.oid) for one in (change.old, change.new) if one]
         binary = any(is_binary_content(side) for side in sides)
@@ -252,9 +252,9 @@ def _diff(
         if binary or (room > 0 and all(len(side) <= largest for side in sides)):
             patch = chat.patch(change)
             room -= len(patch)
-        told.append(_file_diff(change, patch, binary=binary))
-    truncated = len(changes) > len(told) or any(one.patch is None for one in told[:patches])
-    return WorkspaceDiff(changes=tuple(told), truncated=truncated)
+        diffs.append(_file_diff(change, patch, binary=binary))
+    truncated = len(changes) > len(diffs) or any(one.patch is None for one in diffs[:patches])
+    return WorkspaceDiff(changes=tuple(diffs), truncated=truncated)
 
 
 def _file_diff(change: FileChange, patch: str | None, *, binary: bool) -> FileDiff:

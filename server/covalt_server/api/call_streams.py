@@ -64,21 +64,21 @@ class CallStream(BackgroundCall[bytes, "CallOutcome | CovaltError"]):
     def add_event(self, name: str, **facts: object) -> None:
         """Add an event, unless the call has ended."""
         with self.changed:
-            told = event(str(self.count + 1), name, facts)
-            self.report(told, len(told))
+            data = event(str(self.count + 1), name, facts)
+            self.report(data, len(data))
 
     def add_last_event(
         self, name: str, outcome: CallOutcome | CovaltError | None = None, **facts: object
     ) -> None:
         """Add the last event; ``outcome`` is the result of the call, or the error that refused it."""
-        told = event(END, name, facts)
-        self.end(outcome, told, len(told))
+        data = event(END, name, facts)
+        self.end(outcome, data, len(data))
 
     def ask(self, inquiry: Inquiry) -> None:
         """Send an elicitation request to the clients, and an event when it is closed."""
         super().ask(inquiry)
-        asked = {key: one.model_dump(mode="json") for key, one in inquiry.questions.items()}
-        self.add_event("Question", question_id=inquiry.id, questions=asked)
+        questions = {key: one.model_dump(mode="json") for key, one in inquiry.questions.items()}
+        self.add_event("Question", question_id=inquiry.id, questions=questions)
         inquiry.on_end(lambda: self.add_event("QuestionClosed", question_id=inquiry.id))
 
     def until_ended_or_asking(self) -> Inquiry | None:

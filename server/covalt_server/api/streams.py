@@ -177,9 +177,9 @@ def approved(
         UnknownNameError: if no approval has that id.
     """
     opened = context.project
-    asked = opened.approvals().find(execution_id)
-    args = canonical_json.dumps(asked.args)
-    call = Followed(asked.call_id, asked.chat_id, asked.tool_id, args)
+    approval = opened.approvals().find(execution_id)
+    args = canonical_json.dumps(approval.args)
+    call = Followed(approval.call_id, approval.chat_id, approval.tool_id, args)
     streams = request_context.streams()
     new = CallStream(call, on_disconnect="continue")
     made = streams.find_or_add(call.call_id, new, replace_ended=True)

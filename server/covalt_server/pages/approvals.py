@@ -27,14 +27,14 @@ STATES: tuple[str, ...] = get_args(ApprovalState)
 @pages.get("/approvals")
 def approval_list() -> str:
     """List the pending approvals, or those in another state, newest first."""
-    asked = parse(approvals.ListApprovals, http.single(request.args))
-    found = approvals.list_approvals.perform(context(), asked).approvals
+    query = parse(approvals.ListApprovals, http.single(request.args))
+    found = approvals.list_approvals.perform(context(), query).approvals
     # Not with Jinja's filter, which escapes <, >, & and ': the user has to read the arguments.
     arguments = [canonical_json.dumps(one.args).decode() for one in found]
     return render_template(
         "approval_list.html",
         approvals=[*zip(found, arguments, strict=True)][::-1],
-        state=asked.state,
+        state=query.state,
         states=STATES,
     )
 

@@ -39,21 +39,21 @@ NEW_CHAT = ""
 @pages.get("/tools")
 def tool_picker() -> str:
     """List the tools by toolset and server, or the results of a search."""
-    asked, toolset_id = (request.args.get(name, "").strip()[:200] for name in ("q", "toolset"))
+    query, toolset_id = (request.args.get(name, "").strip()[:200] for name in ("q", "toolset"))
     catalog, index = request_context.catalog(), request_context.toolset_index()
     visible = catalog.visible(index.tools())
     found = [tool for tool in visible if toolset_id in {"", tool.toolset_id}]
-    if asked:
-        found = catalog.search(index, asked, limit=MOST_FOUND, toolset_id=toolset_id)
-    whole = not asked and not toolset_id
-    shown = [] if whole and len(found) > MOST_SHOWN else found[:MOST_SHOWN]
+    if query:
+        found = catalog.search(index, query, limit=MOST_FOUND, toolset_id=toolset_id)
+    everything = not query and not toolset_id
+    shown = [] if everything and len(found) > MOST_SHOWN else found[:MOST_SHOWN]
     return render_template(
         "tool_picker.html",
-        groups=tools.grouped(request_context.context(), shown, whole=whole),
+        groups=tools.grouped(request_context.context(), shown, with_empty=everything),
         counts=Counter(tool.toolset_id for tool in found),
-        asked=asked,
+        query=query,
         toolset_id=toolset_id,
-        folded=whole and not shown,
+        folded=everything and not shown,
         found=len(found),
         most=MOST_SHOWN,
         total=len(visible),

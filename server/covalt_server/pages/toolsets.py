@@ -44,14 +44,14 @@ _LONGEST_PATCH = 200_000
 def toolset_list() -> str:
     """List the toolsets, those with errors first."""
     found = ask(toolsets.list_toolsets).toolsets
-    asked = request.args.get("q", "").strip().casefold()
-    shown = [one for one in found if asked in f"{one.id} {one.name} {one.description}".casefold()]
+    query = request.args.get("q", "").strip().casefold()
+    shown = [one for one in found if query in f"{one.id} {one.name} {one.description}".casefold()]
     shown.sort(key=lambda one: (one.sound, one.id))
     return render_template(
         "toolset_list.html",
         toolsets=shown,
         total=len(found),
-        asked=asked,
+        query=query,
         admin=request_context.context().is_admin,
     )
 
@@ -310,7 +310,7 @@ class HostRow(NamedTuple):
 
     host: str
     shown: str
-    asked: bool
+    requested: bool
     named: bool
     covered: bool
 
@@ -350,7 +350,7 @@ def _hosts(toolset: ToolsetDetail, key: str, kind: str, name: str | None = None)
     grant = toolset.grants.get(key)
     named: Sequence[str] = grant.hosts if isinstance(grant, NetworkGrant | SecretGrant) else ()
     stale = key in toolset.ended
-    asked = {
+    requested = {
         one.host: one.granted
         for one in toolset.asks
         if one.kind == kind and one.name == name and one.host is not None
@@ -359,11 +359,11 @@ def _hosts(toolset: ToolsetDetail, key: str, kind: str, name: str | None = None)
         HostRow(
             host,
             HostRule.parse(host).shown,
-            asked=host in asked,
+            requested=host in requested,
             named=host in named,
-            covered=asked.get(host, host in named and not stale),
+            covered=requested.get(host, host in named and not stale),
         )
-        for host in sorted({*asked, *named}, key=lambda host: (host not in asked, host))
+        for host in sorted({*requested, *named}, key=lambda host: (host not in requested, host))
     ]
     changed = toolset.ended.get(key, ())
     return GrantGroup(key, kind, name, grant, stale, tuple(rows), changed=changed)

@@ -131,7 +131,7 @@ def file(chat_id: str, path: str) -> str:
         editable=editable,
         unsaved=any(one.path == path for one in unsaved),
         states=history.manifests,
-        whole=not history.more,
+        complete=not history.more,
     )
 
 
@@ -331,8 +331,8 @@ def edited_text(chat: ChatStore, path: str) -> FolderText:
 
 def patch_of(chat: ChatStore, path: str, typed: str) -> str:
     """Return git's patch from the folder's file to the text ``typed``."""
-    with chat.scan_in_memory() as seen:
-        there = trees.find(chat.store, seen.tree, path)
+    with chat.scan_in_memory() as scan:
+        there = trees.find(chat.store, scan.tree, path)
         oid = chat.store.write_blob(typed.encode())
         new = FileState(mode=there.mode if there else FILE, oid=oid)
         return chat.patch(FileChange(path=path, old=there, new=new))

@@ -54,20 +54,20 @@ class Preview(NamedTuple):
 
     Attributes:
         text: empty if the file is not text.
-        whole: whether the text is complete.
+        complete: whether the text is complete.
         pretty: the JSON with indentation, if that differs from the file.
     """
 
     kind: Kind
     text: str = ""
-    whole: bool = True
+    complete: bool = True
     table: Table | None = None
     pretty: str | None = None
 
     @property
     def editable(self) -> bool:
         """Whether an editor can save it without changing other parts."""
-        return self.kind not in {"image", "sound", "binary", "encoded"} and self.whole
+        return self.kind not in {"image", "sound", "binary", "encoded"} and self.complete
 
 
 def preview(path: str, content: bytes) -> Preview:
@@ -76,22 +76,22 @@ def preview(path: str, content: bytes) -> Preview:
         return Preview("empty")
     media = media_type(content)
     if media.startswith("image/"):
-        return Preview("image", whole=False)
+        return Preview("image", complete=False)
     if media.startswith("audio/"):
-        return Preview("sound", whole=False)
+        return Preview("sound", complete=False)
     if media != TEXT:
         if b"\0" in content or _CONTROL.search(content, 0, _SNIFFED):
-            return Preview("binary", whole=False)
+            return Preview("binary", complete=False)
         return Preview("encoded", content[:MAX_TEXT].decode("latin-1"), len(content) <= MAX_TEXT)
     text = content.decode("utf-8")
     wanted = _KINDS.get(PurePosixPath(path).suffix.lower(), "text")
-    whole = len(text) <= MAX_TEXT
+    complete = len(text) <= MAX_TEXT
     # The first rows of a table are a table; a truncated document or truncated JSON is plain text.
     if wanted == "table":
-        return Preview("table", first(text), whole, table=_table(path, text))
-    if wanted == "json" and whole:
+        return Preview("table", first(text), complete, table=_table(path, text))
+    if wanted == "json" and complete:
         return _json(text)
-    return Preview(wanted if whole or wanted == "page" else "text", first(text), whole)
+    return Preview(wanted if complete or wanted == "page" else "text", first(text), complete)
 
 
 def first(text: str) -> str:

@@ -47,7 +47,7 @@ def test_a_large_text_is_cut_after_a_line() -> None:
     shown = preview("a.md", b"a line of text\n" * MAX_TEXT)
 
     assert shown.kind == "text"
-    assert not shown.whole
+    assert not shown.complete
     assert not shown.editable
     assert len(shown.text) <= MAX_TEXT
     assert shown.text.endswith("text\n")
