@@ -31,7 +31,7 @@ from covalt_git.git_store.objects import (
     object_id,
 )
 from covalt_git.git_store.pack_writer import PackWriter
-from covalt_git.system.atomic_write import fsync, fsync_many
+from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -89,7 +89,10 @@ class GitStore(ObjectReader):
 
     @classmethod
     def create(cls, path: Path, *, object_format: str = "sha1", durable: bool = True) -> Self:
-        """Make an empty bare repository at ``path``, its HEAD on the unborn branch main."""
+        """Make an empty bare repository at ``path``, its HEAD on the unborn branch main.
+
+        The caller fsyncs the folder when it has its final name.
+        """
         for folder in ("", "objects", "objects/pack", "hooks", "refs", "refs/heads"):
             (path / folder).mkdir()
         is_plain = object_format == "sha1"
@@ -99,10 +102,6 @@ class GitStore(ObjectReader):
         hook = path / "hooks" / "pre-receive"
         hook.write_text(_PRE_RECEIVE, encoding="utf-8")
         hook.chmod(0o755)
-        if durable:
-            files = ("config", "HEAD", "hooks/pre-receive")
-            folders = ("hooks", "objects/pack", "objects", "refs/heads", "refs", ".")
-            fsync_many([str(path / name) for name in (*files, *folders)])
         return cls(path, durable=durable)
 
     def close(self) -> None:
