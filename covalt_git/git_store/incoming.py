@@ -131,7 +131,9 @@ class Quarantine:
         The caller holds the chat's lock.
         """
         if wanted := sorted(ids):
-            store_pack(self.reader, wanted, self._store.objects.pack_folder, durable=durable)
+            objects = self._store.objects
+            store_pack(self.reader, wanted, objects.pack_folder, durable=durable)
+            objects.refresh()
 
 
 def clear_incoming(folder: Path) -> None:

@@ -105,27 +105,18 @@ class ObjectReader:
 
     def read_tree(self, oid: str) -> list[TreeEntry]:
         """Return a tree's entries in git's order."""
-        content = self._read(oid, b"tree")
-        try:
-            return decode_tree(content, self._id_length)
-        except ValueError as error:
-            raise _broken(oid, self.path, error) from None
+        with damage_of(oid, self.path):
+            return decode_tree(self._read(oid, b"tree"), self._id_length)
 
     def find_in_tree(self, oid: str, name: bytes) -> TreeEntry | None:
         """Return the entry of a name in a tree, or None."""
-        content = self._read(oid, b"tree")
-        try:
-            return find_in_tree(content, name, self._id_length)
-        except ValueError as error:
-            raise _broken(oid, self.path, error) from None
+        with damage_of(oid, self.path):
+            return find_in_tree(self._read(oid, b"tree"), name, self._id_length)
 
     def read_commit(self, oid: str) -> CommitObject:
         """Return a commit."""
-        content = self._read(oid, b"commit")
-        try:
-            return decode_commit(content)
-        except ValueError as error:
-            raise _broken(oid, self.path, error) from None
+        with damage_of(oid, self.path):
+            return decode_commit(self._read(oid, b"commit"))
 
     def blob_size(self, oid: str) -> int:
         """Return the size of a blob in bytes, from the header of its pack entry where it is packed."""
@@ -136,9 +127,8 @@ class ObjectReader:
         self, old: str | None, new: str | None
     ) -> list[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
         """Return the names that differ between two trees, with both entries; None is the empty tree."""
-        before = self._read(old, b"tree") if old else b""
-        after = self._read(new, b"tree") if new else b""
         with damage_of(f"{old} or {new}", self.path):
+            before, after = (self._read(oid, b"tree") if oid else b"" for oid in (old, new))
             return list(tree_differences(before, after, self._id_length))
 
     def read_note(self, oid: str) -> str:

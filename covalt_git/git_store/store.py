@@ -185,10 +185,6 @@ class GitStore(ObjectReader):
         finally:
             self._pending, self._pending_bytes, self._in_scratch = pending, size, False
 
-    def refresh(self) -> None:
-        """Find packs that other processes have written or removed."""
-        self.objects.refresh()
-
     # Refs
 
     def head(self) -> str:

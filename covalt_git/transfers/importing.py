@@ -162,7 +162,6 @@ class _Import:
                 about, stored = self._card_and_records(reader)
                 wanted = admitted.objects | set(stored.values())
                 quarantine.adopt(wanted, durable=False)  # until it is placed
-            store.refresh()
             ForeignCommits(store).add(lookalikes(store, admitted.commits))
             self._write_refs(store, stored)
             known = None if about is None else about.id

@@ -183,7 +183,6 @@ class _Push:
                 self._refuse(one.command, error)
         objects = frozenset[str]().union(*(one.objects for one in ready))
         self.quarantine.adopt(objects & self.quarantine.ids, durable=store.durable)
-        store.refresh()
         _list_foreign(self.chat, {oid for one in ready for oid in one.lookalikes})
         for one in ready:
             try:

@@ -36,7 +36,7 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
     """
     chat = writer.chat
     clear_incoming(chat.folder)
-    chat.store.refresh()
+    chat.store.objects.refresh()
     if unclean:
         _make_private(chat.folder)
         chat.store.clear_leftovers()

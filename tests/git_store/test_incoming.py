@@ -59,7 +59,6 @@ def test_what_git_packed_is_stored_whole(
         )
         assert not any(map(store.has, quarantine.ids))
         quarantine.adopt(quarantine.ids, durable=True)
-        store.refresh()
         store.swap_ref(MAIN, None, git(history, "rev-parse", "main").strip())
 
         assert stored(store) == objects_of(history)
@@ -73,7 +72,6 @@ def test_a_thin_pack_starts_from_objects_of_the_store(history: Path, tmp_path: P
                 for oid in quarantine.ids:
                     quarantine.reader.read_object(oid)
                 quarantine.adopt(quarantine.ids, durable=False)
-            store.refresh()
         store.swap_ref(MAIN, None, git(history, "rev-parse", "main").strip())
 
         assert stored(store) == objects_of(history)
@@ -96,7 +94,6 @@ def test_deltas_may_lose_their_bases_when_a_part_is_adopted(history: Path, tmp_p
     ):
         some = sorted(quarantine.ids)[::3]
         quarantine.adopt(some, durable=False)
-        store.refresh()
 
         assert objects_of(store.path) == set(some)
         for oid in some:
