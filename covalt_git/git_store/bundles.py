@@ -54,7 +54,10 @@ def write_bundle(
     Raises:
         BrokenStoreError: when an object that they reach is missing or damaged.
     """
-    file.write(_header(BundleHeader(reader.object_format, dict(refs))))
+    is_plain = reader.object_format == "sha1"
+    lines = [] if is_plain else [f"@object-format={reader.object_format}"]
+    lines += [f"{oid} {ref}" for ref, oid in sorted(refs.items())]
+    file.write(SIGNATURES[not is_plain] + "\n".join([*lines, "", ""]).encode())
     ids = sorted(reachable(reader, refs.values()))
     parts = pack_stream(reader, ids)
     for number, part in enumerate(parts):
@@ -98,10 +101,3 @@ def read_bundle_header(file: IO[bytes]) -> BundleHeader:
             raise BadBundleError("the header of the bundle is malformed")
         refs[ref] = oid
     raise BadBundleError("the header of the bundle is malformed")
-
-
-def _header(header: BundleHeader) -> bytes:
-    is_plain = header.object_format == "sha1"
-    lines = [] if is_plain else [f"@object-format={header.object_format}"]
-    lines += [f"{oid} {ref}" for ref, oid in sorted(header.refs.items())]
-    return SIGNATURES[not is_plain] + "\n".join([*lines, "", ""]).encode()

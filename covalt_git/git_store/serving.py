@@ -112,28 +112,26 @@ def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
     yield b"".join(together)
 
 
-class _Lines:
-    """Pkt-lines of a request."""
+def _lines(stream: Stream) -> Iterator[str]:
+    """Yield the pkt-lines of a request without their newlines, and an empty one for a flush."""
+    protocol = ReceivableProtocol(stream.read, lambda _: None)
+    try:
+        while True:
+            line = protocol.read_pkt_line() or b""
+            yield line.removesuffix(b"\n").decode("utf-8", "surrogateescape")
+    except HangupException:
+        return
+    except (AssertionError, GitProtocolError) as error:
+        raise BadRequestError(f"the request is malformed or cut off: {error}") from None
 
-    def __init__(self, stream: Stream) -> None:
-        self._protocol = ReceivableProtocol(stream.read, lambda _: None)
 
-    def next(self) -> str | None:
-        """Return the next line without its newline, an empty one for a flush, None at the end."""
-        try:
-            found = self._protocol.read_pkt_line() or b""
-        except HangupException:
-            return None
-        except (AssertionError, GitProtocolError) as error:
-            raise BadRequestError(f"the request is malformed or cut off: {error}") from None
-        return found.removesuffix(b"\n").decode("utf-8", "surrogateescape")
-
-    def section(self) -> Iterator[str]:
-        """Yield the lines up to a flush."""
-        while line := self.next():
-            yield line
-        if line is None:
-            raise BadRequestError("the request is cut off")
+def _section(lines: Iterator[str]) -> Iterator[str]:
+    """Yield the lines up to a flush."""
+    for line in lines:
+        if not line:
+            return
+        yield line
+    raise BadRequestError("the request is cut off")
 
 
 # Fetch
@@ -151,14 +149,14 @@ class _Wants:
     options: set[str] = field(default_factory=set)
 
     @classmethod
-    def read(cls, lines: _Lines) -> _Wants:
+    def read(cls, lines: Iterator[str]) -> _Wants:
         """Read the section.
 
         Raises:
             BadRequestError: when git would not send it.
         """
         wants = cls()
-        for number, line in enumerate(lines.section()):
+        for number, line in enumerate(_section(lines)):
             word, _, value = line.partition(" ")
             if not number:
                 value, _, chosen = value.partition(" ")
@@ -192,11 +190,9 @@ def fetch(visible: VisibleRefs, stream: Stream) -> Iterator[bytes]:
     Raises:
         BadRequestError: when git would not send it, before anything is yielded.
     """
-    lines = _Lines(stream)
+    lines = _lines(stream)
     wants = _Wants.read(lines)
-    rounds = []
-    while (line := lines.next()) is not None:
-        rounds.append(line)
+    rounds = list(lines)
     return _answer_fetch(visible, wants, rounds) if wants.oids else iter(())
 
 
@@ -375,7 +371,7 @@ def read_push(stream: Stream, object_format: str) -> PushRequest:
     """
     commands: list[Command] = []
     options: frozenset[str] = frozenset()
-    for line in _Lines(stream).section():
+    for line in _section(_lines(stream)):
         if line.startswith("shallow "):
             continue  # admission finds out whether the history is complete
         text, separator, chosen = line.partition("\0")
