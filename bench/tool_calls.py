@@ -245,7 +245,7 @@ def cold_sandbox(bench: Bench, rounds: int) -> Iterator[Pair]:
 def recorded(bench: Bench, rounds: int) -> Iterator[Pair]:
     chance = random.Random(1)
     project = Project.open(bench.root)
-    with project.chats.open("c1") as chat, project.index() as index:
+    with project.chats.open("c1") as chat, project.chat_index() as index:
 
         def call(number: int) -> None:
             path = path_of(chance.randrange(1000))

@@ -295,7 +295,7 @@ def beside_fastmcp(collections: list[Collection], python: str, folder: Path) -> 
     short = [" ".join(search_text.query_words(query)[:3]) for query in queries]
     role = {"allow": [f"{start}.**" for start in _beginnings(tools)]}
     config = ProjectConfig.model_validate({"version": 1, "roles": {"half": role}})
-    catalog = Catalog(folder, config, Principal("bench", "half"))
+    catalog = Catalog(config, Principal("bench", "half"), folder)
     product = Product(tools, folder / "many.db")
     documents = [
         " ".join(search_text.searchable_text(tool, owner).values()) for tool, owner in tools

@@ -8,9 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from covalt_git.access import Principal
-from covalt_git.catalog.catalog import Catalog
-from covalt_git.index.tool_queries import ToolQueries
+from covalt_git.access import Principal, Visibility
 from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.project_root import CONFIG, find_root
 from covalt_git.names import LOCAL_USER
@@ -25,7 +23,9 @@ if TYPE_CHECKING:
     from covalt_git.calls.approvals import Approvals
     from covalt_git.calls.engine import Engine
     from covalt_git.calls.running import Follower
-    from covalt_git.index.index import Index
+    from covalt_git.catalog.catalog import Catalog
+    from covalt_git.index.chat_queries import ChatQueries
+    from covalt_git.index.tool_queries import ToolQueries
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.workspaces.chat import ChatMemory, ChatStore
     from covalt_git.workspaces.registry import Chats, OneChat
@@ -74,18 +74,27 @@ class Project:
         return Chats(folder, self.config.workspace, maker, self.only_chat, self.chat_memories)
 
     @property
+    def visibility(self) -> Visibility:
+        """What the principal may see, call and approve, decided without reading any toolset."""
+        return Visibility(self.config, self.principal)
+
+    @property
     def catalog(self) -> Catalog:
         """The tools that the principal may see and call."""
-        return Catalog(self.root, self.config, self.principal)
+        from covalt_git.catalog.catalog import Catalog  # noqa: PLC0415 - chats are listed without tools
 
-    def index(self) -> Index:
-        """Open the index; close it after use."""
-        from covalt_git.index.index import Index  # noqa: PLC0415 - it loads the store of chats
+        return Catalog(self.config, self.principal, self.root)
 
-        return Index.of_project(self.root, self.config.workspace, self.on_progress)
+    def chat_index(self) -> ChatQueries:
+        """Open the chat tables of the index; close it after use."""
+        from covalt_git.index.chat_queries import ChatQueries  # noqa: PLC0415 - it loads the chat store
+
+        return ChatQueries.of_project(self.root, self.config.workspace, self.on_progress)
 
     def tool_index(self) -> ToolQueries:
         """Open the toolset tables of the index; close it after use."""
+        from covalt_git.index.tool_queries import ToolQueries  # noqa: PLC0415 - see `catalog`
+
         return ToolQueries.of_project(self.root, self.config.workspace, self.on_progress)
 
     def writing(

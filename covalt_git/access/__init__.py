@@ -9,6 +9,7 @@ from covalt_git.access.decisions import (
     Action,
     Decision,
     Principal,
+    Subject,
     UnknownRoleError,
     acting,
     admin_roles,
@@ -16,12 +17,16 @@ from covalt_git.access.decisions import (
     decide,
     sees_everything,
 )
+from covalt_git.access.visibility import NamedTool, Visibility
 
 __all__ = [
     "Action",
     "Decision",
+    "NamedTool",
     "Principal",
+    "Subject",
     "UnknownRoleError",
+    "Visibility",
     "acting",
     "admin_roles",
     "allowed_roles",

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.models.tool import WHY_HELD_BACK
+from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.names import beginning, matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from covalt_git.models.held_back import HeldBack
     from covalt_git.models.project_config import ProjectConfig, RoleConfig
-    from covalt_git.models.tool import Tool
 
 Action = Literal["see", "call", "approve"]
 
@@ -23,6 +23,26 @@ class Principal(NamedTuple):
 
     id: str
     role: str | None = None
+
+
+class Subject(Protocol):
+    """What decisions are about: a :class:`~covalt_git.models.tool.Tool`, or what is known of one."""
+
+    @property
+    def tool_id(self) -> str:
+        """Its id."""
+
+    @property
+    def path(self) -> str:
+        """The id in the form of role patterns."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether it can be called at all."""
+
+    @property
+    def held_back(self) -> HeldBack | None:
+        """Why it is disabled regardless of all settings."""
 
 
 class Decision(NamedTuple):
@@ -41,7 +61,7 @@ class UnknownRoleError(UnknownNameError):
         super().__init__("role", role, known, list_with="covalt-git role list")
 
 
-def decide(config: ProjectConfig, principal: Principal, action: Action, tool: Tool) -> Decision:
+def decide(config: ProjectConfig, principal: Principal, action: Action, tool: Subject) -> Decision:
     """Decide whether ``principal`` may do ``action`` with ``tool``.
 
     If ``covalt.yaml`` defines no role, a principal without a role is the user of this machine, who is admin.
@@ -73,7 +93,7 @@ def acting(config: ProjectConfig, principal: Principal) -> str:
     return "a user without a role" if role is None else f"the role {role!r}"
 
 
-def allowed_roles(config: ProjectConfig, action: Action, tool: Tool) -> str:
+def allowed_roles(config: ProjectConfig, action: Action, tool: Subject) -> str:
     """Return a sentence with the roles that may do ``action`` with a tool."""
     return _sentence(
         name for name in config.roles if decide(config, Principal("", name), action, tool).allowed

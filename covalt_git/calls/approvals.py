@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.access import Principal, acting, allowed_roles
+from covalt_git.access import NamedTool, Principal, Subject, acting, allowed_roles
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.preconditions import check_found
 from covalt_git.calls.python_calls import check_space
 from covalt_git.calls.telemetry import observe_call
-from covalt_git.catalog.catalog import named_tool
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import readable
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.calls import Approval, PendingCall
-    from covalt_git.models.tool import Tool
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
     from covalt_git.workspaces.writer import Writer
@@ -46,7 +44,7 @@ class MayNotApproveError(CovaltError):
     code = "may_not_approve"
     http_status = 403
 
-    def __init__(self, engine: Engine, tool: Tool) -> None:
+    def __init__(self, engine: Engine, tool: Subject) -> None:
         super().__init__(
             f"{acting(engine.config, engine.principal)} may not approve or deny calls of {tool.tool_id}",
             hint=allowed_roles(engine.config, "approve", tool),
@@ -182,14 +180,14 @@ class Approvals(NamedTuple):
 
     def _check_may_decide(self, approval: Approval) -> None:
         # By the id alone, so that a call of a broken or deleted tool can be denied.
-        tool = named_tool(approval.tool_id)
+        tool = NamedTool(approval.tool_id)
         if not self.engine.catalog.may_approve(tool).allowed:
             raise MayNotApproveError(self.engine, tool)
 
     def exists(self, tool_id: str) -> bool:
         """Return whether approvals of that tool's calls are visible to the principal."""
-        catalog, tool = self.engine.catalog, named_tool(tool_id)
-        return bool(catalog.visible([tool])) or catalog.may_approve(tool).allowed
+        catalog, tool = self.engine.catalog, NamedTool(tool_id)
+        return catalog.decide("see", tool).allowed or catalog.may_approve(tool).allowed
 
     def _of(self, chat_id: str) -> list[Approval]:
         with self.chats.open(chat_id) as chat:

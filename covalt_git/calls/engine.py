@@ -237,7 +237,7 @@ class Engine:
     @property
     def catalog(self) -> Catalog:
         """The toolsets that are visible to the principal."""
-        return Catalog(self.root, self.config, self.principal)
+        return Catalog(self.config, self.principal, self.root)
 
     @contextmanager
     def writing(self, chat: ChatStore, *, timeout_s: float = PATIENCE_S) -> Iterator[Writer]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
+from covalt_git.index.chat_queries import ChatQueries
 from covalt_git.index.database import IndexUnusableError
-from covalt_git.index.index import Index
 from covalt_git.json_values.difference import same
 from covalt_git.names import ToolId
 from covalt_git.workspaces.chat import DELETED
@@ -75,7 +75,7 @@ class IdempotencyKey(NamedTuple):
     ) -> WorkspaceManifest | None:
         """Return the manifest with that id; with ``elsewhere``, check other chats too."""
         try:
-            with Index.of_project(root, config) as index:
+            with ChatQueries.of_project(root, config) as index:
                 return self._indexed(index, chat, elsewhere=elsewhere)
         except IndexUnusableError:
             reachable = chat.reachable()
@@ -87,7 +87,7 @@ class IdempotencyKey(NamedTuple):
             return found
 
     def _indexed(
-        self, index: Index, chat: ChatStore, *, elsewhere: bool
+        self, index: ChatQueries, chat: ChatStore, *, elsewhere: bool
     ) -> WorkspaceManifest | None:
         index.sync_chat(chat)
         oid = index.manifest_of_record(chat.id, self.call_id)
@@ -124,7 +124,7 @@ class IdempotencyKey(NamedTuple):
 class _Indexed:
     """The manifests of a chat in the index: all except those of deleted branches."""
 
-    index: Index
+    index: ChatQueries
     chat_id: str
 
     def __contains__(self, oid: object) -> bool:

@@ -240,8 +240,7 @@ def list_tools(
         BadDefinitionError: if it lists an invalid tool.
         CovaltError: if it cannot be started or reached, or violates the protocol.
     """
-    from covalt_git.connections.pool import CONNECTIONS  # noqa: PLC0415 - it loads the SDK
-    from covalt_git.connections.thread_bridge import EventHandlers  # noqa: PLC0415
+    from covalt_git.connections import pool, thread_bridge  # noqa: PLC0415 - they load the SDK
 
     # The server may still run and write while its folder is deleted.
     with tempfile.TemporaryDirectory(prefix="covalt-git-", ignore_cleanup_errors=True) as folder:
@@ -254,9 +253,9 @@ def list_tools(
             command=command,
         )
         try:
-            tools = CONNECTIONS.tools(
-                opened, handlers=EventHandlers(starting=report), cancel=cancel
+            tools = pool.CONNECTIONS.tools(
+                opened, handlers=thread_bridge.EventHandlers(starting=report), cancel=cancel
             )
         finally:
-            CONNECTIONS.end(opened.name)
+            pool.CONNECTIONS.end(opened.name)
     return tuple(locked_tool(one) for one in tools)

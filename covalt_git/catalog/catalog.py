@@ -5,26 +5,24 @@ A tool that the principal's role may not call is treated as one that does not ex
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.access import decide, sees_everything
+from covalt_git.access import NamedTool, Visibility, sees_everything
 from covalt_git.catalog import toolset_cache
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.tool_queries import ToolQueries
 from covalt_git.manifests.toolset_files import toolset_ids
-from covalt_git.models.tool import WHY_HELD_BACK, Tool
-from covalt_git.names import BadNameError, ToolId, is_id
+from covalt_git.models.held_back import WHY_HELD_BACK
+from covalt_git.names import BadNameError, ToolId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from covalt_git.access import Action, Decision, Principal
     from covalt_git.errors import Problem
-    from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.prompts import Prompt, Resource, ToolsetItem
+    from covalt_git.models.tool import Tool
     from covalt_git.toolsets.toolset import Toolset
 
 
@@ -83,23 +81,11 @@ def _server_is_off(found: Found) -> bool:
     return any(one.id == found.tool.server and not one.enabled for one in servers)
 
 
-@lru_cache(maxsize=1 << 14)
-def named_tool(tool_id: str) -> Tool:
-    """Return a tool of which only the id is known, for the access check."""
-    namespace = tool_id.partition(":")[0]
-    return Tool(tool_id=tool_id, toolset_id=namespace, name=tool_id, input_schema={})
-
-
-class Catalog(NamedTuple):
-    """What one principal may see and call."""
+@dataclass(frozen=True, slots=True)
+class Catalog(Visibility):
+    """The tools of a project that one principal may see and call."""
 
     root: Path
-    config: ProjectConfig
-    principal: Principal
-
-    def visible(self, tools: Iterable[Tool]) -> list[Tool]:
-        """Return the tools that the principal may see."""
-        return [tool for tool in tools if self._decide("see", tool).allowed]
 
     def search(
         self, index: ToolQueries, text: str, *, limit: int, toolset_id: str = ""
@@ -123,31 +109,6 @@ class Catalog(NamedTuple):
     def resources(self, index: ToolQueries) -> list[ToolsetItem[Resource]]:
         """Return the resources that the principal may see, by their ids."""
         return [given for given in index.resources() if self.sees(given.id)]
-
-    def sees(self, tool_id: str) -> bool:
-        """Return whether the principal may see a tool of that id, which may have been deleted."""
-        try:
-            return self._decide("see", named_tool(tool_id)).allowed
-        except BadNameError:  # the id is from a record that was edited by hand
-            return sees_everything(self.config, self.principal)
-
-    def sees_one_of(self, toolset_id: str, tool_ids: Sequence[str] | None) -> bool:
-        """Return whether a toolset is visible: whether the principal may see one of its tools.
-
-        ``tool_ids`` are the tools that it declares; None if its manifest cannot be read (see
-        :meth:`ToolQueries.toolset_tools`).
-        """
-        if not is_id(toolset_id):  # a folder that no pattern of a role could name
-            return sees_everything(self.config, self.principal)
-        return any(self.sees(tool_id) for tool_id in tool_ids or (f"{toolset_id}:tool",))
-
-    def sees_all_of(self, toolset_id: str, tool_ids: Sequence[str] | None) -> bool:
-        """Return whether all tools of a toolset are visible, so that its files and errors may be shown."""
-        if sees_everything(self.config, self.principal):
-            return True
-        if tool_ids is None or not is_id(toolset_id):
-            return False
-        return all(self.sees(tool_id) for tool_id in tool_ids)
 
     def find_toolset(self, toolset_id: str) -> Toolset:
         """Return a toolset from the files.
@@ -178,7 +139,7 @@ class Catalog(NamedTuple):
             raise self._unknown(text)
         tool = toolset.tool(str(tool_id))
         # If the tool would not be visible, its toolset's errors are not shown either.
-        seen = self._decide("see", tool or named_tool(str(tool_id))).allowed
+        seen = self.decide("see", tool or NamedTool(str(tool_id))).allowed
         if not seen or (tool is None and toolset.sound):
             raise self._unknown(text)
         if tool is None or not toolset.sound:
@@ -204,17 +165,6 @@ class Catalog(NamedTuple):
         if not self.may_call(found.tool).allowed:
             raise _disabled(found)
         return found
-
-    def may_call(self, tool: Tool) -> Decision:
-        """Decide whether the principal may call the tool, which may be disabled."""
-        return self._decide("call", tool)
-
-    def may_approve(self, tool: Tool) -> Decision:
-        """Decide whether the principal may approve a call of the tool."""
-        return self._decide("approve", tool)
-
-    def _decide(self, action: Action, tool: Tool) -> Decision:
-        return decide(self.config, self.principal, action, tool)
 
     def _visible_errors(self, toolset: Toolset) -> list[Problem]:
         """Return the toolset's errors; none if one of them may name a hidden tool."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from covalt_git.index.index import Index
+    from covalt_git.index.tool_queries import ToolQueries
     from covalt_git.models.prompts import Item, Prompt, PromptMessage, Resource, ToolsetItem
 
     Args = Mapping[str, str]
@@ -54,7 +54,7 @@ def filled(text: str, args: Args) -> str | None:
 
 
 def prompt_messages(
-    root: Path, index: Index, given: ToolsetItem[Prompt], args: Args
+    root: Path, index: ToolQueries, given: ToolsetItem[Prompt], args: Args
 ) -> Iterator[PromptText]:
     """Yield the messages of a prompt, without those that need a missing argument."""
     for message in given.what.messages:
@@ -65,14 +65,18 @@ def prompt_messages(
 
 
 def read_resource(
-    root: Path, index: Index, given: ToolsetItem[Resource], args: Args
+    root: Path, index: ToolQueries, given: ToolsetItem[Resource], args: Args
 ) -> Content | None:
     """Return the content of a resource; None if its path is not a file of the toolset."""
     return _content(root, index, given, given.what, args)
 
 
 def _content(
-    root: Path, index: Index, given: ToolsetItem[Item], of: PromptMessage | Resource, args: Args
+    root: Path,
+    index: ToolQueries,
+    given: ToolsetItem[Item],
+    of: PromptMessage | Resource,
+    args: Args,
 ) -> Content | None:
     if of.text is not None:
         text = filled(of.text, args)

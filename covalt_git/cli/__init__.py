@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from covalt_git import __version__
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, hint_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,7 +136,6 @@ def main(args: Sequence[str] | None = None) -> None:
 def _show_usage(error: click.ClickException, argv: Sequence[str]) -> None:
     from covalt_git.cli import removed, usage_hints  # noqa: PLC0415 - only for an error
     from covalt_git.cli.terminal import output  # noqa: PLC0415 - only for an error
-    from covalt_git.errors import hint_text  # noqa: PLC0415 - only for an error
     from covalt_git.text import display  # noqa: PLC0415 - only for an error
 
     error = removed.explained(error, argv)

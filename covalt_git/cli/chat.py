@@ -20,7 +20,7 @@ from covalt_git.cli.lazy_group import LazyGroup
         "branch": "chat_branch.command",
         "checkout": "chat_branch.checkout",
         "log": "chat_log.log",
-        "show": "chat_log.show",
+        "show": "chat_show.show",
         "merge": "chat_merge.merge",
         "resolve": "chat_merge.resolve",
         "message": "chat_message.command",

@@ -1,4 +1,4 @@
-"""``covalt-git chat log`` and ``chat show``: the commits of a chat, and one of them."""
+"""``covalt-git chat log``: the commits of a chat."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
-from covalt_git.cli.terminal import history_graph, output, result_text
+from covalt_git.cli.terminal import history_graph, output
 from covalt_git.conversations.history import layout
-from covalt_git.models.commit_record import CommitRecord
 from covalt_git.operations.chats import manifests
 
 if TYPE_CHECKING:
-    from covalt_git.operations.chats.manifests import ManifestDetail, ManifestPage, ManifestRow
+    from covalt_git.operations.chats.manifests import ManifestPage, ManifestRow
 
 _MOST_NAMES = 4
 _PAGE = 500
@@ -79,32 +78,6 @@ def log(
             output.say(f"    {_facts(one)}", dim=True)
 
 
-@click.command()
-@chat_argument
-@click.argument("commit", default="HEAD")
-@json_option
-def show(chat_id: str, commit: str, *, as_json: bool) -> None:
-    """Show a COMMIT, default: HEAD, and its changed files."""
-    shown = ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=commit)
-    if as_json:
-        output.as_json(shown)
-        return
-    output.say(f"{shown.id}{_names(shown, shown.active_branch)}", bold=True)
-    output.say(f"{shown.title}, {shown.created_at}, by {shown.by}")
-    if len(shown.parents) > 1:
-        joined = " and ".join(oid[: output.SHORT] for oid in shown.parents)
-        output.say(f"merges {joined}")
-    if shown.chat_made_by is not None:
-        output.say(f"in a chat that {shown.chat_made_by} created")
-    if shown.forked_from is not None:
-        output.say(f"forked here from {shown.forked_from.chat_id}")
-    if shown.message_id is not None:
-        output.say(f"for the message {shown.message_id}")
-    output.changes(shown.changes)
-    if shown.record:  # it is hidden with the tool of a call
-        _print_record(chat_id, shown)
-
-
 def _page(chat_id: str, most: int | None, **which: object) -> ManifestPage:
     """Return the newest commits of a history, at most so many; all of them for None."""
     rows: list[ManifestRow] = []
@@ -147,21 +120,10 @@ def _draw(found: ManifestPage, *, has_all: bool) -> None:
 
 
 def _print_manifest(manifest: ManifestRow, active: str, *, before: str = "") -> None:
-    line = f"{before}{manifest.id[: output.SHORT]}{_names(manifest, active)}  {manifest.title}"
+    line = (
+        f"{before}{manifest.id[: output.SHORT]}{branch_names(manifest, active)}  {manifest.title}"
+    )
     output.say(line, fg="red" if manifest.status == "error" else None)
-
-
-def _print_record(chat_id: str, shown: ManifestDetail) -> None:
-    record = CommitRecord.model_validate(shown.record)
-    output.notes(record.workspace)
-    if record.message is not None:
-        output.say(f"message {record.id}")
-        if record.message.ref is not None:
-            output.say(f"the application's id: {record.message.ref}")
-        if record.message.text is not None:
-            output.say(f"{record.message.role}: {record.message.text}", prose=True)
-    if record.call is not None:
-        result_text.call(chat_id, shown.id, record.call)
 
 
 def _facts(manifest: ManifestRow) -> str:
@@ -171,6 +133,7 @@ def _facts(manifest: ManifestRow) -> str:
     return f"{manifest.created_at}  {changes}"
 
 
-def _names(manifest: ManifestRow, active: str) -> str:
+def branch_names(manifest: ManifestRow, active: str) -> str:
+    """Return the branches at a commit in brackets, the active one with a star; empty if none is."""
     names = [f"*{name}" if name == active else name for name in manifest.branches]
     return f" ({', '.join(names)})" if names else ""

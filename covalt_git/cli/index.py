@@ -12,6 +12,7 @@ import click
 
 from covalt_git.cli.context import json_option, project, synced, wrong_call
 from covalt_git.cli.terminal import output
+from covalt_git.index.index import Index
 from covalt_git.index.revision import write_revision
 
 if TYPE_CHECKING:
@@ -44,9 +45,13 @@ def rebuild(revision: str | None, out: Path | None, *, as_json: bool) -> None:
     if revision is not None:
         _rebuild_at(opened, revision, out, as_json=as_json)
         return
-    with opened.index() as index:
+    with _index(opened) as index:
         index.rebuild()
         _print(index.counts(), as_json=as_json)
+
+
+def _index(opened: Project) -> Index:
+    return Index.of_project(opened.root, opened.config.workspace, opened.on_progress)
 
 
 def _rebuild_at(opened: Project, revision: str, out: Path | None, *, as_json: bool) -> None:
@@ -69,7 +74,7 @@ def _rebuild_at(opened: Project, revision: str, out: Path | None, *, as_json: bo
 @json_option
 def status(*, as_json: bool) -> None:
     """Bring the index up to date and count its rows."""
-    with project().index() as index:
+    with _index(project()) as index:
         synced(index)
         _print(index.counts(), as_json=as_json)
 

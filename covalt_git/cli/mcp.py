@@ -12,6 +12,7 @@ from covalt_git.access import UnknownRoleError
 from covalt_git.cli import mcp_install
 from covalt_git.cli.context import project, warn_without_role
 from covalt_git.cli.terminal import output
+from covalt_git.serving.server_registry import approval_url
 
 Mode = Literal["direct", "search"]
 Style = Literal["dots", "underscore"]
@@ -64,7 +65,6 @@ def command(
     # Imported here, because this takes half a second.
     from covalt_git.gateway import stdio  # noqa: PLC0415
     from covalt_git.gateway.service import Gateway  # noqa: PLC0415
-    from covalt_git.serving.server_registry import approval_url  # noqa: PLC0415
 
     pages = partial(approval_url, opened.root)
     stdio.serve(Gateway(opened.root, under, style, mode, pages=pages, only=only))

@@ -11,8 +11,8 @@ from covalt_git.cli.lazy_group import LazyGroup
 from covalt_git.cli.override_words import words_of
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.parameters import parameters
+from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.models.http_placement import placement
-from covalt_git.models.tool import WHY_HELD_BACK
 from covalt_git.operations import tools
 
 if TYPE_CHECKING:

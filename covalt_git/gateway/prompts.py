@@ -70,13 +70,13 @@ class Prompts(NamedTuple):
         ]
         if missing:
             raise MissingArgumentError(f"the prompt {prompt.id!r} needs {', '.join(missing)}")
-        with self.project.index() as index:
+        with self.project.tool_index() as index:
             texts = prompt_messages(self.project.root, index, prompt, args)
             messages = [_message(one) for one in texts]
         return types.GetPromptResult(description=prompt.what.description or None, messages=messages)
 
     def _visible_prompts(self) -> dict[str, ToolsetItem[Prompt]]:
-        with self.project.index() as index:
+        with self.project.tool_index() as index:
             index.sync_toolsets()
             known = {prompt.id: prompt for prompt in self.project.catalog.prompts(index)}
         return {name: known[one] for name, one in tool_names.names([*known], self.style).items()}

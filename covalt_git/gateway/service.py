@@ -112,7 +112,7 @@ class Gateway:
 
     def _tools(self) -> dict[str, Tool]:
         project = self.project()
-        with project.index() as index:
+        with project.tool_index() as index:
             index.sync_toolsets()
             tools = project.catalog.visible([*BUILTINS.values(), *index.tools()])
         known = {tool.tool_id: tool for tool in tools if project.catalog.may_call(tool).allowed}
@@ -122,7 +122,7 @@ class Gateway:
     def offer(self) -> Offer:
         """Return all tools, prompts and resources for clients."""
         project = self.project()
-        with project.index() as index:
+        with project.tool_index() as index:
             index.sync_toolsets()
             prompts = {one.id: one.what for one in project.catalog.prompts(index)}
             resources = {
@@ -211,7 +211,7 @@ class Gateway:
     def _search(self, project: Project, query: str, limit: int) -> list[JsonObject]:
         """Return the callable tools that match a query, the best match first."""
         names = {tool.tool_id: name for name, tool in self.tools().items()}
-        with project.index() as index:
+        with project.tool_index() as index:
             index.sync_toolsets()
             # The search also finds disabled tools; half of the results are assumed to be enabled.
             found = project.catalog.search(index, query, limit=2 * limit)

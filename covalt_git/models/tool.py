@@ -9,20 +9,12 @@ from pydantic import Field
 
 from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.models.base import Bool, StrictModel
+from covalt_git.models.held_back import HeldBack
 from covalt_git.models.renderers import Renderer
 from covalt_git.models.tool_properties import Annotations, Example, HttpRequest, Limits, Security
 from covalt_git.names import ToolId
 
 ConfirmationSource = Literal["toolset", "decorator", "override", "project"]
-
-HeldBack = Literal["new", "changed", "schema"]
-"""Why a server's tool is disabled regardless of all settings; see :data:`WHY_HELD_BACK`."""
-
-WHY_HELD_BACK: dict[HeldBack, str] = {
-    "new": "its definition has not been accepted",
-    "changed": "its definition has changed since it was accepted",
-    "schema": "its input schema is invalid",
-}
 
 ICON_TYPES = {
     ".png": "image/png",

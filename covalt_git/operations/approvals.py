@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from covalt_git.catalog.catalog import named_tool
+from covalt_git.access import NamedTool
 from covalt_git.checks.toolset_checks import module_path
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject
@@ -116,7 +116,7 @@ class ApprovalList(Result):
 @operation()
 def list_approvals(context: Context, request: ListApprovals) -> ApprovalList:
     """List the approvals of calls that the role may see, approve or deny."""
-    index, approvals = context.index(), context.approvals()
+    index, approvals = context.chat_index(), context.approvals()
     damaged = index.sync_chats()
     rows = index.approvals(None if request.state == "all" else request.state)
     return ApprovalList(
@@ -138,7 +138,7 @@ def get_approval(context: Context, request: GetApproval) -> ApprovalDetail:
     """Return one approval: the exact call, and the changes since its request."""
     approval = context.approvals().find(request.execution_id)
     waits = approval.state == "pending"
-    hidden = not context.catalog.sees(approval.tool_id)
+    hidden = not context.visibility.sees(approval.tool_id)
     found = None if hidden else _found(context, approval.tool_id)
     same = found is not None and found.tool.definition_digest == approval.definition_digest
     return ApprovalDetail.of(
@@ -181,7 +181,7 @@ def deny_call(context: Context, request: DenyCall) -> CallAnswer:
 
 
 def _may_settle(context: Context, tool_id: str) -> bool:
-    return context.catalog.may_approve(named_tool(tool_id)).allowed
+    return context.visibility.may_approve(NamedTool(tool_id)).allowed
 
 
 def _changes_since(context: Context, approval: Approval) -> list[FileChange]:
@@ -205,7 +205,7 @@ def _found(context: Context, tool_id: str) -> Found | None:
 
 def _code(context: Context, found: Found) -> ApprovedCode | None:
     tool, toolset = found.tool, found.toolset
-    if not context.catalog.sees_all_of(toolset.id, toolset.tool_ids):
+    if not context.visibility.sees_all_of(toolset.id, toolset.tool_ids):
         return None
     source = toolset.sources.get(tool.id.name)
     if source is None or tool.entrypoint is None:

@@ -256,7 +256,7 @@ def cancel_call(context: Context, request: CancelCall) -> CallCancelled:
     """
     chat = context.chat(request.chat_id)
     if not _is_unfinished(context, chat, request.call_id):
-        context.index().sync_chat(chat)
+        context.chat_index().sync_chat(chat)
         _find_call(context, chat, request.call_id)
     RUNNING.cancel(request.call_id)
     return CallCancelled(call_id=request.call_id)
@@ -266,7 +266,7 @@ def cancel_call(context: Context, request: CancelCall) -> CallCancelled:
 def list_calls(context: Context, request: ListCalls) -> CallList:
     """List a chat's calls of tools that exist for the role, newest first."""
     chat = context.chat(request.chat_id)
-    index, catalog = context.index(), context.catalog
+    index, catalog = context.chat_index(), context.catalog
     index.sync_chat(chat)
     if request.before is not None:
         _find_call(context, chat, request.before)
@@ -284,7 +284,7 @@ def list_calls(context: Context, request: ListCalls) -> CallList:
 def get_call(context: Context, request: GetCall) -> CallAnswer:
     """Return one call."""
     chat = context.chat(request.chat_id)
-    context.index().sync_chat(chat)
+    context.chat_index().sync_chat(chat)
     call = _find_call(context, chat, request.call_id)
     return answer(chat, call)
 
@@ -338,13 +338,13 @@ def _is_unfinished(context: Context, chat: ChatStore, call_id: str) -> bool:
     tool_id = RUNNING.tool_of(call_id, chat_id=chat.id)
     if tool_id is None and (noted := chat.call(call_id)) is not None:
         tool_id = noted.tool_id
-    return tool_id is not None and context.catalog.sees(tool_id)
+    return tool_id is not None and context.visibility.sees(tool_id)
 
 
 def _find_call(context: Context, chat: ChatStore, call_id: str) -> ToolCall:
     """Return a call of a tool that exists for the role; the index of the chat must be up to date."""
-    call = context.index().call(chat.id, call_id)
-    if call is None or not context.catalog.sees(call.tool_id):
+    call = context.chat_index().call(chat.id, call_id)
+    if call is None or not context.visibility.sees(call.tool_id):
         raise UnknownNameError("call", call_id, (), list_with=f"covalt-git chat log {chat.id}")
     return call
 

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from covalt_git.access import Visibility
     from covalt_git.calls.approvals import Approvals
     from covalt_git.calls.engine import Engine
     from covalt_git.calls.running import Follower
     from covalt_git.catalog.catalog import Catalog
-    from covalt_git.index.index import Index
+    from covalt_git.index.chat_queries import ChatQueries
     from covalt_git.index.tool_queries import ToolQueries
     from covalt_git.models.commit_record import WorkspaceNotes
     from covalt_git.project import Project
@@ -72,9 +73,8 @@ class Context:
         self._follower = follower
         self._report_notes = report_notes
         self._chats: dict[str, ChatStore] = {}
-        self._index: Index | None = None
-        self._tool_index: ToolQueries | None = None
-        self._read_toolsets = False
+        self._chat_index: ChatQueries | None = None
+        self._toolset_index: ToolQueries | None = None
 
     @classmethod
     def of(cls, project: Project) -> Self:
@@ -93,10 +93,10 @@ class Context:
         """Close the chats and the index."""
         while self._chats:
             self._chats.popitem()[1].close()
-        for index in (self._index, self._tool_index):
+        for index in (self._chat_index, self._toolset_index):
             if index is not None:
                 index.connection.close()
-        self._index = self._tool_index = None
+        self._chat_index = self._toolset_index = None
 
     @cached_property
     def project(self) -> Project:
@@ -106,6 +106,11 @@ class Context:
             BrokenConfigError: if ``covalt.yaml`` has errors.
         """
         return self._open_project()
+
+    @property
+    def visibility(self) -> Visibility:
+        """What the principal may see, call and approve."""
+        return self.project.visibility
 
     @property
     def catalog(self) -> Catalog:
@@ -137,15 +142,15 @@ class Context:
             f"{acting(config, self.project.principal)} {what}", hint=admin_roles(config)
         )
 
-    def index(self) -> Index:
-        """Return the index, which may be out of date: synchronize what you read from it first.
+    def chat_index(self) -> ChatQueries:
+        """Return the index of chats, which may be out of date: synchronize what you read from it first.
 
         Raises:
             IndexUnusableError: if it can be neither read nor created.
         """
-        if self._index is None:
-            self._index = self.project.index()
-        return self._index
+        if self._chat_index is None:
+            self._chat_index = self.project.chat_index()
+        return self._chat_index
 
     def toolset_index(self) -> ToolQueries:
         """Return the index with up-to-date toolsets, whose files are read once for each context.
@@ -153,13 +158,21 @@ class Context:
         Raises:
             IndexUnusableError: when it can be neither read nor created.
         """
-        index = self._index or self._tool_index
-        if index is None:
-            index = self._tool_index = self.project.tool_index()
-        if not self._read_toolsets:
-            index.sync_toolsets()
-            self._read_toolsets = True
-        return index
+        if self._toolset_index is None:
+            self._toolset_index = self.project.tool_index()
+            self._toolset_index.sync_toolsets()
+        return self._toolset_index
+
+    def update_toolset_index(self) -> None:
+        """Enter the toolsets that an operation has changed in the index.
+
+        Raises:
+            IndexUnusableError: when it can be neither read nor created.
+        """
+        if self._toolset_index is None:
+            self.toolset_index()
+        else:
+            self._toolset_index.sync_toolsets()
 
     def chat(self, chat_id: str) -> ChatStore:
         """Return a chat, open for reading until the context is closed.
@@ -179,7 +192,7 @@ class Context:
         """
         if name == "HEAD" and chat.head() is None:
             return None
-        return self.index().resolve(chat, name)
+        return self.chat_index().resolve(chat, name)
 
     @contextmanager
     def writing(self, chat: ChatStore) -> Iterator[Writer]:
@@ -201,7 +214,7 @@ class Context:
         from covalt_git.index.database import IndexUnusableError  # noqa: PLC0415 - it loads SQLite
 
         try:
-            self.index().sync_chat(chat)
+            self.chat_index().sync_chat(chat)
         except IndexUnusableError as error:
             _LOG.warning("%s; the next command brings it up to date", error.message)
 

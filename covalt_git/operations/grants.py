@@ -123,7 +123,7 @@ def add_grant(context: Context, request: AddGrant) -> GrantRow:
     project = context.project
     _check_seen(project, request)
     key, grant = _granted(project, request)
-    context.index().sync_toolsets()
+    context.update_toolset_index()
     return _row(find_toolset(project.root, request.toolset_id), key, grant)
 
 
@@ -174,7 +174,7 @@ def revoke_grant(context: Context, request: RevokeGrant) -> GrantsRevoked:
     else:
         left = decisions.revoke(root, request.toolset_id, request.key, request.hosts)
         revoked = [] if left else [request.key]
-    context.index().sync_toolsets()
+    context.update_toolset_index()
     return GrantsRevoked(toolset_id=request.toolset_id, revoked=tuple(revoked), left=left)
 
 
@@ -213,7 +213,7 @@ def _check_seen(project: Project, request: AddGrant | GrantAll) -> Toolset:
 
 def _grant_all(context: Context, toolset_id: str, wanted: Iterable[AddGrant]) -> GrantList:
     added = dict(_granted(context.project, one) for one in wanted)
-    context.index().sync_toolsets()
+    context.update_toolset_index()
     toolset = find_toolset(context.project.root, toolset_id)
     return GrantList(
         grants=tuple(_row(toolset, key, grant) for key, grant in sorted(added.items()))

@@ -104,7 +104,7 @@ def _overridden(
 ) -> ToolOverridden:
     root = context.project.root
     found = overrides.override_tool(root, tool_id, values, clear)
-    context.index().sync_toolsets()
+    context.update_toolset_index()
     return ToolOverridden(
         tool_id=found.tool_id,
         changed=found.changed,

@@ -170,7 +170,7 @@ def refresh_source(context: Context, request: RefreshSource) -> SourceRefreshed:
     """
     source = refresh.find_source(context.project.root, request.toolset_id, request.namespace)
     found = _refresh(context, source, check=request.check)
-    context.index().sync_toolsets()
+    context.update_toolset_index()
     return found
 
 
@@ -187,7 +187,7 @@ def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefresh
     else:
         chosen = [one for one in refresh.sources(root) if one.enabled]
     outcomes = tuple(_outcome(context, one, request) for one in chosen)
-    context.index().sync_toolsets()
+    context.update_toolset_index()
     return SourcesRefreshed(sources=outcomes)
 
 
@@ -196,7 +196,7 @@ def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
     """Accept definitions of an MCP server's tools; if one has another digest, none is accepted (``moved``)."""
     root = context.project.root
     found = refresh.accept(root, request.toolset_id, request.namespace, request.tools)
-    context.index().sync_toolsets()
+    context.update_toolset_index()
     return ToolsAccepted(**_facts(context, found), changed=tuple(sorted(request.tools)))
 
 

@@ -11,9 +11,10 @@ from covalt_git.calls.tool_grants import check_runnable
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.state_files import read_state
+from covalt_git.models.held_back import HeldBack
 from covalt_git.models.project_config import effective_limits
 from covalt_git.models.renderers import Renderer
-from covalt_git.models.tool import ConfirmationSource, HeldBack
+from covalt_git.models.tool import ConfirmationSource
 from covalt_git.models.tool_properties import Annotations, Example, HttpRequest, Limits, Security
 from covalt_git.models.toolset_state import LocalOverride, ToolsetState
 from covalt_git.operations.context import Context
@@ -348,5 +349,5 @@ def _servers(context: Context) -> list[ToolGroup]:
         )
         for row in context.toolset_index().mcp_servers()
         if (row["toolset_id"], row["id"]) not in known
-        and context.catalog.sees_one_of(row["id"], ())
+        and context.visibility.sees_one_of(row["id"], ())
     ]

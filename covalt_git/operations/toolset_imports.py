@@ -277,7 +277,7 @@ def uninstall_toolset(context: Context, request: UninstallToolset) -> ToolsetUni
     project = context.project
     undo = uninstall.undo_command(project.root, request.toolset_id)
     gone = uninstall.uninstall(project.root, request.toolset_id, force=request.force)
-    context.index().sync_toolsets()
+    context.update_toolset_index()
     return ToolsetUninstalled(
         toolset_id=gone.id, digest=gone.digest, undo=None if request.force else undo
     )
@@ -315,7 +315,7 @@ def import_bundle(
         found = take(replace(bundle, signature=None), accept_signer=True)
         return _import_result(context, found, dry_run=True, unknown=error)
     if not dry_run:
-        context.index().sync_toolsets()
+        context.update_toolset_index()
     return _import_result(context, found, dry_run=dry_run)
 
 
@@ -377,7 +377,7 @@ def _update(
         accept_signer=request.accept_signer,
     )
     if not request.dry_run:
-        context.index().sync_toolsets()
+        context.update_toolset_index()
     return _update_result(context, found, dry_run=request.dry_run)
 
 

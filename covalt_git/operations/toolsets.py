@@ -237,7 +237,7 @@ def enable_toolset(context: Context, request: EnableToolset) -> ToolsetSwitched:
     """Enable or disable a toolset; only its state file is written."""
     root = context.project.root
     changed = set_enabled(root, request.toolset_id, enabled=request.enabled)
-    context.index().sync_toolsets()
+    context.update_toolset_index()
     return ToolsetSwitched(toolset_id=request.toolset_id, enabled=request.enabled, changed=changed)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from covalt_git.errors import CovaltError, Problem
-from covalt_git.git_store.outer_repository import write_staged
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.operations.context import Context
@@ -111,6 +110,8 @@ def validate(context: Context, request: Validate) -> Validation:
     wanted = _path_filter(context.root, request.paths)
     if not request.staged:
         return _validation(context, context.root, request, wanted)
+    from covalt_git.git_store.outer_repository import write_staged  # noqa: PLC0415 - only hooks need it
+
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         write_staged(context.root, Path(name), only={CONFIG, "toolsets"})
         return _validation(context, Path(name), request, wanted)

@@ -22,7 +22,6 @@ from covalt_git.models.tool import (
     ICON_OF_TOOLSET,
     ICON_TYPES,
     ConfirmationSource,
-    HeldBack,
     Tool,
 )
 from covalt_git.models.toolset_manifest import ToolOverride
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.held_back import HeldBack
     from covalt_git.models.tool_lock import LockedTool, ToolLock
     from covalt_git.models.tool_properties import LegacyRenderer
     from covalt_git.models.toolset_manifest import McpServer, ToolDeclaration, ToolsetManifest

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flask import Flask
 
     from covalt_git.catalog.catalog import Catalog
-    from covalt_git.index.index import Index
+    from covalt_git.index.chat_queries import ChatQueries
     from covalt_git.index.tool_queries import ToolQueries
     from covalt_git.json_values import JsonObject
     from covalt_git.operations.registry import Operation, RequestT, ResultT
@@ -94,9 +94,9 @@ def catalog() -> Catalog:
     return context().catalog
 
 
-def index() -> Index:
-    """Return the index; see :meth:`Context.index`."""
-    return context().index()
+def chat_index() -> ChatQueries:
+    """Return the index of chats; see :meth:`Context.chat_index`."""
+    return context().chat_index()
 
 
 def toolset_index() -> ToolQueries:
@@ -107,7 +107,7 @@ def toolset_index() -> ToolQueries:
 def pending_approvals() -> list[JsonObject]:
     """Return the index rows of the pending approvals that exist for the principal, oldest first."""
     approvals = context().approvals()
-    return [row for row in index().approvals("pending") if approvals.exists(row["tool_id"])]
+    return [row for row in chat_index().approvals("pending") if approvals.exists(row["tool_id"])]
 
 
 def chat(chat_id: str) -> ChatStore:

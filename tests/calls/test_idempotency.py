@@ -85,7 +85,7 @@ def test_a_key_belongs_to_one_call(
 ) -> None:
     world.project().chats.new("c2")
     world.call("add", call_id=key, text="a", times=1)
-    with world.project().chats.open("c1") as chat, world.project().index() as opened:
+    with world.project().chats.open("c1") as chat, world.project().chat_index() as opened:
         opened.sync_chat(chat)
     lose_index(world, index)
 

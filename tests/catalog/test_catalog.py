@@ -114,7 +114,7 @@ def test_exactly_the_visible_tools_are_found(shelf: Shelf) -> None:
     def check(allow: list[str], deny: list[str], text: str) -> None:
         roles = {"one": {"allow": allow, "deny": deny}}
         config = ProjectConfig.model_validate({"version": 1, "default_role": "one", "roles": roles})
-        limited = type(catalog)(shelf.root, config, catalog.principal)
+        limited = type(catalog)(config, catalog.principal, shelf.root)
         visible = {tool.tool_id for tool in limited.visible(tools)}
 
         if text in visible:

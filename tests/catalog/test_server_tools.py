@@ -50,7 +50,7 @@ def lock(root: Path, definition: dict[str, Any]) -> None:
 
 def catalog(root: Path, role: str | None = None) -> Catalog:
     project = Project.open(root)
-    return Catalog(root, project.config, Principal("someone", role))
+    return Catalog(project.config, Principal("someone", role), root)
 
 
 @pytest.mark.parametrize("text", ["web:search", "web.search"])

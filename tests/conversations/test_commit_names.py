@@ -97,7 +97,7 @@ def test_each_name_means_the_same_in_the_store_and_in_the_index(
     world: World, names: dict[str, str]
 ) -> None:
     project = world.project()
-    with project.chats.open("c1") as chat, project.index() as index:
+    with project.chats.open("c1") as chat, project.chat_index() as index:
         faces: dict[str, Face] = {
             "resolver": lambda name: resolve(chat, name),
             "index": lambda name: index.resolve(chat, name),

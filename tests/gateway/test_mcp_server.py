@@ -39,7 +39,7 @@ tools: [{id: wave, entrypoint: tools.more:wave}]
 @pytest.mark.parametrize("role", [None, "reader"])
 def test_the_list_is_the_catalog_of_the_role(shared: Path, version: str, role: str | None) -> None:
     project = Project.open(shared, role=role)
-    with project.index() as index:
+    with project.tool_index() as index:
         index.sync_toolsets()
         visible = [one.path for one in project.catalog.visible(index.tools()) if one.enabled]
 

@@ -147,7 +147,7 @@ def test_a_forged_call_does_not_answer_for_its_id(world: World, eve: Eve, index:
     """Push a result under an id of a call that is still to be made."""
     given = new_id()
     eve.push(eve.commit(forged(world, id=given), head(world)), "forged")
-    with world.project().chats.open("c1") as chat, world.project().index() as opened:
+    with world.project().chats.open("c1") as chat, world.project().chat_index() as opened:
         opened.sync_chat(chat)
     if index != "there":
         lose_index(world, index)
@@ -241,19 +241,19 @@ def test_a_chat_that_comes_back_under_its_id_is_not_believed(world: World, tmp_p
     given = new_id()
     call(world, given, text="a")
     before = [one.made for one in world.log()]
-    with world.project().chats.open("c1") as chat, world.project().index() as index:
+    with world.project().chats.open("c1") as chat, world.project().chat_index() as index:
         Conversation.of(chat)
-        index.sync()
+        index.sync_chats()
         export_to(chat, tmp_path / "bundle")
     world.project().chats.delete("c1")
     import_path(world.project().chats, tmp_path / "bundle")
-    with world.project().index() as index:
-        index.sync()
+    with world.project().chat_index() as index:
+        index.sync_chats()
         assert index.calls("c1") == []
     kept = dump(world.root / "data" / "index.db")
     lose_index(world, "deleted")
-    with world.project().index() as index:
-        index.sync()
+    with world.project().chat_index() as index:
+        index.sync_chats()
 
     assert before == ["here", "here"]
     assert [one.made for one in world.log()] == ["elsewhere", "elsewhere"]

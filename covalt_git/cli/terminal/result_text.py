@@ -11,6 +11,7 @@ from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, hint_text
 from covalt_git.git_store import is_binary_content
 from covalt_git.models.calls import RenderPlan
+from covalt_git.operations.chats import workspace_files
 from covalt_git.text import display
 
 if TYPE_CHECKING:
@@ -68,8 +69,6 @@ def patch(text: str) -> None:
 
 
 def _file(chat_id: str, manifest_id: str, path: str) -> None:
-    from covalt_git.operations.chats import workspace_files  # noqa: PLC0415 - few results show a file
-
     output.say(display.in_line(path), bold=True)
     try:
         file = ask(

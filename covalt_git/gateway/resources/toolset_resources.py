@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def visible(project: Project) -> list[ToolsetItem[Resource]]:
     """Return the resources that are visible to the principal; of equal URIs the first."""
-    with project.index() as index:
+    with project.tool_index() as index:
         index.sync_toolsets()
         found = project.catalog.resources(index)
     by_uri: dict[str, ToolsetItem[Resource]] = {}
@@ -59,7 +59,7 @@ def read(
 ) -> types.TextResourceContents | types.BlobResourceContents | None:
     """Return the content of the resource with a URI; None if it does not exist."""
     for item, args in _matching(project, uri):
-        with project.index() as index:
+        with project.tool_index() as index:
             found = read_resource(project.root, index, item, args)
         if found is not None:
             return contents(uri, found)

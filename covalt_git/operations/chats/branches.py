@@ -161,7 +161,9 @@ def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
     chat = context.chat(request.chat_id)
     start = request.from_manifest
     with context.writing(chat) as writer:
-        oid = writer.commit_changes() if start is None else context.index().resolve(chat, start)
+        oid = (
+            writer.commit_changes() if start is None else context.chat_index().resolve(chat, start)
+        )
         branches.create(writer, request.name, oid)
     assert oid is not None  # a chat without commits has no other branch
     return BranchCreated(name=request.name, manifest_id=oid, notes=writer.fresh_notes())

@@ -286,9 +286,9 @@ class ChatDeleted(Result):
 @operation()
 def list_chats(context: Context, _: EmptyRequest) -> ChatList:
     """List the chats, newest first."""
-    damaged = context.index().sync_chats()
+    damaged = context.chat_index().sync_chats()
     return ChatList(
-        chats=tuple(_chat_row(context, row) for row in context.index().chat_rows()),
+        chats=tuple(_chat_row(context, row) for row in context.chat_index().chat_rows()),
         damaged=DamagedChat.each(damaged),
     )
 
@@ -327,7 +327,7 @@ def fork_chat(context: Context, request: ForkChat) -> ChatForked:
     chats = context.project.chats
     with context.writing(chat) as writer:
         start = request.from_manifest
-        at = None if start is None else context.index().resolve(chat, start)
+        at = None if start is None else context.chat_index().resolve(chat, start)
         made = forking.fork(writer, chats, at=at, chat_id=request.new_chat_id, title=request.title)
         lacks = writer.left_in_place()
     with made:
@@ -443,13 +443,13 @@ def delete_chat(context: Context, request: DeleteChat) -> ChatDeleted:
     if request.dry_run:
         return ChatDeleted.of(chats.loss(chat_id), chat_id=chat_id)
     gone = chats.delete(chat_id, timeout_s=_BUSY_S, waiting=context.waiting)
-    context.index().sync_chats()
+    context.chat_index().sync_chats()
     return ChatDeleted.of(gone, chat_id=chat_id)
 
 
 def _row(context: Context, chat: ChatStore) -> ChatRow:
-    context.index().sync_chat(chat)
-    row = context.index().chat_row(chat.id)
+    context.chat_index().sync_chat(chat)
+    row = context.chat_index().chat_row(chat.id)
     assert row is not None
     return _chat_row(context, row)
 
@@ -474,6 +474,6 @@ def _status(context: Context, chat: ChatStore) -> ChatStatus:
             waiting=tuple(
                 WaitingCall.of(call, call_id=call.id)
                 for call in chat.calls()
-                if context.catalog.sees(call.tool_id)
+                if context.visibility.sees(call.tool_id)
             ),
         )

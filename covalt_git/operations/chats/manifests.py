@@ -143,9 +143,9 @@ def list_manifests(context: Context, request: ListManifests) -> ManifestPage:
         head = context.commit_id(chat, request.manifest)
     if head is None and (request.branch or request.manifest) is not None:
         return ManifestPage(manifests=(), more=False, **facts)
-    context.index().sync_chat(chat)
+    context.chat_index().sync_chat(chat)
     history = partial(
-        context.index().manifests, chat.id, head=head, first_parents=request.first_parents
+        context.chat_index().manifests, chat.id, head=head, first_parents=request.first_parents
     )
     if request.path is None:
         page = history(limit=request.limit, before=request.before)
@@ -169,7 +169,7 @@ def get_workspace_manifest(context: Context, request: GetWorkspaceManifest) -> M
     chat = context.chat(request.chat_id)
     manifest = chat.manifest(_manifest_id(context, chat, request))
     call = manifest.record.call
-    shown = call is None or context.catalog.sees(call.tool_id)
+    shown = call is None or context.visibility.sees(call.tool_id)
     changes = chat.changes(manifest.parent_id, manifest.id)
     card = chat.card()
     starts_here = card.forked_from is not None and card.forked_from.manifest_id == manifest.id
@@ -222,7 +222,7 @@ def _changes_of(chat: ChatStore, path: str, *, first_parents: bool) -> Callable[
 
 def _manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None) -> ManifestRow:
     """Return a row, with its changes if there is a ``chat``."""
-    shown = row.source != "tool_run" or context.catalog.sees(row.tool_id or "")
+    shown = row.source != "tool_run" or context.visibility.sees(row.tool_id or "")
     ended = row.status if row.status in {"success", "error"} else None
     return ManifestRow.of(
         row,
@@ -234,7 +234,7 @@ def _manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None) -> 
 
 
 def _manifest_id(context: Context, chat: ChatStore, request: GetWorkspaceManifest) -> str:
-    index = context.index()
+    index = context.chat_index()
     if request.message_id is None:
         return index.resolve(chat, "HEAD" if request.manifest is None else request.manifest)
     if request.manifest is not None:

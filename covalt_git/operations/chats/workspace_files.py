@@ -124,8 +124,8 @@ def get_workspace_files(context: Context, request: GetWorkspaceFiles) -> Workspa
     chat = context.chat(request.chat_id)
     with _state(context, chat, request.manifest) as (manifest_id, tree, empty_folders):
         files = trees.files(chat.store, tree)
-        context.index().sync_chat(chat)
-        blobs = context.index().blobs(chat.id, [file.oid for file in files.values()])
+        context.chat_index().sync_chat(chat)
+        blobs = context.chat_index().blobs(chat.id, [file.oid for file in files.values()])
         return WorkspaceFiles(
             manifest_id=manifest_id,
             files=tuple(

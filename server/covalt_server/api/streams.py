@@ -136,7 +136,7 @@ def followed(context: Context, call_id: str) -> CallStream:
         UnknownNameError: if no such call runs, or the role may not see its tool.
     """
     made = request_context.streams().get(call_id)
-    if made is None or not context.catalog.sees(made.call.tool_id):
+    if made is None or not context.visibility.sees(made.call.tool_id):
         raise _unknown(call_id)
     return made
 
@@ -212,7 +212,7 @@ def resume_stream(context: Context, request: ResumeStream) -> Events:
         raise InvalidRequestError("'after' is the id of an event: a number, or end")
     found = request_context.streams().get(request.call_id)
     if found is not None and request.chat_id in {None, found.call.chat_id}:
-        if not context.catalog.sees(found.call.tool_id):
+        if not context.visibility.sees(found.call.tool_id):
             raise _unknown(request.call_id)
         if after == END and found.ended_at is not None:
             return Events(None)
@@ -259,7 +259,7 @@ def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[Ques
             try:
                 outcome = make(chat, waits, follower)
             finally:  # a refused call may have closed an approval
-                with suppress(IndexUnusableError), opened.index() as index:
+                with suppress(IndexUnusableError), opened.chat_index() as index:
                     index.sync_chat(chat)
             done = answer_of(chat, outcome)
     except CovaltError as error:
@@ -292,12 +292,12 @@ def _add_event(made: CallStream, reported: CallEvent) -> None:
 def _chat_of(context: Context, request: ResumeStream) -> str:
     """Return the chat of a call that the role may see."""
     if request.chat_id is not None:
-        context.index().sync_chat(context.chat(request.chat_id))
+        context.chat_index().sync_chat(context.chat(request.chat_id))
     else:
-        context.index().sync_chats()
-    for chat_id in context.index().chats_of_record(request.call_id):
-        call = context.index().call(chat_id, request.call_id)
-        known = call is not None and context.catalog.sees(call.tool_id)
+        context.chat_index().sync_chats()
+    for chat_id in context.chat_index().chats_of_record(request.call_id):
+        call = context.chat_index().call(chat_id, request.call_id)
+        known = call is not None and context.visibility.sees(call.tool_id)
         if known and request.chat_id in {None, chat_id}:
             return chat_id
     raise _unknown(request.call_id)
@@ -318,7 +318,7 @@ def _recorded(opened: Project, chat_id: str, call_id: str) -> Iterator[bytes]:
 
 def _finished_call(opened: Project, chat_id: str, call_id: str) -> CallAnswer | None:
     """Return the answer of a call; None while it runs."""
-    with opened.chats.open(chat_id) as chat, opened.index() as index:
+    with opened.chats.open(chat_id) as chat, opened.chat_index() as index:
         index.sync_chat(chat)
         call = index.call(chat_id, call_id)
         return None if call is None or call.status == "running" else answer(chat, call)

@@ -181,7 +181,7 @@ def _graph(
     heads = {one.name: one.manifest_id for one in chat.branches}
     head = heads.get(branch) if branch else None
     if has_all:
-        index = request_context.index()
+        index = request_context.chat_index()
         nodes = index.history_nodes(chat.id, head=head, limit=len(rows), before=before)
         laid = layout(nodes, trunk=head or chat.active_manifest_id)[len(nodes) - len(rows) :]
     else:

@@ -151,7 +151,7 @@ def _shown_page(chat_id: str, call_id: str) -> _ShownPage:
 
 
 def _read(chat_id: str, call_id: str) -> _ShownPage:
-    chat, index = request_context.chat(chat_id), request_context.index()
+    chat, index = request_context.chat(chat_id), request_context.chat_index()
     index.sync_chat(chat)
     known = index.call(chat.id, call_id)
     if known is None:

@@ -1,0 +1,82 @@
+"""Which tools and toolsets a principal may see, when only their ids are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from covalt_git.access.decisions import decide, sees_everything
+from covalt_git.names import BadNameError, ToolId, is_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from covalt_git.access.decisions import Action, Decision, Principal, Subject
+    from covalt_git.models.held_back import HeldBack
+    from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.tool import Tool
+
+
+class NamedTool(NamedTuple):
+    """A tool of which only the id is known; it may have been deleted."""
+
+    tool_id: str
+    enabled: bool = True
+    held_back: HeldBack | None = None
+
+    @property
+    def path(self) -> str:
+        """The id in the form of role patterns.
+
+        Raises:
+            BadNameError: if it is no tool id.
+        """
+        return ToolId.parse(self.tool_id).path
+
+
+@dataclass(frozen=True, slots=True)
+class Visibility:
+    """What one principal may see, call and approve under a configuration."""
+
+    config: ProjectConfig
+    principal: Principal
+
+    def visible(self, tools: Iterable[Tool]) -> list[Tool]:
+        """Return the tools that the principal may see."""
+        return [tool for tool in tools if self.decide("see", tool).allowed]
+
+    def sees(self, tool_id: str) -> bool:
+        """Return whether the principal may see a tool of that id, which may have been deleted."""
+        try:
+            return self.decide("see", NamedTool(tool_id)).allowed
+        except BadNameError:  # the id is from a record that was edited by hand
+            return sees_everything(self.config, self.principal)
+
+    def sees_one_of(self, toolset_id: str, tool_ids: Sequence[str] | None) -> bool:
+        """Return whether a toolset is visible: whether the principal may see one of its tools.
+
+        ``tool_ids`` are the tools that it declares; None if its manifest cannot be read.
+        """
+        if not is_id(toolset_id):  # a folder that no pattern of a role could name
+            return sees_everything(self.config, self.principal)
+        return any(self.sees(tool_id) for tool_id in tool_ids or (f"{toolset_id}:tool",))
+
+    def sees_all_of(self, toolset_id: str, tool_ids: Sequence[str] | None) -> bool:
+        """Return whether all tools of a toolset are visible, so that its files and errors may be shown."""
+        if sees_everything(self.config, self.principal):
+            return True
+        if tool_ids is None or not is_id(toolset_id):
+            return False
+        return all(self.sees(tool_id) for tool_id in tool_ids)
+
+    def may_call(self, tool: Subject) -> Decision:
+        """Decide whether the principal may call the tool, which may be disabled."""
+        return self.decide("call", tool)
+
+    def may_approve(self, tool: Subject) -> Decision:
+        """Decide whether the principal may approve a call of the tool."""
+        return self.decide("approve", tool)
+
+    def decide(self, action: Action, tool: Subject) -> Decision:
+        """Decide as :func:`.decisions.decide` does."""
+        return decide(self.config, self.principal, action, tool)
