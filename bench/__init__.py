@@ -1,4 +1,4 @@
-"""Measurements beside others, in one run: ratios and not times, for no machine is like the next."""
+"""Benchmarks compared with other programs in the same run: ratios, because times differ between machines."""
 
 import os
 

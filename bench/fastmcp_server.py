@@ -4,7 +4,7 @@
 
 It speaks on its standard input and output, or over HTTP at ``/mcp`` of a port.
 
-It needs nothing of covalt-git, so that it runs in an environment of its own.
+It does not import covalt-git, so that it can run in its own environment.
 """
 
 from __future__ import annotations

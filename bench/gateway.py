@@ -116,7 +116,7 @@ async def timed(sides: list[Side], rounds: int) -> list[float]:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at."""
+    """Return an unused port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
@@ -152,7 +152,7 @@ def over_http(
 
 
 def await_port(port: int) -> None:
-    """Wait until somebody listens at a port."""
+    """Wait until a server listens on a port."""
     for _ in range(600):
         with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
             return

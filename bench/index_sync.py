@@ -188,7 +188,7 @@ def touch_one(root: Path, number: int) -> None:
     folder = sorted((root / "toolsets").glob("*-*[0-9]"))[number]
     manifest = folder / "toolset.yaml"
     manifest.write_text(manifest.read_text() + f"# {number}\n", encoding="utf-8")
-    time.sleep(0.05)  # a save is older than a tick of the clock when somebody looks
+    time.sleep(0.05)  # more than one tick of the clock, so that the change is visible
 
 
 def measure(root: Path, rounds: int, wanted: str) -> dict[str, dict[str, float]]:

@@ -1,9 +1,9 @@
-"""One tool over MCP's low-level server and stdio, as others take it: what bench/tool_calls.py measures beside.
+"""One tool over MCP's low-level server and stdio, with which bench/tool_calls.py compares.
 
     PYTHON -m bench.mcp_echo            makes a call for each line that comes, and prints its seconds
     PYTHON -m bench.mcp_echo serve      is the server
 
-The interpreter needs ``mcp`` 2 and nothing of ours.
+The interpreter needs ``mcp`` 2 only.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def make_chat(
     """Make a chat with that many finished calls on that many branches; return where each branch is.
 
     Every call is a commit of the real writer that changed a file.  Each fourth begins with a message,
-    branches start from the active one, and every 25 calls the chat goes on on another.
+    branches start from the active one, and every 25 calls the chat switches to another.
     """
     chance = random.Random(SEED)
     with chats_of(root).new(chat_id, title=f"{calls} calls") as chat:

@@ -14,7 +14,7 @@ busy machine is busy for both; figures are medians in milliseconds.
   and in a new one; the difference.
 - *recorded call*: a call that changes one of 1,000 files of a workspace, through the engine: brought
   back, run, saved, committed and in the index; beside the isolated call.  It is made as the server
-  makes it, with the watch, and as a command does, which looks at every file twice.  It waits for the
+  makes it, with the watch, and as a command does, which scans every file twice.  It waits for the
   disk a dozen times, unless ``--durability fast`` leaves that to the system.
 """
 
@@ -196,7 +196,7 @@ def after_pause(action: Callable[[], float]) -> float:
 
 @contextlib.contextmanager
 def mcp_calls(python: str) -> Iterator[Callable[[], float]]:
-    """Start a client of mcp, which makes a call when asked and tells how long it took."""
+    """Start a client of mcp; the yielded function makes a call and returns its duration."""
     argv = [python, "-m", "bench.mcp_echo"]
     here = Path(__file__).parents[1]
     pipe = subprocess.PIPE

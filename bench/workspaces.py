@@ -76,7 +76,7 @@ ENVIRONMENT = {
 }
 TOKEN = "token-of-the-benchmark"
 DURABILITY = "BENCH_DURABILITY"
-"""The variable that tells the durability, to processes of this one, too."""
+"""The variable with the durability, for child processes too."""
 GIT_FLUSHES = "BENCH_GIT_FLUSHES"
 """The variable that says that git flushes all that it writes."""
 

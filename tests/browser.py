@@ -1,4 +1,4 @@
-"""A real browser for the tests that look at pages: headless Chromium, each time with a new profile."""
+"""A real browser for tests of pages: headless Chromium with a new profile each time."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationF
 
 
 class Browser:
-    """Chromium, as one looks at a page that needs no person."""
+    """Headless Chromium."""
 
     def document(self, page: Path) -> str:
-        """Return the document as it stands once the page's scripts have run and it was drawn.
+        """Return the document after the page's scripts have run and it was drawn.
 
         Not by ``--dump-dom``, whose virtual time may pass without a single frame on a busy machine.
         """

@@ -116,7 +116,7 @@ class Terminal:
         self.exit_code: int | None = None
 
     def until(self, words: str) -> None:
-        """Read until the words are there, and go on behind them."""
+        """Read up to the end of the first occurrence of a text."""
         while words not in self.shown:
             assert self._read(), f"no {words!r} in {self.shown!r}"
         self.shown = self.shown.partition(words)[2]

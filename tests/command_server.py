@@ -30,7 +30,7 @@ def serve(number: int) -> None:
     """Run commands until the other end of the socket is closed."""
     for name in COMMANDS:
         importlib.import_module(f"covalt_git.cli.{name}")
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the processes in between
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the intermediate processes are not waited for
     with socket.socket(fileno=number) as asked:
         while True:
             message, descriptors, _, _ = socket.recv_fds(asked, _LONGEST, 4)
@@ -44,7 +44,7 @@ def serve(number: int) -> None:
 
 
 def _watch(told: dict[str, Any], descriptors: list[int]) -> NoReturn:
-    """Run a command in a process of its own, and tell how that ended."""
+    """Run a command in its own process, and report its exit code."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     *streams, status = descriptors
     child = os.fork()

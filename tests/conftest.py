@@ -33,7 +33,7 @@ IN_A_BROWSER = {"browser", "chromium"}
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Git's sample hooks, which nobody uses, are half the files of a small project, and projects are copied.
+# Git's unused sample hooks are half the files of a small project, and projects are copied.
 os.environ["GIT_TEMPLATE_DIR"] = ""
 
 # How fast this machine makes examples is no fact about us.
@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that look at pages."""
+    """Mark the tests that use a browser."""
     for item in items:
         if IN_A_BROWSER & {*getattr(item, "fixturenames", ())}:
             item.add_marker("browser")

@@ -20,7 +20,7 @@ STEPS = {
 def killed_at(step: int, action: Callable[[], object]) -> bool:
     """Do something in a process that ends right before its ``step``-th step; return whether it did end so.
 
-    ``kill -9`` cannot be caught, so that nothing of the process can tidy up behind it.
+    ``kill -9`` cannot be caught, so that the process cannot clean up.
     """
     child = os.fork()
     if child == 0:
@@ -50,7 +50,7 @@ def _act(step: int, action: Callable[[], object]) -> NoReturn:
     try:
         sys.addaudithook(count)
         action()
-    except BaseException as error:  # noqa: BLE001 - pytest must not go on in the child
+    except BaseException as error:  # noqa: BLE001 - pytest must not continue in the child
         os.write(2, f"{type(error).__name__}: {error}\n".encode())
         os._exit(1)
     os._exit(0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 TICK_NS = 30_000_000
-"""How long a file system may take to tell two moments apart, in nanoseconds."""
+"""Resolution of the timestamps of file systems, in nanoseconds."""
 
 
 def settle(path: Path) -> None:

@@ -29,7 +29,7 @@ class Key:
         return f"{principal} {options}{' ' if options else ''}{self.public}"
 
     def sign(self, content: bytes, namespace: str = "covalt-git") -> bytes:
-        """Return a signature as anybody would make it, without our code."""
+        """Return a signature by ssh-keygen, without our code."""
         argv = ["ssh-keygen", "-q", "-Y", "sign", "-n", namespace, "-f", str(self.file)]
         return subprocess.run(argv, input=content, capture_output=True, check=True).stdout
 

@@ -1,4 +1,4 @@
-"""A project that is followed: what a look finds, and that every change is a reason for one."""
+"""Watching a project: the results of scans, and that every change causes one."""
 
 from __future__ import annotations
 

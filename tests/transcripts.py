@@ -46,7 +46,7 @@ _SHELL = {
     "GIT_COMMITTER_NAME": "Ann",
     "GIT_COMMITTER_EMAIL": "ann@example.com",
 }
-"""Variables of the steps that are no commands of ours."""
+"""Variables of the steps that are not covalt-git commands."""
 
 
 @dataclass(eq=False)

@@ -97,7 +97,7 @@ def test_the_right_to_approve_is_separate(role: dict[str, Any], *, allowed: bool
     assert ask(role, "approve").allowed is allowed
 
 
-def test_a_disabled_tool_is_seen_and_called_by_nobody() -> None:
+def test_a_disabled_tool_is_hidden_and_cannot_be_called() -> None:
     off = make_tool(enabled=False)
 
     assert ask({"admin": True}, "see", off).allowed
@@ -105,7 +105,7 @@ def test_a_disabled_tool_is_seen_and_called_by_nobody() -> None:
         allowed=False, reason="'app-builder:write_file' is disabled"
     )
     assert not decide(make_config(), ANA, "call", off).allowed
-    # A role that may not see the tool is not told that it is disabled.
+    # A role that may not see the tool must not learn that it is disabled.
     assert "disabled" not in ask({}, "call", off).reason
 
 

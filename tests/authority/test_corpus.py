@@ -1,4 +1,4 @@
-"""Each change of the corpus is reported with its verdict, in words, and at a line of a file."""
+"""Each change of the corpus is reported with its verdict, its message and its place."""
 
 from __future__ import annotations
 

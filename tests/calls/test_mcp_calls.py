@@ -106,9 +106,7 @@ def test_a_call_runs_once_it_is_approved_while_its_server_is_granted(world: Worl
     [("", ""), ("id: keyed, ", "id: keyed, cwd: tools, "), ("KEY:", "OTHER:")],
     ids=["revoked", "another-folder", "another-variable"],
 )
-def test_a_server_starts_only_as_it_was_granted(
-    world: World, folder: Path, old: str, new: str
-) -> None:
+def test_a_server_starts_only_as_granted(world: World, folder: Path, old: str, new: str) -> None:
     assert result(world, "keyed:add", a=1, b=1) == "2"
     if old:
         world.edit("demo/toolset.yaml", old, new)

@@ -1,4 +1,4 @@
-"""``auth``: signing in to servers through a browser, and what is stored and printed of it."""
+"""``auth``: signing in to servers through a browser, and the stored and printed facts of it."""
 
 from __future__ import annotations
 

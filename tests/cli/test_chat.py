@@ -45,7 +45,7 @@ def test_reading_stores_nothing_and_waits_for_no_writer(
     assert set(store.rglob("*")) == before
 
 
-def test_status_tells_an_interrupted_switch_from_edits(
+def test_status_distinguishes_an_interrupted_checkout_from_edits(
     root: Path, workspace: Path, cli: Cli
 ) -> None:
     """Of three files that the switch changes, one was written, one is to come and one was edited."""

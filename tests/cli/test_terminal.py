@@ -149,7 +149,7 @@ def test_a_question_without_an_answer_ends_the_call(root: Path) -> None:
     assert user.exit_code == 1
 
 
-def test_deleting_a_chat_asks_first(root: Path) -> None:
+def test_deleting_a_chat_asks_for_confirmation(root: Path) -> None:
     Project.open(root).chats.new("c2").store.close()
     for typed, code in (("n", 130), ("y", 0)):
         user = Terminal("chat", "delete", "c2", cwd=root)
@@ -160,7 +160,7 @@ def test_deleting_a_chat_asks_first(root: Path) -> None:
         assert (root / "data/chats/c2").exists() == (typed == "n")
 
 
-def test_accepting_the_tools_of_a_server_asks_first(root: Path) -> None:
+def test_accepting_the_tools_of_a_server_asks_for_confirmation(root: Path) -> None:
     run("grant", "add", "quiz", "process", "disk", cwd=root)
     assert (
         "accept this?" not in Terminal("source", "refresh", "quiz/disk", "--check", cwd=root).end()

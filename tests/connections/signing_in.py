@@ -74,7 +74,7 @@ def guarded(**env: str) -> Iterator[Guarded]:
 
 @dataclass
 class Following:
-    """A person whose browser follows, and what they were told."""
+    """A user whose browser follows redirects, with the reported texts."""
 
     origins: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Following:
 
 
 def visit(address: str) -> str:
-    """Go where an address leads, and return what is there."""
+    """Follow a URL, and return the last response."""
     with suppress(urllib.error.HTTPError), urllib.request.urlopen(address, timeout=10) as page:
         return str(page.read().decode())
     return ""

@@ -63,7 +63,7 @@ def _code_texts(nodes: list[ast.AST]) -> Iterator[str]:
 
 
 def environment_variables(nodes: list[ast.AST]) -> Iterator[str]:
-    """Yield the variables that are read from or written to ``os.environ``, and all of ours."""
+    """Yield the variables that are read from or written to ``os.environ``, and all variables of covalt-git."""
     settings = {
         id(node.slice)  # keys of Flask's configuration look like variables
         for node in nodes

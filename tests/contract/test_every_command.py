@@ -76,7 +76,7 @@ mcp_servers:
 TOOL = "def fail() -> None:\r\n    raise ValueError\r\ndef add(a: int, b: int) -> int:\r\n    return a+b   "
 THEIRS = 'id: theirs\nname: Theirs\nversion: "1"\ntools:\n  - {id: add, entrypoint: "a:add"}\n'
 CONFIG = """version: 1\r
-# a note of ours   \n
+# a comment   \n
 workspace:   {durability: fast}
 default_role: owner
 roles: {owner: {admin: true}, agent: {allow: ["demo.*"]}}

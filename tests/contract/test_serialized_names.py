@@ -63,7 +63,7 @@ STORED: dict[str, type[StrictModel]] = {
     "tool definition": Tool,
     "toolset change": _Note,
 }
-"""Models of what is stored, or read from files of users, and has no published schema."""
+"""Models of stored records and of user files without a published schema."""
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_the_published_schemas_keep_their_names() -> None:
     )
 
 
-def test_what_is_stored_keeps_its_keys(nodes: list[Any]) -> None:
+def test_stored_records_keep_their_keys(nodes: list[Any]) -> None:
     found = [*git_names(nodes)]
     for name, model in STORED.items():
         schema = model.model_json_schema()

@@ -285,7 +285,7 @@ def test_a_message_that_was_only_merged_is_gone_on_from(chat: ChatStore) -> None
 # Reading
 
 
-def test_a_commit_in_our_clothes_without_a_message_is_none(chat: ChatStore) -> None:
+def test_an_imitated_commit_without_a_message_is_not_a_message(chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     store = chat.folder / "store.git"
     text = git(store, "log", "-1", "--format=%B").replace("user_upload", "message")

@@ -23,7 +23,7 @@ class Fault:
     """One fault.
 
     Attributes:
-        id: what the fault does, in words joined by ``-``.
+        id: the effect of the fault, words joined by ``-``.
         file: the file that has the text; after a move, any file below the product's folders.
         function: the function, method or class that has it, as ``Class.method``.
         old: a text that occurs once in the function.

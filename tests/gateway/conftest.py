@@ -24,7 +24,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def shared(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project whose clients each work in a new chat; nothing else of it is to be changed."""
+    """A project whose clients each work in a new chat; tests must not change anything else in it."""
     return Path(shutil.copytree(template, tmp_path_factory.mktemp("shared") / "project"))
 
 

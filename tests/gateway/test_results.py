@@ -113,7 +113,7 @@ def test_a_client_gets_the_log_messages_of_the_level_that_it_sets(
 
 
 @versions
-def test_a_result_has_its_render_plan_and_the_page_as_it_was_then(root: Path, version: str) -> None:
+def test_a_result_has_its_render_plan_and_the_page_of_its_commit(root: Path, version: str) -> None:
     async def say(client: Client) -> None:
         result = await client.call_tool("pages.chart", {})
         (uri,) = plan(result)["files"].values()
@@ -130,7 +130,7 @@ def test_a_result_has_its_render_plan_and_the_page_as_it_was_then(root: Path, ve
     talk(root, say, version=version)
 
 
-def test_a_shown_file_can_be_read_as_it_was_whether_the_call_changed_it_or_not(
+def test_a_shown_file_can_be_read_at_its_commit_whether_the_call_changed_it_or_not(
     shared: Path,
 ) -> None:
     args = {"path": "notes/a b.txt"}

@@ -1,4 +1,4 @@
-"""Packs: what is written together lies in one that stock git verifies, and theirs are read like ours."""
+"""Packs: objects written together are in one pack that stock git verifies, and git's packs are read too."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_what_nothing_reaches_is_kept_while_it_is_young(tmp_path: Path) -> None:
         assert fsck_store(store.path) == ""
 
 
-def test_pack_that_git_is_told_to_keep_stays_and_an_index_over_packs_does_not(
+def test_pack_with_a_keep_file_stays_and_an_index_over_packs_does_not(
     tmp_path: Path,
 ) -> None:
     with GitStore.create(tmp_path / "s.git", durable=False) as store:

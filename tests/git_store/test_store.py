@@ -126,7 +126,7 @@ def test_packed_ref_moves_and_goes_like_a_loose_one(tmp_path: Path) -> None:
         ]
 
 
-def test_ref_that_somebody_is_moving_is_not_moved(tmp_path: Path) -> None:
+def test_ref_with_a_lock_file_is_not_moved(tmp_path: Path) -> None:
     with GitStore.create(tmp_path / "s.git") as store:
         one, two = a_commit(store, "1\n"), a_commit(store, "2\n")
         store.swap_ref(MAIN, None, one)

@@ -137,7 +137,7 @@ def test_an_answer_becomes_json_or_text(
         (b"[1e999]", "the answer cannot be kept: $[0]: inf is not a JSON number"),
     ],
 )
-def test_json_that_is_none_is_an_error(desk: Desk, content: bytes, said: str) -> None:
+def test_invalid_json_is_an_error(desk: Desk, content: bytes, said: str) -> None:
     with answering(_answer(content)) as port:
         code, message, _ = desk.fails(f"http://127.0.0.1:{port}/", hosts=[f"127.0.0.1:{port}"])
 
@@ -364,7 +364,7 @@ def test_a_secret_does_not_follow_a_redirect_elsewhere(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "changes", [{"declared": ()}, {"environment": {}}, {"environment": {"KEY": ""}}]
 )
-def test_a_secret_that_is_not_there_is_told_by_name(desk: Desk, changes: dict[str, Any]) -> None:
+def test_a_missing_secret_is_reported_by_name(desk: Desk, changes: dict[str, Any]) -> None:
     code, message, _ = desk.fails("/echo", headers={"X-Key": "${KEY}"}, **changes)
 
     assert (code, "'KEY'" in message) == ("secret_missing", True)
@@ -374,9 +374,7 @@ def test_a_secret_that_is_not_there_is_told_by_name(desk: Desk, changes: dict[st
 @pytest.mark.parametrize(
     "value", ["hunter2\n", "hunter2\r\nX-Evil: 1", "hunter2-\0", "hunter2-ü", "hunter2-\udcff"]
 )
-def test_a_secret_that_no_header_can_carry_is_told_by_name_and_not_shown(
-    desk: Desk, value: str
-) -> None:
+def test_a_secret_that_no_header_can_carry_is_reported_by_name_only(desk: Desk, value: str) -> None:
     headers = {"Authorization": "Bearer ${KEY} $args.x"}
 
     code, message, hint = desk.fails(

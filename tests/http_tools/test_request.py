@@ -93,7 +93,7 @@ def test_a_header_holds_no_second_line_and_no_letter_it_cannot(
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,5}", fullmatch=True), st.text(), max_size=4))
-def test_what_goes_into_query_and_cookies_comes_out_as_it_was(args: dict[str, str]) -> None:
+def test_values_of_query_and_cookies_arrive_unchanged(args: dict[str, str]) -> None:
     request = built({"headers": {"X": "y"}}, args)
     cookies = built({"parameters": {name: {"in": "cookie"} for name in args}}, args)
 

@@ -1,4 +1,4 @@
-"""Somebody else's host: a Flask application in a thread, and a socket that answers as it is told."""
+"""A third-party host: a Flask application in a thread, and a socket with configured answers."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_query_finds_its_tool_first(
     assert found(connection, query)[0] == tool_id
 
 
-def test_typos_are_corrected_in_words_of_at_least_four_letters(
+def test_typos_are_corrected_for_words_of_at_least_four_letters(
     connection: sqlite3.Connection,
 ) -> None:
     assert "weather:list_stations" in found(connection, "rian")

@@ -23,7 +23,7 @@ TOOL = b'def run() -> str:\n    """Run."""\n    return "x"\n'
 
 @dataclass(frozen=True)
 class File:
-    """A file as its two headers tell of it; what starts with ``local_`` is only in its own."""
+    """A file with the fields of its two headers; those that start with ``local_`` are only in the local one."""
 
     name: bytes
     content: bytes = b"x"

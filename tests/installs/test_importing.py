@@ -1,4 +1,4 @@
-"""Importing toolsets: hostile bundles leave nothing, others are disabled, and nothing of them runs."""
+"""Importing toolsets: hostile bundles leave no files, others are disabled, and none of their code runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging YAML key by key: the result has the changes of both sides and the layout of ours."""
+"""Merging YAML key by key: the result has the changes of both sides and our layout."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def merged(ours: str, theirs: str, base: str = BASE) -> tuple[str, bool]:
             [("secrets: [A]\n", "  - id: mine\n    entrypoint: tools.m:m\nsecrets: [A]\n")],
             [("  - id: b\n    entrypoint: tools.a:b\n", "  - id: c\n    entrypoint: tools.c:c\n")],
         ),
-        # Comments are part of what they stand above.
+        # Comments belong to the entry below them.
         ([("# the first", "# the very first")], [("secrets: [A]", "# of theirs\nsecrets: [B]")]),
     ],
 )
@@ -77,7 +77,7 @@ def edited(text: str, edits: list[tuple[str, str]]) -> str:
 
 
 def other_order(ours: list[tuple[str, str]], theirs: list[tuple[str, str]]) -> set[str]:
-    """Return the text where what was added at one place stands the other way round."""
+    """Return the text in which entries added at one place are in the other order."""
     both = edited(BASE, ours + theirs)
     mine, other = (
         "  - id: mine\n    entrypoint: tools.m:m\n",
@@ -148,7 +148,7 @@ GONE = "\0gone"
 
 
 def merged_values(base: Any, ours: Any, theirs: Any) -> Any:
-    """Merge values by the rules of the module's docstring, knowing nothing of texts."""
+    """Merge values, not texts, by the rules of the module's docstring."""
     base, ours, theirs = (as_mapping(one) for one in (base, ours, theirs))
     if ours == base:
         return copy.deepcopy(theirs)

@@ -1,4 +1,4 @@
-"""Somebody's toolset does its worst in seven chats at once; the server of everybody else goes on."""
+"""A hostile toolset attacks in seven chats at once; the server keeps working for all others."""
 
 from __future__ import annotations
 

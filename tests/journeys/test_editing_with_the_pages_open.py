@@ -1,4 +1,4 @@
-"""An author keeps a page open beside the editor: `covalt-git dev` tells what is wrong, and reloads it."""
+"""An author edits with a page open: `covalt-git dev` reports the errors, and reloads the page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def page(chromium: Browser, url: str) -> Iterator[Page]:
         errors = console_errors(page)
         page.goto(url)
         yield page
-        # What is broken answers with an error, which the console tells of, too.
+        # Broken toolsets answer with an error, which the console also reports.
         assert [one for one in errors if not one.startswith("Failed to load resource")] == []
 
 
@@ -41,7 +41,7 @@ def edit(project: Terminal, old: str, new: str) -> None:
     manifest.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
-def test_a_save_shows_its_problem_on_every_page_and_mending_takes_it_away(
+def test_a_save_shows_its_problem_on_every_page_until_it_is_fixed(
     page: Page, project: Terminal
 ) -> None:
     home = page.url
@@ -95,7 +95,7 @@ def test_a_message_is_still_there_after_a_reload(page: Page, project: Terminal) 
     expect(message).to_be_visible()
 
 
-def test_what_somebody_typed_is_kept_and_the_page_only_says_that_it_is_old(
+def test_typed_text_is_kept_and_the_page_shows_that_it_is_outdated(
     page: Page, project: Terminal
 ) -> None:
     page.goto(f"{page.url}tools/data-lab:summarize")
@@ -114,7 +114,7 @@ def test_what_somebody_typed_is_kept_and_the_page_only_says_that_it_is_old(
     expect(page.get_by_label(re.compile("^path"))).to_have_value("")
 
 
-def test_settings_that_cannot_be_used_are_told_too_and_the_page_comes_back(
+def test_invalid_settings_are_reported_too_and_the_page_comes_back(
     page: Page, project: Terminal
 ) -> None:
     settings = project.folder / "covalt.yaml"

@@ -1,4 +1,4 @@
-"""Broken toolsets and tools that misbehave: each is an error of its own, and everything else goes on."""
+"""Broken toolsets and tools that misbehave: each causes its own error, and everything else works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main job from the command line, as the README tells it, from the wheel."""
+"""The main job of the README on the command line, from the wheel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody keeps the preview server open all day: from the printed address to the other branch."""
+"""A user works with the preview server: from the printed URL to another branch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def served(project: Terminal) -> Iterator[Served]:
 def served_once(
     tmp_path_factory: pytest.TempPathFactory, checkout_scripts: Path
 ) -> Iterator[Served]:
-    """A new project that is only looked at."""
+    """A new project for read-only tests."""
     terminal = Terminal(tmp_path_factory.mktemp("served"), checkout_scripts, forked=True)
     terminal.covalt("init", "demo")
     project = terminal.at(terminal.folder / "demo")

@@ -1,4 +1,4 @@
-"""JSON values are equal exactly if their canonical texts are, and differ at the paths that are told."""
+"""JSON values are equal exactly if their canonical texts are, and differ at the reported paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``validate --fix`` mends, and that it changes nothing else."""
+"""Fixes of ``validate --fix``, which changes nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HEAD = 'id: hello\nname: Hello\nversion: "1.0.0"\n'
 
 
 def fixed(more: str) -> str:
-    """Return what is added to a manifest as it is after mending."""
+    """Return the added lines of a manifest after the fix."""
     text = fix_text(HEAD + more, PATH).text
     assert text.startswith(HEAD)
     return text.removeprefix(HEAD)

@@ -131,7 +131,7 @@ def layouts(draw: st.DrawFn, least: int) -> Layout:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[Layout, Layout, Layout]:
-    """Make up a folder and two that came of it, each by a few changes."""
+    """Generate a folder and two changed versions of it."""
     base = draw(layouts(3))
     sides = []
     for _ in range(2):

@@ -85,7 +85,7 @@ def test_histories_with_nothing_in_common_are_merged_from_nothing(chat: ChatStor
     assert folder(chat) == {"a": ("file", b"1"), "b": ("file", b"2")}
 
 
-def test_what_is_left_in_place_is_not_overwritten(chat: ChatStore) -> None:
+def test_a_file_left_in_place_is_not_overwritten(chat: ChatStore) -> None:
     parted(chat, BASE, BASE | {"o": ("file", b"o")}, BASE | {"node_modules": ("file", b"theirs")})
     put(chat.workspace, {"node_modules/x": ("file", b"kept")})
     head = chat.head()
@@ -109,7 +109,7 @@ def test_a_push_that_comes_first_takes_the_switch_back(chat: ChatStore) -> None:
     assert not (chat.folder / "switch.json").exists()
 
 
-def test_a_preview_tells_what_a_merge_does_and_stores_nothing(chat: ChatStore) -> None:
+def test_a_preview_returns_the_result_of_a_merge_and_stores_nothing(chat: ChatStore) -> None:
     parted(chat, BASE, BASE, BASE | {"a": ("file", text(_7="theirs"))})
     put(chat.workspace, {"a": ("file", text(_1="not saved")), "b": ("file", b"not saved")})
     before = {str(path) for path in chat.folder.rglob("*")}, folder(chat), chat.head()
@@ -124,7 +124,7 @@ def test_a_preview_tells_what_a_merge_does_and_stores_nothing(chat: ChatStore) -
 
 
 def differ_in_how_both_made_one(base: Layout, ours: Layout, theirs: Layout) -> bool:
-    """Tell whether both made a file, one of them executable, which git decides otherwise."""
+    """Return whether both sides added a file, one of them executable, which git merges differently."""
     return any(
         {ours[path][0], theirs[path][0]} == {"file", "program"}
         and base.get(path, ("", b""))[0] not in {"file", "program"}

@@ -1,4 +1,4 @@
-"""Merging texts by lines: as git does where lines tell themselves apart, and byte for byte."""
+"""Merging texts by lines: as git does if all lines differ, and byte for byte."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ lines = st.lists(st.integers(0, 30), max_size=14, unique=True)
 
 @st.composite
 def edits(draw: st.DrawFn) -> tuple[bytes, bytes, bytes]:
-    """Make up a text in which every line is another, and two that came of it."""
+    """Generate a text of unique lines, and two changed versions of it."""
     base = draw(lines)
     sides = [base]
     for number in (100, 200):

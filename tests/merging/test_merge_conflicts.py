@@ -1,4 +1,4 @@
-"""Conflicts of a merge: told, decided, and both versions saved where nothing else is."""
+"""Conflicts of a merge: reported, resolved, or saved with both versions."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def test_a_refused_request_changes_no_branch_and_no_file(operate: Operations) ->
     assert (operate.workspace("c1") / "a.txt").read_text() == "one\n"
 
 
-def test_a_chat_goes_on_from_a_message_with_the_files_as_they_are(
+def test_a_chat_continues_from_a_message_with_the_current_files(
     operate: Operations, ids: dict[str, str]
 ) -> None:
     request = {"chat_id": "c1", "manifest": ids["message"], "keep_files": True}

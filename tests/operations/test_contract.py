@@ -3,7 +3,7 @@
 ``cases/<module>.yaml`` says how each operation of a module is reached:
 
 - ``request``: fields with which it succeeds on the project of ``conftest.py``; ``{call}``, ``{message}``
-  and so on stand for ids of that project, ``{root}`` for its folder; uploads are objects of texts by file names
+  and so on are replaced by ids of that project, ``{root}`` for its folder; uploads are objects of texts by file names
 - ``cli``: the command that does the same, without ``--json``
 - ``also``: other commands that perform it
 - ``refused``: instead of a success, the error that this project gives
@@ -316,6 +316,6 @@ def test_every_command_performs_an_operation_or_is_one_of_the_others() -> None:
 
 
 def words_in(words: list[str], line: list[str]) -> bool:
-    """Tell whether a line has some words, in their order."""
+    """Return whether a line contains some words, in their order."""
     rest = iter(line)
     return all(word in rest for word in words)

@@ -58,7 +58,7 @@ def test_a_toolset_is_disabled_and_enabled(operate: Operations) -> None:
     assert state.read_text() == "enabld: false\n"
 
 
-def test_a_toolset_shows_nothing_of_its_hidden_tools(operate: Operations) -> None:
+def test_a_toolset_does_not_show_its_hidden_tools(operate: Operations) -> None:
     configure(operate.root, ROLES)
     told = operate("get_toolset", toolset_id="app-builder")
 

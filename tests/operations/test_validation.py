@@ -115,7 +115,7 @@ def test_staged_files_are_checked_and_not_those_of_the_folder(
     subprocess.run(["git", "add", "-A"], cwd=root, check=True)
     manifest.write_text(MANIFEST, encoding="utf-8")
     assert (found(), places(operate)) == (["CG201"], [])
-    # As `git commit -a` tells its hooks.
+    # As `git commit -a` does for its hooks.
     monkeypatch.setenv("GIT_INDEX_FILE", str(root / "other"))
     subprocess.run(["git", "add", "-A"], cwd=root, check=True)
     manifest.write_text(TYPO, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The line of a problem as a terminal shows it: the carets stand below what is meant."""
+"""Excerpt of a problem on a terminal: the carets are below the value."""
 
 from __future__ import annotations
 

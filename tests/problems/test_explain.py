@@ -22,7 +22,7 @@ each_code = pytest.mark.parametrize("code", [*titles()])
 
 
 class Example(NamedTuple):
-    """A fenced text: its language, whether it is bad or good, and where it would stand."""
+    """A fenced text: its language, whether it is bad or good, and its file."""
 
     language: str
     kind: str

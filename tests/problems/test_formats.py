@@ -1,4 +1,4 @@
-"""What GitHub, SARIF readers and CI servers are told, and baselines."""
+"""Formats of problems for GitHub, SARIF readers and CI servers, and baselines."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ PAGE = b"<!doctype html><html><head><title>t</title></head><body>b</body></html>
 
 
 def literal(data: Any) -> bytes:
-    """Return what the script sets the data to, in a page that is otherwise as it was."""
+    """Return the data that the script sets, in an otherwise unchanged page."""
     before, opened, rest = inject(PAGE, data).partition(b"<script>window.__TOOL_DATA__ = ")
     found, closed, after = rest.partition(b";</script>")
     assert (opened, closed) != (b"", b"")

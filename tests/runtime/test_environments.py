@@ -75,7 +75,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_tool_uses_a_compiled_package_and_sees_nothing_of_ours(
+def test_a_tool_uses_a_compiled_package_and_does_not_see_our_packages(
     workshop: Workshop, installed: Path, level: SandboxLevel
 ) -> None:
     workshop.write(
@@ -131,7 +131,7 @@ def test_a_tool_cannot_write_to_its_environment(
     assert list(installed.parents[1].rglob("planted.py")) == []
 
 
-def test_what_no_index_has_is_told_in_the_installer_s_words(empty: Path) -> None:
+def test_an_unknown_package_is_reported_with_the_installers_message(empty: Path) -> None:
     with pytest.raises(CannotInstallError) as caught:
         environments.interpreter(["nowhere-to-be-found>=1"])
 
@@ -141,7 +141,7 @@ def test_what_no_index_has_is_told_in_the_installer_s_words(empty: Path) -> None
     assert [path.suffix for path in empty.iterdir()] == [".lock"]
 
 
-def test_an_index_that_does_not_answer_is_told_so(
+def test_an_index_that_does_not_answer_is_reported(
     empty: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PIP_NO_INDEX", "UV_NO_INDEX"):
@@ -178,7 +178,7 @@ def test_what_is_no_requirement_never_reaches_the_installer(need: str) -> None:
     assert told == []
 
 
-def test_installing_runs_nothing_of_what_is_installed(
+def test_installing_runs_no_code_of_the_packages(
     empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, canary = tmp_path / "evil-1.0", tmp_path / "it-ran"
@@ -209,7 +209,7 @@ def test_a_cancelled_installation_leaves_nothing(empty: Path) -> None:
 def test_what_a_killed_installation_left_is_cleared_away(empty: Path) -> None:
     key = environments._key(["nowhere-to-be-found"])
     (empty / f"{key}-0000").mkdir(parents=True)
-    (empty / key).symlink_to(f"{key}-1111")  # to an environment that somebody deleted
+    (empty / key).symlink_to(f"{key}-1111")  # to a deleted environment
 
     with pytest.raises(CannotInstallError):
         environments.interpreter(["nowhere-to-be-found"])

@@ -1,4 +1,4 @@
-"""What is told while a tool runs, and how it is cancelled."""
+"""Events of a running tool, and its cancellation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def cancelled_once_begun(workshop: Workshop, source: str, **changes: Any) -> Out
     return workshop.run(source, cancel=cancel, **changes)
 
 
-def test_progress_and_logs_are_told_as_they_come(workshop: Workshop) -> None:
+def test_progress_and_logs_are_reported_as_they_come(workshop: Workshop) -> None:
     told: list[Progress | Log] = []
 
     outcome = workshop.run(

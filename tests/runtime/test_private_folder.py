@@ -53,7 +53,7 @@ def test_folder_goes_with_the_next_only_where_its_maker_was_killed(
     assert left == ([] if dies else [os.path.basename(made)])  # noqa: PTH119 - it is a string
 
 
-def test_what_is_new_and_what_is_not_ours_stays(tmp_path: Path) -> None:
+def test_new_and_foreign_files_stay(tmp_path: Path) -> None:
     made, held = private_folder.make(tmp_path)
     os.close(held)  # as if its maker had not come to lock it yet
     (tmp_path / "covalt-other").mkdir()

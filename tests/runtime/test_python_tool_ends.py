@@ -1,4 +1,4 @@
-"""The end of a run: nothing of it is left, however it or the process that ran it came to its end."""
+"""The end of a run: no process or file is left, however the run or its parent process ends."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def programs(mark: str) -> list[str]:
 
 
 def is_held(path: Path) -> bool:
-    """Tell whether a process that locked the file is still there."""
+    """Return whether a process that locked the file still runs."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

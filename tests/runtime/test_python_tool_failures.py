@@ -1,4 +1,4 @@
-"""Tools that go wrong: each is an error of its call with a code, and never an error of ours."""
+"""Tools that fail: the call has an error with a code, and covalt-git does not fail."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Loud(Exception):
 
 
 @pytest.mark.parametrize("name", TABLES["modules"])
-def test_module_that_cannot_be_imported_is_told(workshop: Workshop, name: str) -> None:
+def test_module_that_cannot_be_imported_is_reported(workshop: Workshop, name: str) -> None:
     row = TABLES["modules"][name]
     error = error_of(workshop.run(row["source"]))
 

@@ -99,9 +99,7 @@ def test_tool_that_may_have_one_process_has_its_own(
 
 @pytest.mark.skipif(find_spec("_testcapi") is None, reason="this Python cannot run out on demand")
 @pytest.mark.parametrize("further", [0, 10, 35, 59])
-def test_error_is_told_where_no_memory_was_left_to_tell_it_with(
-    workshop: Workshop, further: int
-) -> None:
+def test_error_is_reported_without_any_memory_left(workshop: Workshop, further: int) -> None:
     outcome = workshop.run(
         f"import _testcapi\ndef run():\n    _testcapi.set_nomemory(0, {further + 1})\n    list(range(99))\n",
         limits={"memory_mb": 400},

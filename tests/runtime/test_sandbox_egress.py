@@ -1,4 +1,4 @@
-"""The way out of a sandbox: hosts that were granted are reached through the proxy, and nothing else."""
+"""Egress proxy of a sandbox: only granted hosts can be reached."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_head_without_end_is_cut(opened: Opened) -> None:
     assert answer.startswith("HTTP/1.1 400 ")
 
 
-def test_way_out_that_is_closed_ends_its_connections(upstream: int) -> None:
+def test_closed_proxy_ends_its_connections(upstream: int) -> None:
     egress = Egress([f"127.0.0.1:{upstream}"])
     with socket.create_server(("127.0.0.1", 0)) as listener:
         with socket.socket(fileno=os.dup(egress.descriptor)) as end:
@@ -237,7 +237,7 @@ def test_a_call_reaches_the_hosts_that_were_granted_for_it(
 
 
 @needs_landlock
-def test_tool_at_landlock_has_no_way_out_whatever_was_granted(yard: Yard, upstream: int) -> None:
+def test_tool_at_landlock_has_no_network_whatever_was_granted(yard: Yard, upstream: int) -> None:
     granted = f"http://127.0.0.1:{upstream}"
     done = yard.run(
         "landlock",

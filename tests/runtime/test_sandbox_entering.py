@@ -1,4 +1,4 @@
-"""Entering the policy: who returns, who waits, what a tool finds inside, and what is left of it."""
+"""Entering the policy: which processes return or wait, the environment inside, and the cleanup."""
 
 from __future__ import annotations
 

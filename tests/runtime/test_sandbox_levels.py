@@ -48,7 +48,7 @@ def test_root_without_namespaces_but_with_control_groups_has_level_landlock() ->
     assert json.loads(done.stdout)[0] == "landlock"
 
 
-def test_level_in_force_is_the_first_that_is_here() -> None:
+def test_effective_level_is_the_first_available_one() -> None:
     here = [one.level for one in sandbox_levels.levels() if one.here]
 
     assert sandbox_levels.level() == here[0]

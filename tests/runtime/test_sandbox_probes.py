@@ -15,7 +15,7 @@ from tests.stress import probe_runner
 from tests.stress.sandbox_probes import PASSES, PROBES
 
 ORDINARY = 65533
-"""An id that nobody has."""
+"""An unused id."""
 
 AS_ROOT = os.geteuid() == 0
 WHERE = [*LEVELS, *([f"{level} as a user" for level in HOLDING] if AS_ROOT else [])]
@@ -26,7 +26,7 @@ NAMES = [probe.name for probe in PROBES]
 def findings(
     tmp_path_factory: pytest.TempPathFactory, worker_id: str, where: str
 ) -> dict[str, Finding]:
-    """Return what came of all probes somewhere; they are run once, for all of pytest's pool."""
+    """Return the findings of all probes at a level; they run once for all pytest workers."""
     base = tmp_path_factory.getbasetemp()
     base = base if worker_id == "master" else base.parent
     kept = base / f"probes-{where.replace(' ', '-')}.json"
@@ -66,7 +66,7 @@ def test_probe_is_refused(findings: dict[str, Finding], name: str) -> None:
     [name for name, passes in PASSES.items() if passes == "all" or (passes == "root" and AS_ROOT)],
 )
 @pytest.mark.parametrize("where", ["process"])
-def test_probe_gets_through_where_there_is_no_wall(findings: dict[str, Finding], name: str) -> None:
+def test_probe_succeeds_without_a_sandbox(findings: dict[str, Finding], name: str) -> None:
     finding = findings[name]
 
     assert (finding.verdict, finding.said) == ("through", finding.said)

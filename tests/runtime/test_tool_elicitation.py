@@ -54,7 +54,7 @@ def answers(after_s: float, **given: Any) -> Callable[[Inquiry], None]:
     return lambda inquiry: threading.Timer(after_s, answer, [inquiry]).start()
 
 
-def test_a_tool_is_told_what_a_person_answers(workshop: Workshop) -> None:
+def test_a_tool_receives_the_answer_of_the_user(workshop: Workshop) -> None:
     outcome = asked(workshop, NAME, answers(0.05, who=ADA))
 
     assert outcome.result == "Ada"
@@ -98,13 +98,13 @@ def run() -> list:
     assert [one.answer for one in outcome.asked] == ["accept", "given", "given", "given"]
 
 
-def test_the_time_limit_stands_still_while_a_person_thinks(workshop: Workshop) -> None:
+def test_the_time_limit_pauses_while_the_user_answers(workshop: Workshop) -> None:
     outcome = asked(workshop, NAME, answers(3.2, who=ADA), limits={"timeout_s": 3})
 
     assert outcome.result == "Ada"
 
 
-def test_where_nobody_is_there_the_call_says_so(workshop: Workshop) -> None:
+def test_without_a_user_the_call_reports_it(workshop: Workshop) -> None:
     outcome = workshop.run(NAME)
 
     assert error_of(outcome).code == "cannot_ask"

@@ -86,7 +86,7 @@ def test_bytecode_beside_the_source_is_not_run(aim: World) -> None:
 
 @pytest.mark.parametrize("name", ["b.pyc", "b.pyo", "B.PYC", "deeper/b.pyc"])
 def test_bytecode_without_source_is_a_problem(aim: World, name: str) -> None:
-    """A .pyc outside of __pycache__ is a module of its own, and nobody can read it."""
+    """A .pyc file outside of __pycache__ is a module that cannot be reviewed."""
     source = aim.root / "toolsets/aim/tools/a.py"
     compiled(source, WHO.format("attacker"), aim.root / "toolsets/aim/tools" / name)
 

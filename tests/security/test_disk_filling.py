@@ -74,7 +74,7 @@ def test_a_private_folder_is_counted_while_the_tool_runs(workshop: Workshop) -> 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 96 MiB, of which 12 MiB are to be left."""
+    """A file system of 96 MiB, of which 12 MiB must stay free."""
     place = tmp_path / "disk"
     place.mkdir()
     mounted = ["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", str(place)]

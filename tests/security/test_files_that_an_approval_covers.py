@@ -53,7 +53,7 @@ def test_files_that_no_commit_holds_are_covered(
     assert world.approve(caught.value.execution_id).call.status == "success"
 
 
-def test_files_that_stay_the_same_ask_nobody_again(world: World) -> None:
+def test_unchanged_files_need_no_new_approval(world: World) -> None:
     """A reviewer who is asked for nothing learns not to look."""
     folder = world.workspace / "node_modules"
     folder.mkdir()

@@ -48,7 +48,7 @@ EVE = "Eve <eve@example.com> 1700000000 +0000"
 
 @dataclass(frozen=True)
 class Eve:
-    """Somebody who may push, with a clone of the chat c1."""
+    """A user who may push, with a clone of the chat c1."""
 
     world: World
     clone: Path
@@ -108,7 +108,7 @@ def call(world: World, call_id: str, chat_id: str = "c1", **args: Any) -> CallOu
 def forged(
     world: World, source: Source = "tool_run", message_id: str | None = None, **fields: Any
 ) -> str:
-    """Return the message of a commit that poses as one of ours, spelled as we spell it."""
+    """Return the message of a commit that imitates one of covalt-git."""
     if source == "tool_run":
         fields.setdefault("call", call_record(tool_id="demo:add", args={"text": "a"}, result=666))
     record = CommitRecord(**{"id": new_id(), "at": commits.now(), "by": "local"} | fields)
@@ -217,7 +217,7 @@ def test_no_forged_record_is_believed(
 
 @pytest.mark.parametrize("kind", ["bundle", "repository", "clone"])
 def test_no_imported_record_is_believed(world: World, eve: Eve, tmp_path: Path, kind: str) -> None:
-    """Import a chat in which somebody has put a result under an id."""
+    """Import a chat that contains a forged result under an id."""
     given = new_id()
     tip = eve.commit(forged(world, id=given), head(world))
     git(eve.clone, "update-ref", "refs/heads/main", tip)

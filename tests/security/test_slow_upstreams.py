@@ -1,4 +1,4 @@
-"""Hosts that answer an HTTP tool too slowly or too much: the call ends, and its chat goes on."""
+"""Hosts that answer an HTTP tool too slowly or too much: the call ends, and its chat keeps working."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_answer_that_never_ends_ends_with_the_time_limit(
 def test_answer_that_never_ends_can_be_cancelled(
     world: World, served: Upstream, answer: bytes, drip: bytes
 ) -> None:
-    """Keep a call that its caller cancels, by pieces that go on."""
+    """Delay a call that its caller cancels, by endless chunks."""
     cancel = Cancel()
 
     def tell(event: CallEvent) -> None:
@@ -79,7 +79,7 @@ def test_answer_that_never_ends_can_be_cancelled(
 
 
 def test_upload_that_is_not_read_ends_with_the_time_limit() -> None:
-    """Hold a call by a host that accepts the connection and reads nothing of the request."""
+    """Delay a call by a host that accepts the connection and never reads the request."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         address = f"127.0.0.1:{deaf.getsockname()[1]}"
         request = HttpRequest("POST", f"http://{address}/", content=b"x" * (32 << 20))

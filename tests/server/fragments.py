@@ -1,4 +1,4 @@
-"""A fragment of HTML as its elements, attributes and text, for tests of what may stand in a page."""
+"""Parsed fragment of HTML: its elements, attributes and text, for tests of sanitized HTML."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ VOID = {"br", "hr", "img"}
 
 
 class Fragment(HTMLParser):
-    """The elements of a fragment with their attributes, and its text; unbalanced ones are told."""
+    """The elements of a fragment with their attributes, and its text; unbalanced elements are reported."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A toolset that means harm, what each of its tools has to end in, and a look at what it left.
+"""A hostile toolset, the expected outcome of each of its tools, and checks of what they leave behind.
 
 Its limits are small, so that each is hit at once.  Whatever forks ends by itself after ten seconds,
 so that a limit that does not hold fails a test and not the machine.
@@ -116,7 +116,7 @@ def sparse(workspace: Path) -> None:
 
 
 def leave(workspace: Path, outside: str) -> list[str]:
-    """Everything that is no file and no folder, and some that nobody can read."""
+    """Special files, and some that cannot be read."""
     left = []
 
     def made(name: str, make) -> None:
@@ -180,7 +180,7 @@ def put_hostile(root: Path) -> None:
 
 
 def is_held(workspace: Path) -> bool:
-    """Tell whether a process that a tool started is still there."""
+    """Return whether a process that a tool started still runs."""
     held = workspace / "held"
     if not held.exists():
         return False
@@ -193,7 +193,7 @@ def is_held(workspace: Path) -> bool:
 
 
 def check_store(store: Path) -> None:
-    """Have git itself look at every object and ref of a chat."""
+    """Verify every object and ref of a chat with stock git."""
     checked = subprocess.run(
         ["git", "-C", str(store), "fsck", "--strict", "--no-dangling"],
         capture_output=True,

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 @dataclass
 class Arrived:
-    """One request: its method, the path with its query, and the headers that tell who asks."""
+    """One request: its method, the path with its query, and the headers that identify the client."""
 
     method: str
     path: str

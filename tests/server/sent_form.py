@@ -1,4 +1,4 @@
-"""What a browser sends with a form that nobody touched: the HTML standard's rules, in short.
+"""Form data that a browser sends with an unchanged form, by a subset of the HTML standard.
 
 ``test_form_page.py`` holds these rules against a real browser.
 """

@@ -44,7 +44,7 @@ class Chat:
         return self.workspace.with_name("store.git")
 
     def call(self, tool: str, /, **args: object) -> Any:
-        """Call a tool and return its row, as the API tells it."""
+        """Call a tool and return its row in the API."""
         project = Project.open(self.api.root)
         with project.chats.open(self.id) as chat:
             engine = replace(project.engine(), level=self.level)
@@ -137,7 +137,7 @@ def test_a_folder_swapped_for_a_link_leaks_no_file(chat: Chat, tmp_path: Path) -
 
 
 def holds(pid: int, file: Path) -> bool:
-    """Tell whether a process has a file open, whatever it sees it as."""
+    """Return whether a process has a file open, under any path."""
     wanted = file.stat()
     for one in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):

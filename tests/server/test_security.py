@@ -110,7 +110,7 @@ def test_every_route_answers_a_right_request(server: Api, changes: dict[str, str
 
 
 @pytest.mark.parametrize("changes", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}])
-def test_the_page_of_a_refused_request_shows_nothing_of_the_project(
+def test_the_page_of_a_refused_request_does_not_show_the_project(
     server: Api, changes: dict[str, str | None]
 ) -> None:
     shown = send(server.app, "GET", "/chats", headers(changes) | {"Accept": "text/html"})

@@ -27,7 +27,7 @@ NAMES = {
 ADDRESS = re.compile(r"(?:https?:)?//[\w-]+(?:\.[\w-]+)+[\w./-]*")
 
 
-def test_every_file_is_as_it_was_built() -> None:
+def test_every_file_is_unchanged_since_its_build() -> None:
     found = {path.name for path in VENDOR.iterdir()}
 
     assert found == {*VENDORED, "VENDORED.json"}

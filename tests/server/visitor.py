@@ -126,7 +126,7 @@ class Page(HTMLParser):
 
 @dataclass(frozen=True)
 class Visitor:
-    """Somebody with the printed token and a browser that runs no script."""
+    """A user with the printed token and a browser without scripts."""
 
     app: Flask
 

@@ -247,7 +247,7 @@ def test_a_client_without_a_session_works_in_the_newest_chat_of_its_token(
     newest = write(token, version="legacy")  # a session has a chat of its own
     assert write(token) == first
     tokens.revoke("stateless")
-    token = new_token("stateless")  # the server remembers nothing of this token
+    token = new_token("stateless")  # the server has not cached this token
 
     assert [write(token), write(token, covalt_chat=first), write(token)] == [newest, first, first]
     assert talk_over_http(port, has_argument, token=token)

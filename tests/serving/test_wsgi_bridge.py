@@ -359,7 +359,7 @@ def test_a_bug_of_the_app_is_logged_and_answered_as_an_error(
     serve: Serve, ask: Ask, app: App, caplog: pytest.LogCaptureFixture
 ) -> None:
     serve(app)
-    for _ in range(2):  # the server goes on
+    for _ in range(2):  # the server still works
         answer = ask("GET", "/?token=secret")
         body = json.load(answer)
         assert (answer.status, answer.headers["Content-Type"]) == (500, "application/json")

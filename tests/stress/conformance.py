@@ -1,7 +1,7 @@
 """The official conformance suite of MCP against our server, with two toolsets as its fixtures.
 
 The suite is an npm package that needs a newer node than machines have: both are installed into a cache
-folder.  It tells apart what a revision of the protocol requires and what it runs besides; there is no
+folder.  It distinguishes what a revision of the protocol requires from further checks; there is no
 list of failures that are expected.
 """
 

@@ -89,7 +89,7 @@ def calls(scenario: str, context: Any, tools: dict[str, Any]) -> list[tuple[str,
 
 
 def answer(_: str, params: dict[str, Any], __: Future[None]) -> dict[str, Any]:
-    """Accept a question as a person does who sends a form off as it stands."""
+    """Accept a question as a user who submits the form unchanged."""
     fields = params.get("requestedSchema", {}).get("properties", {})
     content = {name: field["default"] for name, field in fields.items() if "default" in field}
     return {"action": "accept", "content": content}

@@ -164,7 +164,7 @@ def _tried(base: Path, place: Path, case: Case) -> tuple[Case, Path, str]:
 
 
 def _is_hit(place: Path) -> bool:
-    """Tell whether strace did what it was to do to a call."""
+    """Return whether strace has injected its fault into a call."""
     return _HIT.search((place / "trace").read_text(errors="replace")) is not None
 
 

@@ -47,7 +47,7 @@ class Proof:
             print(f"\r{self.name}: {done:,} of {total:,} ", end=end, file=sys.stderr, flush=True)
 
     def check(self, truth: object, told: str) -> None:
-        """Go on only where it is so.
+        """Continue only if it is true.
 
         Raises:
             DisprovedError: where it is not.

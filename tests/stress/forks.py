@@ -54,7 +54,7 @@ def fork(action: Callable[[], None], errors: Path, *, said: Path | None = None) 
             os.dup2(os.open(said, os.O_WRONLY | os.O_APPEND), 1)
         action()
         status = 0
-    except BaseException:  # noqa: BLE001 - the proof must not go on in the child
+    except BaseException:  # noqa: BLE001 - the stress test must not continue in the child
         errors.write_text(traceback.format_exc(), encoding="utf-8")
     finally:
         os._exit(status)

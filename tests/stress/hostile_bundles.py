@@ -1,4 +1,4 @@
-"""What taking in a hostile bundle does to the world, as the kernel sees it: nothing that stays."""
+"""System calls of the import of a hostile bundle: it leaves no changes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ print(json.dumps({"told": told, "peak": peak}))
 
 
 def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every proof has one
-    """Try every hostile bundle of the tests in one process that is looked at by strace.
+    """Try every hostile bundle of the tests in one process under strace.
 
     Those that are only unusual have to be taken: refusing everything would prove nothing.
     """
@@ -120,7 +120,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every 
 
 
 def _taken(proof: Proof) -> int:
-    """Take in what is only unusual, each into a project of its own; return how many there are."""
+    """Import bundles that are unusual but valid, each into its own project; return their number."""
     bundles = list(hostile.good())
     for kind, content in bundles:
         with tempfile.TemporaryDirectory(prefix="covalt-proof-") as name:

@@ -32,7 +32,7 @@ FEWEST_STEPS = 0.25
 
 
 def prove(proof: Proof, count: int, seed: int) -> None:
-    """Kill ``count`` writers; look at everything after each 25."""
+    """Kill ``count`` writers; check everything after each 25."""
     chance = random.Random(seed)
     with scratch(in_memory=False) as folder:
         chats = open_chats(folder, WorkspaceConfig())

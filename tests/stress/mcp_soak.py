@@ -80,7 +80,7 @@ def write(workspace: Path, text: str) -> str:
 
 @dataclass(frozen=True)
 class Told:
-    """What a client was told of a call: its id, and the result or the code of an error."""
+    """A client's answer to a call: its id, and the result or the code of an error."""
 
     call_id: str
     tool: str
@@ -91,7 +91,7 @@ class Told:
 
 @dataclass
 class Caller:
-    """A client: what it asked for, what it was told, and what was refused before it ran, with the code."""
+    """A client: its calls, their answers, and the refused calls with their codes."""
 
     chat_id: str
     era: str
@@ -139,7 +139,7 @@ def _told(tool: str, args: dict[str, Any], result: CallToolResult) -> Told:
 
 
 def prove(proof: Proof, count: int, seed: int) -> None:
-    """Make ``count`` calls, and then compare what the clients were told with the chats."""
+    """Make ``count`` calls, and then compare the clients' answers with the chats."""
     chance = random.Random(seed)
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)  # what is orphaned becomes ours, and is seen
     with scratch() as folder:
@@ -239,7 +239,7 @@ class _Place:
                 yield client
 
     def begin(self) -> None:
-        """Start what is there for all."""
+        """Start the shared processes."""
         self._begin_far()
         self._begin_serve()
 
@@ -252,7 +252,7 @@ class _Place:
         _end(self._far)
 
     def kill(self, chance: random.Random) -> None:
-        """Kill a server of some kind, and start again what nobody else would."""
+        """Kill a server of some kind, and restart it if no other process does."""
         self._note_dead()
         kind = chance.choices(["programs", "address", "gateways", "serve"], [75, 15, 6, 4])[0]
         if kind == "address":
@@ -276,7 +276,7 @@ class _Place:
         self.kills[names[kind]] += 1
 
     def _note_dead(self) -> None:
-        """Note what is there for all and ended before anybody killed it."""
+        """Record the shared processes that ended without being killed."""
         for name, process in (("the server at an address", self._far), ("serve", self._serve)):
             if process is not None and process.poll() is not None:
                 self.died.append(f"{name}, with {process.returncode}")
@@ -311,7 +311,7 @@ def _free_port() -> int:
 
 
 def _compare(proof: Proof, root: Path, callers: list[Caller]) -> None:
-    """Check each chat against what its client was told, and that it has nothing of another one."""
+    """Check each chat against its client's answers, and that it has no calls of another client."""
     seen: set[str] = set()
     errors: Counter[str] = Counter()
     refused: Counter[str] = Counter()
@@ -360,7 +360,7 @@ def _compare(proof: Proof, root: Path, callers: list[Caller]) -> None:
 
 
 def _is(words: list[str], word: str) -> bool:
-    """Tell whether a command line is a fixture's, or a gateway's."""
+    """Return whether a command line is a fixture's or a gateway's."""
     return any(one.endswith(f"/{word}") for one in words) or (word == "mcp" and "mcp" in words)
 
 

@@ -1,4 +1,4 @@
-"""Toolsets that nobody would write: the cases of ``fixtures/invalid``, and sound ones with pieces torn out.
+"""Corrupt toolsets: the cases of ``fixtures/invalid``, and valid ones with parts removed.
 
 Every Python file of them leaves a file behind if a line of it is run.
 """

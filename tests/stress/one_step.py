@@ -72,7 +72,7 @@ def retry(writer: Writer) -> str | None:
 
 
 def collect(writer: Writer) -> str | None:
-    """Remove what nothing reaches, of which there is some, and pack up the rest."""
+    """Delete the unreachable objects, of which there are some, and repack the rest."""
     collecting.collect(writer, everything=True)
     return writer.chat.head()
 

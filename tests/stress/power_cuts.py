@@ -1,4 +1,4 @@
-"""Machines that lose their power while somebody writes, with real file systems.
+"""Power losses during writes, with real file systems.
 
 The chats lie on a file system in a file.  The writers are stopped and the file is copied as it is:
 what they wrote and the kernel has not given to the disk is not in it, as after a power cut.  The copy
@@ -131,7 +131,7 @@ class _Disk:
             _run("umount", str(self.place))
 
     def copy(self) -> Path:
-        """Return a copy of the disk as it is at one moment, in which nobody writes to it."""
+        """Return a consistent copy of the disk."""
         copy = self.folder / "copy"
         same = False
         while not same:
@@ -171,7 +171,7 @@ def _cut(
                 seeds = [hash(chance.random()) for _ in range(WRITERS)]
                 writers = [_start(partial(busy, seed), said) for seed in seeds]
             time.sleep(chance.random() * LONGEST_LIFE_S)
-            while not _lines(said) - {"None"}:  # git tells of a store without any
+            while not _lines(said) - {"None"}:  # git reports a store without any
                 time.sleep(0.01)
             for one in writers:
                 os.kill(one.pid, signal.SIGSTOP)
@@ -196,7 +196,7 @@ def _cut(
 
 
 def _check(proof: Proof, place: Path, acknowledged: set[str], after: str) -> None:
-    """Open the chat as anybody would."""
+    """Open the chat as a user does."""
     with open_chats(place, WorkspaceConfig()).open("c1") as chat:
         lost = acknowledged - reachable(chat)
         proof.check(not lost, f"after {after}, {len(lost)} manifests are lost: {lost}")
@@ -204,7 +204,7 @@ def _check(proof: Proof, place: Path, acknowledged: set[str], after: str) -> Non
 
 
 def _stock_git(store: Path, said: Path) -> str:
-    """Return what stock git finds wrong in a store that no code of ours has opened since the cut."""
+    """Return the errors that stock git finds in a store that covalt-git has not opened since the cut."""
     acknowledged = said.with_name("acknowledged")
     acknowledged.write_text("\n".join(_lines(said) - {"None"}), encoding="ascii")
     program = [sys.executable, "-I", stock_git.__file__, str(store), str(acknowledged)]
@@ -217,7 +217,7 @@ def _lines(file: Path) -> set[str]:
 
 
 def _is_there(place: Path, path: str) -> bool:
-    """Tell whether a file that was uploaded is in the folder, with its own path in it."""
+    """Return whether an uploaded file is in the folder, with its path as content."""
     file = place / "chats/c2/workspace" / path
     return file.is_file() and file.read_text() == path
 

@@ -156,7 +156,7 @@ class _Field:
 
 
 def _lay_out(base: Path, token: str) -> dict[str, Path]:
-    """Make the folders of a ground, and what lies in them."""
+    """Create the folders of a test ground with their files."""
     names = ("workspace", "toolset", "scratch", "project", "outside")
     folders = {name: base / name for name in names}
     store = folders["project"] / "data" / "chats" / "other" / "store.git"
@@ -221,7 +221,7 @@ def _remove_shared(token: str) -> None:
 
 
 def _is_held(watched: int) -> bool:
-    """Tell whether anybody still has the other end of a pipe, once a moment has passed."""
+    """Return whether a process still has the other end of a pipe, after a short wait."""
     end = select.poll()
     end.register(watched, 0)
     return not end.poll(_MOMENT_MS)

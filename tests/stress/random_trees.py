@@ -122,14 +122,14 @@ def _unstorable(proof: Proof, folder: Path, made: Tree) -> Tree:
 
 
 def _is_below(path: str, refused: Tree) -> bool:
-    """Tell whether something that cannot be stored is at a path, or above it."""
+    """Return whether a path, or a folder above it, cannot be stored."""
     while path and path not in refused:
         path = path.rpartition("/")[0]
     return bool(path)
 
 
 def _check_told(proof: Proof, chat: ChatStore, number: int, refused: Tree) -> None:
-    """Check that a look tells what cannot be stored, each once, and nothing else."""
+    """Check that a scan reports each path that cannot be stored once, and no other path."""
     with chat.scan_in_memory() as seen:
         found = sorted(note.path for note in seen.notes.not_stored)
     wanted = sorted(os.fsencode(path).decode("utf-8", "backslashreplace") for path in refused)
@@ -160,7 +160,7 @@ def _check_accepted(proof: Proof, chat: ChatStore) -> None:
 
 
 def _folders(folder: Path, refused: Tree) -> tuple[Layout, Layout]:
-    """Return the empty folders, and those all of whose content cannot be stored: they may be told as empty."""
+    """Return the empty folders, and those all of whose content cannot be stored: they may be reported as empty."""
     empty, hollow = Layout(), Layout()
     for top, folders, files in os.walk(folder):
         path = Path(top).relative_to(folder).as_posix()

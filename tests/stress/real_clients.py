@@ -1,6 +1,6 @@
 """Clients that others wrote against our MCP server: the inspector's command line, and FastMCP's client.
 
-Both are installed into a cache folder.  What they are told is compared with what the SDK's own client is.
+Both are installed into a cache folder.  Their answers are compared with those of the SDK's own client.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def served(root: Path) -> Iterator[str]:
 
 
 def sdk(root: Path, method: str, params: JsonObject) -> Any:
-    """Return what the SDK's client is told."""
+    """Return the answers to the SDK's client."""
 
     async def said(client: Client) -> Any:
         match method:
@@ -159,14 +159,14 @@ def sdk(root: Path, method: str, params: JsonObject) -> Any:
 
 
 def fastmcp(cache: Path, how: JsonObject, method: str, params: JsonObject) -> Any:
-    """Return what FastMCP's client is told."""
+    """Return the answers to FastMCP's client."""
     words = [json.dumps(how), method, json.dumps(params)]
     program = [str(cache / "python" / "bin" / "python"), str(FASTMCP_CLIENT), *words]
     return json.loads(_answer(program))
 
 
 def inspector(cache: Path, how: JsonObject, method: str, params: JsonObject) -> Any:
-    """Return what the inspector is told."""
+    """Return the answers to the inspector."""
     build = cache / "node_modules" / INSPECTOR / "build"
     program = ["node", str(build / "cli.js"), "--cli"]
     if "url" in how:

@@ -334,14 +334,14 @@ def _memory(ground: Ground) -> str | None:
 
 @_probe("reads the memory of a process by process_vm_readv")
 def _process_vm(ground: Ground) -> str | None:
-    # No bytes from nowhere: what is asked is whether it may.
+    # Zero bytes: only the permission is tested.
     _made(_LIBC.process_vm_readv(ground.neighbour, None, 0, None, 0, 0))
     return "allowed"
 
 
 @_probe("traces a process", "root")
 def _trace(ground: Ground) -> str | None:
-    attach, detach = 0x4206, 17  # PTRACE_SEIZE stops nobody
+    attach, detach = 0x4206, 17  # PTRACE_SEIZE does not stop the process
     _made(_LIBC.ptrace(attach, ground.neighbour, None, None))
     _LIBC.ptrace(detach, ground.neighbour, None, None)
     return "attached"
@@ -424,7 +424,7 @@ def _stay_behind(ground: Ground) -> str | None:
 def _udp(ground: Ground) -> str | None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
         end.sendto(b"x", ("127.0.0.1", ground.udp_port))
-    return None  # nothing listens inside either, which UDP does not tell
+    return None  # nothing listens inside either, but UDP does not report that
 
 
 @_probe("connects to an abstract Unix socket")

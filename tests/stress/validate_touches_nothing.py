@@ -92,9 +92,9 @@ def prove(proof: Proof, count: int, seed: int) -> None:
 
 
 def _validate(proof: Proof, root: Path, trace: Path) -> tuple[str, int]:
-    """Run the command under strace; return what it did, and how many problems it told."""
+    """Run the command under strace; return its system calls and its number of problems."""
     place = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "server")])
-    # Whether Python may keep its own bytecode is not what is asked here.
+    # Python's bytecode cache is not part of this test.
     environment = os.environ | {"PYTHONPATH": place, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "covalt_git", "-C", str(root), "validate", "--json"]
     try:
@@ -134,7 +134,7 @@ def _more_than_reading(trace: str) -> Iterator[str]:
 
 
 def _is_copy(call: re.Match[str]) -> bool:
-    """Tell ``fork()``: a copy in the same namespaces, which strace follows."""
+    """Return whether a call is ``fork()``: a copy in the same namespaces, which strace follows."""
     return call["name"] == "clone" and _FORK.match(call["rest"]) is not None
 
 

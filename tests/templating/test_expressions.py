@@ -1,4 +1,4 @@
-"""Expressions: what each stands for, what stays text, and what is told of those that fail."""
+"""Expressions: their values, texts without one, and errors."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _PROPERTIES: Final = (
     ("L", r"(?!\p{ASCII})[\p{L}\p{M}]"),
     ("V", r"(?s:.)"),
 )
-"""The letters of ``text.display`` and what they stand for; the first that matches decides."""
+"""The letters of ``text.display`` with their meaning; the first match decides."""
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _WIDTH: Final = 92

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def put(root: Path, **toolsets: str) -> None:
-    """Make a project of toolsets that have a head and what is given, ``-`` written as ``__``."""
+    """Create a project of toolsets with a head and further keys, ``-`` written as ``__``."""
     (root / "covalt.yaml").write_text("version: 1\n")
     for name, more in toolsets.items():
         toolset = root / "toolsets" / name.replace("__", "-")

@@ -39,7 +39,7 @@ def _look(event: str, args: tuple[Any, ...]) -> None:
         _watched.append(event)
     elif event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+"):
         _watched.append(f"open {args[0]} {args[1]}")
-    elif event == "exec":  # no code of ours is in a temporary folder
+    elif event == "exec":  # covalt-git's code is not in a temporary folder
         name = getattr(args[0], "co_filename", "")
         if name.startswith(tempfile.gettempdir()):
             _watched.append(f"exec {name}")

@@ -1,4 +1,4 @@
-"""What others' histories may bring into a chat, and what not: each object is looked at."""
+"""Admission of foreign histories into a chat: each object is checked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def store(chat: ChatStore) -> Path:
 
 
 def put_object(store: Path, kind: str, content: bytes) -> str:
-    """Store any bytes as an object, as only somebody with bad intent would."""
+    """Store arbitrary bytes as an object, as an attacker would."""
     return git(
         store, "hash-object", "-w", "-t", kind, "--literally", "--stdin", given=content
     ).strip()

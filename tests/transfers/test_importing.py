@@ -1,4 +1,4 @@
-"""An import takes in a chat of ours, or a history of stock git's, whole or not at all."""
+"""An import of an exported chat or of a git history is complete or changes nothing."""
 
 from __future__ import annotations
 
@@ -322,7 +322,7 @@ def test_records_that_were_altered_are_refused(bundle: Path, chats: Chats, tmp_p
     assert nothing_came(chats)
 
 
-def test_what_says_nothing_of_a_chat_is_refused(bundle: Path, chats: Chats, tmp_path: Path) -> None:
+def test_a_bundle_without_a_chat_is_refused(bundle: Path, chats: Chats, tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", "--mirror", str(bundle), "copy.git")
     copy = tmp_path / "copy.git"
     git(copy, "update-ref", "refs/covalt/chat", put_object(copy, "blob", b"x"))

@@ -31,7 +31,7 @@ def main(folder: Path, seed: int, steps: int, config: WorkspaceConfig = FAST) ->
 
 
 def say(line: str) -> None:
-    """Tell whoever started this, at once."""
+    """Report to the parent process, without buffering."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -178,7 +178,7 @@ def save(chat: ChatStore) -> str:
 
 
 def collect(chat: ChatStore, *, everything: bool = True) -> Collected:
-    """Collect the garbage of a chat, also what is new."""
+    """Collect the garbage of a chat, including new objects."""
     with writing(chat) as writer:
         return collecting.collect(writer, everything=everything)
 

@@ -92,7 +92,7 @@ def test_ignored_file_is_never_overwritten(chats: Chats, wanted: Layout) -> None
         assert chat.active_branch() == "idea"
 
 
-def test_what_lies_in_a_folder_where_a_file_goes_is_never_removed(chat: ChatStore) -> None:
+def test_files_in_a_folder_where_a_file_goes_are_never_removed(chat: ChatStore) -> None:
     put(chat.workspace, {"d": ("file", b"a file here")})
     branch_off(chat, "idea")
     (chat.workspace / "d").unlink()
@@ -120,7 +120,7 @@ def test_link_to_a_folder_outside_is_not_followed_when_files_go_below_it(chat: C
 
 
 def pushed(chat: ChatStore, branch: str, entries: bytes) -> str:
-    """Put a commit of a tree that no snapshot makes on a branch, past every check of ours."""
+    """Put a commit with a tree that no snapshot creates on a branch, without any checks."""
     store = chat.folder / "store.git"
     tree = git(store, "mktree", "-z", "--missing", given=entries).strip()
     commit = git(store, "commit-tree", tree, "-p", "main", "-m", "by hand").strip()

@@ -1,4 +1,4 @@
-"""Chats: made whole or not at all, found by their names, and damage told in plain words."""
+"""Chats: created completely or not at all, found by their names, and reported if damaged."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_a_killed_new_left_behind_is_no_chat_and_in_nobodys_way(chats: Chat
     assert sorted(path.name for path in chats.folder.iterdir()) == ["a file", "c1", "half"]
 
 
-def test_folder_that_stands_in_the_place_of_a_chat_is_kept(chats: Chats) -> None:
+def test_folder_in_the_place_of_a_chat_is_kept(chats: Chats) -> None:
     put(chats.folder, {"c1/workspace/precious": ("file", b"1")})
 
     with pytest.raises(CovaltError):
@@ -189,9 +189,7 @@ EXTENDED = b"[core]\n\trepositoryformatversion = 1\n[extensions]\n\tfuture = tru
         pytest.param("config", EXTENDED, id="extension"),
     ],
 )
-def test_damaged_store_is_told_in_plain_words(
-    chats: Chats, name: str, content: bytes | None
-) -> None:
+def test_damaged_store_is_reported(chats: Chats, name: str, content: bytes | None) -> None:
     with chats.new("c1") as chat:
         upload(chat, "a", b"1")
     path = chats.folder / "c1/store.git" / name

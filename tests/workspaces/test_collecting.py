@@ -188,7 +188,7 @@ def test_readers_that_were_there_before_still_read(forgotten: ChatStore) -> None
 
 
 def test_what_was_seen_before_is_stored_again(chat: ChatStore) -> None:
-    """A look at the folder is remembered; what it stored may be gone by the next one."""
+    """The stat cache remembers a scan; its stored objects may be deleted before the next scan."""
     upload(chat, "a.txt", b"a")
     (chat.workspace / "sub").mkdir()
     (chat.workspace / "sub/b.txt").write_text("not saved yet")

@@ -1,4 +1,4 @@
-"""Commit format 1: what a commit says, to us and to somebody who only has git."""
+"""Commit format 1: the record of a commit, for covalt-git and for stock git."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ RECORDS = st.builds(
     subject=TEXT,
     message_id=st.none() | st.builds(new_id),
 )
-def test_record_comes_back_as_it_was(
+def test_record_is_read_unchanged(
     record: CommitRecord, source: Source, subject: str, message_id: str | None
 ) -> None:
     with scratch() as folder, open_chats(folder).new("c1") as chat:
@@ -136,7 +136,7 @@ def finished(chat: ChatStore, call: PendingCall, record: CallRecord) -> str:
         return writer.finish_call(call, record, snapshot=writer.scan())
 
 
-def test_call_is_told_in_trailers_that_git_reads(chat: ChatStore) -> None:
+def test_call_is_recorded_in_trailers_that_git_reads(chat: ChatStore) -> None:
     call = pending_call(chat, message_id=new_id())
     oid = finished(chat, call, call_record(status="error"))
     store = chat.folder / "store.git"

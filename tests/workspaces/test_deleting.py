@@ -1,4 +1,4 @@
-"""Deleting a chat leaves nothing of it, and is never done half."""
+"""Deleting a chat removes all of it, or nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.registry import Chats
 
 
-def test_everything_of_a_chat_goes_and_is_told_before(chat: ChatStore, chats: Chats) -> None:
+def test_everything_of_a_chat_is_deleted_and_listed_before(chat: ChatStore, chats: Chats) -> None:
     upload(chat, "a.txt", b"a" * 10_000)
     branch_off(chat, "idea")
     upload(chat, "b.txt", b"b")
@@ -44,7 +44,7 @@ def test_everything_of_a_chat_goes_and_is_told_before(chat: ChatStore, chats: Ch
         chats.delete("c1")
 
 
-def test_a_chat_that_somebody_writes_to_is_not_deleted(chat: ChatStore, chats: Chats) -> None:
+def test_a_chat_with_a_writer_is_not_deleted(chat: ChatStore, chats: Chats) -> None:
     with writing(chat), pytest.raises(ChatBusyError, match="is writing since"):
         chats.delete("c1", timeout_s=0)
 
@@ -74,7 +74,9 @@ def test_a_chat_that_is_open_elsewhere_is_gone_for_its_writer(
         assert repacking.usage(again.store.objects).objects < 10
 
 
-def test_a_killed_deletion_leaves_the_chat_or_nothing_of_it(chat: ChatStore, chats: Chats) -> None:
+def test_a_killed_deletion_leaves_the_complete_chat_or_no_chat(
+    chat: ChatStore, chats: Chats
+) -> None:
     upload(chat, "a.txt", b"a")
     left = []
     for step in range(1, 100):
@@ -97,7 +99,7 @@ def test_a_killed_deletion_leaves_the_chat_or_nothing_of_it(chat: ChatStore, cha
     assert [left[0], left[-1]] == [["c1"], []]
 
 
-def test_what_is_left_of_a_chat_that_could_not_be_made_goes_with_the_next(
+def test_the_rest_of_a_failed_chat_is_removed_with_the_next(
     chats: Chats, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:

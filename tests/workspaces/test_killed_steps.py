@@ -106,7 +106,7 @@ def test_a_step_that_was_killed_has_not_begun_or_is_finished(
 
 @pytest.fixture
 def pushed(chat: ChatStore, tmp_path: Path) -> tuple[str, str, bytes]:
-    """A chat with the branches main and idea, and a pack that goes on from main, after its two ends."""
+    """A chat with the branches main and idea, and a pack that continues main, after its two ends."""
     put(chat.workspace, {"a": ("file", b"0"), "b/c": ("program", b"0")})
     save(chat)
     branch_off(chat, "idea")

@@ -72,7 +72,7 @@ def test_a_writer_that_is_cancelled_lets_the_next_one_wait(tmp_path: Path) -> No
             pass
 
 
-def test_a_process_that_dies_while_it_waits_blocks_nobody(tmp_path: Path) -> None:
+def test_a_process_that_dies_while_it_waits_blocks_no_other(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         with lock(tmp_path):
             waiting = stack.enter_context(process("lock_holder", str(tmp_path), "60"))
@@ -83,7 +83,7 @@ def test_a_process_that_dies_while_it_waits_blocks_nobody(tmp_path: Path) -> Non
             pass
 
 
-def test_who_waits_too_long_is_told_who_writes_what_and_since_when(tmp_path: Path) -> None:
+def test_a_timeout_reports_the_writer_its_command_and_its_start(tmp_path: Path) -> None:
     with process("lock_holder", str(tmp_path), "0") as holder:
         assert printed(holder) == "held"
 
@@ -95,7 +95,7 @@ def test_who_waits_too_long_is_told_who_writes_what_and_since_when(tmp_path: Pat
     assert caught.value.hint.endswith(f"ps -fp {holder.pid}")
 
 
-def test_what_is_told_of_a_command_is_never_an_argument_of_it(
+def test_a_reported_command_never_contains_its_arguments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = {

@@ -97,7 +97,7 @@ def test_stale_locks_and_half_written_objects_of_dead_processes_are_cleared(
     assert fsck(chat) == ""
 
 
-def test_reading_works_while_somebody_writes(chats: Chats, chat: ChatStore) -> None:
+def test_reading_works_during_a_write(chats: Chats, chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     with busy(chats, 5, 40) as process:
         seen = 0

@@ -149,7 +149,7 @@ def test_history_without_the_records_stays_readable(chats: Chats, chat: ChatStor
         assert (copy.workspace / "a").read_bytes() == b"1"
 
 
-def test_records_that_somebody_altered_are_not_believed(chat: ChatStore) -> None:
+def test_altered_records_are_not_trusted(chat: ChatStore) -> None:
     oid = finish(chat, call_record(result=BIG))
     store = chat.folder / "store.git"
     digest = line_of(chat, oid)["call"]["result"]["ref"].removeprefix("sha256:")

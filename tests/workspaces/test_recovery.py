@@ -90,7 +90,7 @@ def test_call_whose_process_died_is_interrupted_with_what_it_changed(chat: ChatS
 
 
 @pytest.mark.parametrize("power_cut", [False, True])
-def test_whoever_only_reads_finds_it_recorded(chat: ChatStore, *, power_cut: bool) -> None:
+def test_a_reader_finds_it_recorded(chat: ChatStore, *, power_cut: bool) -> None:
     call = pending_call(chat)
     with dying(chat) as writer:
         writer.put_call(call)
@@ -114,7 +114,7 @@ def test_all_chats_are_looked_after_at_a_start(chat: ChatStore) -> None:
         assert [ending_of(chat, calls[0])[1], ending_of(other, calls[1])[1]] == ["interrupted"] * 2
 
 
-def test_a_call_that_runs_is_left_alone_by_whoever_reads(chat: ChatStore) -> None:
+def test_readers_do_not_affect_a_running_call(chat: ChatStore) -> None:
     call = pending_call(chat)
     with writing(chat) as writer:
         writer.put_call(call)
@@ -223,7 +223,7 @@ def test_call_that_a_power_cut_brought_back_makes_no_branch_that_was_deleted(
 
 
 @given(st.data())
-def test_a_torn_note_is_none(data: st.DataObject) -> None:
+def test_a_torn_note_is_ignored(data: st.DataObject) -> None:
     with scratch() as folder, open_chats(folder).new("c1") as chat:
         texts = st.text("ab", min_size=1, max_size=30)
         old = pending_call(chat, args={"text": data.draw(texts)})

@@ -169,7 +169,7 @@ def staged_switch(chat: ChatStore, path: str) -> Switch:
     return switch
 
 
-def test_a_folder_that_somebody_makes_while_it_is_staged_is_not_replaced(half: ChatStore) -> None:
+def test_a_folder_created_during_staging_is_not_replaced(half: ChatStore) -> None:
     switch = staged_switch(half, "n/o")
     put(half.workspace, {"n/mine": ("file", b"mine")})
 

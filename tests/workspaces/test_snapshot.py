@@ -77,7 +77,7 @@ def layouts(draw: st.DrawFn, depth: int = 0) -> Layout:
 
 
 def elsewhere(chats: Chats, chat: ChatStore) -> ChatStore:
-    """Return the chat as somebody has it who cloned its store with stock git."""
+    """Return the chat from a clone of its store by stock git."""
     folder = chats.folder / f"{chat.id}-copy"
     folder.mkdir()
     git(folder, "clone", "--quiet", "--bare", str(chat.folder / "store.git"), "store.git")

@@ -45,7 +45,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def settle() -> None:
-    """Let the clock of the file system go on, so that what is there now can be trusted."""
+    """Let the clock of the file system advance, so that the current entries can be trusted."""
     time.sleep(0.03)
 
 
@@ -131,7 +131,7 @@ def change(folder: Path, kind: str, first: str, second: str, content: bytes) -> 
             case "touch":
                 path.touch()
     except OSError:
-        pass  # what stands there now does not allow it
+        pass  # the current entry does not allow it
 
 
 CHANGES = st.tuples(
@@ -207,7 +207,7 @@ def trees_of(chat: ChatStore, seen: Snapshot) -> list[str]:
     return [change.path for change in chat.tree_changes(None, seen.tree)]
 
 
-def test_other_settings_know_nothing_of_each_other(chats: Chats, chat: ChatStore) -> None:
+def test_different_settings_have_separate_caches(chats: Chats, chat: ChatStore) -> None:
     put(chat.workspace, {"a.log": ("file", b"1"), "b": ("file", b"2" * (1 << 20) + b"2")})
     settle()
     save(chat)
@@ -249,7 +249,7 @@ def test_damaged_file_is_as_none(chat: ChatStore, damage: int) -> None:
     assert look(chat) == read_everything(chat)
 
 
-def test_copy_of_a_chat_folder_knows_nothing_of_its_files(chats: Chats, chat: ChatStore) -> None:
+def test_copy_of_a_chat_folder_has_an_empty_stat_cache(chats: Chats, chat: ChatStore) -> None:
     put(chat.workspace, {"a": ("file", b"1"), "d/b": ("file", b"2")})
     settle()
     save(chat)

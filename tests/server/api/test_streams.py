@@ -210,7 +210,7 @@ def test_a_client_that_reconnects_resumes_where_it_was(
     assert resume(slow, call_id, "end").status_code == 204
 
 
-def test_a_call_may_go_on_without_clients(slow: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_may_continue_without_clients(slow: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_streams, "GRACE_S", 0)
     response = follow(slow, "slow:wait", body={"on_disconnect": "continue"})
     has_begun(slow)

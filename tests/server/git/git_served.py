@@ -114,7 +114,7 @@ class GitServed:
         return {ref: oid for ref, oid in pairs if ref.startswith("refs/heads/")}
 
     def files_of_store(self, chat_id: str = "c1") -> set[str]:
-        """Return every file of a chat but those that tell only who was there last."""
+        """Return every file of a chat except those that only record its last user."""
         folder = self.chat_folder(chat_id)
         found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
         return {path for path in found if path not in {"lock", "lock.next", "stat.cache"}}

@@ -35,7 +35,7 @@ EVERY_VERSION = pytest.mark.parametrize("version", VERSIONS)
 
 @pytest.fixture(scope="module")
 def served(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitServed]:
-    """A served project with a chat of two branches and a waiting call; nobody pushes to it."""
+    """A served project with a chat of two branches and a pending call, for read-only tests."""
     root = Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("fetch") / "project"))
     api = Api.of(root)
     api.post("create_chat", chat_id="c1", title="A chat")
@@ -111,7 +111,7 @@ def fetched(served: GitServed, oid: str) -> list[str]:
     return lines_of(head + FLUSH) + ["PACK"] * bool(separator)
 
 
-def test_a_fetch_brings_only_what_is_new(root: Path, api: Api, tmp_path: Path) -> None:
+def test_a_fetch_sends_only_new_objects(root: Path, api: Api, tmp_path: Path) -> None:
     chat_with_files(api)
     with git_served(root) as served:
         for version in VERSIONS:
@@ -167,7 +167,7 @@ def test_a_broken_fetch_closes_the_store(api: Api) -> None:
 
 
 def is_held(store: Path) -> bool:
-    """Tell whether this process, in which the server runs, has a file of a store open."""
+    """Return whether this process, in which the server runs, has a file of a store open."""
     opened = set()
     for handle in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):

@@ -89,7 +89,7 @@ def test_code_of_a_call_can_be_edited(visitor: Visitor, api: Api) -> None:
     assert api.get("list_manifests", chat_id="c1")["manifests"][0]["source"] == "edit"
 
 
-def test_a_file_that_changed_since_is_shown_as_it_was_without_an_editor(
+def test_a_changed_file_is_shown_at_its_commit_without_an_editor(
     visitor: Visitor, api: Api
 ) -> None:
     call = api.call("shows:code", path="a.py", content="print(1)\n")

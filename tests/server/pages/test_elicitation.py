@@ -89,7 +89,7 @@ def quiz(api: Api) -> Api:
 
 
 def asked(api: Api, tool_id: str, **body: Any) -> tuple[Iterator[Any], str, Any]:
-    """Call a tool; return what it tells further, its id, and what it asks."""
+    """Call a tool; return its events, its id, and its question."""
     call_id = new_id()
     how = {"call_id": call_id, "can_ask": ["form", "url"], **body}
     told = coming(follow(api, tool_id, body=how))

@@ -26,7 +26,7 @@ def chosen(content: bytes, name: str = "demo.zip") -> FileStorage:
 
 
 def review_bundle(visitor: Visitor, content: bytes, name: str = "demo.zip") -> Page:
-    """Choose a file on the page of imports, and have it looked at."""
+    """Choose a file on the page of imports, and open its review."""
     form = visitor.open(visitor.open("/toolsets").link("Import")).forms[1]
     return visitor.send(form, "Review", file=chosen(content, name))
 

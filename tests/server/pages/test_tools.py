@@ -158,7 +158,9 @@ def test_a_problem_leads_to_its_line(visitor: Visitor, root: Path) -> None:
     assert any(given.get("id") == f"L{len(lines) + 1}" for _, given in source.elements)
 
 
-def test_a_toolset_that_cannot_be_read_is_shown_as_it_was(visitor: Visitor, root: Path) -> None:
+def test_a_toolset_that_cannot_be_read_is_shown_in_its_last_valid_version(
+    visitor: Visitor, root: Path
+) -> None:
     visitor.open("/tools")
     (root / "toolsets/data-lab/toolset.yaml").write_text("id: [")
     page = visitor.open("/toolsets/data-lab")

@@ -136,7 +136,7 @@ def click(page: Page, names: list[str]) -> None:
 
 
 def with_frames(app: Flask) -> None:
-    """Add a page of ours with many frames of one artifact, one for each attempt."""
+    """Add a page with many frames of one artifact, one for each attempt."""
 
     @app.get("/frames/<call_id>/<names>")
     def frames(call_id: str, names: str) -> str:

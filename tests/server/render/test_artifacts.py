@@ -94,7 +94,7 @@ def test_a_page_can_be_a_text_of_the_plan() -> None:
 # The answer
 
 
-def test_a_page_stays_as_it_was_when_the_call_ended(own: Api, chart: str) -> None:
+def test_a_page_stays_the_same_after_the_end_of_the_call(own: Api, chart: str) -> None:
     before = ask(own, chart).get_data()
     artifact = own.root / "toolsets" / "data-lab" / "artifacts" / "chart.html"
     artifact.write_text("<p>edited</p>")
@@ -230,9 +230,9 @@ TRYING = """<!doctype html><html><head><style>body { margin: 7px }</style></head
 <script type="module">document.body.dataset.module = "ran"</script>
 <script>
 function attempt(code) {
-  return new Promise((told) => {
+  return new Promise((resolve) => {
     window.answers = window.answers || [];
-    const number = window.answers.push(told) - 1;
+    const number = window.answers.push(resolve) - 1;
     const script = document.createElement("script");
     script.textContent = `(async () => { try { await (${code}); answers[${number}]("works") }
       catch { answers[${number}]("refused") } })()`;

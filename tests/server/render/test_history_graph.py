@@ -77,7 +77,7 @@ def test_every_parent_is_reached_and_no_two_lines_share_a_lane(
     for upper, lower in itertools.pairwise(rows):
         assert {*upper.below, *upper.through} == {*lower.above, *lower.through}
     assert {*rows[0].above, *rows[0].through} == set()
-    # A page goes on where the one before ended, and lanes are used again.
+    # A page continues the previous one, and lanes are reused.
     length = data.draw(st.integers(0, len(lines)))
     assert layout(lines[:length], trunk=trunk) == rows[:length]
     if trunk is None:
