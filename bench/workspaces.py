@@ -10,7 +10,7 @@ Ours flushes to the disk what git does not: with ``--durability fast`` neither d
 of small writes have a second line: the same beside a git that promises as much.
 Files are 1 to 4 KiB of text that looks like source, 20 in a folder.  Rows said to be on tmpfs run
 in /dev/shm, since the time a disk takes to make files varies tenfold; the others in ``TMPDIR``, so
-that ``TMPDIR=/dev/shm`` shows what is left of them without the disk.
+that ``TMPDIR=/dev/shm`` shows their time without the disk.
 """
 
 from __future__ import annotations
@@ -159,11 +159,11 @@ def place(*, memory: bool = False) -> Iterator[Path]:
 
 
 def spread(above: str) -> None:
-    """Let ext4 choose by its name where a folder of this one lies, as it does with those of its root.
+    """Set the flag by which ext4 spreads the folders of this one over the disk, as those of its root.
 
-    Beside ten thousand files that a row before has deleted it looks at all their inodes, for minutes,
-    before it gives a new one (``recently_deleted`` of ``fs/ext4/ialloc.c``).  Whoever makes files
-    would pay for that here, git with the 27 of a repository, and we with the 14 of a chat.
+    Near ten thousand files that an earlier row deleted, ext4 checks all their inodes, for minutes,
+    before it assigns a new one (``recently_deleted`` of ``fs/ext4/ialloc.c``).  Without the flag, this
+    time would count for git (27 files of a repository) and for us (14 files of a chat).
     """
     handle = os.open(above, os.O_RDONLY)
     try:
@@ -653,7 +653,7 @@ def main() -> None:
     if not options.json:
         print(f"{'':55} {'git':>9} {'ours':>9} {'':3} {'ratio':>6} {'must':>5} {'aim':>5}  reached")
     for one in wanted:
-        tell(measure(one, options.rounds), in_json=options.json)
+        print_row(measure(one, options.rounds), in_json=options.json)
         if one.flushes and options.durability == "full":
             os.environ[GIT_FLUSHES] = "yes"
             found = measure(one, options.rounds)
@@ -663,10 +663,10 @@ def main() -> None:
                 if options.json
                 else "    beside git with core.fsync=all"
             )
-            tell(found | {"row": name}, in_json=options.json)
+            print_row(found | {"row": name}, in_json=options.json)
 
 
-def tell(found: dict[str, object], *, in_json: bool) -> None:
+def print_row(found: dict[str, object], *, in_json: bool) -> None:
     if in_json:
         print(json.dumps(found), flush=True)
         return
