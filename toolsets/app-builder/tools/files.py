@@ -1,11 +1,11 @@
 """Files of the workspace: writing, reading, listing, editing and deleting them.
 
-Every path is relative to the workspace and stays in it.  Each file has one path that these tools take:
-no ``./a``, ``a/`` or ``b/../a``, and no link to it, so that an approval rule about a path is about a file.
-Whatever cannot be done is a ``ValueError`` that says why in one line.
+Every path is relative to the workspace and stays in it.  The tools accept one path for each file (no
+``./a``, ``a/`` or ``b/../a``, and no link to it), so that an approval rule for a path applies to one file.
+An operation that is not possible raises a ``ValueError`` with the reason in one line.
 
 The functions that take ``workspace: Path`` get the chat's folder from the runtime; callers neither
-see that parameter nor can set it.  ``delete_file`` shows the other way, the SDK's ``get_context``.
+see nor set that parameter.  ``delete_file`` uses the alternative, the SDK's ``get_context``.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_READ_BYTES = 1024 * 1024
-"""What ``read_file`` returns at most: more would bury the conversation it goes into."""
+"""Maximum size of the result of ``read_file`` in bytes, so that it does not fill the conversation."""
 
 MAX_LISTED = 1000
-"""How many files ``list_files`` names at most."""
+"""Maximum number of files in the result of ``list_files``."""
 
 
 def write_file(workspace: Path, path: str, content: str) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def write_file(workspace: Path, path: str, content: str) -> dict[str, Any]:
     if target.exists() and not target.is_file():
         raise ValueError(f"{path!r} is not a regular file")
     encoded = content.encode("utf-8")  # before the file is opened, which empties it
-    with _told(path):
+    with _errors_for(path):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(encoded)
     return {"written": path, "size": len(content)}
@@ -82,13 +82,13 @@ def list_files(workspace: Path, path: str = ".") -> dict[str, Any]:
 
 
 def edit_file(workspace: Path, path: str, old: str, new: str) -> dict[str, Any]:
-    """Replace one exact piece of text in a file; the piece must stand there exactly once.
+    """Replace one exact piece of text in a file; the file must contain it exactly once.
 
     Args:
         workspace: the chat's folder
         path: file path relative to the workspace
-        old: the text to replace, with its white space, and enough of it to stand there only once
-        new: what takes its place
+        old: the text to replace, with its white space, and long enough to be unique
+        new: the replacement
     """
     target = _existing_file(workspace, path)
     content = _read(target, path)
@@ -100,12 +100,12 @@ def edit_file(workspace: Path, path: str, old: str, new: str) -> dict[str, Any]:
     if len(places) > 1:
         lines = ", ".join(str(_line(content, place)) for place in places[:10])
         raise ValueError(
-            f"'old' stands {len(places)} times in {path!r} (lines {lines}): "
+            f"'old' occurs {len(places)} times in {path!r} (lines {lines}): "
             "give more of the text around it"
         )
     edited = content.replace(old, new)
     encoded = edited.encode("utf-8")
-    with _told(path):
+    with _errors_for(path):
         target.write_bytes(encoded)
     return {"path": path, "line": _line(content, places[0]), "size": len(edited)}
 
@@ -128,7 +128,7 @@ def delete_file(path: str) -> dict[str, Any]:
         raise _other(path, str(written))
     # Only the folder is resolved: resolving the whole path would find, and delete, a link's target.
     target = _inside(get_context().workspace, str(written.parent)) / written.name
-    with _told(path):
+    with _errors_for(path):
         if stat.S_ISDIR(target.lstat().st_mode):
             raise ValueError(f"{path!r} is a folder: delete its files one by one")
         target.unlink()
@@ -146,7 +146,7 @@ def _inside(workspace: Path, path: str) -> Path:
         raise ValueError(f"{path!r} cannot be followed to a file") from None
     if not target.is_relative_to(root):
         raise ValueError(f"{path!r} leads outside the workspace")
-    with _told(path), suppress(FileNotFoundError):
+    with _errors_for(path), suppress(FileNotFoundError):
         target.lstat()
     if path != (own := target.relative_to(root).as_posix()):
         raise _other(path, own)
@@ -168,7 +168,7 @@ def _existing_file(workspace: Path, path: str) -> Path:
 
 def _read(target: Path, path: str) -> str:
     """Return a file's text exactly as it is, its line ends included."""
-    with _told(path):
+    with _errors_for(path):
         size = target.stat().st_size
         if size > MAX_READ_BYTES:
             raise ValueError(f"{path!r} has {size} bytes, more than the {MAX_READ_BYTES} shown")
@@ -202,8 +202,8 @@ def _line(content: str, place: int) -> int:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
-    """Tell the system's refusal by the caller's path; its own message shows the whole path."""
+def _errors_for(path: str) -> Iterator[None]:
+    """Replace the path in the system's error by the caller's path, because the system's is absolute."""
     try:
         yield
     except OSError as error:

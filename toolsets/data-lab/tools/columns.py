@@ -21,7 +21,7 @@ Kind = Literal["integer", "number", "date", "boolean", "text"]
 Value = int | float | bool | datetime | str
 
 TOP = 10
-"""How many of a text column's most frequent values are told."""
+"""Number of a text column's most frequent values in a summary."""
 
 MAX_SHOWN = 80
 MAX_EXACT_INTEGER = 2**53 - 1

@@ -1,4 +1,4 @@
-"""Which rows satisfy a condition on one column, compared as what the column holds."""
+"""Conditions on one column, compared by the type of the column."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _READERS: dict[Kind, tuple[Callable[[str], Value | None], str]] = {
 
 
 def satisfied(name: str, cells: Sequence[str], op: Operator, value: object) -> list[bool]:
-    """Tell for each cell of column ``name`` whether it satisfies the condition.
+    """Return for each cell of column ``name`` whether it satisfies the condition.
 
-    ``contains`` looks at the text of the cell, whatever its case.  A missing cell equals the empty
+    ``contains`` compares the text of the cell, ignoring case.  A missing cell equals the empty
     text and nothing else, differs from everything else, and is neither more nor less than anything.
 
     Raises:
@@ -68,5 +68,5 @@ def _wanted(column: Column, value: object) -> Value | None:
     read, what = _READERS[column.kind]
     wanted = read(text)
     if wanted is None:
-        raise ValueError(f"column {column.name!r} holds {what}, and {text!r} is none of them")
+        raise ValueError(f"column {column.name!r} holds {what}, not {text!r}")
     return wanted

@@ -136,7 +136,7 @@ def _summary(
 
 
 def _write(text: str, output: str, *, source: str) -> int:
-    """Write a result file and return its size in bytes; the table it came from stays."""
+    """Write a result file and return its size in bytes; the source table does not change."""
     target = _target(output)
     if target == get_context().path(source):
         raise ValueError(f"{output!r} is the table itself: give the result another name")

@@ -1,4 +1,4 @@
-"""A summary as Markdown, safe whatever stands in the table."""
+"""Summary as Markdown, with the content of the table escaped."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def _numbers(columns: Iterable[dict[str, Any]]) -> Iterable[list[Any]]:
 
 def _most_frequent(column: dict[str, Any]) -> str:
     rows = [[item["value"], item["count"]] for item in column["top"]]
-    told = _table(("value", "rows"), rows)
+    table = _table(("value", "rows"), rows)
     more = column["distinct"] - len(rows)
-    return f"{told}\n\nand {more} more" if more > 0 else told
+    return f"{table}\n\nand {more} more" if more > 0 else table
 
 
 def _over_time(series: dict[str, Any]) -> str:
-    """Return the means and totals of each day, month or year, or nothing where there are none."""
+    """Return the means and totals of each day, month or year, empty without dates."""
     figures: list[tuple[str, list[Any]]] = []
     if series["by"] == "rows":
         return ""

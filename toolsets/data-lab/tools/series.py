@@ -29,7 +29,7 @@ MAX_BUCKETS = 400
 MAX_SLICES = 48
 MAX_CHARTS = 12
 MAX_PARTS = 6
-"""How many values of a text column are told apart in a picture over time."""
+"""Number of values of a text column that a chart over time distinguishes."""
 
 MAX_RANKED = 10
 MAX_NAMED = 24
@@ -110,7 +110,7 @@ def make_series(
 
 
 def make_buckets(columns: Sequence[Column], *, by: Literal["auto"] | Step) -> Buckets:
-    """Return buckets along the first column of dates, or along the rows where there is none.
+    """Return buckets along the first column of dates; without one, along the rows.
 
     Raises:
         ValueError: for a calendar step without dates, or one that gives too many buckets.
@@ -174,7 +174,7 @@ def _slices(columns: Sequence[Column]) -> Buckets:
 
 
 def _names_rows(column: Column) -> bool:
-    """Tell whether the column has a different text for every row."""
+    """Return whether the column has a different text for every row."""
     return column.kind in {"text", "date"} and len(set(column.values) - {None}) == len(
         column.values
     )
@@ -254,7 +254,7 @@ def _range(columns: Sequence[Column], buckets: Buckets) -> dict[str, Any]:
 
 
 def _kinds(column: Column, buckets: Buckets) -> list[dict[str, Any]]:
-    """Return how often each value stands in each bucket, or only how often where there are many."""
+    """Return the count of each value in each bucket, or only total counts if there are many."""
     counts = Counter(show(value) for value in column.present)
     if len(counts) == len(column.present):
         return []  # every value differs from the others: there is nothing to count

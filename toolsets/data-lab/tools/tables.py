@@ -32,7 +32,7 @@ class Table:
 def read_table(file: Path, name: str) -> Table:
     """Read a CSV file; messages call it ``name``.
 
-    The separator is the comma, semicolon, tab or bar that stands in the header most often.
+    The separator is the comma, semicolon, tab or bar that is most frequent in the header.
 
     Raises:
         ValueError: where ``file`` is not a table, with the line and the column.
@@ -60,7 +60,7 @@ def read_table(file: Path, name: str) -> Table:
 
 
 def check_columns(table: Table, names: list[str], path: str) -> None:
-    """Refuse names that are not columns of the table, telling those that are."""
+    """Raise an error with the table's columns for names that are not among them."""
     for name in names:
         if name not in table.header:
             known = ", ".join(repr(column) for column in table.header)
@@ -68,7 +68,7 @@ def check_columns(table: Table, names: list[str], path: str) -> None:
 
 
 def write_table(table: Table) -> str:
-    """Return the table as CSV, separated by commas, every cell as it was read."""
+    """Return the table as CSV, separated by commas, every cell unchanged."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.header)

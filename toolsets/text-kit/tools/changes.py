@@ -1,4 +1,4 @@
-"""Changing several files at once: what a patch makes of them, and writing all or none of it."""
+"""Changes of several files by a patch, which are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def patched(text: str, name: str) -> list[Change]:
 def write_all(
     contents: Mapping[Path, bytes | None], *, executable: frozenset[Path] = frozenset()
 ) -> None:
-    """Write files and delete those without content; where one cannot be, put all back as it was.
+    """Write files and delete those without content; if one fails, restore all.
 
     Raises:
         ValueError: naming the file and why.
@@ -87,7 +87,7 @@ def write_all(
                 file.chmod(file.stat().st_mode | 0o111)
     except OSError as error:
         for changed, content in before.items():
-            with suppress(OSError):  # the first reason is the one to tell
+            with suppress(OSError):  # the first error is reported
                 _write(changed, content)
         name = file.relative_to(get_context().path(".")).as_posix()
         raise ValueError(f"{name!r}: {str(error.strerror).lower()}; nothing changed") from None

@@ -33,7 +33,7 @@ def counts(diff: str) -> tuple[int, int]:
 
 
 def header(name: str) -> str:
-    """Return a file's name as it stands in a diff: quoted as in C where it would be misread."""
+    """Return a file's name for a diff: quoted as in C if it has special characters."""
     if not _QUOTED.search(name):
         # The tab that git writes behind a name with a space ends it for other readers.
         return f"{name}\t" if " " in name else name

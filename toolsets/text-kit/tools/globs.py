@@ -1,7 +1,7 @@
 """Patterns over paths, as people write them for ``git grep`` and ``.gitignore``.
 
 ``*`` is any number of characters of one name and ``**`` any number of folders.  A pattern without
-``/`` is about names, wherever they stand: ``*.py`` is every Python file.
+``/`` matches names in any folder: ``*.py`` is every Python file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which files are meant: those that ``include`` names, or all, without those of ``exclude``."""
+    """Selected files: those that match ``include``, or all, without those that match ``exclude``."""
 
     include: tuple[tuple[str, ...], ...]
     exclude: tuple[tuple[str, ...], ...]
@@ -31,7 +31,7 @@ class Chosen:
         return cls(tuple(map(_parts, include)), tuple(map(_parts, exclude)))
 
     def __call__(self, path: str) -> bool:
-        """Tell whether the file at ``path``, relative to the workspace, is meant."""
+        """Return whether the file at ``path``, relative to the workspace, is selected."""
         names = path.split("/")
         if any(matches(names, pattern) for pattern in self.exclude):
             return False
@@ -39,10 +39,10 @@ class Chosen:
 
 
 def matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Tell whether a path, split at its slashes, fits a pattern; in time of their lengths' product."""
+    """Return whether a path, split at its slashes, matches a pattern; the time is the product of the lengths."""
     reached = {0}
     for name in (*names, None):
-        # ``**`` may stand for no folder at all, so that what follows it is reached as well.
+        # ``**`` also matches no folder, so that the next part is reached too.
         for place, part in enumerate(pattern):
             if place in reached and part == "**":
                 reached.add(place + 1)

@@ -1,4 +1,4 @@
-"""The tools of Text Kit: search, replace, diff, patch, and a look at the result in a browser."""
+"""Tools of Text Kit: search, replace, diff, patch, and preview in a browser."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MAX_MADE = 64 * 1024 * 1024
 """Bytes that a replacement may make of all files together."""
 
 PACE = 500
-"""After how many files whoever follows a call hears of it."""
+"""Number of files between two progress reports."""
 
 MAX_SKIPPED = 100
 """Files that a result names at most of those that could not be read."""
@@ -210,7 +210,7 @@ def replace(
         include: patterns of files to change, such as *.py or src/**/*.ts; by default all
         exclude: patterns of files to leave alone, such as tests/
         expect: how many matches there must be; with any other number nothing is changed
-        dry_run: only tell what would change
+        dry_run: only report what would change
     """
     wanted = read_pattern(pattern, regex=regex, ignore_case=ignore_case)
     new = read_replacement(replacement, wanted, regex=regex)
@@ -262,7 +262,7 @@ def diff(
     text: str | None = None,
     context: Annotated[int, Field(ge=0, le=100)] = 3,
 ) -> Difference:
-    """Tell how a file differs from another one or from a given text, as a patch to the file.
+    """Compare a file with another one or with a text; the result is a patch for the file.
 
     Args:
         path: file that the patch would change
@@ -286,7 +286,7 @@ def apply_patch(
 ) -> Patched:
     """Apply a unified patch, as diff and git write them: all of it, or nothing where a part differs.
 
-    Every line must be where the patch says; where it is not, the error tells each place.
+    Every line must be at its place in the patch; otherwise the error lists each mismatch.
 
     Args:
         patch: the patch
@@ -342,7 +342,7 @@ class _Room:
         self.full = False
 
     def takes(self, line: Line, matches: int) -> bool:
-        """Make room for a line, and tell whether there was any."""
+        """Reserve room for a line; return whether there was any."""
         self._lines -= matches > 0
         self._characters -= len(line["text"])
         self.full = self._lines < 0 or self._characters < 0
@@ -379,7 +379,7 @@ def _found_in(
 def _chosen(
     path: str, include: list[str] | None, exclude: list[str] | None
 ) -> Iterator[tuple[str, Path]]:
-    """Yield the files that are meant, and tell whoever follows the call how far it has come."""
+    """Yield the selected files, and report the progress."""
     chosen = Chosen.of(include or (), exclude or ())
     for number, (name, file) in enumerate(files_below(path)):
         if number % PACE == 0:

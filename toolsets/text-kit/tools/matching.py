@@ -24,7 +24,7 @@ _BEFORE = 100
 
 
 class Line(TypedDict):
-    """A line of a file: its number from 1, its text, and where in that text the matches stand.
+    """A line of a file: its number from 1, its text, and the places of the matches in it.
 
     Places count characters from 0 and end before the second; a line around a match has none.
     """
@@ -43,7 +43,7 @@ def read_pattern(text: str, *, regex: bool, ignore_case: bool) -> re.Pattern[str
     if not text:
         raise ValueError("the pattern is empty: give the text to look for")
     if not regex and "\n" in text:
-        raise ValueError("the pattern has more than one line, and lines are looked at one by one")
+        raise ValueError("the pattern has more than one line, but lines are searched one by one")
     try:
         return re.compile(text if regex else re.escape(text), re.IGNORECASE if ignore_case else 0)
     except (re.error, RecursionError, OverflowError) as error:

@@ -93,22 +93,24 @@ def apply_hunks(lines: Sequence[str], file: FilePatch) -> tuple[list[str], list[
     taken = 0
     for number, hunk in enumerate(file.hunks, 1):
         begin = hunk.start - 1
-        told = f"hunk {number} (line {hunk.at} of the patch)"
+        label = f"hunk {number} (line {hunk.at} of the patch)"
         if begin < taken:
-            problems.append(f"{file.path}:{hunk.start}: {told} begins before the one above it ends")
+            problems.append(
+                f"{file.path}:{hunk.start}: {label} begins before the one above it ends"
+            )
             continue
         made += lines[taken:begin]
         if wrong := _mismatch(lines, hunk, begin):
             line, why = wrong
-            problems.append(f"{file.path}:{line}: {told} does not apply: {why}")
+            problems.append(f"{file.path}:{line}: {label} does not apply: {why}")
         elif not problems and len(made) + 1 != hunk.new_start:
             problems.append(
-                f"{file.path}:{hunk.start}: {told} says that it becomes line {hunk.new_start}, "
+                f"{file.path}:{hunk.start}: {label} says that it becomes line {hunk.new_start}, "
                 f"and the hunks above make it line {len(made) + 1}"
             )
         elif hunk.new and not hunk.new[-1].endswith("\n") and begin + len(hunk.old) < len(lines):
             problems.append(
-                f"{file.path}:{hunk.start}: {told} ends the file, and there are lines below"
+                f"{file.path}:{hunk.start}: {label} ends the file, and there are lines below"
             )
         made += hunk.new
         taken = begin + len(hunk.old)
@@ -134,14 +136,14 @@ def _mismatch(lines: Sequence[str], hunk: Hunk, begin: int) -> tuple[int, str] |
 
 
 def _elsewhere(lines: Sequence[str], hunk: Hunk) -> str:
-    """Tell where else the lines of a hunk stand, if they stand in exactly one place."""
+    """Return a note with the line of the hunk's text, if the file contains it exactly once."""
     wanted, size = list(hunk.old), len(hunk.old)
     places = [
         place
         for place in range(len(lines) - size + 1)
         if lines[place] == wanted[0] and list(lines[place : place + size]) == wanted
     ]
-    return f"; its lines stand at line {places[0] + 1}" if len(places) == 1 else ""
+    return f"; its lines are at line {places[0] + 1}" if len(places) == 1 else ""
 
 
 def _quoted(line: str) -> str:
@@ -248,7 +250,7 @@ class _Reader:
         sides: dict[str, list[str]] = {"-": [], "+": []}
         added = removed = 0
         while len(sides["-"]) < old_size or len(sides["+"]) < new_size:
-            # An editor that cuts blanks at the ends of lines leaves nothing of an empty line.
+            # Editors that strip trailing blanks remove the space of an empty line.
             line = self._line() if self._line() != "\n" else " \n"
             sign, text = line[:1], line[1:]
             if sign not in {"-", "+", " "}:

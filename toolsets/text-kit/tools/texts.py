@@ -1,4 +1,4 @@
-"""Files of the workspace as lines of text, exactly as they stand.
+"""Files of the workspace as lines of text, without changes.
 
 A line ends with its line feed and nothing else, so that what is read and written again is the same
 to the byte, whatever other signs of a line's end it holds.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MIB = 1024 * 1024
 MAX_LINE = MIB
-"""Bytes of a line at most: a longer one is not text that anybody reads."""
+"""Maximum length of a line in bytes; longer lines are not readable text."""
 
 MAX_WHOLE = 4 * MIB
 """Bytes of a file at most, where it has to be in memory whole."""
@@ -34,8 +34,8 @@ class NotText(ValueError):  # noqa: N818 - it names what a file is
 def files_below(path: str) -> Iterator[tuple[str, Path]]:
     """Yield each file of a folder, or the one file, with its path in the workspace, in order.
 
-    No link is followed, and what is neither a file nor a folder is passed by.  Folders that nobody
-    may look into come last, as files that cannot be read.
+    Links are not followed, and special files are skipped.  Folders without read permission come last,
+    as files that cannot be read.
 
     Raises:
         ValueError: when nothing is there, or it leads out of the workspace.
@@ -64,7 +64,7 @@ def existing_file(path: str) -> Path:
     """Return where a file of the workspace is.
 
     Raises:
-        ValueError: when there is no such file, or it leads out of the workspace.
+        ValueError: if the file does not exist, or is outside of the workspace.
     """
     found = get_context().path(path)
     if found.is_dir():
@@ -128,7 +128,7 @@ def _is_regular(file: Path) -> bool:
     try:
         return stat.S_ISREG(file.lstat().st_mode)
     except OSError:
-        return True  # whoever reads it is told why that cannot be
+        return True  # reading it raises the error
 
 
 def _decoded(line: bytes, number: int) -> str:
