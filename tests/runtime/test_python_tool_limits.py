@@ -97,6 +97,39 @@ def test_tool_that_may_have_one_process_has_its_own(
     assert (outcome.error, outcome.result) == (None, "done")
 
 
+@needs_groups
+@needs_landlock
+def test_control_group_reports_a_process_that_it_killed_for_its_memory(workshop: Workshop) -> None:
+    outcome = workshop.run(
+        """
+        import os, signal
+
+        def run() -> str:
+            children = []
+            for _ in range(3):
+                if (child := os.fork()) == 0:
+                    kept = bytearray(b"x") * (150 << 20)
+                    signal.pause()  # all of them have it at once
+                children.append(child)
+            ended, _ = os.wait()
+            for child in set(children) - {ended}:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+            return "done"
+        """,
+        limits={"memory_mb": 250},
+        level="landlock",
+    )
+
+    assert error_of(outcome).code == "limit_memory"
+
+
+def test_tool_leaves_no_core_file(workshop: Workshop) -> None:
+    body = "import resource; return resource.getrlimit(resource.RLIMIT_CORE)[0]"
+
+    assert workshop.call(body).result == 0
+
+
 @pytest.mark.skipif(find_spec("_testcapi") is None, reason="this Python cannot run out on demand")
 @pytest.mark.parametrize("further", [0, 10, 35, 59])
 def test_error_is_reported_without_any_memory_left(workshop: Workshop, further: int) -> None:
