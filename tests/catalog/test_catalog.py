@@ -26,46 +26,12 @@ GARDENER = """
 """
 BROKEN = "  - {id: secret_shed, entrypont: tools.it:run}\n"
 """A mistake in a hidden tool, which the errors of its toolset name."""
-TOOL_LIST = "list them with `covalt-git tool list`"
 TOOLSET_LIST = "list them with `covalt-git toolset list`"
 
 
 def all_tools(shelf: Shelf) -> list[Tool]:
     names = toolset_ids(shelf.root / "toolsets")
     return [tool for name in names for tool in read_toolset(shelf.root, name).tools]
-
-
-@pytest.mark.parametrize(
-    ("text", "nearest"),
-    [
-        ("garden:watre", "garden:water"),
-        ("weed", "garden:weed"),
-        ("gardn:weed", "garden:weed"),
-        ("dig", "a-toolset-with-a-rather-long-name:dig"),
-        ("shd:rake", "shed:rake"),  # its toolset has errors, so that no index has it
-        ("hut:rake", ""),  # its manifest is not even valid
-        ("zzz", ""),
-        ("", ""),
-        ("../etc:passwd", ""),
-        ("state:zzz", ""),
-    ],
-)
-def test_an_unknown_tool_is_an_error_with_the_nearest_name(
-    shelf: Shelf, text: str, nearest: str
-) -> None:
-    shelf.toolset("a-toolset-with-a-rather-long-name", "dig")
-    more = "tool_overrides: [{tool_id: gone, name_override: x}]\n"
-    shelf.toolset("shed", "rake", more=more)
-    shelf.toolset("hutt", "raking", more="colour: red\n")
-
-    with pytest.raises(UnknownNameError) as caught:
-        shelf.catalog().find(text)
-
-    assert caught.value.message == f"no tool {text!r}"
-    if nearest:
-        assert caught.value.hint == f"did you mean {nearest!r}? {TOOL_LIST}"
-    else:
-        assert "hutt" not in caught.value.hint
 
 
 # Hidden tools

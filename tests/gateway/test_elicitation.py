@@ -152,30 +152,6 @@ def test_a_question_that_is_not_answered_in_time_fails_the_call(shared: Path, ve
     assert result.structured_content["error"] == "not_answered"
 
 
-def test_a_client_that_cancels_during_a_question_ends_the_call(shared: Path, chat_id: str) -> None:
-    asked = anyio.Event()
-
-    async def think(_: Any, __: Any) -> types.ElicitResult:
-        asked.set()
-        await anyio.sleep_forever()
-        raise AssertionError
-
-    async def say(client: Client) -> None:
-        with anyio.fail_after(20):
-            async with anyio.create_task_group() as group:
-                group.start_soon(client.call_tool, "quiz.name", {})
-                await asked.wait()
-                group.cancel_scope.cancel()
-            await client.call_tool("quiz.can", {})  # the chat is not locked any more
-
-    talk(shared, say, chat=chat_id, version="legacy", callbacks={"elicitation_callback": think})
-
-    call_record = commits(shared, chat_id)[1].record.call
-    assert call_record is not None
-    assert call_record.error is not None
-    assert call_record.error.code == "cancelled"
-
-
 # Requests that a client of 2026-07-28 builds itself
 
 

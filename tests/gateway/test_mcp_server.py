@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import anyio
@@ -12,13 +11,11 @@ from mcp import Client
 from covalt_git.project import Project
 from tests.mcp_client import (
     VERSIONS,
-    Progress,
     ToolNews,
     add_toolset,
     call,
     commits,
     listening,
-    recorded,
     refused,
     talk,
     text,
@@ -46,22 +43,6 @@ def test_the_list_is_the_catalog_of_the_role(shared: Path, version: str, role: s
     names = talk(shared, tool_names, version=version, role=role)
 
     assert [name for name in names if not name.startswith(("workspace.", "resume"))] == visible
-
-
-@versions
-def test_a_call_is_a_commit_with_its_record(shared: Path, version: str) -> None:
-    result = call(shared, "demo.write", WRITE, version=version)
-
-    assert result.structured_content == {"written": "a.txt"}
-    assert "printed" in text(result)
-    assert result.is_error is False
-    (commit,) = commits(shared, result.meta["covalt-git/chat"])
-    assert result.meta["covalt-git/manifest"] == commit.id
-    assert result.meta["covalt-git/call"] == commit.record.id
-    (link,) = [block for block in result.content if block.type == "resource_link"]
-    assert link.uri.endswith(f"/manifests/{commit.id}/files/a.txt")
-    record = recorded(shared, result)
-    assert (record.tool_id, record.status) == ("demo:write", "success")
 
 
 @versions
@@ -111,28 +92,6 @@ def test_hidden_disabled_and_missing_tools_get_one_answer(
             assert error.message == f"unknown tool {name!r}"
 
     talk(shared, say, version=version, role=role, style=style)
-
-
-@versions
-def test_a_cancelled_call_keeps_what_it_wrote(shared: Path, chat_id: str, version: str) -> None:
-    async def say(client: Client) -> None:
-        progress = Progress()
-        async with anyio.create_task_group() as group:
-            call_tool = partial(client.call_tool, progress_callback=progress)
-            group.start_soon(call_tool, "demo.slow", {})
-            with anyio.fail_after(20):
-                await progress.began.wait()
-            group.cancel_scope.cancel()
-        await client.call_tool("demo.steps", {})  # the chat is not locked any more
-
-    talk(shared, say, version=version, chat=chat_id)
-
-    steps, cancelled = commits(shared, chat_id)
-    assert cancelled.record.call is not None
-    assert cancelled.record.call.error is not None
-    assert cancelled.record.call.error.code == "cancelled"
-    with Project.open(shared).chats.open(chat_id) as chat:
-        assert "begun.txt" in chat.files(steps.id)
 
 
 def test_each_client_has_one_chat_that_is_titled_with_its_name(root: Path) -> None:

@@ -67,23 +67,6 @@ def test_tree_is_the_one_that_git_writes(tmp_path: Path, object_format: str) -> 
         ]
 
 
-@FORMATS
-def test_commit_is_the_one_that_git_writes(tmp_path: Path, object_format: str) -> None:
-    with GitStore.create(tmp_path / "s.git", object_format=object_format) as store:
-        tree = store.write_tree([])
-        first = store.write_commit(commit_of(tree, message="first\n"))
-        other = store.write_commit(commit_of(tree, message="other\n"))
-        merge = commit_of(tree, first, other, message="ü\n\nbody\n")
-        oid = store.write_commit(merge)
-        store.flush()
-
-        assert store.read_commit(oid) == merge
-        assert git(store.path, "log", "-1", "--format=%P %s", oid) == f"{first} {other} ü\n"
-        assert git(store.path, "log", "-1", "--format=%an|%ae|%cn|%ce|%at|%T|%s", first) == (
-            f"A|a@b.c|C|c@d.e|1700000000|{tree}|first\n"
-        )
-
-
 # Refs
 
 

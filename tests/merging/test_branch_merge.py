@@ -43,38 +43,6 @@ if TYPE_CHECKING:
 BASE: Layout = {"a": ("file", TEXT), "b": ("file", b"b"), "d/c": ("file", b"c")}
 
 
-def test_changes_of_both_branches_are_joined_in_a_manifest_with_two_parents(
-    chat: ChatStore,
-) -> None:
-    parted(
-        chat,
-        BASE,
-        BASE | {"a": ("file", text(_1="ours")), "ours": ("link", b"a")},
-        {"a": ("file", text(_7="theirs")), "b": ("file", b"b"), "new/d": ("program", b"d")},
-    )
-    ours, theirs = chat.head(), chat.branch("idea").manifest_id
-    base = chat.manifest(str(ours)).parent_id
-
-    done = merge(chat)
-
-    assert folder(chat) == {
-        "a": ("file", text(_1="ours", _7="theirs")),
-        "b": ("file", b"b"),
-        "ours": ("link", b"a"),
-        "new/d": ("program", b"d"),
-    }
-    made = chat.manifest(str(chat.head()))
-    assert made.parents == (ours, theirs)
-    assert (made.source, made.subject) == ("merge", "idea into main")
-    assert made.record.merge is not None
-    assert (made.record.merge.branch, made.record.merge.manifest_id) == ("idea", theirs)
-    assert (made.record.merge.base_id, made.record.merge.conflicts) == (base, ())
-    assert (done.status, done.base_id, done.manifest_id) == ("merged", base, made.id)
-    changes = {change.path: change.kind for change in done.changes}
-    assert changes == {"a": "modified", "d/c": "deleted", "new/d": "added"}
-    assert fsck(chat) == ""
-
-
 def test_histories_with_nothing_in_common_are_merged_from_nothing(chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     chat.store.set_head("refs/heads/idea")

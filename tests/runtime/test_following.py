@@ -47,40 +47,6 @@ def cancelled_once_begun(workshop: Workshop, source: str, **changes: Any) -> Out
     return workshop.run(source, cancel=cancel, **changes)
 
 
-def test_progress_and_logs_are_reported_as_they_come(workshop: Workshop) -> None:
-    told: list[Progress | Log] = []
-
-    outcome = workshop.run(
-        """
-        import time
-        from covalt_toolset import get_context
-
-        def run() -> str:
-            context = get_context()
-            context.progress(1, 4, "begun")
-            print("printed")
-            context.log("careful", "warning")
-            time.sleep(0.06)
-            context.progress(2)
-            context.progress(3)
-            context.progress(4, 4)
-            context.log("Grüße \\ud800")
-            return "done"
-        """,
-        report=told.append,
-    )
-
-    assert outcome.result == "done"
-    assert told == [
-        Progress(1, 4, "begun"),
-        Log("warning", "careful"),
-        Progress(2, None, ""),
-        Progress(4, 4, ""),
-        Log("info", "Grüße ?"),
-    ]
-    assert outcome.output == "printed\nwarning: careful\ninfo: Grüße \\ud800\n"
-
-
 def test_what_is_not_an_event_is_passed_over(workshop: Workshop) -> None:
     told: list[Progress | Log] = []
 

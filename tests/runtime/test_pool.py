@@ -7,9 +7,6 @@ import shutil
 import signal
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -186,40 +183,6 @@ def run() -> list:
     assert first[1:] == second[1:]
     assert first[2]
     assert workshop.pool.idle() == []
-
-
-def test_many_threads_call_at_once_and_each_gets_its_own_answer(
-    workshop: Workshop, tmp_path: Path
-) -> None:
-    workshop.write(
-        "tools/it.py",
-        """
-        from pathlib import Path
-
-        seen = []
-
-        def run(workspace: Path, number: int) -> list:
-            seen.append(number)
-            (workspace / f"{number}.txt").write_text(str(number))
-            print("number", number)
-            return seen
-        """,
-    )
-    folders = [tmp_path / "chats" / str(number) for number in range(4)]
-    for folder in folders:
-        folder.mkdir(parents=True)
-
-    def call(number: int) -> tuple[Any, str]:
-        job = workshop.job(warm=True, args={"number": number})
-        outcome = run(replace(job, workspace=folders[number % 4]), pool=workshop.pool)
-        return outcome.result, outcome.output
-
-    with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(call, range(48)))
-
-    assert found == [([number], f"number {number}\n") for number in range(48)]
-    written = sorted(int(path.stem) for folder in folders for path in folder.iterdir())
-    assert written == list(range(48))
 
 
 @needs_proc

@@ -63,41 +63,6 @@ def test_a_tool_receives_the_answer_of_the_user(workshop: Workshop) -> None:
     )
 
 
-def test_several_things_are_asked_at_once_and_again(workshop: Workshop) -> None:
-    source = """
-from covalt_toolset import Form, Roots, Sampling, get_context
-
-def run() -> list:
-    context = get_context()
-    form = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-    found = context.ask(
-        {"who": Form("Who?", form), "greet": Sampling("Greet", 5), "where": Roots()}
-    )
-    more = context.sample("More", max_tokens=7, temperature=0.5)
-    return [found["who"].content, found["greet"].text, found["where"][0].uri, more.text]
-"""
-    seen: list[Any] = []
-
-    def show(inquiry: Inquiry) -> None:
-        said = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
-        given = {"who": ADA, "where": {"roots": [{"uri": "file:///a"}]}, "greet": said}
-        seen.append({key: one.params for key, one in inquiry.questions.items()})
-        for key in inquiry.questions:
-            inquiry.answer(key, given.get(key, said))
-
-    outcome = asked(workshop, source, show, "form", "sampling", "roots")
-
-    assert outcome.result == [{"name": "Ada"}, "hi", "file:///a", "hi"]
-    assert seen[1] == {
-        "sample": {
-            "messages": [{"role": "user", "content": {"type": "text", "text": "More"}}],
-            "maxTokens": 7,
-            "temperature": 0.5,
-        }
-    }
-    assert [one.answer for one in outcome.asked] == ["accept", "given", "given", "given"]
-
-
 def test_the_time_limit_pauses_while_the_user_answers(workshop: Workshop) -> None:
     outcome = asked(workshop, NAME, answers(3.2, who=ADA), limits={"timeout_s": 3})
 

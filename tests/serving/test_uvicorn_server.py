@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
-import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -98,55 +94,3 @@ def test_an_app_that_is_stuck_does_not_delay_the_end(
         assert raised.wait(PATIENCE_S)
     assert requests == ["/"]
     assert caplog.text == ""
-
-
-PROGRAM = """\
-import sys, threading
-from covalt_git.models.project_config import ServerConfig
-from covalt_git.serving.listen_socket import listen
-from covalt_git.serving.router import router
-from covalt_git.serving.uvicorn_server import Server
-from covalt_git.serving.wsgi_bridge import WSGIBridge
-
-def stuck(environ, start):
-    start("200 OK", [])(b"began")
-    threading.Event().wait()
-
-listener = listen(ServerConfig(), host=None, port=0)
-with listener.socket:
-    app = router(WSGIBridge(stuck), {})
-    Server(app, lambda: print(listener.port, flush=True), grace_s=int(sys.argv[1])).run(
-        [listener.socket]
-    )
-print("ended")
-"""
-
-
-@pytest.mark.parametrize(
-    ("signals", "grace_s"),
-    [([signal.SIGTERM], 0), ([signal.SIGINT, signal.SIGINT], 1000)],
-    ids=["SIGTERM", "a second Ctrl-C does not wait"],
-)
-def test_a_process_with_a_stuck_request_ends(signals: list[signal.Signals], grace_s: int) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(grace_s)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as program:
-        try:
-            assert program.stdout is not None
-            port = int(program.stdout.readline())
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
-            connection.request("GET", "/")
-            assert connection.getresponse().read(5) == b"began"
-            for one in signals:
-                program.send_signal(one)
-                until(is_closed(port))
-            printed = program.communicate(timeout=PATIENCE_S)
-            connection.close()
-        finally:
-            program.kill()
-
-    assert program.returncode == 0
-    assert printed == ("ended\n", "")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from covalt_git.calls.background import MAX_STORED_EVENTS
-from covalt_git.calls.running import RUNNING
 from covalt_git.names import new_id
 from covalt_server.api import call_streams
 from covalt_server.api.call_streams import CallStream, Followed
@@ -278,33 +276,6 @@ def test_a_running_call_is_cancelled_by_its_id(slow: Api) -> None:
     ended = until(found, "ToolCallError")
     assert ended["call"]["error_detail"]["code"] == "cancelled"
     refused(slow.tell("cancel_call", **request), 409, "not_running")
-
-
-@pytest.mark.parametrize("streamed", [True, False])
-def test_a_call_that_waits_for_its_chat_is_cancelled_by_its_id(
-    slow: Api, *, streamed: bool
-) -> None:
-    first = follow(slow, "slow:wait")
-    has_begun(slow)
-    call_id = new_id()
-    if streamed:
-        found = coming(follow(slow, "slow:tell", body={"call_id": call_id}))
-        next(found)
-        until(found, "ToolCallQueued")
-        slow.post("cancel_call", chat_id="c1", call_id=call_id)
-        assert until(found, "ToolCallError")["refusal"]["error"] == "cancelled"
-    else:
-        request = {"chat_id": "c1", "tool_id": "slow:tell", "call_id": call_id}
-        with ThreadPoolExecutor(1) as pool:
-            made = pool.submit(slow.tell, "call_tool", args={}, **request)
-            settling.until(lambda: RUNNING.tool_of(call_id, chat_id="c1") is not None)
-            slow.post("cancel_call", chat_id="c1", call_id=call_id)
-            refused(made.result(), 409, "cancelled")
-    let_go(slow)
-    events(first)
-
-    calls = slow.get("list_calls", chat_id="c1")["calls"]
-    assert [call["tool_id"] for call in calls] == ["slow:wait"]
 
 
 def test_a_hidden_call_has_no_stream_and_is_not_cancelled(slow: Api) -> None:

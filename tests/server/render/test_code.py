@@ -117,42 +117,6 @@ def test_a_text_too_large_for_a_page_is_cut_with_a_note() -> None:
 
 # Patches
 
-PATCH = """\
-diff --git a/notes.md b/notes.md
-index 1111111..2222222 100644
---- a/notes.md
-+++ b/notes.md
-@@ -1,3 +1,3 @@ # Notes
- # Notes
---- a/this was a rule
-+<b>new</b>
- last
-\\ No newline at end of file
-"""
-
-
-def test_a_patch_is_read_by_the_counts_of_its_hunks() -> None:
-    (file,) = read_patch(PATCH)
-    html = diff(PATCH)
-
-    assert file.path == "notes.md"
-    assert [(line.kind, line.old, line.new) for line in file.lines] == [
-        ("hunk", None, None),
-        ("same", 1, 1),
-        ("del", 2, None),
-        ("add", None, 2),
-        ("same", 3, 3),
-        ("note", None, None),
-    ]
-
-    assert lines_of(html)[1:4] == [" # Notes", "--- a/this was a rule", "+<b>new</b>"]
-    assert '<span class="line add"><span class="number">  2</span>+&lt;b&gt;new' in html
-    assert '<span class="line del"><span class="number">2  </span>--- a/this' in html
-    assert (
-        '<span class="count-add">+1</span> <span class="count-del">\N{MINUS SIGN}1</span>' in html
-    )
-    assert Fragment(html).others == []
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
