@@ -1,4 +1,4 @@
-"""Folder ``objects`` of a store: its packs, loose objects and alternates, and the removal of packs.
+"""Folder ``objects`` of a store: its packs, loose objects and alternates; the links to and the removal of packs.
 
 Formats: ``gitrepository-layout(5)``, ``gitformat-pack(5)``.
 """
@@ -6,14 +6,16 @@ Formats: ``gitrepository-layout(5)``, ``gitformat-pack(5)``.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
+import shutil
 import zlib
 from typing import TYPE_CHECKING
 
 from dulwich.object_format import get_object_format
 
-from covalt_git.git_store.objects import KINDS, DamagedObjectError
+from covalt_git.git_store.objects import KINDS, BrokenStoreError, DamagedObjectError
 from covalt_git.git_store.pack_file import PackFile
 from covalt_git.git_store.pack_writer import TEMPORARY
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".pack", ".idx", ".rev", ".bitmap", ".mtimes")
 _KEPT_BY_GIT = (".keep", ".promisor")
+_CANNOT_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS}
 
 
 class ObjectFolder:
@@ -139,6 +142,34 @@ def _loose_object(path: Path) -> tuple[bytes, bytes]:
 
 def _is_kept(pack: Path) -> bool:
     return any(pack.with_suffix(suffix).exists() for suffix in _KEPT_BY_GIT)
+
+
+def link_objects(source: ObjectFolder, target: ObjectFolder) -> None:
+    """Link all packs and loose objects, which exist as long as one folder has a link to them.
+
+    The caller holds the lock of the source's chat, and fsyncs the target.
+
+    Raises:
+        BrokenStoreError: when the source borrows objects from yet another folder.
+    """
+    if source.alternates:
+        store = source.path.parent
+        raise BrokenStoreError(
+            f"{store} borrows objects from another store",
+            hint=f"git -C {store} repack -a -d, then rm {source.path}/info/alternates",
+        )
+    packs = [pack.path for pack in source.packs]
+    indexes = [pack.with_suffix(".idx") for pack in packs]
+    for path in [*indexes, *packs, *source.loose_objects().values()]:
+        copy = target.path / path.relative_to(source.path)
+        copy.parent.mkdir(exist_ok=True)
+        try:
+            os.link(path, copy)
+        except OSError as error:
+            if error.errno not in _CANNOT_LINK:
+                raise
+            shutil.copy(path, copy)
+    target.refresh()
 
 
 def remove_packs(folder: Path, packs: Iterable[Path]) -> None:

@@ -175,7 +175,7 @@ class _Inspection:
                     size = self._sizes.get(oid)
                     if size is None:
                         size = self._sizes[oid] = self.reader.blob_size(oid)
-                    climb = self._climb(oid) if mode == LINK else 0
+                    climb = _climb(self.reader.read_blob(oid)) if mode == LINK else 0
                     extent = extent.beside(_Extent(1, size, name, name, climb, name))
             self._extents[tree] = extent
         return self._extents[tree]
@@ -259,9 +259,6 @@ class _Inspection:
             reason = "its tree is not there, or damaged"
         self._refuse("/".join(path), reason)
         return []
-
-    def _climb(self, oid: str) -> int:
-        return _climb(self.reader.read_blob(oid))
 
     def _check_extent(self, extent: _Extent) -> None:
         """Check a whole tree: paths and links that are valid in one folder may not be in another."""

@@ -56,7 +56,9 @@ def export(
     refs |= existing(chat.store, ABOUT)
     start = file.tell()
     with chat.store.scratch():  # of records that only these branches need
-        tip = _records(chat, list(heads.values()))
+        needed = records.needed(chat.store, chat.store.read_ref(records.REF), heads.values())
+        newest = max(chat.store.read_commit(oid).time for oid in heads.values())
+        tip = records.write(chat.store, needed, newest)
         if tip is not None:
             refs[records.REF] = tip
         objects = write_bundle(chat.store, refs, file, progress)
@@ -77,11 +79,3 @@ def export_to(
     """
     with atomic_write.create(path) as file:
         return export(chat, file, branch=branch, progress=progress)
-
-
-def _records(chat: ChatStore, heads: list[str]) -> str | None:
-    """Return a commit of the records that some commits and their ancestors need."""
-    store = chat.store
-    stored = records.entries(store, store.read_ref(records.REF))
-    used = records.used(store, stored, records.messages(store, heads))
-    return records.write(store, used, max(store.read_commit(oid).time for oid in heads))

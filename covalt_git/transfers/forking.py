@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git.errors import CovaltError
-from covalt_git.git_store import GitStore
-from covalt_git.git_store.linking import link_objects
+from covalt_git.git_store.object_folder import link_objects
 from covalt_git.models.chats import Origin
 from covalt_git.workspaces import commits, foreign_commits, records
 from covalt_git.workspaces.chat import HEADS, AboutChat, existing
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
     from covalt_git.workspaces.writer import Writer
@@ -58,27 +54,10 @@ def fork(
         created_at=commits.now(),
         forked_from=Origin(chat_id=source.id, manifest_id=head),
     )
-    try:
-        with chats.creating() as made:
-            chat_id = _make(source, chats, made, refs, active, about, chat_id)
-    except OSError as error:
-        raise CovaltError(f"the fork cannot be made: {error.strerror}: {error.filename}") from None
-    return chats.open(chat_id)
-
-
-def _make(
-    source: ChatStore,
-    chats: Chats,
-    made: Path,
-    refs: dict[str, str],
-    active: str,
-    about: AboutChat,
-    wanted: str | None,
-) -> str:
-    object_format = source.store.object_format
-    with GitStore.create(made / "store.git", object_format=object_format, durable=False) as store:
-        link_objects(source.store, store)
+    with chats.creating(source.store.object_format) as store:
+        link_objects(source.store.objects, store.objects)
         for ref, oid in refs.items():
             store.swap_ref(ref, None, oid)
         store.set_head(active)
-        return chats.place(made, store, about, wanted=wanted)
+        chat_id = chats.place(store, about, wanted=chat_id)
+    return chats.open(chat_id)

@@ -134,40 +134,35 @@ def _bring_in(chats: Chats, source: _Source, chat_id: str | None, title: str | N
     heads = _heads(source)
     if chat_id is not None:
         chats.check_free(chat_id)
-    try:
-        with chats.creating() as made:
-            return _Import(chats, source, heads, made).carry_out(chat_id, title)
-    except OSError as error:
-        reason = (error.strerror or "no reason given").lower()
-        raise CovaltError(f"the import cannot be stored: {reason}") from None
+    with chats.creating(source.object_format) as store:
+        return _Import(chats, source, heads, store).carry_out(chat_id, title)
 
 
 @dataclass(slots=True)
 class _Import:
-    """An import in a folder of its own."""
+    """An import into a new store."""
 
     chats: Chats
     source: _Source
     heads: dict[str, str]
-    made: Path
+    store: GitStore
 
     def carry_out(self, chat_id: str | None, title: str | None) -> Imported:
         """Inspect everything, store it, and rename the chat into place."""
-        path, object_format = self.made / "store.git", self.source.object_format
-        with GitStore.create(path, object_format=object_format, durable=False) as store:
-            with Quarantine(store, self.made, self._limits()) as quarantine:
-                quarantine.receive(self.source.pack)
-                reader = quarantine.reader
-                admitted = admit(CommitGraph(reader), self.heads.values(), config=self.chats.config)
-                about, stored = self._card_and_records(reader)
-                wanted = admitted.objects | set(stored.values())
-                quarantine.adopt(wanted, durable=False)  # until it is placed
-            ForeignCommits(store).add(lookalikes(store, admitted.commits))
-            self._write_refs(store, stored)
-            known = None if about is None else about.id
-            about = about or AboutChat(id="", created_at=commits.now())
-            about = about if title is None else about.model_copy(update={"title": title})
-            final = self.chats.place(self.made, store, about, wanted=chat_id, preferred=known)
+        store = self.store
+        with Quarantine(store, store.path.parent, self._limits()) as quarantine:
+            quarantine.receive(self.source.pack)
+            reader = quarantine.reader
+            admitted = admit(CommitGraph(reader), self.heads.values(), config=self.chats.config)
+            about, stored = self._card_and_records(reader)
+            wanted = admitted.objects | set(stored.values())
+            quarantine.adopt(wanted, durable=False)  # until it is placed
+        ForeignCommits(store).add(lookalikes(store, admitted.commits))
+        self._write_refs(stored)
+        known = None if about is None else about.id
+        about = about or AboutChat(id="", created_at=commits.now())
+        about = about if title is None else about.model_copy(update={"title": title})
+        final = self.chats.place(store, about, wanted=chat_id, preferred=known)
         return Imported(
             chat_id=final,
             was=known,
@@ -189,7 +184,8 @@ class _Import:
     def _card_and_records(self, reader: ObjectReader) -> tuple[AboutChat | None, dict[str, str]]:
         """Return the description of the chat, if it has one, and the records of its commits."""
         try:
-            return self._about(reader), self._records(reader)
+            tip = self.source.refs.get(records.REF)
+            return self._about(reader), records.needed(reader, tip, self.heads.values())
         except BrokenStoreError:
             raise CovaltError(
                 "the chat's description or its records are incomplete or damaged",
@@ -206,12 +202,8 @@ class _Import:
         title = about.title[:_LONGEST_TITLE]
         return about.model_copy(update={"title": title, "made_by": None})
 
-    def _records(self, reader: ObjectReader) -> dict[str, str]:
-        """Return the records that the commits need, each checked against its name."""
-        stored = records.entries(reader, self.source.refs.get(records.REF))
-        return records.used(reader, stored, records.messages(reader, self.heads.values()))
-
-    def _write_refs(self, store: GitStore, stored: dict[str, str]) -> None:
+    def _write_refs(self, stored: dict[str, str]) -> None:
+        store = self.store
         newest = max(store.read_commit(oid).time for oid in self.heads.values())
         tip = records.write(store, stored, newest)
         if tip is not None:

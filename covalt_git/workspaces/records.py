@@ -164,6 +164,11 @@ def used(store: ObjectReader, stored: dict[str, str], texts: Iterable[str]) -> d
     return found
 
 
+def needed(store: ObjectReader, tip: str | None, commits: Iterable[str]) -> dict[str, str]:
+    """Return the records of the commit ``tip`` that commits and their ancestors need, as :func:`used`."""
+    return used(store, entries(store, tip), messages(store, commits))
+
+
 def write(store: GitStore, records: dict[str, str], time: int) -> str | None:
     """Store a commit of these records alone, dated ``time``; return its id, or None without any."""
     return _write_commit(store, records, time) if records else None

@@ -157,20 +157,12 @@ class Chats:
             ChatExistsError: when the id, or one that differs in ``-`` and ``_`` only, exists.
             BadNameError: when the id is not valid.
         """
-        object_format = self.config.object_format
         about = AboutChat(id="", title=title, created_at=commits.now(), made_by=self.maker)
-        try:
-            if chat_id is not None:
-                check_id(chat_id, "chat")
-            with self.creating() as folder:
-                (folder / "workspace").mkdir()
-                path = folder / "store.git"
-                with GitStore.create(path, object_format=object_format, durable=False) as store:
-                    final = self.place(folder, store, about, wanted=chat_id)
-        except OSError as error:
-            raise CovaltError(
-                f"the chat cannot be made: {error.strerror}: {error.filename}"
-            ) from None
+        if chat_id is not None:
+            check_id(chat_id, "chat")
+        with self.creating(self.config.object_format) as store:
+            (store.path.parent / "workspace").mkdir()
+            final = self.place(store, about, wanted=chat_id)
         return ChatStore(final, self.folder / final, self.config)
 
     def check_free(self, chat_id: str) -> None:
@@ -194,24 +186,31 @@ class Chats:
             )
 
     @contextlib.contextmanager
-    def creating(self) -> Iterator[Path]:
-        """Yield an empty folder to create a chat in; it is removed unless :meth:`place` moves it."""
+    def creating(self, object_format: str) -> Iterator[GitStore]:
+        """Yield the empty store of a new chat; the chat is removed unless :meth:`place` renames it.
+
+        Raises:
+            CovaltError: when a file cannot be written.
+        """
         with contextlib.ExitStack() as stack:
+            stack.enter_context(_reporting_errors())
             with self._locked():
                 for name in self._names():
                     if name.startswith((_GONE, _NEW)):
                         left = self.folder / name
-                        if name.startswith(_GONE) or not _is_locked(left):
+                        # The lock of one that is being created is held.
+                        with contextlib.suppress(OSError), file_lock.held(left, wait=False):
                             remove_tree(left)
                 folder = self.folder / f"{_NEW}{new_id()}"
                 folder.mkdir(0o700)
                 stack.enter_context(file_lock.held(folder))  # for as long as its creator lives
             stack.callback(remove_tree, folder)
-            yield folder
+            path = folder / "store.git"
+            store = GitStore.create(path, object_format=object_format, durable=False)
+            yield stack.enter_context(store)
 
     def place(
         self,
-        folder: Path,
         store: GitStore,
         about: AboutChat,
         *,
@@ -226,6 +225,7 @@ class Chats:
             ChatExistsError: when the id ``wanted`` exists.
             BadNameError: when it is not valid.
         """
+        folder = store.path.parent
         with self._locked():
             if wanted is not None:
                 self.check_free(wanted)
@@ -319,16 +319,16 @@ class Chats:
         return card.made_by == self.maker
 
 
+@contextlib.contextmanager
+def _reporting_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CovaltError(f"the chat cannot be made: {error.strerror}: {error.filename}") from None
+
+
 def _is_chat(folder: Path) -> bool:
     return (folder / "store.git").is_dir()
-
-
-def _is_locked(folder: Path) -> bool:
-    try:
-        with file_lock.held(folder, wait=False):
-            return False
-    except OSError:
-        return True
 
 
 def _unshared_size(folder: Path) -> int:

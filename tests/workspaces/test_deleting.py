@@ -118,7 +118,8 @@ def test_the_rest_of_a_failed_chat_is_removed_with_the_next(
 
 
 def test_a_chat_in_the_making_is_left_alone_while_its_maker_lives(chats: Chats) -> None:
-    with chats.creating() as made:
+    with chats.creating("sha1") as store:
+        made = store.path.parent
         (made / "file").write_text("on its way")
         chats.new("c1").store.close()
         assert (made / "file").exists()
