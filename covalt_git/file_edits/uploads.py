@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
@@ -13,10 +12,13 @@ from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.rules import check_storable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.workspaces.writer import Writer
+
+_COMPARED = 100
+"""How many names are tried whose files are read, to find one with the content of an upload."""
 
 
 class Upload(NamedTuple):
@@ -70,8 +72,8 @@ def place(
 ) -> Placing:
     """Choose a path in ``folder`` of the workspace for each upload; nothing is written.
 
-    If a name already exists, the upload gets a number (``report_1.csv``), unless such a file has the
-    same content.  With ``beside``, the existing files, a path that some system cannot
+    If a name already exists, the upload gets a number (``report_1.csv``), unless one of the first such
+    files has the same content.  With ``beside``, the existing files, a path that some system cannot
     check out is refused.
 
     Raises:
@@ -85,16 +87,19 @@ def place(
     placed: list[Placed] = []
     fresh: dict[str, Upload] = {}
 
+    def is_taken(path: str) -> bool:
+        return path in fresh or not root.is_free(path)
+
     for upload in uploads:
         oid = blob_id(upload.content, object_format)
         wanted = below + upload.name
-        for path in _names(wanted):
+        for path in _names(wanted, is_taken):
             if "/" in upload.name:
                 raise CovaltError(
                     f"{upload.name!r} is not a file name", hint="name its folder with --to FOLDER"
                 )
             check_storable(path, upload.content, config)
-            was_there = path in fresh or not root.is_free(path)
+            was_there = is_taken(path)
             if not was_there:
                 if beside is not None:
                     edits.check_portable(path)
@@ -111,13 +116,28 @@ def place(
     return Placing(tuple(placed), fresh)
 
 
-def _names(wanted: str) -> Iterator[str]:
-    """Yield the wanted name, and then names with a number before the ending."""
+def _names(wanted: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
+    """Yield the wanted name, and then names with a number before the ending.
+
+    After :data:`_COMPARED` names, a binary search finds an available one.
+    """
     stem, dot, ending = wanted.rpartition(".")
     if not stem or "/" in ending or stem.endswith("/"):
         stem, dot, ending = wanted, "", ""
+
+    def numbered(number: int) -> str:
+        return f"{stem}_{number}{dot}{ending}"
+
     yield wanted
-    yield from (f"{stem}_{number}{dot}{ending}" for number in itertools.count(1))
+    yield from map(numbered, range(1, _COMPARED))
+    taken = high = _COMPARED - 1
+    while True:
+        while is_taken(numbered(high)):
+            taken, high = high, 2 * high
+        while high - taken > 1:
+            middle = (taken + high) // 2
+            taken, high = (middle, high) if is_taken(numbered(middle)) else (taken, middle)
+        yield numbered(high)
 
 
 def upload(
