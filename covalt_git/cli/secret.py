@@ -52,8 +52,10 @@ def check(name: str, *, as_json: bool) -> None:
     try:
         found = ask(secrets.check_secret, name=name)
     except SecretCommandError as error:
-        if error.said and output.is_watched():  # it may contain the value, so it must not be logged
-            output.say(error.said, err=True, dim=True)
+        if (
+            error.stderr and output.is_watched()
+        ):  # it may contain the value, so it must not be logged
+            output.say(error.stderr, err=True, dim=True)
         raise
     if as_json:
         output.as_json(found)

@@ -111,8 +111,8 @@ def _mentions(chat: ChatStore, name: str) -> list[WorkspaceManifest]:
 
 
 def _by_message_id(chat: ChatStore, name: str, mentions: list[WorkspaceManifest]) -> str | None:
-    said = [one for one in mentions if one.record.message and one.record.id == name]
-    return _last_of_message(chat, name, said)
+    matches = [one for one in mentions if one.record.message and one.record.id == name]
+    return _last_of_message(chat, name, matches)
 
 
 def _by_application_id(chat: ChatStore, name: str, mentions: list[WorkspaceManifest]) -> str | None:
@@ -120,19 +120,19 @@ def _by_application_id(chat: ChatStore, name: str, mentions: list[WorkspaceManif
 
     An application that keeps its own messages has calls made for ids which no message here has.
     """
-    said = [one for one in mentions if one.record.message and one.record.message.ref == name]
-    if said:
-        return _last_of_message(chat, name, said)
+    matches = [one for one in mentions if one.record.message and one.record.message.ref == name]
+    if matches:
+        return _last_of_message(chat, name, matches)
     line = {one.id for one in chat.log(chat.head())}
     calls = [one for one in mentions if one.message_id == name]
     newest = max(calls, key=lambda one: (one.id in line, one.created_at, one.id), default=None)
     return None if newest is None else newest.id
 
 
-def _last_of_message(chat: ChatStore, name: str, said: list[WorkspaceManifest]) -> str | None:
-    if not said:
+def _last_of_message(chat: ChatStore, name: str, matches: list[WorkspaceManifest]) -> str | None:
+    if not matches:
         return None
-    own = _only(name, [one.id for one in said])
+    own = _only(name, [one.id for one in matches])
     return next(
         one.manifest_id
         for one in Conversation.of(chat).messages.values()

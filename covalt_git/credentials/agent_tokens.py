@@ -167,9 +167,9 @@ class AgentTokens:
         return same[0] if same else None
 
     def _write(self, token: AgentToken) -> None:
-        said = canonical_json.dumps(token.model_dump(mode="json", exclude_none=True)) + b"\n"
+        content = canonical_json.dumps(token.model_dump(mode="json", exclude_none=True)) + b"\n"
         try:
-            atomic_write.create_private(self._file(token.name), said)
+            atomic_write.create_private(self._file(token.name), content)
         except FileExistsError:
             raise AgentTokenError(
                 f"the token {token.name!r} already exists",
@@ -197,9 +197,9 @@ def _read(file: Path) -> AgentToken:
     Raises:
         AgentTokenError: if other users may read it, or it is not a token's file.
     """
-    said = read_private(file, AgentTokenError)
+    content = read_private(file, AgentTokenError)
     try:
-        token = AgentToken.model_validate(canonical_json.loads(said or ""))
+        token = AgentToken.model_validate(canonical_json.loads(content or ""))
     except (ValidationError, canonical_json.NotJsonError):
         token = None
     if token is None or token.name != file.stem or not is_id(token.name):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 30.0  # the user may have to touch a security key
 _MAX_VALUE = 64 << 10
-_MAX_SAID = 4 << 10
+_MAX_STDERR = 4 << 10
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FOLDER = "allowed-commands"
 
@@ -36,14 +36,14 @@ _FOLDER = "allowed-commands"
 class SecretCommandError(CovaltError):
     """The command did not print a value.
 
-    ``said`` is its stderr.  It may contain the value, so that it is only for the user at the terminal.
+    ``stderr`` is the command's output there.  It may contain the value: show it only at the terminal.
     """
 
     code = "secret_command"
 
-    def __init__(self, message: str, *, hint: str = "", said: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", stderr: str = "") -> None:
         super().__init__(message, hint=hint)
-        self.said = said
+        self.stderr = stderr
 
 
 class CommandNotAllowedError(SecretCommandError):
@@ -109,10 +109,10 @@ class SecretCommand(NamedTuple):
                 hint="check the command; if you trust it: covalt-git secret allow",
             )
         argv = [self._program(), *(part.replace("{name}", name) for part in self.argv[1:])]
-        code, output, said = self._run(argv, name)
+        code, output, stderr = self._run(argv, name)
         if code:
             ended = f"exit code {code}" if code > 0 else f"signal {-code}"
-            raise self._failed(f"ended with {ended}", name, _without(output, said))
+            raise self._failed(f"ended with {ended}", name, _without(output, stderr))
         value = _value(output)
         if value is None:
             raise self._failed("printed output that is not UTF-8 text", name)
@@ -158,13 +158,13 @@ class SecretCommand(NamedTuple):
             )
         except OSError as error:
             raise self._failed(f"cannot run: {(error.strerror or '').lower()}", name) from None
-        output, said = bytearray(), bytearray()
+        output, stderr = bytearray(), bytearray()
         ends = time.monotonic() + self.seconds
         with process, selectors.DefaultSelector() as selector:
             assert process.stdout is not None
             assert process.stderr is not None
             selector.register(process.stdout, selectors.EVENT_READ, output)
-            selector.register(process.stderr, selectors.EVENT_READ, said)
+            selector.register(process.stderr, selectors.EVENT_READ, stderr)
             try:
                 while selector.get_map():
                     for key, _ in selector.select(max(ends - time.monotonic(), 0)):
@@ -175,20 +175,20 @@ class SecretCommand(NamedTuple):
                         raise self._failed(f"printed more than {_MAX_VALUE >> 10} KiB", name)
                     if time.monotonic() >= ends:
                         message = f"took longer than {self.seconds:g} s"
-                        raise self._failed(message, name, _without(output, said))
-                    del said[_MAX_SAID:]
+                        raise self._failed(message, name, _without(output, stderr))
+                    del stderr[_MAX_STDERR:]
                 code = process.wait(max(ends - time.monotonic(), 0))
             except subprocess.TimeoutExpired:
                 raise self._failed(f"took longer than {self.seconds:g} s", name) from None
             finally:
                 process.kill()
-        return code, bytes(output), bytes(said)
+        return code, bytes(output), bytes(stderr)
 
-    def _failed(self, why: str, name: str, said: str = "") -> SecretCommandError:
+    def _failed(self, why: str, name: str, stderr: str = "") -> SecretCommandError:
         return SecretCommandError(
             f"the secret_command of covalt.yaml for {name!r} {why}",
             hint=f"covalt-git secret check {name}",
-            said=said,
+            stderr=stderr,
         )
 
 
@@ -201,9 +201,9 @@ def _value(output: bytes) -> str | None:
     return None if "\0" in text else text.removesuffix("\n").removesuffix("\r")
 
 
-def _without(output: bytes | bytearray, said: bytes | bytearray) -> str:
+def _without(output: bytes | bytearray, stderr: bytes | bytearray) -> str:
     """Return the stderr without the words of the printed value."""
-    text = said[:_MAX_SAID].decode("utf-8", "replace").strip()
+    text = stderr[:_MAX_STDERR].decode("utf-8", "replace").strip()
     for word in sorted(output.decode("utf-8", "replace").split(), key=len, reverse=True):
         text = text.replace(word, "***")
     return text

@@ -77,9 +77,9 @@ def error_of(answer: Response, host: str) -> CallError | None:
     """Return the error of a status, with the useful part of the body; None for a success."""
     if answer.status in _SUCCESS:
         return None
-    said = error_message(answer)
+    text = error_message(answer)
     message = f"{host} answered {answer.status} {_plain(answer.reason)[:60]}".rstrip()
-    message += f": {said}" if said else ""
+    message += f": {text}" if text else ""
     return CallError(code=f"http_{answer.status}", message=message)
 
 
@@ -152,8 +152,8 @@ def _encoding(charset: str) -> str:
 def _json_value(content: bytes) -> Any:
     """Return a JSON value as a record can hold it.
 
-    An integer beyond 2^53, which not every reader keeps, becomes its digits; half of a surrogate pair
-    becomes U+FFFD; of a repeated key the last value counts, as for most readers.
+    An integer beyond 2^53, which some readers round, becomes a string of its digits; half of a
+    surrogate pair becomes U+FFFD; of a repeated key the last value counts, as for most readers.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -162,13 +162,15 @@ def _json_value(content: bytes) -> Any:
             value = _without_surrogates(value)
         canonical_json.dumps(value)
     except UnicodeDecodeError:
-        raise BadResultError("the answer says it is JSON and is not UTF-8") from None
+        raise BadResultError("the answer is declared as JSON but is not UTF-8") from None
     except RecursionError:
         raise BadResultError("the answer is nested too deeply") from None
     except canonical_json.NotJsonError as error:
-        raise BadResultError(f"the answer cannot be kept: {error.message}") from None
+        raise BadResultError(f"the answer cannot be stored: {error.message}") from None
     except ValueError as error:
-        raise BadResultError(f"the answer says it is JSON and is not: {str(error)[:100]}") from None
+        raise BadResultError(
+            f"the answer is declared as JSON but is not: {str(error)[:100]}"
+        ) from None
     return value
 
 

@@ -217,8 +217,8 @@ class _Exchange:
     def _check_schema(self, result: Any) -> None:
         schema = self._job.tool.output_schema
         if found := json_schema.value_problems(schema, result) if schema is not None else []:
-            said = "; ".join(f"{json_path(loc)}: {why}" for loc, why in found[:5])
-            raise BadResultError(f"the answer is not what output_schema says: {said}")
+            mismatches = "; ".join(f"{json_path(loc)}: {why}" for loc, why in found[:5])
+            raise BadResultError(f"the answer does not match output_schema: {mismatches}")
 
 
 def _retry_after(answer: Response) -> float | None:

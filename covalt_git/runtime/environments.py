@@ -113,7 +113,7 @@ def interpreter(
 
 
 def _check(need: str) -> None:
-    """Refuse what an installer would take for an option, a file or an address."""
+    """Raise an error for a requirement that an installer would take for an option, a file or a URL."""
     if not _NEED.fullmatch(need):
         raise CannotInstallError(
             f"{need!r} is not a requirement of a name and a version",
@@ -122,13 +122,13 @@ def _check(need: str) -> None:
 
 
 def _key(needs: Sequence[str]) -> str:
-    """Return the name of the environment: it says what is in it and for which interpreter."""
-    told = {
+    """Return the name of the environment, a digest of its requirements and its interpreter."""
+    content = {
         "format": FORMAT,
         "needs": sorted(set(needs)),
         "python": [sys.version, sysconfig.get_platform(), sys.base_prefix],
     }
-    return canonical_json.digest(told).removeprefix("sha256:")[:24]
+    return canonical_json.digest(content).removeprefix("sha256:")[:24]
 
 
 def _found(link: Path) -> Path | None:
@@ -206,9 +206,9 @@ def _run(argv: list[str], report: Callable[[str], None], cancel: threading.Event
     if cancel.is_set():
         raise InstallCancelledError("the installation was cancelled and removed")
     if program.returncode:
-        said = [line for line in last if _COMPLAINT.match(line)] or list(filter(None, last))
+        complaints = [line for line in last if _COMPLAINT.match(line)] or list(filter(None, last))
         raise CannotInstallError(
-            f"what its Python needs cannot be installed: {'; '.join(said[-3:])}",
+            f"the dependencies of its Python tools cannot be installed: {'; '.join(complaints[-3:])}",
             hint=_hint(" ".join(last)),
         )
 
@@ -219,10 +219,10 @@ def _end_when(cancel: threading.Event, program: subprocess.Popen[str]) -> None:
             program.kill()
 
 
-def _hint(said: str) -> str:
-    """Return what a person can do about what the installer said, where that is known."""
+def _hint(output: str) -> str:
+    """Return what the user can do about an error of the installer, if known."""
     for words, hint in _HINTS.items():
-        if words in said:
+        if words in output:
             return hint
     return "correct python.dependencies of its toolset.yaml"
 

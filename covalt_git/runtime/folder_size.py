@@ -146,9 +146,9 @@ class FolderSize:
                 continue  # it was removed meanwhile, or cannot be read
 
     def _free(self) -> tuple[int, int]:
-        """Return how many files and bytes have room in the file system that the folder is on."""
+        """Return the free files and bytes of the folder's file system."""
         try:
-            told = os.statvfs(self._folder)
+            status = os.statvfs(self._folder)
         except OSError:
             return 0, 0
-        return told.f_ffree, told.f_bfree * told.f_frsize
+        return status.f_ffree, status.f_bfree * status.f_frsize

@@ -129,10 +129,10 @@ class _Result:
         self._size = len(json.dumps(result))
 
     def outcome(self) -> Outcome:
-        """Return it as the call's.
+        """Return the outcome of the call.
 
         Raises:
-            CovaltError: when the workspace cannot hold a file of it.
+            CovaltError: if a file of the answer cannot be saved in the workspace.
         """
         if self._size > (self._job.limits.output_mb or DEFAULT_OUTPUT_MB) * MIB:
             return Outcome.failed(limit_error("limit_output", self._job.limits))
@@ -146,9 +146,9 @@ class _Result:
             value = {"structured_content": value, "content": shown}
         if not self._failed:
             return Outcome("success", value)
-        said = "\n".join(texts) or "it says that it failed, and not why"
+        message = "\n".join(texts) or "the tool reported an error without a message"
         more = value if self._has_structure or not only_text else None
-        return Outcome("error", more, error=CallError(code="tool_failed", message=said))
+        return Outcome("error", more, error=CallError(code="tool_failed", message=message))
 
     def _shown(self, block: JsonObject) -> Any:
         kind = block.get("type")

@@ -130,11 +130,11 @@ def test_an_answer_becomes_json_or_text(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"{", "the answer says it is JSON and is not: "),
-        (b"[NaN]", "the answer says it is JSON and is not: NaN"),
-        (b'"\xff"', "the answer says it is JSON and is not UTF-8"),
+        (b"{", "the answer is declared as JSON but is not: "),
+        (b"[NaN]", "the answer is declared as JSON but is not: NaN"),
+        (b'"\xff"', "the answer is declared as JSON but is not UTF-8"),
         (b"[" * 100_000, "the answer is nested too deeply"),
-        (b"[1e999]", "the answer cannot be kept: $[0]: inf is not a JSON number"),
+        (b"[1e999]", "the answer cannot be stored: $[0]: inf is not a JSON number"),
     ],
 )
 def test_invalid_json_is_an_error(desk: Desk, content: bytes, said: str) -> None:
