@@ -22,7 +22,7 @@ from tests.tables import tables
 from tests.workspaces.stores import run_git
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def fenced(document: Path, language: str) -> list[str]:
