@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import resource
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,25 +130,18 @@ def test_too_large_upload_adds_nothing_and_names_the_setting(chats: Chats) -> No
         assert upload(chat, "big", b"x" * (1 << 20)) == "big"
 
 
-def test_upload_that_the_disk_has_no_room_for_adds_nothing(
-    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write, sizes = os.write, []
-
-    def full(handle: int, content: bytes) -> int:
-        if content == b"third":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        sizes.append(len(content))
-        return write(handle, content)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("os.write", full)
-        with pytest.raises(OSError, match="No space left"), writing(chat) as writer:
-            uploads.upload(writer, [Upload("a", b"first"), Upload("b", b"third")], folder="new")
-    assert len(b"first") in sizes
+def test_upload_that_cannot_be_written_adds_nothing(chat: ChatStore) -> None:
+    large = b"x" * (1 << 20)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(large) // 2, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"), writing(chat) as writer:
+            uploads.upload(writer, [Upload("a", b"first"), Upload("b", large)], folder="new")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert layout_of(chat.workspace) == {}
 
-    assert upload(chat, "b", b"third", folder="new") == "new/b"
+    assert upload(chat, "b", large, folder="new") == "new/b"
     assert list((chat.folder / "staging").iterdir()) == []
 
 
