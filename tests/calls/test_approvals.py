@@ -134,22 +134,6 @@ def test_a_role_that_may_only_call_cannot_decide_about_its_own_call(world: World
         check_undecided(world, waiting)
 
 
-def test_the_approval_of_a_hidden_tool_is_refused_like_one_that_does_not_exist(
-    world: World,
-) -> None:
-    world.configure(ROLES)
-    waiting = world.ask(role="agent")
-    refusals = []
-    for name in (waiting, "0" * len(waiting)):
-        with pytest.raises(UnknownNameError) as caught:
-            world.approve(name, role="stranger")
-        refusals.append(str(caught.value.as_json()).replace(name, "NAME"))
-
-    assert refusals[0] == refusals[1]
-    assert "demo" not in refusals[0]
-    assert waiting not in refusals[0]
-
-
 @pytest.mark.parametrize("config", [NOT_ASK, "roles: {owner: {admin: true}}"])
 def test_a_call_of_a_role_that_lost_the_tool_can_only_be_denied(world: World, config: str) -> None:
     world.configure(ROLES)

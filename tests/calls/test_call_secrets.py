@@ -152,19 +152,6 @@ def test_a_secret_granted_for_other_files_is_not_given(
     assert served.seen == []
 
 
-@pytest.mark.parametrize("tool", ["leak", "fetch"])
-def test_the_command_does_not_run_until_a_user_allows_it(
-    web: World, tmp_path: Path, tool: str
-) -> None:
-    outcome = web.call(tool)
-
-    assert code(outcome) == "secret_command_not_allowed"
-    assert outcome.error is not None
-    assert outcome.error.hint.endswith("covalt-git secret allow")
-    assert asked(tmp_path) == []
-    assert web.waiting() == []
-
-
 def test_the_command_is_not_run_for_a_secret_that_was_not_granted(
     web: World, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from mcp_types import INVALID_REQUEST
 
 from covalt_git.connections.connection import ChangedError, ServerCall
 from covalt_git.connections.definition import Definition
-from covalt_git.connections.errors import ServerEndedError, ServerFailedError, ServerRefusedError
+from covalt_git.connections.errors import ServerEndedError, ServerFailedError
 from covalt_git.connections.pool import Connections
 from covalt_git.connections.thread_bridge import EventHandlers
 from tests.connections.conftest import call_tool, current_digest, processes, text
@@ -62,17 +62,6 @@ def test_all_pages_of_the_list_of_tools_are_read(
 
     assert len(tools) == 15
     assert (tools[0]["name"], tools[0]["annotations"]) == ("add", {"readOnlyHint": True})
-
-
-def test_a_result_is_returned_as_the_server_wrote_it(
-    connections: Connections, first_era: Definition
-) -> None:
-    assert add(connections, first_era) == "5"
-    structure = call_tool(connections, first_era, "structure")
-    assert structure["structuredContent"] == {"answer": None}
-    assert call_tool(connections, first_era, "fail")["isError"] is True
-    with pytest.raises(ServerRefusedError, match=r"the moon is wrong \(-32001\)"):
-        call_tool(connections, first_era, "protocol_error")
 
 
 def test_a_program_gets_few_variables_an_empty_folder_and_the_workspace_as_root(

@@ -145,18 +145,6 @@ def test_a_token_is_sent_to_no_other_server_toolset_or_project(
         connections.tools(other.defined(project))
 
 
-def test_an_authorization_header_of_the_toolset_is_not_replaced(
-    connections: Connections, defined: Definition
-) -> None:
-    log_in(defined)
-    headers = {"X-Team": "red", "authorization": "Bearer wrong"}
-
-    with pytest.raises(SignInNeededError) as raised:
-        connections.tools(replace(defined, headers=headers))
-
-    assert raised.value.hint == "covalt-git secret list"
-
-
 # Refreshing
 
 

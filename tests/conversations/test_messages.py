@@ -19,7 +19,6 @@ from covalt_git.names import BadNameError
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
-    as_listed,
     branch_off,
     call_record,
     checkout,
@@ -91,35 +90,6 @@ def texts(chat: ChatStore) -> dict[str, bytes]:
 
 
 # Adding
-
-
-def test_a_message_is_a_commit_that_git_shows(chat: ChatStore) -> None:
-    upload(chat, "a.txt", b"1")
-    message_id = say(chat, "Make a page,\nplease", ref="msg_1")
-    store = chat.folder / "store.git"
-
-    assert git(
-        store, "log", "-1", "--format=%s|%(trailers:key=Covalt-Source-Ref,valueonly)"
-    ).strip() == (f"message: user: Make a page, please|{message_id}")
-    assert git(store, "rev-parse", "main^{tree}") == git(store, "rev-parse", "main~1^{tree}")
-    assert as_listed(chat).active_leaf_message_id == message_id
-    assert fsck(chat) == ""
-
-
-def test_a_message_has_nothing_that_another_branch_added_after_it(chat: ChatStore) -> None:
-    put(chat.workspace, {"f": ("file", b"asked with")})
-    question = say(chat, "q")
-    say(chat, "a", role="assistant")
-    retry(chat)
-    put(chat.workspace, {"f": ("file", b"for the retry")})
-    say(chat, "again", role="assistant")
-    on_retry = chat.files(find(chat, question).manifest_id)
-    checkout(chat, "main")
-    on_main = chat.files(find(chat, question).manifest_id)
-
-    assert texts(chat) == {"f": b"asked with"}
-    assert on_main == chat.files(chat.head())
-    assert on_retry != on_main
 
 
 @pytest.mark.parametrize(
@@ -243,22 +213,6 @@ def test_an_edit_is_a_sibling_with_the_files_that_were_there(chat: ChatStore) ->
 
 
 # Switching
-
-
-def test_a_switch_goes_to_the_branch_with_most_messages_below(chat: ChatStore) -> None:
-    say(chat, "one")
-    two = say(chat, "two", "assistant")
-    say(chat, "three")
-    say(chat, "four", "assistant")
-    work(chat, None, "deep", b"1")
-    say(chat, "tres", parent=two, branch="short")
-    retry(chat, two)
-    say(chat, "another two", "assistant")
-    place = switch(chat, two)
-
-    assert place.branch == "main"
-    assert texts(chat) == {"deep": b"1"}
-    assert find(chat, str(place.message_id)).text == "four"
 
 
 def test_a_message_that_was_only_merged_is_gone_on_from(chat: ChatStore) -> None:

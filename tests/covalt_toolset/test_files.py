@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,17 +63,6 @@ def test_file_outside_the_workspace_is_refused(workspace: Path, path: str, why: 
         to_json({"made": File(path)})
 
     assert str(caught.value) == f"$.made: {why}"
-
-
-def test_equal_bytes_are_written_to_one_file(workspace: Path) -> None:
-    name = f"files/{hashlib.sha256(PICTURE).hexdigest()[:16]}.bin"
-    expected = {"file": name, "size": len(PICTURE), "media_type": "application/octet-stream"}
-
-    found = to_json({"a": PICTURE, "b": [bytearray(PICTURE)]}, keep=save)
-
-    assert found == {"a": expected, "b": [expected]}
-    assert (workspace / name).read_bytes() == PICTURE
-    assert [path.name for path in (workspace / "files").iterdir()] == [Path(name).name]
 
 
 @pytest.mark.parametrize(

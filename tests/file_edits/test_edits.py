@@ -19,14 +19,11 @@ from covalt_git.workspaces.writing import writing
 from tests.tables import tables
 from tests.workspaces.stores import (
     FAST,
-    fsck,
-    git,
     layout_of,
     open_chats,
     put,
     save,
     scratch,
-    tree_of,
 )
 
 if TYPE_CHECKING:
@@ -39,23 +36,6 @@ def edit(chat: ChatStore, path: str, content: bytes, before: bytes | None) -> st
     oid = None if before is None else blob_id(before, chat.store.object_format)
     with writing(chat) as writer:
         return edits.edit_file(writer, path, content, before=oid)
-
-
-def subjects(chat: ChatStore) -> list[str]:
-    """Return the subjects of the branch, newest first, as stock git shows them."""
-    return git(chat.folder / "store.git", "log", "--format=%s", "main").splitlines()
-
-
-def test_an_edit_is_one_manifest_that_names_the_path(chat: ChatStore) -> None:
-    put(chat.workspace, {"docs/a.txt": ("file", b"one\n"), "other": ("file", b"1")})
-    save(chat)
-    oid = edit(chat, "docs/a.txt", b"two\r\n", b"one\n")
-
-    assert (chat.workspace / "docs/a.txt").read_bytes() == b"two\r\n"
-    assert tree_of(chat, "main")["docs/a.txt"] == ("100644", oid)
-    assert subjects(chat) == ["edit: docs/a.txt", "edit: docs/a.txt, other"]
-    assert chat.manifest(str(chat.head())).source == "edit"
-    assert fsck(chat) == ""
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import anyio
 import pytest
 from mcp import Client
 
@@ -14,7 +13,6 @@ from tests.mcp_client import (
     ToolNews,
     add_toolset,
     call,
-    commits,
     listening,
     refused,
     talk,
@@ -104,18 +102,6 @@ def test_each_client_has_one_chat_that_is_titled_with_its_name(root: Path) -> No
     assert talk(root, say) == ["c2", "c2"]
     with Project.open(root).chats.open("c1") as chat:
         assert chat.card().title == "mcp"
-
-
-def test_concurrent_first_calls_make_one_chat(root: Path) -> None:
-    async def say(client: Client) -> None:
-        async with anyio.create_task_group() as group:
-            for number in range(6):
-                group.start_soon(client.call_tool, "demo.write", {**WRITE, "path": str(number)})
-
-    talk(root, say)
-
-    assert Project.open(root).chats.ids() == ["c1"]
-    assert len(commits(root)) == 6
 
 
 @versions

@@ -157,21 +157,6 @@ def test_arguments_are_completed(shared: Path, version: str) -> None:
     assert talk(shared, say, version=version) == [["trees", "Trains"], [], ["two"]]
 
 
-def test_a_broken_or_disabled_toolset_has_no_prompts_and_no_resources(root: Path) -> None:
-    async def offered(client: Client) -> list[str]:
-        return await prompt_names(client) + await resource_uris(client)
-
-    manifest = root / "toolsets" / "guide" / "toolset.yaml"
-    state = root / "toolsets" / "state" / "guide.yaml"
-    state.parent.mkdir(exist_ok=True)
-    state.write_text("enabled: false\n")
-    assert talk(root, offered) == []
-    state.unlink()
-    assert talk(root, offered) == [*NAMES, "guide://all", "guide://dot"]
-    manifest.write_text(manifest.read_text().replace("$args.topic.", "$args.topics."))
-    assert talk(root, offered) == []
-
-
 @versions
 def test_a_client_is_notified_of_changed_prompts_and_of_resources_it_subscribed_to(
     root: Path, version: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,10 @@ from mcp import Client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
 from covalt_git.gateway import results
-from covalt_git.project import Project
 from tests.mcp_client import (
     TOOLSETS,
     call,
     read,
-    recorded,
     refused,
     talk,
     text,
@@ -37,20 +34,6 @@ def plan(result: Any) -> Any:
 
 def links(result: Any) -> dict[str, str]:
     return {one.name: one.uri for one in result.content if one.type == "resource_link"}
-
-
-@versions
-def test_an_image_is_shown_and_is_a_file_of_the_workspace(shared: Path, version: str) -> None:
-    result = call(shared, "show.image", version=version)
-
-    image, link, printed, *_ = result.content
-    assert (image.type, image.mime_type) == ("image", "image/png")
-    assert base64.b64decode(image.data) == b"png"
-    assert printed.text == "drawn"
-    assert [*links(result)] == [link.name] == [result.structured_content["file"]]
-    assert recorded(shared, result).result == result.structured_content
-    with Project.open(shared).chats.open(result.meta["covalt-git/chat"]) as chat:
-        assert (chat.workspace / link.name).read_bytes() == b"png"
 
 
 @versions

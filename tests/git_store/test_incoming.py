@@ -87,19 +87,6 @@ def test_a_thin_pack_is_refused_without_its_bases(history: Path, tmp_path: Path)
         pass
 
 
-def test_deltas_may_lose_their_bases_when_a_part_is_adopted(history: Path, tmp_path: Path) -> None:
-    with (
-        GitStore.create(tmp_path / "store.git", durable=False) as store,
-        received(store, packed(history, "main\n", "--delta-base-offset")) as quarantine,
-    ):
-        some = sorted(quarantine.ids)[::3]
-        quarantine.adopt(some, durable=False)
-
-        assert objects_of(store.path) == set(some)
-        for oid in some:
-            assert store.read_object(oid) == quarantine.reader.read_object(oid)
-
-
 def test_a_quarantined_object_is_no_part_of_the_store(history: Path, tmp_path: Path) -> None:
     tip = git(history, "rev-parse", "main").strip()
     with (

@@ -127,20 +127,6 @@ def test_a_pack_that_cannot_be_flushed_is_not_there(
         assert contents(store.path) == {oid: (b"blob", b"content")}
 
 
-def test_scratch_is_forgotten_and_what_was_pending_before_is_not(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git", durable=False) as store:
-        first = store.write_blob(b"first")
-        with store.scratch():
-            second = store.write_blob(b"second")
-            assert store.read_blob(second) == b"second"
-            store.flush()
-        assert packs(store) == []
-        assert not store.has(second)
-        store.flush()
-
-        assert contents(store.path) == {first: (b"blob", b"first")}
-
-
 # Reading what others packed
 
 
@@ -229,19 +215,6 @@ def test_fewer_packs_hold_every_object_and_take_a_fraction_of_the_size(
             (below,) = store.read_tree(store.read_commit(oid).tree)
             for entry in store.read_tree(below.oid):
                 assert store.read_object(entry.oid) == wanted[entry.oid]
-
-
-def test_what_nothing_reaches_is_kept_while_it_is_young(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git", durable=False) as store:
-        history(store, 3)
-        oid = store.write_blob(b"unreached")
-        store.flush()
-        rewrite(store, until=0)
-        assert store.read_blob(oid) == b"unreached"
-        rewrite(store)
-
-        assert not store.has(oid)
-        assert fsck_store(store.path) == ""
 
 
 def test_pack_with_a_keep_file_stays_and_an_index_over_packs_does_not(

@@ -145,19 +145,6 @@ def test_lines_of_both_are_kept_where_there_are_lines(chats: Chats) -> None:
             branch_merge.merge(writer, "idea", Choices({"b": Choice("union")}, "ours"))
 
 
-def test_a_content_of_its_own_takes_the_place_of_both(chats: Chats) -> None:
-    base, ours, theirs = CASES["text"]
-    with chats.new() as chat:
-        parted(chat, base, ours, theirs)
-        merge(chat, choices=Choices({"d/a.md": Choice("content", b"new")}))
-        assert folder(chat) == {"d/a.md": ("program", b"new")}
-    with chats.new() as chat:
-        parted(chat, base, ours, theirs)
-        merge(chat, choices=BOTH)
-        resolve(chat, "d/a.md.theirs-idea", Choice("content", b"new"))
-        assert folder(chat) == {"d/a.md": ("program", b"new")}
-
-
 def test_a_content_that_cannot_be_stored_is_refused_and_nothing_merged() -> None:
     base, ours, theirs = CASES["text"]
     with scratch() as place:

@@ -136,15 +136,3 @@ def test_a_damaged_chat_hides_no_other(operate: Operations) -> None:
 
 
 # Forks, bundles, garbage and deletion
-
-
-def test_a_deleted_chat_is_gone(operate: Operations) -> None:
-    tried = operate("delete_chat", chat_id="c3", dry_run=True)
-    done = operate("delete_chat", chat_id="c3")
-
-    assert (done["chat_id"], done["branches"], done["waiting"]) == ("c3", 1, 1)
-    assert done["size"] > 0
-    assert tried["manifests"] == done["manifests"]
-    assert [*chats(operate)] == ["c2", "c1"]
-    for name in ("delete_chat", "get_chat"):
-        assert operate.error(name, chat_id="c3").code == "unknown_chat"

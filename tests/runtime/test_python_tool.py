@@ -129,23 +129,6 @@ def test_a_tool_finds_pydantic_and_no_other_package_of_our_own_environment(
     }
 
 
-def test_files_beside_the_tools_shadow_nothing_that_python_brings(workshop: Workshop) -> None:
-    for name in ("base64.py", "sitecustomize.py", "usercustomize.py"):
-        workshop.write(name, "print('planted')")
-        (workshop.workspace / name).write_text("print('planted')")
-    for folder in (workshop.toolset, workshop.workspace):
-        (folder / "planted.pth").write_text("import sys; print('planted')\n")
-
-    outcome = workshop.run("""
-        import base64
-
-        def run() -> str:
-            return base64.b64encode(b"hi").decode()
-    """)
-
-    assert (outcome.result, outcome.output) == ("aGk=", "")
-
-
 def test_running_writes_nothing_into_the_toolset(workshop: Workshop) -> None:
     workshop.write("tools/lib.py", "WORD = 1")
     workshop.run("from tools.lib import WORD\ndef run(): return WORD")

@@ -24,22 +24,6 @@ def delete(files: ModuleType, path: str) -> Any:
 # Files
 
 
-def test_written_file_reads_back_the_same(files: ModuleType, workspace: Path) -> None:
-    content = "héllo\r\ntwo\rthree\n\ufeff"
-    size = len(content)
-
-    assert files.write_file(workspace, "src/a/index.html", content) == {
-        "written": "src/a/index.html",
-        "size": size,
-    }
-    assert (workspace / "src/a/index.html").read_bytes() == content.encode()
-    assert files.read_file(workspace, "src/a/index.html") == {
-        "path": "src/a/index.html",
-        "content": content,
-        "size": size,
-    }
-
-
 def test_list_files_names_files_in_order_and_enters_no_link(
     files: ModuleType, workspace: Path
 ) -> None:
@@ -56,17 +40,6 @@ def test_list_files_names_files_in_order_and_enters_no_link(
     assert (listed["path"], listed["total"]) == (".", 6)
     inside = files.list_files(workspace, "a")["files"]
     assert [file["path"] for file in inside] == ["a/b/c.txt", "a/z.txt"]
-
-
-def test_edit_file_replaces_the_text_only(files: ModuleType, workspace: Path) -> None:
-    files.write_file(workspace, "a.py", "x = 1\r\ny = 2\r\n")
-    (workspace / "a.py").chmod(0o755)
-
-    result = files.edit_file(workspace, "a.py", "y = 2", "y = 30")
-
-    assert result == {"path": "a.py", "line": 2, "size": 15}
-    assert (workspace / "a.py").read_bytes() == b"x = 1\r\ny = 30\r\n"
-    assert (workspace / "a.py").stat().st_mode & 0o777 == 0o755
 
 
 @pytest.mark.parametrize(

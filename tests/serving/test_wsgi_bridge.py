@@ -388,15 +388,3 @@ def test_a_bug_in_the_middle_of_an_answer_breaks_it_off(
 
 
 # Connections and threads
-
-
-def test_a_connection_stays_open_after_a_body_that_the_app_did_not_read(serve: Serve) -> None:
-    server = serve(answering([b"no"], ("Content-Length", "2"), status="403 No"))
-    connection = server.connect()
-    connection.connect()
-    own_port = connection.sock.getsockname()[1]
-    for _ in range(3):
-        connection.request("POST", "/", b"x" * (8 * BUFFERED))
-        assert connection.getresponse().read() == b"no"
-    assert connection.sock.getsockname()[1] == own_port
-    connection.close()

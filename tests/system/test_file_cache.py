@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from covalt_git.system.file_cache import FileCache, signature
-from tests.settling import settle
 
 
 def test_a_value_made_within_a_clock_tick_of_a_change_is_not_cached(tmp_path: Path) -> None:
@@ -17,17 +16,3 @@ def test_a_value_made_within_a_clock_tick_of_a_change_is_not_cached(tmp_path: Pa
         os.utime(file, ns=(0, 0))
         assert signature(file) is None
         assert cache.get("text", [tmp_path], file.read_text) == text
-
-
-def test_a_file_of_the_same_size_and_time_has_another_signature(tmp_path: Path) -> None:
-    file = tmp_path / "covalt.yaml"
-    file.write_text("version: 1\n")
-    status = file.stat()
-    settle(file)
-    before = signature(file)
-    with file.open("r+") as opened:
-        opened.write("version: 2\n")
-    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    settle(file)
-
-    assert signature(file) not in {before, None}

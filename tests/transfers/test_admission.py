@@ -146,17 +146,6 @@ def test_paths_deeper_than_a_snapshot_goes_are_refused(
         assert refusals(chat, commit)
 
 
-def test_a_known_tree_moved_further_down_is_too_long_a_path(chat: ChatStore, store: Path) -> None:
-    first = nested(store, 1, 90)
-    tree = git(store, "rev-parse", f"{first}^{{tree}}").strip()
-    for _ in range(20):
-        tree = put_tree(store, ("40000", b"d", tree))
-
-    ((path, _),) = refusals(chat, put_commit(store, tree, first), known=(first,))
-
-    assert path.startswith("d/d/")
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_exactly_the_commits_that_known_ones_do_not_reach_are_new(data: st.DataObject) -> None:

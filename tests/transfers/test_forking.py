@@ -35,10 +35,6 @@ def forked(chat: ChatStore, chats: Chats, **options: str) -> ChatStore:
         return fork(writer, chats, **options)
 
 
-def heads(chat: ChatStore) -> str:
-    return git(chat.folder / "store.git", "for-each-ref", "refs/heads")
-
-
 @pytest.fixture
 def full(chat: ChatStore) -> ChatStore:
     """A chat with two branches, a record, packs and loose objects, an edit, and a call that waits."""
@@ -54,19 +50,6 @@ def full(chat: ChatStore) -> ChatStore:
     upload(chat, "later.txt", b"later")
     (chat.workspace / "edited.txt").write_text("not saved yet")
     return chat
-
-
-def test_a_fork_has_all_branches_and_the_files(full: ChatStore, chats: Chats) -> None:
-    with forked(full, chats) as other:
-        assert (other.id, other.active_branch()) == ("c2", "idea")
-        assert heads(other) == heads(full)
-        assert len(other.reachable()) == 9
-        save(other)
-
-        assert layout_of(other.workspace) == layout_of(full.workspace)
-        assert other.read_file(other.head(), "edited.txt") == b"not saved yet"
-        assert fsck(full) == ""
-        assert fsck(other) == ""
 
 
 def test_calls_that_wait_stay_and_records_come_along(full: ChatStore, chats: Chats) -> None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_store import repacking
-from covalt_git.workspaces.lock import ChatBusyError, ChatGoneError
+from covalt_git.workspaces.lock import ChatBusyError
 from covalt_git.workspaces.registry import Loss
 from covalt_git.workspaces.writing import writing
 from tests.killing import killed_at
@@ -61,17 +60,6 @@ def test_a_damaged_chat_can_be_deleted(chat: ChatStore, chats: Chats) -> None:
 
     assert gone == Loss(None, None, None, gone.size)
     assert chats.ids() == []
-
-
-def test_a_chat_that_is_open_elsewhere_is_gone_for_its_writer(
-    chat: ChatStore, chats: Chats
-) -> None:
-    chats.delete("c1")
-    with pytest.raises(ChatGoneError):
-        upload(chat, "a.txt", b"a")
-    with chats.new("c1") as again:
-        upload(again, "b.txt", b"b")
-        assert repacking.usage(again.store.objects).objects < 10
 
 
 def test_a_killed_deletion_leaves_the_complete_chat_or_no_chat(

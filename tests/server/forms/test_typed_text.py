@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -25,17 +24,3 @@ def sent(text: str) -> str:
 def test_untouched_texts_are_unchanged_and_typed_lines_are_kept(before: str, typed: str) -> None:
     assert with_breaks_of(before, sent(before)) == before
     assert BREAKS.split(with_breaks_of(before, sent(typed))) == BREAKS.split(typed)
-
-
-@pytest.mark.parametrize(
-    ("before", "typed", "after"),
-    [
-        ("", "a\r\nb\r\n", "a\nb\n"),
-        ("a\n", "a\r\nb\r\n", "a\nb\n"),
-        ("a\r\nb\r\n", "a\r\nc\r\n", "a\r\nc\r\n"),
-        ("a\rb", "a\r\nc", "a\rc"),
-        ("a\r\nb\nc\n", "new\r\na\r\nb\r\nc\r\n", "new\na\r\nb\nc\n"),
-    ],
-)
-def test_line_breaks_are_those_of_the_file(before: str, typed: str, after: str) -> None:
-    assert with_breaks_of(before, typed) == after

@@ -122,14 +122,3 @@ def ends(row: GraphRow, lanes: int) -> tuple[set[str], set[str]]:
             assert bottom == str(ROW_HEIGHT)
             assert to_x in lower | {str(line.get("x1")) for line in picture.iter("line")}
     return upper, lower
-
-
-def test_a_drawing_is_hidden_from_screen_readers_and_has_no_inline_style() -> None:
-    (row,) = layout(history("a<b"))
-
-    drawn = svg(row, 1, kind='hollow" onload="x')
-
-    assert drawn == (
-        '<svg width="14" aria-hidden="true"><line x1="7" y1="20" x2="7" y2="100%" class="lane-0"/>'
-        '<circle cx="7" cy="20" r="4.5" class="lane-0 hollow&#34; onload=&#34;x"/></svg>'
-    )

@@ -203,17 +203,6 @@ def test_an_image_in_a_link_is_one_link() -> None:
     assert found.of("span") == [{"class": "picture"}]
 
 
-def test_code_is_coloured_in_its_language() -> None:
-    html = rendered("```py\nx = '<b>'\n```\n\n```\nx = 1\n```\n\n    indented = 1\n")
-
-    found = check(html)
-    assert len(found.of("pre")) == 3
-    assert '<span class="n">x</span>' in html
-    assert "x = 1\n</code>" in html
-    assert "indented = 1\n</code>" in html
-    assert "number" not in html
-
-
 def test_a_document_too_large_or_too_slow_is_shown_as_written() -> None:
     large = rendered("# heading\n" * (markdown.MOST_RENDERED // 10 + 1))
     slow = [rendered(text, patience_s=-1) for text in ("# x", "![" * 100, "- a\n" * 10)]

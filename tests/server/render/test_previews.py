@@ -65,15 +65,3 @@ def test_the_rows_of_a_table_have_one_width() -> None:
     assert found.titles == ("name", "size", "")
     assert found.rows == (("a, b", "1", ""), ("c", "", ""), ("d", "2.5", "extra"))
     assert found.numeric == {1}
-
-
-@pytest.mark.parametrize(
-    ("path", "content"),
-    [
-        ("a.tsv", "a,b\tc\n"),
-        ("a.csv", "a,b;c;d\n".replace(";", "\t")),
-        ("a.csv", "\ufeffa,b\tc\td"),
-    ],
-)
-def test_the_most_frequent_separator_of_the_first_line_separates(path: str, content: str) -> None:
-    assert table(content, path).titles[0] == "a,b"
