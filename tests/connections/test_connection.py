@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -87,26 +87,6 @@ def test_a_program_gets_few_variables_an_empty_folder_and_the_workspace_as_root(
 
 
 # Calls
-
-
-def test_progress_and_logs_are_reported_and_cancelling_reaches_the_server(
-    connections: Connections, first_era: Definition, tmp_path: Path
-) -> None:
-    events: list[Any] = []
-    cancel = threading.Event()
-
-    def progress(*report: Any) -> None:
-        events.append((threading.get_ident(), *report))
-        if report[0] == 2:
-            cancel.set()
-
-    handlers = EventHandlers(progress=progress, log=lambda *log: events.append(log))
-    with pytest.raises(CancelledError):
-        call_tool(connections, first_era, "slow", handlers=handlers, cancel=cancel)
-
-    assert events[0] == ("info", "it begins")
-    assert events[1] == (threading.get_ident(), 0, 100, "on")
-    until((tmp_path / "said.txt").exists)
 
 
 def test_time_that_an_elicitation_takes_does_not_count(

@@ -77,16 +77,6 @@ def test_a_thin_pack_starts_from_objects_of_the_store(history: Path, tmp_path: P
         assert stored(store) == objects_of(history)
 
 
-def test_a_thin_pack_is_refused_without_its_bases(history: Path, tmp_path: Path) -> None:
-    thin = packed(history, "main\n^main~40\n", "--thin", "--delta-base-offset")
-    with (
-        GitStore.create(tmp_path / "store.git", durable=False) as store,
-        pytest.raises(BadPackError, match="the base of a delta is missing"),
-        received(store, thin),
-    ):
-        pass
-
-
 def test_a_quarantined_object_is_no_part_of_the_store(history: Path, tmp_path: Path) -> None:
     tip = git(history, "rev-parse", "main").strip()
     with (

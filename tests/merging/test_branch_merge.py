@@ -15,7 +15,6 @@ from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.merging.merges import (
     TEXT,
-    become,
     folder,
     gits_tree,
     histories,
@@ -34,23 +33,12 @@ from tests.workspaces.stores import (
     open_chats,
     put,
     scratch,
-    upload,
 )
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
 
 BASE: Layout = {"a": ("file", TEXT), "b": ("file", b"b"), "d/c": ("file", b"c")}
-
-
-def test_histories_with_nothing_in_common_are_merged_from_nothing(chat: ChatStore) -> None:
-    upload(chat, "a", b"1")
-    chat.store.set_head("refs/heads/idea")
-    become(chat, {"a": ("file", b"1"), "b": ("file", b"2")})
-    checkout(chat, "main")
-
-    assert merge(chat).status == "merged"
-    assert folder(chat) == {"a": ("file", b"1"), "b": ("file", b"2")}
 
 
 def test_a_file_left_in_place_is_not_overwritten(chat: ChatStore) -> None:

@@ -278,40 +278,6 @@ def test_a_slow_reader_slows_the_app_down(serve: Serve) -> None:
     assert made == PARTS
 
 
-def test_an_app_that_does_not_read_slows_the_upload_down(serve: Serve) -> None:
-    read_on = threading.Event()
-    sent = 0
-
-    def app(environ: Environ, start: StartResponse) -> Iterable[bytes]:
-        if environ["PATH_INFO"] == "/page":
-            start("200 OK", [])
-            return [b"page"]
-        environ["wsgi.input"].read(1)
-        assert read_on.wait(PATIENCE_S)
-        return digest(environ, start)
-
-    def parts() -> Iterator[bytes]:
-        nonlocal sent
-        for _ in range(PARTS):
-            yield PART
-            sent += 1
-
-    server = serve(app)
-    connection = server.connect()
-    uploading = threading.Thread(
-        target=lambda: connection.request("POST", "/", parts(), encode_chunked=True)
-    )
-    uploading.start()
-    for _ in range(50):  # meanwhile the client has time
-        assert server.get("/page") == b"page"
-
-    assert sent < PARTS // 2
-    read_on.set()
-    uploading.join(PATIENCE_S)
-    assert json.load(connection.getresponse())[0] == PARTS * len(PART) - 1
-    connection.close()
-
-
 # Answers
 
 

@@ -10,9 +10,8 @@ from covalt_git.errors import CovaltError
 from covalt_git.index.index import Index
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.renderers import Renderer
-from covalt_git.toolsets.overrides import FIELDS, BadOverrideError, override_tool, overrides
+from covalt_git.toolsets.overrides import FIELDS, BadOverrideError, override_tool
 from covalt_git.toolsets.project_files import read_project
-from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
@@ -108,28 +107,6 @@ def test_every_field_replaces_the_toolsets_in_the_files_and_the_index(
     assert cleared.changed
     assert tool(root) == before
     assert not (root / "toolsets/state/demo.yaml").exists()
-
-
-def test_an_override_of_one_tool_keeps_other_tools_and_decisions(root: Path) -> None:
-    set_enabled(root, "demo", enabled=False)
-    override_tool(root, "demo:web", {"name_override": "Ours", "enabled": False})
-    override_tool(root, "demo:plain", {"requires_confirmation": True})
-    override_tool(root, "demo:web", {}, ["enabled"])
-
-    assert state_text(root).splitlines()[2:] == [
-        "",
-        "enabled: false",
-        "",
-        "overrides:",
-        "  plain:",
-        "    requires_confirmation: true",
-        "  web:",
-        "    name_override: Ours",
-    ]
-    found = overrides(root, "demo:web")
-    assert found.project == {"name_override": "Ours"}
-    assert found.toolset["name_override"] == "Theirs"
-    assert overrides(root, "demo:off").project == {}
 
 
 MISTAKES: list[tuple[dict[str, Any], str, str, str]] = [

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from covalt_git.project import Project
-from covalt_git.workspaces.writing import writing
 from tests.api_client import Api, configure
 from tests.server.visitor import Page, Visitor
 
@@ -60,23 +58,6 @@ def test_the_history_leads_from_each_state_to_what_made_it(visitor: Visitor, api
     assert page.link("app-builder:write_file") == f"/chats/c1/calls/{call['id']}"
     assert page.link("app-builder:read_file") == f"/chats/c1/calls/{failed['id']}"
     assert "tool_raised" in page.text
-
-
-def test_the_history_has_a_hundred_states_a_page(visitor: Visitor, api: Api) -> None:
-    with Project.open(api.root).chats.open("c1") as chat, writing(chat) as writer:
-        for number in range(103):
-            (chat.workspace / "count.txt").write_text(str(number))
-            writer.commit_changes()
-
-    newest = visitor.open("/chats/c1")
-    older = visitor.open(newest.link("Older"))
-
-    assert len(rows(newest)) == 100
-    assert len(rows(older)) == 3
-    assert not set(rows(newest)) & set(rows(older))
-    assert older.link("Newest commits") == "/chats/c1"
-    assert "Older" not in older.text
-    assert len(older.named("line")) == 5  # each dot's lines, but for the first state's
 
 
 def test_pages_of_a_chat_do_not_name_a_hidden_tool(root: Path, api: Api) -> None:
