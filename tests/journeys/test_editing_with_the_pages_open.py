@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser import console_errors
 from tests.journeys.terminal import Terminal
 
-PROBLEM = "data-lab has errors, so its last good version is shown"
+PROBLEM = "data-lab has errors, so its last valid version is shown"
 
 
 @pytest.fixture

@@ -118,7 +118,7 @@ def test_a_day_with_the_preview_server(page: Page, served: Served) -> None:
 
     # A command that a person has to approve.
     call_a_tool(page, "Run Command", command="wc -l weather.csv")
-    expect(page.get_by_text("Nothing has run yet")).to_be_visible()
+    expect(page.get_by_text("The call has not run.")).to_be_visible()
     assert "wc -l" in page.inner_text("main")
     page.get_by_role("button", name="Approve and run").click()
     expect(page.get_by_text("1462 weather.csv").first).to_be_visible()

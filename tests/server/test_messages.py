@@ -24,7 +24,7 @@ def test_a_message_is_shown_once_by_the_next_page(client: Any) -> None:
     htmx = client.get("/tools", base_url=HOME, headers={**BEARER, "HX-Request": "true"})
     pages = [client.get("/chats/c1", **SENT).text for _ in range(2)]
 
-    assert ["Made." in text for text in (htmx.text, *pages)] == [False, True, False]
+    assert ["Created." in text for text in (htmx.text, *pages)] == [False, True, False]
 
 
 def test_its_cookie_is_httponly_strict_and_of_this_port(client: Any) -> None:
@@ -40,7 +40,7 @@ def test_a_message_without_our_signature_is_not_shown(client: Any) -> None:
     body, _, signed = value.partition(".")
     client.set_cookie(name, f"{body[:-1]}A.{signed}", domain="127.0.0.1")
 
-    assert "Made." not in client.get("/chats/c1", **SENT).text
+    assert "Created." not in client.get("/chats/c1", **SENT).text
 
 
 def test_its_cookie_is_not_a_credential(client: Any) -> None:

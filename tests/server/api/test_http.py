@@ -109,7 +109,7 @@ def test_a_bug_is_reported_without_its_details(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a secret")
 
-    monkeypatch.setattr("covalt_git.operations.context.Context.index", broken)
+    monkeypatch.setattr("covalt_git.operations.context.Context.chat_index", broken)
     told = refused(shared.ask("list_chats"), 500, "internal_error")
 
     assert "secret" not in str(told)
