@@ -25,7 +25,7 @@ from covalt_git.workspaces.writer import listed
 if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine
     from covalt_git.catalog.catalog import Found
-    from covalt_git.models.calls import Approval, PendingCall
+    from covalt_git.models.calls import Approval, ApprovalState, PendingCall
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
     from covalt_git.workspaces.writer import Writer
@@ -154,8 +154,8 @@ class Approvals(NamedTuple):
             if why:
                 renewed = self._request_again(writer, approval, call, head, caller, found)
                 raise ApprovalRenewedError(why, renewed)
-            decided = _decided(approval, "approved", self.engine.principal, reason)
-            if not writer.put_approval(decided, before=approval):
+            decision = decided(approval, "approved", self.engine.principal, reason)
+            if not writer.put_approval(decision, before=approval):
                 raise AlreadyDecidedError("another user approved or denied it just now")
             return caller.run(writer, call, found, confirmed=True)
 
@@ -170,8 +170,8 @@ class Approvals(NamedTuple):
         self._check_may_decide(approval)
         with self.chats.open(approval.chat_id) as chat, self.engine.writing(chat) as writer:
             approval, call = _current(chat, approval)
-            decided = _decided(approval, "denied", self.engine.principal, reason)
-            if not writer.put_approval(decided, before=approval):
+            decision = decided(approval, "denied", self.engine.principal, reason)
+            if not writer.put_approval(decision, before=approval):
                 raise AlreadyDecidedError("another user approved or denied it just now")
             record = commits.unfinished(call, "denied", f"{self.engine.principal.id} denied it")
             done = finished_call(chat.manifest(writer.finish_call(call, record)))
@@ -212,7 +212,7 @@ class Approvals(NamedTuple):
         )
         outcome = caller.ask(writer, current, found.tool, approval.reasons)
         assert outcome.approval is not None
-        superseded = _decided(approval, "superseded", self.engine.principal)
+        superseded = decided(approval, "superseded", self.engine.principal)
         superseded = superseded.model_copy(update={"superseded_by": outcome.approval.execution_id})
         writer.put_approval(superseded, before=approval)
         return outcome._replace(changes=tuple(chat.changes(approval.base, head)))
@@ -254,9 +254,10 @@ def _check_same_call(approval: Approval, call: PendingCall) -> None:
         )
 
 
-def _decided(
-    approval: Approval, state: str, principal: Principal, reason: str | None = None
+def decided(
+    approval: Approval, state: ApprovalState, principal: Principal, reason: str | None = None
 ) -> Approval:
+    """Return the approval with a principal's decision, taken now."""
     return approval.model_copy(
         update={
             "state": state,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.access import confirmation
-from covalt_git.calls.approvals import MayNotApproveError
+from covalt_git.calls.approvals import MayNotApproveError, decided
 from covalt_git.calls.concurrent_reads import with_home_paths
 from covalt_git.calls.engine import Request, version_of
 from covalt_git.calls.preconditions import is_waived
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.calls import Approval, ApprovalState, SandboxLevel, ToolsetVersion
+    from covalt_git.models.calls import SandboxLevel, ToolsetVersion
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.models.commit_record import CallRecord, PathNote
 
@@ -66,7 +66,7 @@ class ReplayNeedsApprovalError(CovaltError):
     def __init__(self, call: PendingCall, reasons: tuple[str, ...], of: str) -> None:
         super().__init__(
             f"{call.tool_id} needs approval: {', '.join(reasons)}",
-            hint=f"approve it: covalt-git chat replay {call.chat_id} {of} --yes",
+            hint=f"replay it at a terminal: covalt-git chat replay {call.chat_id} {of}",
         )
         self.reasons = reasons
 
@@ -138,9 +138,17 @@ class _ReplayChat(ChatStore):
 
 
 def replay(
-    engine: Engine, chat: ChatStore, text: str, *, approve: bool = False, keep: Keep = "different"
+    engine: Engine,
+    chat: ChatStore,
+    text: str,
+    *,
+    approve: bool = False,
+    reason: str | None = None,
+    keep: Keep = "different",
 ) -> Replay:
     """Run a recorded call again on its original files; ``text`` names its manifest.
+
+    The ``reason`` is recorded with the approval.
 
     Raises:
         UnknownNameError: if the call does not exist for the principal.
@@ -178,7 +186,7 @@ def replay(
         keeps_branch = False
         copy_writer = Writer(copy, writer.by)
         try:
-            outcome = _run(engine, copy_writer, call, found, approve=check)
+            outcome = _run(engine, copy_writer, call, found, approve=check, reason=reason)
             result = _compare(copy, manifest, recorded, outcome)
             keeps_branch = keep == "always" or (keep == "different" and not result.same)
         finally:
@@ -232,6 +240,7 @@ def _run(
     found: Found,
     *,
     approve: Callable[[tuple[str, ...]], None],
+    reason: str | None,
 ) -> CallOutcome:
     """Run the call; if it needs approval, first call ``approve`` with the reasons, which may raise."""
     reasons = confirmation(engine.config, found.tool, call.args)
@@ -249,10 +258,11 @@ def _run(
         try:
             approve(approval.reasons)
         except CovaltError:
-            _decide(writer, approval, "expired", by=engine.principal.id)
+            writer.put_approval(decided(approval, "expired", engine.principal), before=approval)
             raise
     assert approval is not None
-    _decide(writer, approval, "approved", by=engine.principal.id)
+    approved = decided(approval, "approved", engine.principal, reason)
+    writer.put_approval(approved, before=approval)
     call = call.model_copy(update={"execution_id": approval.execution_id})
     return engine.run(writer, call, found, confirmed=True)
 
@@ -260,11 +270,6 @@ def _run(
 def _check_may_approve(engine: Engine, found: Found) -> None:
     if not engine.catalog.may_approve(found.tool).allowed:
         raise MayNotApproveError(engine, found.tool)
-
-
-def _decide(writer: Writer, approval: Approval, state: ApprovalState, *, by: str) -> None:
-    changes = {"state": state, "decided_by": by, "decided_at": commits.now()}
-    writer.put_approval(approval.model_copy(update=changes), before=approval)
 
 
 def _compare(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
+from covalt_git.cli.approving import check_user
+from covalt_git.cli.call import reason_option
+from covalt_git.cli.context import ask, can_ask, chat_argument, json_option, wrong_call
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError
 from covalt_git.operations.chats import replays
@@ -22,10 +23,18 @@ if TYPE_CHECKING:
 @click.argument("call")
 @click.option("--keep", "kept", is_flag=True, help="Keep the branch, even if nothing differs.")
 @click.option("--discard", is_flag=True, help="Keep no branch, even if something differs.")
-@click.option("--yes", is_flag=True, help="Approve the call if it needs approval.")
+@click.option("--yes", is_flag=True, help="Approve the call if it needs approval, at a terminal.")
+@reason_option
 @json_option
 def command(
-    chat_id: str, call: str, *, kept: bool, discard: bool, yes: bool, as_json: bool
+    chat_id: str,
+    call: str,
+    *,
+    kept: bool,
+    discard: bool,
+    yes: bool,
+    reason: str | None,
+    as_json: bool,
 ) -> None:
     """Run a recorded CALL again, and compare the results.
 
@@ -37,7 +46,16 @@ def command(
     if kept and discard:
         raise wrong_call("give one of --keep and --discard")
     keep = "always" if kept else "never" if discard else "different"
-    done = _replay(yes=yes, as_json=as_json, chat_id=chat_id, call_id=call, keep=keep)
+    if yes:
+        check_user(reason)
+    done = _replay(
+        approve=yes or reason is not None,
+        as_json=as_json,
+        chat_id=chat_id,
+        call_id=call,
+        keep=keep,
+        reason=reason,
+    )
     if as_json:
         output.as_json(done)
     else:
@@ -46,13 +64,13 @@ def command(
         raise SystemExit(1)
 
 
-def _replay(*, yes: bool, as_json: bool, **which: str) -> Replayed:
+def _replay(*, approve: bool, as_json: bool, **which: str | None) -> Replayed:
     """Replay a call; if it needs approval, ask the user at the terminal."""
     try:
-        return ask(replays.replay_call, **which, approve=yes)
+        return ask(replays.replay_call, **which, approve=approve)
     except CovaltError as error:
         asks = error.code == "asks_first" and not as_json
-        if not (asks and sys.stdin.isatty() and sys.stdout.isatty()):
+        if not (asks and can_ask()):
             raise
         output.say(error.message, bold=True)
         if not click.confirm("run it again?"):

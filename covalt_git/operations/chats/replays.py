@@ -17,6 +17,9 @@ class ReplayCall(Request):
     chat_id: str = Field(max_length=200)
     call_id: str = Field(max_length=200, description="The call, or its commit.")
     approve: bool = Field(default=False, description="Approve the call if it needs approval.")
+    reason: str | None = Field(
+        None, min_length=1, max_length=1000, description="Recorded with the approval."
+    )
     keep: replay.Keep = Field("different", description="When to keep the branch of the replay.")
 
 
@@ -69,7 +72,12 @@ def replay_call(context: Context, request: ReplayCall) -> Replayed:
     engine = context.engine()
     try:
         done = replay.replay(
-            engine, chat, request.call_id, approve=request.approve, keep=request.keep
+            engine,
+            chat,
+            request.call_id,
+            approve=request.approve,
+            reason=request.reason,
+            keep=request.keep,
         )
     finally:
         context.update_index(chat)
