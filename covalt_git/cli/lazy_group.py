@@ -30,6 +30,6 @@ class LazyGroup(click.Group):
         """Return a command."""
         if cmd_name not in self._places:
             return super().get_command(ctx, cmd_name)
-        module, _, name = self._places[cmd_name].partition(".")
+        module, _, name = self._places[cmd_name].rpartition(".")
         command: click.Command = getattr(import_module(f"covalt_git.cli.{module}"), name)
         return command

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.chat_log import branch_names
+from covalt_git.cli.chats.log import branch_names
 from covalt_git.cli.context import ask, chat_argument, json_option
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.models.commit_record import CommitRecord

@@ -1,0 +1,1 @@
+"""``covalt-git chat``: one module for each group of its commands."""
