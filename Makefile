@@ -54,12 +54,13 @@ $(THEIRS)/.ready: $(READY) $(addprefix fixtures/servers/,package.json package-lo
 	if wait $$npm && [ $$pip = 0 ]; then touch $@; \
 	else echo "install Node and npm to run the tests that use MCP servers of others"; fi
 
-# Everything but the tests: format, lint, types and the floors of the house.
+# Format, lint, types, layers, and plain English.
 check: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/pytest -q tests/test_texts.py
 
 format: $(READY)
 	$(BIN)/ruff format

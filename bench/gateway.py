@@ -1,4 +1,4 @@
-"""How long the MCP server takes, over stdio and HTTP, beside a FastMCP server with the same function.
+"""How long the MCP server takes, over stdio and HTTP, compared with a FastMCP server with the same function.
 
     python -m bench.gateway --fastmcp PYTHON [ROW...] [--rounds N] [--tools N] [--json]
 
@@ -6,8 +6,8 @@
 run.  Both servers run all the while and take turns, so that a busy machine is busy for both; the client
 is the SDK's own, for both the same.  Figures are medians in milliseconds.
 
-- *read a file*: ``workspace.read_file`` of one of 100 files, decided about by a role, beside the same.
-- *list tools*: all of ``--tools`` tools (10,000 unless named), page by page, beside the same.  The
+- *read a file*: ``workspace.read_file`` of one of 100 files, decided about by a role, compared with the same.
+- *list tools*: all of ``--tools`` tools (10,000 unless named), page by page, compared with the same.  The
   other rows have 100 tools, as hosts' servers have, listed once before as every host does.
 - *recorded call*: a Python tool in the sandbox, its workspace saved and committed; FastMCP runs its own
   in its process and keeps nothing.  What it is measured by is what FastMCP takes and, in the same

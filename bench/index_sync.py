@@ -1,4 +1,4 @@
-"""How long the index takes to follow the toolsets' files, beside what others take, in one run.
+"""How long the index takes to follow the toolsets' files, compared with what others take, in one run.
 
     python -m bench.index_sync [TOOLSETS] [--row ROW] [--rounds N] [--folder FOLDER] [--json]
 
@@ -6,13 +6,13 @@ The corpus has TOOLSETS toolsets (10,000) of four files each: a toolset.yaml of 
 tools, their Python, an artifact and an asset.  Both sides of a row take turns, each in a process of
 its own that is not counted; figures are medians in milliseconds, with the page cache warm.
 
-- *cold*: an index that was not there, beside a script that does the least: ``os.walk`` and PyYAML's C
+- *cold*: an index that was not there, compared with a script that does the least: ``os.walk`` and PyYAML's C
   loader over every toolset.yaml, nothing checked and nothing stored.  Goal: 0.40 of it.
-- *cold, safe_load*: the same beside ``yaml.safe_load``, which most scripts use; a third of the rounds.
+- *cold, safe_load*: the same compared with ``yaml.safe_load``, which most scripts use; a third of the rounds.
 - *cold, libraries alone*: what the cold row would be if all that is ours took no time: on every core the
   files read and hashed, libyaml's events, Python's parser; then SQLite's rows and words.
-- *no-op*: nothing changed, beside ``git status`` of the same tree.  Goal: 1.4 of it.
-- *one change*: one toolset.yaml was saved, beside the no-op.  Goal: 1.1 of it.  Both in a process that
+- *no-op*: nothing changed, compared with ``git status`` of the same tree.  Goal: 1.4 of it.
+- *one change*: one toolset.yaml was saved, compared with the no-op.  Goal: 1.1 of it.  Both in a process that
   has read a toolset before, as those have that watch; what the first one costs anew is *first*.
 
 ``--row`` names one to run alone; *libraries alone* is run only so.

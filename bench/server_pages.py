@@ -1,10 +1,10 @@
-"""How fast the preview server answers: every page on a large project, and an artifact beside Jinja.
+"""How fast the preview server answers: every page on a large project, and an artifact compared with Jinja.
 
     python bench/server_pages.py [--json] [--toolsets 400] [--calls 1000] [--rounds 20]
 
 - *pages*: the time inside the server (no network) of every page, on a project of 400 toolsets and a
   chat of 1,000 calls; the median of the rounds, in milliseconds.  All must stay below 50.
-- *artifact*: a page of a toolset with its data injected, beside a page of the same size that Jinja
+- *artifact*: a page of a toolset with its data injected, compared with a page of the same size that Jinja
   makes, compiled and its rows in memory, of the table that the artifact charts; both on the same
   server over a connection that stays open, in alternating rounds; the ratio of requests a second.
   It must reach 1.15.

@@ -1,4 +1,4 @@
-"""How long a cold command takes, beside ``python -c "import pydantic"``; and the memory of an idle server.
+"""How long a cold command takes, compared with ``python -c "import pydantic"``; and the memory of an idle server.
 
     python -m bench.start_up [--rounds N] [--json]
 

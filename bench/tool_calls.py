@@ -1,19 +1,19 @@
-"""How long calls of Python tools take, beside what others take, in one run.
+"""How long calls of Python tools take, compared with what others take, in one run.
 
     python -m bench.tool_calls [ROW...] [--rounds N] [--mcp PYTHON] [--durability fast] [--json]
 
 A row is any part of a row's name; without one all are run.  Both sides of a row take turns, so that a
 busy machine is busy for both; figures are medians in milliseconds.
 
-- *warm round trip*: from the request's sending to the answer, in an idle warm sandbox, beside a call of mcp's
+- *warm round trip*: from the request's sending to the answer, in an idle warm sandbox, compared with a call of mcp's
   low-level server over stdio.  Both come after the same pause, as an assistant makes them, for processes that
   have slept take longer.  ``PYTHON`` is an interpreter that has mcp; without one the row is left out.
 - *isolated call*: a whole call in a process of its own at the strongest level, the module imported before,
-  beside ``python -c "import pydantic"``.
+  compared with ``python -c "import pydantic"``.
 - *sandbox, warm* and *sandbox, cold*: the same call at the strongest level and at ``process``, in a warm sandbox
   and in a new one; the difference.
 - *recorded call*: a call that changes one of 1,000 files of a workspace, through the engine: brought
-  back, run, saved, committed and in the index; beside the isolated call.  It is made as the server
+  back, run, saved, committed and in the index; compared with the isolated call.  It is made as the server
   makes it, with the watch, and as a command does, which scans every file twice.  It waits for the
   disk a dozen times, unless ``--durability fast`` leaves that to the system.
 """

@@ -249,7 +249,7 @@ def rows(found: Collection, folder: Path) -> dict[str, dict[str, float]]:
     return told
 
 
-# --- beside FastMCP ----------------------------------------------------------------------------------
+# --- compared with FastMCP ----------------------------------------------------------------------------------
 
 PEER = """
 import json, sys, time

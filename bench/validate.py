@@ -1,15 +1,15 @@
-"""How long ``covalt-git validate`` and ``--help`` take, whole processes, beside others, in one run.
+"""How long ``covalt-git validate`` and ``--help`` take, whole processes, compared with others, in one run.
 
 Ours checks 300 toolsets with their Python and pages; the others hold the same 300 ``toolset.yaml`` of 68
 lines to the JSON Schema of our model and check nothing else.  Rounds alternate, so that a busy machine is
-busy for each.  The last row validates one toolset of 1,500 tools, without its process's start and imports, beside
+busy for each.  The last row validates one toolset of 1,500 tools, without its process's start and imports, compared with
 the time in which PyYAML's ``CSafeLoader`` loads its YAML.  Goal: 1.5 of it.
 
     python -m bench.validate [rounds] [check-jsonschema] [ajv]
 
 The peers are not ours to install: give the paths of their programs, made in a folder elsewhere, with
 ``pip install check-jsonschema`` and ``npm install ajv-cli``; one that is left out or ``-`` has no row.  ``--help`` has a program that
-says hello with click beside it, and five times the rounds.
+says hello with click compared with it, and five times the rounds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long chat workspaces take beside git, in one run: the table of what they have to reach.
+"""How long chat workspaces take compared with git, in one run: the table of what they have to reach.
 
     python -m bench.workspaces [ROW...] [--rounds N] [--large] [--durability fast] [--json]
 
@@ -7,7 +7,7 @@ Git and ours take turns, round by round, so that a busy machine is busy for both
 medians in milliseconds, a ratio is git / ours (for disk: ours / git).  Git runs as people run it, a
 process a command; ours is measured in a process that is up, its lock and its recovery included.
 Ours flushes to the disk what git does not: with ``--durability fast`` neither does.  The rows
-of small writes have a second line: the same beside a git that promises as much.
+of small writes have a second line: the same compared with a git that promises as much.
 Files are 1 to 4 KiB of text that looks like source, 20 in a folder.  Rows said to be on tmpfs run
 in /dev/shm, since the time a disk takes to make files varies tenfold; the others in ``TMPDIR``, so
 that ``TMPDIR=/dev/shm`` shows their time without the disk.
@@ -637,7 +637,7 @@ def verdict(one: Row, ratio: float) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="chat workspaces beside git")
+    parser = argparse.ArgumentParser(description="chat workspaces compared with git")
     parser.add_argument("rows", nargs="*", metavar="ROW", help="a part of a row's name")
     parser.add_argument("--rounds", type=int, help="rounds of every row")
     parser.add_argument("--large", action="store_true", help="also the rows of 100,000 files")
@@ -661,7 +661,7 @@ def main() -> None:
             name = (
                 f"{one.name}, core.fsync=all"
                 if options.json
-                else "    beside git with core.fsync=all"
+                else "    compared with git with core.fsync=all"
             )
             print_row(found | {"row": name}, in_json=options.json)
 

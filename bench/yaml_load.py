@@ -1,4 +1,4 @@
-"""How long reading a toolset.yaml takes: ours beside what others would use, in one run.
+"""How long reading a toolset.yaml takes: ours compared with what others would use, in one run.
 
 Ours gives data and positions and refuses duplicate keys, tags and bombs.  CSafeLoader gives data,
 the walk over libyaml's nodes texts and positions, and neither refuses anything.  Rounds of all three alternate, so that a busy machine is busy for each.

@@ -72,7 +72,7 @@ class WatchedProject:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._seen: dict[str, ToolsetSignature] = {}
+        self._signatures: dict[str, ToolsetSignature] = {}
         self._toolsets: dict[str, CheckedToolset] = {}
         self._scanning = threading.Lock()
         self._last = ProjectScan("", ProjectReading(root, None, (), ()))
@@ -108,15 +108,16 @@ class WatchedProject:
                 changed |= {
                     name
                     for name in ids
-                    if name not in self._seen or not is_unchanged(handle, self._seen[name])
+                    if name not in self._signatures
+                    or not is_unchanged(handle, self._signatures[name])
                 }
             finally:
                 os.close(handle)
         for name in changed - gone:
-            self._seen[name], toolset = read_with_signature(self.root, name)
+            self._signatures[name], toolset = read_with_signature(self.root, name)
             self._toolsets[name] = CheckedToolset.of(toolset)
         for name in gone:
-            del self._toolsets[name], self._seen[name]
+            del self._toolsets[name], self._signatures[name]
         self._toolsets = dict(sorted(self._toolsets.items()))
         return changed
 

@@ -20,7 +20,7 @@ OPTIONS = (
 
 
 DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-"""Wait until a whole frame was drawn: what watches sizes is told within one, so by the second's start."""
+"""Wait until a whole frame was drawn: observers of sizes are notified within one, so by the second's start."""
 
 
 class Browser:
@@ -54,7 +54,7 @@ def launched(
 ) -> playwright.sync_api.Browser:
     """Return the same browser, started by a driver that clicks, types and takes pictures.
 
-    ``whole`` wants the one that people have, windows and all.  The one who asked closes it.
+    ``whole`` is the browser of users, with windows.  The one who asked closes it.
     """
     return driver.chromium.launch(executable_path=_program(whole=whole), args=OPTIONS)
 

@@ -1,4 +1,4 @@
-"""Paths: one verdict for each name, wherever it comes from, and git's own checks beside it."""
+"""Paths: one verdict for each name, wherever it comes from, compared with git's own checks."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Principal(NamedTuple):
 
 
 class Subject(Protocol):
-    """What decisions are about: a :class:`~covalt_git.models.tool.Tool`, or what is known of one."""
+    """Subject of a decision: a :class:`~covalt_git.models.tool.Tool`, or its row in the index."""
 
     @property
     def tool_id(self) -> str:

@@ -59,7 +59,7 @@ class NoLongerCallableError(CovaltError):
 
 
 class ApprovalMismatchError(CovaltError):
-    """The pending call differs from the one that the approval is about."""
+    """The pending call differs from the approved one."""
 
     code = "not_what_was_asked"
     http_status = 409
@@ -244,7 +244,7 @@ def _current(chat: ChatStore, found: Approval) -> tuple[Approval, PendingCall]:
 
 
 def _check_same_call(approval: Approval, call: PendingCall) -> None:
-    """Check that the pending call is the one that the reviewer saw."""
+    """Check that the reviewer saw this pending call."""
     reviewed = (approval.by, approval.role, approval.branch, approval.tool_id, approval.args_digest)
     pending = (call.by, call.role, call.branch, call.tool_id, canonical_json.digest(call.args))
     if reviewed != pending:

@@ -119,7 +119,7 @@ def _approval_needed(engine: Engine, found: Found) -> tuple[str, str] | None:
 
 
 def _secret_lacking(toolset: Toolset, outcome: CallOutcome) -> MissingGrant | None:
-    """Return the grant of the secret that a Python tool asked for in vain; None if it failed otherwise."""
+    """Return the grant of the secret that a Python tool lacked; None if it failed otherwise."""
     error = outcome.error
     if error is None or not error.message.startswith("SecretNotGranted"):
         return None

@@ -1,6 +1,6 @@
 """Catalog of the effective tools that a principal may see.
 
-A tool that the principal's role may not call is treated as one that does not exist, with the same error.
+A tool that the principal's role may not call is reported as unknown, with the same error as a missing one.
 """
 
 from __future__ import annotations

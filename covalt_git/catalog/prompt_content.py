@@ -54,27 +54,27 @@ def filled(text: str, args: Args) -> str | None:
 
 
 def prompt_messages(
-    root: Path, index: ToolQueries, given: ToolsetItem[Prompt], args: Args
+    root: Path, index: ToolQueries, item: ToolsetItem[Prompt], args: Args
 ) -> Iterator[PromptText]:
-    """Yield the messages of a prompt, without those that need a missing argument."""
-    for message in given.what.messages:
+    """Yield the messages of a prompt, except messages that need a missing argument."""
+    for message in item.what.messages:
         uri = None if message.resource is None else filled(message.resource, args)
-        content = _content(root, index, given, message, args)
+        content = _content(root, index, item, message, args)
         if content is not None and (uri is None) == (message.resource is None):
             yield PromptText(message, content, uri)
 
 
 def read_resource(
-    root: Path, index: ToolQueries, given: ToolsetItem[Resource], args: Args
+    root: Path, index: ToolQueries, item: ToolsetItem[Resource], args: Args
 ) -> Content | None:
     """Return the content of a resource; None if its path is not a file of the toolset."""
-    return _content(root, index, given, given.what, args)
+    return _content(root, index, item, item.what, args)
 
 
 def _content(
     root: Path,
     index: ToolQueries,
-    given: ToolsetItem[Item],
+    item: ToolsetItem[Item],
     of: PromptMessage | Resource,
     args: Args,
 ) -> Content | None:
@@ -83,10 +83,10 @@ def _content(
         return None if text is None else Content(of.mime_type or _PLAIN, text)
     path = filled((of.file or "").removeprefix("./"), args)
     # Comparing with the index's paths keeps every spelling of a path outside the toolset out.
-    if path is None or path not in {row["path"] for row in index.toolset_files(given.toolset_id)}:
+    if path is None or path not in {row["path"] for row in index.toolset_files(item.toolset_id)}:
         return None
     try:
-        blob = (root / "toolsets" / given.toolset_id / path).read_bytes()
+        blob = (root / "toolsets" / item.toolset_id / path).read_bytes()
     except OSError:  # deleted since the toolset was read
         return None
     guessed = of.mime_type or mimetypes.guess_type(path)[0]

@@ -28,7 +28,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--all", "everything", is_flag=True, help="Also those that are decided or expired.")
+@click.option("--all", "everything", is_flag=True, help="Also decided and expired calls.")
 @json_option
 def list_approvals(*, everything: bool, as_json: bool) -> None:
     """List pending calls, oldest first."""

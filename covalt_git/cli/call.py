@@ -70,7 +70,7 @@ def command(
     reason: str | None,
     opened: bool,
     as_json: bool,
-    **given: Any,
+    **arguments: Any,
 ) -> None:
     """Call TOOL in CHAT with ARGS, a JSON object.
 
@@ -85,7 +85,7 @@ def command(
     invalid.  With ids, a stopped batch continues when it is started again.
     """
     if batch is not None:
-        if tool_id or opened or any(given.values()):
+        if tool_id or opened or any(arguments.values()):
             raise WrongCallError("--batch cannot be combined with TOOL or arguments")
     elif chat_id is None or tool_id is None:
         raise WrongCallError("name a chat and a tool: covalt-git call CHAT TOOL")
@@ -116,5 +116,5 @@ def command(
         reason=reason,
         opened=opened,
         as_json=as_json,
-        **given,
+        **arguments,
     )

@@ -53,7 +53,7 @@ def command(
     The default of --names is underscore, which every host accepts.
 
     With --http, the host sends the token in COVALT_GIT_AGENT_TOKEN.  This prints the command that creates
-    such a token: `covalt-git token new`, with the given --role and --chat.
+    such a token: `covalt-git token new`, with the same --role and --chat.
     """
     server = _address(ctx) if served else _args(ctx)
     file = mcp_hosts.with_server(host, project().root, server, name)
@@ -99,7 +99,7 @@ def _args(ctx: click.Context) -> list[str]:
     before, role = _before(ctx), _role(ctx)
     args = []
     for name, option in (("chat_id", "--chat"), ("mode", "--mode")):
-        if _was_given(before, name):
+        if _is_set(before, name):
             args += [option, before.params[name]]
     if role is not None:
         args += ["--role", role]
@@ -108,21 +108,21 @@ def _args(ctx: click.Context) -> list[str]:
 
 def _address(ctx: click.Context) -> str:
     """Return the URL of the running server, with the options of `covalt-git mcp`."""
-    given = _before(ctx)
+    before = _before(ctx)
     url = pages_url(project().root)
     if url is None:
         raise CovaltError("no server of this project is running", hint="covalt-git serve")
     query = {}
     for name, option in (("chat_id", "chat"), ("mode", "mode")):
-        if _was_given(given, name):
-            query[option] = given.params[name]
-    query["names"] = _style(given)
+        if _is_set(before, name):
+            query[option] = before.params[name]
+    query["names"] = _style(before)
     return f"{url}/mcp?{urlencode(query)}"
 
 
-def _style(given: click.Context) -> str:
-    """Return the style of tool names; by default the one that every host accepts."""
-    return str(given.params["style"]) if _was_given(given, "style") else "underscore"
+def _style(before: click.Context) -> str:
+    """Return the style of tool names; by default the style that every host accepts."""
+    return str(before.params["style"]) if _is_set(before, "style") else "underscore"
 
 
 def _token_command(ctx: click.Context, host: Host) -> str:
@@ -139,7 +139,7 @@ def _print_token(command: str | None) -> None:
         )
 
 
-def _was_given(ctx: click.Context, name: str) -> bool:
+def _is_set(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 

@@ -31,7 +31,7 @@ def command() -> None:
     "--chat",
     "chat_id",
     metavar="CHAT",
-    help="Access to this chat, instead of to those that the agent creates.",
+    help="Access to this chat only, instead of the chats that the agent creates.",
 )
 @click.option(
     "--expires",

@@ -75,13 +75,13 @@ class Message(StrictModel):
 class _Step(NamedTuple):
     """The part of a commit that the conversation needs; ``message_id`` of a message is its own.
 
-    ``made`` orders commits by their time in milliseconds, and then by the ids of their records.
+    ``order`` orders commits by their time in milliseconds, and then by the ids of their records.
     """
 
     parent: str | None
     source: Source
     message_id: str | None
-    made: tuple[str, str]
+    order: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ class Conversation:
         return max(found, key=lambda oid: (oid in self._line, self._newness(oid)))
 
     def _newness(self, oid: str | None) -> tuple[str, ...]:
-        return () if oid is None else (*self.steps[oid].made, oid)
+        return () if oid is None else (*self.steps[oid].order, oid)
 
     def _messages_above(self, head: str | None) -> Iterator[str]:
         """Yield the messages at or above a commit, the last one first."""
@@ -317,8 +317,8 @@ def _step(chat: ChatStore, oid: str) -> _Step:
         source = "push"  # made by git, with the trailers of a message
     if source == "message":
         message_id = manifest.record.id
-    made = manifest.created_at, manifest.record.id
-    return _Step(manifest.parent_id, source, message_id, made)
+    order = manifest.created_at, manifest.record.id
+    return _Step(manifest.parent_id, source, message_id, order)
 
 
 def _ref(chat: ChatStore, oid: str) -> str | None:

@@ -106,7 +106,7 @@ class Mask:
         return f"Mask({len(self._forms)} forms)"
 
     def place(self, content: bytes) -> int | None:
-        """Return the offset of the first value in ``content``; None if there is none."""
+        """Return the offset of the first value in ``content``, or None."""
         found = (content.find(form.encode("utf-8", "surrogatepass")) for form in self._forms)
         return min((place for place in found if place >= 0), default=None)
 

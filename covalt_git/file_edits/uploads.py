@@ -68,12 +68,12 @@ def place(
     config: WorkspaceConfig,
     object_format: str,
     *,
-    beside: Collection[str] | None = None,
+    existing: Collection[str] | None = None,
 ) -> Placing:
     """Choose a path in ``folder`` of the workspace for each upload; nothing is written.
 
     If a name already exists, the upload gets a number (``report_1.csv``), unless one of the first such
-    files has the same content.  With ``beside``, the existing files, a path that some system cannot
+    files has the same content.  With ``existing`` files, a path that some system cannot
     check out is refused.
 
     Raises:
@@ -101,9 +101,9 @@ def place(
             check_storable(path, upload.content, config)
             was_there = is_taken(path)
             if not was_there:
-                if beside is not None:
+                if existing is not None:
                     edits.check_portable(path)
-                    edits.check_new(root, path, [*beside, *fresh])
+                    edits.check_new(root, path, [*existing, *fresh])
                 fresh[path] = upload
                 break
             there = root.state(path, object_format, size=len(upload.content))
@@ -151,10 +151,12 @@ def upload(
     Raises:
         CovaltError: for a folder, a name or a size that cannot be stored; nothing was added.
     """
-    beside = writer.chat.files(writer.chat.head()) if portable else None
+    existing = writer.chat.files(writer.chat.head()) if portable else None
     with Folder.opened(writer.chat.workspace) as root:
         store = writer.chat.store
-        plan = place(root, files, folder, writer.chat.config, store.object_format, beside=beside)
+        plan = place(
+            root, files, folder, writer.chat.config, store.object_format, existing=existing
+        )
         writer.commit_changes()
         fresh = (
             (path, EXECUTABLE if file.executable else FILE, file.content)

@@ -97,4 +97,4 @@ class ClientChats:
         last = self._chats.get(client.key)
         if last is not None and project.chats.has(last):
             return last
-        return project.chats.newest_made() if client.key == STATELESS else None
+        return project.chats.newest_created() if client.key == STATELESS else None

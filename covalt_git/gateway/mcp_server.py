@@ -173,7 +173,7 @@ class RequestHandlers:
             partial(
                 self._gateway_of(ctx).listed,
                 modern=is_modern(ctx),
-                chat_asked=self._key(ctx) == STATELESS and _chat_named(ctx) is None,
+                needs_chat=self._key(ctx) == STATELESS and _chat_named(ctx) is None,
                 apps=client_supports_apps(ctx),
             )
         )

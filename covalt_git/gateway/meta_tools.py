@@ -81,9 +81,9 @@ def own_tools(mode: Mode) -> dict[str, types.Tool]:
     return {tool.name: tool for tool in _LISTED[mode]}
 
 
-def describe(tool: types.Tool, *, chat_asked: bool) -> types.Tool:
+def describe(tool: types.Tool, *, needs_chat: bool) -> types.Tool:
     """Return a meta tool as it is listed; see :func:`.tool_listing.describe`."""
-    if not chat_asked or tool.name != CALL.name:
+    if not needs_chat or tool.name != CALL.name:
         return tool
     return tool.model_copy(update={"input_schema": with_chat(tool.input_schema)})
 

@@ -132,26 +132,26 @@ class Gateway:
         return Offer(self.tools(), prompts, resources)
 
     def listed(
-        self, *, modern: bool, chat_asked: bool = False, apps: bool = False
+        self, *, modern: bool, needs_chat: bool = False, apps: bool = False
     ) -> dict[str, Callable[[], types.Tool]]:
         """Return a function that describes each tool, by keys in the order of the list.
 
-        With ``chat_asked``, the tools that work in a chat have an argument for it; with ``apps``, the tools
+        With ``needs_chat``, the tools that work in a chat have an argument for it; with ``apps``, the tools
         are described for hosts of MCP Apps.
         """
-        load = partial(self._listed, modern=modern, chat_asked=chat_asked, apps=apps)
+        load = partial(self._listed, modern=modern, needs_chat=needs_chat, apps=apps)
         return self._cache.get(
-            (self.style, self.mode, modern, chat_asked, apps), self._files(), load
+            (self.style, self.mode, modern, needs_chat, apps), self._files(), load
         )
 
     def _listed(
-        self, *, modern: bool, chat_asked: bool, apps: bool
+        self, *, modern: bool, needs_chat: bool, apps: bool
     ) -> dict[str, Callable[[], types.Tool]]:
         finish = mcp_apps.with_page if apps else mcp_apps.without_page
-        options = {"modern": modern, "chat_asked": chat_asked}
+        options = {"modern": modern, "needs_chat": needs_chat}
         listed: dict[str, Callable[[], types.Tool]] = {}
         for name, own in self._meta_tools().items():
-            describe = partial(meta_tools.describe, own, chat_asked=chat_asked)
+            describe = partial(meta_tools.describe, own, needs_chat=needs_chat)
             listed[f"!{name}"] = partial(finish, describe)  # sorted before all ids
         if self.mode != "search":
             for name, tool in self.tools().items():

@@ -36,9 +36,9 @@ Described = TypeVar("Described")
 
 
 def describe(
-    tool: Tool, name: str, *, root: Path, modern: bool, chat_asked: bool = False
+    tool: Tool, name: str, *, root: Path, modern: bool, needs_chat: bool = False
 ) -> types.Tool:
-    """Return a tool as it is listed; with ``chat_asked``, with the argument for the chat.
+    """Return a tool as it is listed; with ``needs_chat``, with the argument for the chat.
 
     Its icon is read from its toolset in the project at ``root``.
     Before 2026-07-28 an output schema had to be a schema of objects.
@@ -51,7 +51,7 @@ def describe(
         name=name,
         title=tool.name,
         description=tool.description or None,
-        input_schema=with_chat(tool.input_schema) if chat_asked else _of_object(tool.input_schema),
+        input_schema=with_chat(tool.input_schema) if needs_chat else _of_object(tool.input_schema),
         output_schema=output,
         annotations=types.ToolAnnotations(
             title=tool.name,

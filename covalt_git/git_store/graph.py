@@ -47,7 +47,7 @@ class CommitGraph:
     def merge_base(self, ours: str, theirs: str) -> str | None:
         """Return the best common ancestor of two commits, None where they have none.
 
-        Best is one that is no ancestor of another common one.  After a criss-cross merge there are
+        A common ancestor is best if it is no ancestor of another one.  After a criss-cross merge there are
         several: then it is the one with the latest time, and of those the one with the greatest id.
         """
         common = self.ancestors([ours]).keys() & self.ancestors([theirs])

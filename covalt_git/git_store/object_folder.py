@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SUFFIXES = (".pack", ".idx", ".rev", ".bitmap", ".mtimes")
-_KEPT_BY_GIT = (".keep", ".promisor")
+_PROTECTED_BY_GIT = (".keep", ".promisor")
 _CANNOT_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS}
 
 
@@ -74,7 +74,7 @@ class ObjectFolder:
 
     def replaceable_packs(self) -> dict[Path, PackFile]:
         """Return the packs without a ``.keep`` or ``.promisor`` file by their paths."""
-        return {pack.path: pack for pack in self.packs if not _is_kept(pack.path)}
+        return {pack.path: pack for pack in self.packs if not _is_protected(pack.path)}
 
     def loose_objects(self) -> dict[str, Path]:
         """Return the files of the loose objects by their ids."""
@@ -140,8 +140,8 @@ def _loose_object(path: Path) -> tuple[bytes, bytes]:
     return kind, content
 
 
-def _is_kept(pack: Path) -> bool:
-    return any(pack.with_suffix(suffix).exists() for suffix in _KEPT_BY_GIT)
+def _is_protected(pack: Path) -> bool:
+    return any(pack.with_suffix(suffix).exists() for suffix in _PROTECTED_BY_GIT)
 
 
 def link_objects(source: ObjectFolder, target: ObjectFolder) -> None:

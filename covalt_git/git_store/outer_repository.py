@@ -182,7 +182,7 @@ def _around(folder: Path) -> Repo:
 
 @contextlib.contextmanager
 def _reading(revision: str) -> Iterator[None]:
-    """Report a revision that cannot be read as one that does not exist."""
+    """Report an unreadable revision as missing."""
     try:
         yield
     except UnmergedEntries:

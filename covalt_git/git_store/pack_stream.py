@@ -61,7 +61,7 @@ def _entries(reader: ObjectReader, ids: Iterable[str], encoder: PackEncoder) -> 
         ):
             yield from _packed(pack, left, reader, encoder)
     for oid in left:
-        yield encoder.whole(oid, *reader.read_object(oid.hex()))
+        yield encoder.undeltified(oid, *reader.read_object(oid.hex()))
 
 
 def _packed(
@@ -93,4 +93,4 @@ def _packed(
         if base is None or base in encoder.entries:
             yield encoder.entry(oid, kind, size, stored[length:], base)
         else:
-            yield encoder.whole(oid, *reader.read_object(oid.hex()))
+            yield encoder.undeltified(oid, *reader.read_object(oid.hex()))

@@ -48,7 +48,7 @@ class PackEncoder:
         """Return the start of a pack of ``count`` objects."""
         return self._append(b"".join(pack_header_chunks(count)))
 
-    def whole(self, oid: bytes, kind: bytes, content: bytes) -> bytes:
+    def undeltified(self, oid: bytes, kind: bytes, content: bytes) -> bytes:
         """Return the entry of an object that is not a delta."""
         return self.entry(oid, KINDS.index(kind), len(content), zlib.compress(content, _LEVEL))
 

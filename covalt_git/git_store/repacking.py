@@ -200,7 +200,7 @@ class _Repacking:
             if compressed := pack.compressed(offset):  # they serve as they are
                 yield self._encoder.entry(raw, KINDS.index(kind), len(content), compressed)
                 return
-        yield self._encoder.whole(raw, kind, content)
+        yield self._encoder.undeltified(raw, kind, content)
 
     def _find(self, oid: str) -> bytes:
         """Return the content of an object; nothing if a shallow or damaged history lacks it."""

@@ -164,9 +164,11 @@ class GitStore(ObjectReader):
             return
         folder, object_format = self.objects.pack_folder, self.objects.object_format
         with PackWriter(folder, object_format) as writer:
-            whole = writer.encoder.whole
+            undeltified = writer.encoder.undeltified
             writer.write([writer.encoder.header(len(self._pending))])
-            writer.write(whole(bytes.fromhex(oid), *found) for oid, found in self._pending.items())
+            writer.write(
+                undeltified(bytes.fromhex(oid), *found) for oid, found in self._pending.items()
+            )
             writer.finish(durable=self.durable)
         self.abandon()
         self.objects.refresh()

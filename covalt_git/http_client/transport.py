@@ -166,7 +166,7 @@ class Network(httpcore2.AsyncNetworkBackend):
         """
         self.step = f"looking up {host}"
         try:
-            addresses = await self._look_up(host, port)
+            addresses = await self._lookup(host, port)
         except (OSError, UnicodeError) as error:
             why = (getattr(error, "strerror", None) or str(error)).lower()
             raise HttpError(
@@ -192,7 +192,7 @@ class Network(httpcore2.AsyncNetworkBackend):
                 return stream
         raise HttpError("connection_failed", f"{host} cannot be reached: {why}", is_transient=True)
 
-    async def _look_up(self, host: str, port: int) -> Sequence[str]:
+    async def _lookup(self, host: str, port: int) -> Sequence[str]:
         """Resolve a host in a daemon thread, because the system's resolver has no time limit.
 
         The loop's executor has few threads, and a process waits for them at its exit.

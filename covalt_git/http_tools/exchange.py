@@ -120,7 +120,7 @@ class _Exchange:
         """
         job, lookup = self._job, self._lookup
         args = json_schema.with_defaults(job.tool.input_schema, job.args)
-        parts = self._http, args, lookup.look_up, lookup.in_header, job.files.read
+        parts = self._http, args, lookup.lookup, lookup.in_header, job.files.read
         request = RequestBuilder(*parts).build()
         origin, _ = origin_of(request.url)
         job.granted.check_request(origin, sorted(self._lookup.used))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool_properties import HttpRequest
 
-    LookUp = Callable[[Reference], str | None]
+    ValueOf = Callable[[Reference], str | None]
 
 Pair = tuple[str, list[str]]
 """A name and its value; the items of a list are separate, so that the commas between them stay."""
@@ -37,7 +37,7 @@ _OMITTED = object()
 """Value of an entry that the request does not have."""
 
 _COOKIE_SAFE = "!#$&'()*+-./:<=>?@[]^_`{|}~"
-"""Characters of a cookie's value that need no encoding (RFC 6265, section 4.1.1), beside letters and digits."""
+"""Characters of a cookie's value that need no encoding (RFC 6265, section 4.1.1), in addition to letters and digits."""
 
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
@@ -59,13 +59,13 @@ class BadRequestError(CovaltError):
 class RequestBuilder:
     """Request of one call while arguments and the manifest fill its parts.
 
-    ``look_up`` and, for headers, ``in_header`` return the value of a reference, or None to omit its entry.
+    ``lookup`` and, for headers, ``in_header`` return the value of a reference, or None to omit its entry.
     """
 
     http: HttpRequest
     args: JsonObject
-    look_up: LookUp
-    in_header: LookUp
+    lookup: ValueOf
+    in_header: ValueOf
     read_file: Callable[[str], bytes]
     query: list[Pair] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class RequestBuilder:
         Raises:
             BadRequestError: if the request cannot carry an argument.
             BadTemplateError: if the reference at the beginning of the URL is not the base of a URL.
-            CovaltError: errors of ``look_up``, ``in_header`` and ``read_file``.
+            CovaltError: errors of ``lookup``, ``in_header`` and ``read_file``.
         """
         http = self.http
         # The URL first: errors about the destination are reported before any file is read.
@@ -104,10 +104,10 @@ class RequestBuilder:
         if self.query:
             url += ("&" if "?" in url else "?") + _encoded(self.query)
         headers, parts = tuple(self._headers()), tuple(self.parts)
-        within = template.folder(self.look_up)
+        within = template.folder(self.lookup)
         return Request(http.method, url, headers, self.content, parts, within=within)
 
-    def _fill(self, template: Any, look_up: LookUp | None = None) -> Any:
+    def _fill(self, template: Any, lookup: ValueOf | None = None) -> Any:
         """Return a template with its references and ``$args`` expressions replaced, or ``_OMITTED``.
 
         One pass: inserted values are never searched for references, so an argument cannot request a secret.
@@ -115,17 +115,17 @@ class RequestBuilder:
         A single expression keeps its type.
         """
         if isinstance(template, dict):
-            filled = {key: self._fill(inner, look_up) for key, inner in template.items()}
+            filled = {key: self._fill(inner, lookup) for key, inner in template.items()}
             return {key: value for key, value in filled.items() if value is not _OMITTED}
         if isinstance(template, list | tuple):
-            items = [self._fill(inner, look_up) for inner in template]
+            items = [self._fill(inner, lookup) for inner in template]
             return [value for value in items if value is not _OMITTED]
         if not isinstance(template, str):
             return template
         values = list[Any]()
         for piece in split(template):
             if isinstance(piece, Reference):
-                found = (look_up or self.look_up)(piece)
+                found = (lookup or self.lookup)(piece)
                 values.append(_OMITTED if found is None else found)
             else:
                 values += [self._value(part) for part in expressions.split(piece)]
@@ -147,7 +147,7 @@ class RequestBuilder:
         }
         values = self.args | {wire: self.args.get(name) for wire, name in renamed.items()}
         try:
-            return template.expand(values, self.look_up)
+            return template.expand(values, self.lookup)
         except BadValueError as error:
             raise BadRequestError(error.why, argument=renamed.get(error.name, error.name)) from None
 

@@ -42,7 +42,7 @@ class Lookup:
     store: SecretStore
     used: dict[str, str] = field(default_factory=dict, repr=False)
 
-    def look_up(self, reference: Reference) -> str | None:
+    def lookup(self, reference: Reference) -> str | None:
         """Return the value of a reference; None if it is not set and its default is empty.
 
         Raises:
@@ -72,9 +72,9 @@ class Lookup:
         """Return the value of a reference in a header.
 
         Raises:
-            UnfitSecretError: if a header cannot carry it, and as :meth:`look_up`.
+            UnfitSecretError: if a header cannot carry it, and as :meth:`lookup`.
         """
-        value = self.look_up(reference)
+        value = self.lookup(reference)
         if reference.name not in self.used or HEADER_VALUE.fullmatch(value or ""):
             return value
         is_control = _CONTROL.search(value or "")

@@ -121,7 +121,7 @@ def add_grant(context: Context, request: AddGrant) -> GrantRow:
     files are not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
     """
     project = context.project
-    _check_seen(project, request)
+    _check_digest(project, request)
     key, grant = _granted(project, request)
     context.update_toolset_index()
     return _row(find_toolset(project.root, request.toolset_id), key, grant)
@@ -133,7 +133,7 @@ def add_requested_grants(context: Context, request: GrantAll) -> GrantList:
 
     If the toolset's files are not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
     """
-    toolset = _check_seen(context.project, request)
+    toolset = _check_digest(context.project, request)
     return _grant_all(
         context,
         toolset.id,
@@ -156,7 +156,7 @@ def renew_grants(context: Context, request: GrantAll) -> GrantList:
     Grants of servers and secrets that the toolset no longer declares are not renewed.  If its files are
     not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
     """
-    toolset = _check_seen(context.project, request)
+    toolset = _check_digest(context.project, request)
     ended = [one for one in toolset.state.grants.values() if changes(toolset, one)]
     again = [_same(toolset, one) for one in ended if _is_declared(toolset, one)]
     return _grant_all(context, toolset.id, again)
@@ -202,7 +202,7 @@ def _texts(toolset: Toolset, grant: Grant) -> dict[str, str]:
     return dict(sorted((server.env if grant.kind == "process" else server.headers).items()))
 
 
-def _check_seen(project: Project, request: AddGrant | GrantAll) -> Toolset:
+def _check_digest(project: Project, request: AddGrant | GrantAll) -> Toolset:
     toolset = find_toolset(project.root, request.toolset_id)
     if request.digest in {None, toolset.digest}:
         return toolset

@@ -124,7 +124,7 @@ MODULES = {
         "get_workspace_files",
         "get_workspace_file",
         "get_workspace_diff",
-        "get_whole_diff",
+        "get_commit_diff",
     ),
     "chats.workspace_edits": (
         "update_workspace_file",

@@ -26,7 +26,7 @@ class CreateToken(Request):
         None, description="The agent's name in records and approvals; null: derived from the role."
     )
     chat_id: str | None = Field(
-        None, description="Access to this chat, instead of to those that the agent creates."
+        None, description="Access to this chat only, instead of the chats that the agent creates."
     )
     lasts: timedelta | None = Field(
         None, gt=timedelta(), le=timedelta(days=3650), description="Lifetime; null: unlimited."

@@ -29,8 +29,8 @@ from covalt_git.operations.toolsets import (
     McpServerRow,
     ToolsetFile,
     file_rows,
-    grants_asked,
     packages,
+    requested_grants,
     server_rows,
 )
 
@@ -426,7 +426,7 @@ def _import_result(
         tools=tuple(_tool(context, tool) for tool in toolset.tools),
         mcp_servers=server_rows(toolset, manifest.mcp_servers),
         python_packages=packages(toolset),
-        asks=grants_asked(toolset),
+        asks=requested_grants(toolset),
         wants=_wants(toolset),
         warnings=tuple(one for one in toolset.problems if one.severity == "warning"),
         update=None

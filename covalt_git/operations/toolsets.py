@@ -209,7 +209,7 @@ def get_toolset(context: Context, request: GetToolset) -> ToolsetDetail:
         files=file_rows(toolset) if everything else (),
         mcp_servers=_servers(context, toolset) if everything else (),
         python_packages=packages(toolset) if everything else (),
-        asks=grants_asked(toolset) if everything else (),
+        asks=requested_grants(toolset) if everything else (),
         grants=_grants(context, toolset) if everything else {},
         ended=_ended_grants(context, toolset) if everything else {},
         lacking=_lacking(toolset) if everything else (),
@@ -290,7 +290,7 @@ def packages(toolset: Toolset) -> tuple[str, ...]:
     return toolset.manifest.python.dependencies if toolset.manifest else ()
 
 
-def grants_asked(toolset: Toolset) -> tuple[GrantAsked, ...]:
+def requested_grants(toolset: Toolset) -> tuple[GrantAsked, ...]:
     """Return the requested grants of a toolset, and whether each is granted."""
     return tuple(map(GrantAsked.of, requested(toolset)))
 

@@ -25,9 +25,9 @@ _ROOT: Final = "%SRCROOT%"
 
 def sarif_log(problems: Sequence[Problem], prefix: str) -> JsonObject:
     """Return the log of one run; ``prefix`` is the path of the project in the repository."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     return log_of_run(
-        [_rule(code) for code in titles()], [_result(one, prefix, seen) for one in problems]
+        [_rule(code) for code in titles()], [_result(one, prefix, counts) for one in problems]
     )
 
 
@@ -84,7 +84,7 @@ def _plain(markdown: str) -> str:
     return " ".join(markdown.replace("`", "").split())
 
 
-def _result(problem: Problem, prefix: str, seen: Counter[str]) -> JsonObject:
+def _result(problem: Problem, prefix: str, counts: Counter[str]) -> JsonObject:
     physical = physical_location(prefix + problem.path, problem.line, problem.col)
     location: dict[str, Any] = {"physicalLocation": physical}
     if problem.item:
@@ -97,13 +97,13 @@ def _result(problem: Problem, prefix: str, seen: Counter[str]) -> JsonObject:
         "message": {"text": f"{problem.message}{hint}"},
         "locations": [location],
         "partialFingerprints": {
-            "covaltProblem/v1": fingerprint((problem.code, problem.path, problem.message), seen)
+            "covaltProblem/v1": fingerprint((problem.code, problem.path, problem.message), counts)
         },
     }
 
 
-def fingerprint(parts: Sequence[str], seen: Counter[str]) -> str:
-    """Return the identity of a result without its line; equal results are numbered by ``seen``."""
+def fingerprint(parts: Sequence[str], counts: Counter[str]) -> str:
+    """Return the identity of a result without its line; equal results are numbered by ``counts``."""
     facts = "\0".join(parts)
-    seen[facts] += 1
-    return hashlib.sha256(f"{facts}\0{seen[facts]}".encode("utf-8", "replace")).hexdigest()
+    counts[facts] += 1
+    return hashlib.sha256(f"{facts}\0{counts[facts]}".encode("utf-8", "replace")).hexdigest()

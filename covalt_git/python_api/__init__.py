@@ -1,1 +1,1 @@
-"""The public Python API, a face of the operations beside the CLI, the server and MCP."""
+"""The public Python API, which calls the same operations as the CLI, the server and MCP."""

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from covalt_git.runtime.jobs import Job
     from covalt_git.runtime.pool import SandboxProcess
 
-KEPT_OUTPUT = 64 * 1024
+MAX_OUTPUT = 64 * 1024
 """Bytes of printed text that the record of a call keeps."""
 
 GRACE_S = 0.5
@@ -105,18 +105,18 @@ class Printed:
     """Text that a tool printed: its beginning, and the number of bytes."""
 
     def __init__(self) -> None:
-        self._kept = bytearray()
+        self._bytes = bytearray()
         self.received = 0
 
     def take(self, chunk: bytes) -> None:
         """Add a chunk."""
         self.received += len(chunk)
-        self._kept += chunk[: KEPT_OUTPUT - len(self._kept)]
+        self._bytes += chunk[: MAX_OUTPUT - len(self._bytes)]
 
     def __str__(self) -> str:
-        text = bytes(self._kept).decode("utf-8", "replace")
-        if self.received > len(self._kept):
-            text += f"\n... {self.received - len(self._kept)} bytes more were not kept\n"
+        text = bytes(self._bytes).decode("utf-8", "replace")
+        if self.received > len(self._bytes):
+            text += f"\n... {self.received - len(self._bytes)} bytes more were not kept\n"
         return text
 
 
@@ -147,7 +147,7 @@ class AwaitedCall:
         self._private = FolderSize(sandbox.scratch, job.limits)
         self._disks = DiskSpace(job.workspace, sandbox.scratch)
         self._questions = ToolElicitation(job)
-        self._asked: tuple[QuestionRecord, ...] = ()
+        self._records: tuple[QuestionRecord, ...] = ()
 
     def close(self) -> None:
         """Close the call's connections."""
@@ -166,7 +166,7 @@ class AwaitedCall:
             for end in (self._output, self._sandbox.calls, self._sandbox.life):
                 selector.register(end, selectors.EVENT_READ)
             failure = self._wait(selector)
-        self._asked = self._questions.close()
+        self._records = self._questions.close()
         enforced = self._sandbox.limit_hit()
         hit = _ENFORCED[enforced] if enforced else "limit_cpu" if self._exceeds_cpu() else ""
         if failure is not None or not self.is_reusable or self._status == -signal.SIGKILL:
@@ -185,7 +185,7 @@ class AwaitedCall:
         if failure is None and self._received > self._most:
             failure = limit_error("limit_output", self._job.limits)
         outcome = Outcome.failed(failure) if failure is not None else self._answered()
-        return outcome._replace(output=str(self._printed), asked=self._asked)
+        return outcome._replace(output=str(self._printed), asked=self._records)
 
     def _wait(self, selector: selectors.BaseSelector) -> CallError | None:
         """Exchange data until the call has ended; return the reason if it has to be stopped."""

@@ -55,7 +55,7 @@ class _Wanted(NamedTuple):
     tunnel: bool
 
 
-def look_up(host: str, port: int) -> list[str]:
+def resolve_host(host: str, port: int) -> list[str]:
     """Return the addresses of a host, in the order in which the system would try them."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
@@ -68,7 +68,7 @@ class Egress:
     """
 
     def __init__(
-        self, hosts: Sequence[str], *, resolve: Callable[[str, int], Sequence[str]] = look_up
+        self, hosts: Sequence[str], *, resolve: Callable[[str, int], Sequence[str]] = resolve_host
     ) -> None:
         self._reach = Reach.of(*hosts)
         self._resolve = resolve

@@ -1,4 +1,4 @@
-"""What of this machine matters to covalt-git: its system, the programs beside it, the room on its disks."""
+"""Facts about this machine: its system, its programs and its free disk space."""
 
 from __future__ import annotations
 

@@ -57,9 +57,9 @@ def definition(
     copy = ToolsetCopy.of(toolset)
     places = {"workspace": str(workspace.absolute()), "toolset": str(copy.folder)}
 
-    def filled(text: str, look_up: Callable[[Reference], str | None] = lookup.look_up) -> str:
+    def filled(text: str, value_of: Callable[[Reference], str | None] = lookup.lookup) -> str:
         return "".join(
-            look_up(piece) or "" if isinstance(piece, Reference) else _placed(piece, places)
+            value_of(piece) or "" if isinstance(piece, Reference) else _placed(piece, places)
             for piece in split(text)
         )
 

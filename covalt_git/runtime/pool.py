@@ -75,7 +75,7 @@ class SandboxProcess:
     Attributes:
         life: connection to the fork server, which reports the sandbox's end over it.
         calls: connection that calls are sent to, and that reports the end of each.
-        scratch: its private folder, the only one that its tool can write to beside the workspace.
+        scratch: its private folder, the only writable folder of its tool except the workspace.
         output: the pipe that the import prints to, until the first call reads it.
         workspace_id: device and inode of the workspace when the sandbox was entered.
         toolset: the copy that its module is imported from.

@@ -47,7 +47,7 @@ class ProcessorTime:
 
     def __init__(self, root: int) -> None:
         self._root = root
-        self._seen: dict[tuple[int, str], int] = {}
+        self._ticks_of: dict[tuple[int, str], int] = {}
         self._before = self._ticks()
 
     def used_s(self, *, at_end: float | None = None) -> float:
@@ -69,9 +69,9 @@ class ProcessorTime:
                 text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
                 fields = text.rpartition(")")[2].split()
                 own, of_children = (sum(map(int, fields[at : at + 2])) for at in (11, 13))
-                self._seen[pid, fields[19]] = own
+                self._ticks_of[pid, fields[19]] = own
                 known += own + of_children
-        return known, sum(self._seen.values())
+        return known, sum(self._ticks_of.values())
 
 
 def _tree(root: int) -> Iterator[tuple[int, int]]:

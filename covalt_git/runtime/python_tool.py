@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covalt_git.models.outcomes import Log, Outcome, Progress
-from covalt_git.runtime.awaited_call import KEPT_OUTPUT, AwaitedCall
+from covalt_git.runtime.awaited_call import MAX_OUTPUT, AwaitedCall
 from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.pool import NoWorkerError, SandboxPool, SandboxProcess, SandboxSpec, shared
 from covalt_git.runtime.sandbox.policy import RunLimits
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from covalt_git.models.tool_properties import Limits
 
-__all__ = ["KEPT_OUTPUT", "Job", "Log", "Outcome", "Progress", "prepare", "run"]
+__all__ = ["MAX_OUTPUT", "Job", "Log", "Outcome", "Progress", "prepare", "run"]
 
 
 def prepare(python: Path) -> None:

@@ -41,7 +41,7 @@ class ToolElicitation:
         self._since = 0.0
         self._before_s = 0.0
         self._count = 0
-        self._asked: list[QuestionRecord] = []
+        self._records: list[QuestionRecord] = []
         self._ends: tuple[int, int] | None = None
 
     def fileno(self) -> int:
@@ -107,7 +107,7 @@ class ToolElicitation:
         if self._inquiry is None:
             return
         self._before_s = self.waited_s
-        self._asked += question_records(self._inquiry)
+        self._records += question_records(self._inquiry)
         inquiry, self._inquiry = self._inquiry, None
         inquiry.withdraw()
 
@@ -118,7 +118,7 @@ class ToolElicitation:
             for end in self._ends:
                 os.close(end)
             self._ends = None
-        return tuple(self._asked)
+        return tuple(self._records)
 
 
 def _wake(end: int) -> None:

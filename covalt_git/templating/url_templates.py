@@ -22,7 +22,7 @@ from covalt_git.templating.references import Reference, split
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-_ARGUMENT = re.compile(r"\{(?P<whole>\+?)(?P<name>[A-Za-z_][\w-]*)\}|\$\$")
+_ARGUMENT = re.compile(r"\{(?P<keeps_slashes>\+?)(?P<name>[A-Za-z_][\w-]*)\}|\$\$")
 _STRAY = re.compile(r"[{}\s\\\x00-\x1f\x7f]")
 _LITERAL = "/:@!$&'()*+,;=~%-._"
 _BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -48,10 +48,10 @@ class BadValueError(CovaltError):
 
 
 class Argument(NamedTuple):
-    """One argument of a template; if it is ``whole``, the ``/`` of its value stay."""
+    """One argument of a template; with ``keeps_slashes``, each ``/`` of its value stays."""
 
     name: str
-    whole: bool
+    keeps_slashes: bool
     text: str
 
 
@@ -107,34 +107,34 @@ class UrlTemplate(NamedTuple):
         pieces = [self.base, *(piece for pair in self.query for piece in pair)]
         return tuple(piece for piece in pieces if isinstance(piece, Reference))
 
-    def expand(self, values: Mapping[str, Any], look_up: Callable[[Reference], str | None]) -> str:
+    def expand(self, values: Mapping[str, Any], lookup: Callable[[Reference], str | None]) -> str:
         """Return the URL with values, in ASCII; query pairs without a value are omitted.
 
         Raises:
             BadValueError: if a path cannot contain a value.
             BadTemplateError: if the base's value is not a URL.
         """
-        prefix = self._prefix(look_up)
+        prefix = self._prefix(lookup)
         path = "".join(self._path(values))
-        pairs = [pair for one in self.query if (pair := _pair(one, values, look_up)) is not None]
+        pairs = [pair for one in self.query if (pair := _pair(one, values, lookup)) is not None]
         url = prefix + path + ("?" + "&".join(pairs) if pairs else "")
         _check_held(url, prefix)
         return url
 
-    def folder(self, look_up: Callable[[Reference], str | None]) -> str:
+    def folder(self, lookup: Callable[[Reference], str | None]) -> str:
         """Return the folder that contains every URL of this template, with a trailing ``/``.
 
         Raises:
             BadTemplateError: if the base's value is not a URL.
         """
-        return self._prefix(look_up).rpartition("/")[0] + "/"
+        return self._prefix(lookup).rpartition("/")[0] + "/"
 
-    def _prefix(self, look_up: Callable[[Reference], str | None]) -> str:
+    def _prefix(self, lookup: Callable[[Reference], str | None]) -> str:
         """Return the fixed beginning of the URL, which ends within the path."""
         if self.base is None:
             origin, rest = origin_of(self.begins)
             return f"{origin}{encode_literal(rest) or '/'}"
-        base = look_up(self.base) or ""
+        base = lookup(self.base) or ""
         try:
             origin, rest = origin_of(base)
         except BadHostError:
@@ -230,7 +230,7 @@ def _pieces(text: str) -> Iterator[Piece]:
             if plain:
                 yield _checked_plain(plain)
             plain = ""
-            yield Argument(match["name"], bool(match["whole"]), match[0])
+            yield Argument(match["name"], bool(match["keeps_slashes"]), match[0])
         plain += part[position:]
         if plain:
             yield _checked_plain(plain)
@@ -305,7 +305,7 @@ def _check_beginning(text: str, base: Reference | None, begins: str, *, settled:
 
 
 def _segments(argument: Argument, value: Any) -> list[list[str]]:
-    """Return the segments of an argument's value: one, or several if the argument is ``whole``.
+    """Return the segments of an argument's value: one, or several with ``keeps_slashes``.
 
     A segment is a list of items: those of a list, or the one value.
     """
@@ -318,7 +318,9 @@ def _segments(argument: Argument, value: Any) -> list[list[str]]:
         raise BadValueError(
             argument.name, "contains a control character, which a path cannot contain"
         )
-    return [[segment] for segment in "/".join(items).split("/")] if argument.whole else [items]
+    return (
+        [[segment] for segment in "/".join(items).split("/")] if argument.keeps_slashes else [items]
+    )
 
 
 def _is_up(segment: str) -> bool:
@@ -334,14 +336,14 @@ def _is_up(segment: str) -> bool:
 def _pair(
     pair: Sequence[Piece],
     values: Mapping[str, Any],
-    look_up: Callable[[Reference], str | None],
+    lookup: Callable[[Reference], str | None],
 ) -> str | None:
     written = ""
     for piece in pair:
         if isinstance(piece, str):
             written += encode_literal(piece)
             continue
-        value = look_up(piece) if isinstance(piece, Reference) else values.get(piece.name)
+        value = lookup(piece) if isinstance(piece, Reference) else values.get(piece.name)
         if value is None:
             return None
         items = value if isinstance(value, list) else [value]

@@ -126,7 +126,7 @@ class _Extent(NamedTuple):
     climb: int = 0
     climber: bytes = b""
 
-    def beside(self, other: _Extent) -> _Extent:
+    def plus(self, other: _Extent) -> _Extent:
         """Return the extent of both together in one tree."""
         climbs = self if self.climb >= other.climb else other
         return _Extent(
@@ -170,13 +170,13 @@ class _Inspection:
             extent = _Extent()
             for name, mode, oid in self.reader.read_tree(tree):
                 if mode == FOLDER:
-                    extent = extent.beside(self.trust(oid).below(name))
+                    extent = extent.plus(self.trust(oid).below(name))
                 elif mode != SUBMODULE:
                     size = self._sizes.get(oid)
                     if size is None:
                         size = self._sizes[oid] = self.reader.blob_size(oid)
                     climb = _climb(self.reader.read_blob(oid)) if mode == LINK else 0
-                    extent = extent.beside(_Extent(1, size, name, name, climb, name))
+                    extent = extent.plus(_Extent(1, size, name, name, climb, name))
             self._extents[tree] = extent
         return self._extents[tree]
 
@@ -211,7 +211,7 @@ class _Inspection:
         for name, entry in entries:
             if len(self.refused) >= _MOST_REFUSED:
                 break
-            extent = extent.beside(self.entry(entry, (*path, name)))
+            extent = extent.plus(self.entry(entry, (*path, name)))
         self._extents[oid] = extent
         return extent
 

@@ -6,7 +6,7 @@ only objects that a moved branch reaches are stored.  So a push that fails or is
 The chat is locked only while branches move.
 
 The active branch moves together with the folder, as in a merge.  Uncommitted changes of the folder
-are committed on it first; the push is then one that comes too late.
+are committed on it first; the push is then outdated.
 """
 
 from __future__ import annotations

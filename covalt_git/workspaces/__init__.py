@@ -1,1 +1,1 @@
-"""Chat workspaces: each a bare git store whose commits are the states, beside one working folder."""
+"""Chat workspaces: each a bare git store of commits, and one working folder."""

@@ -132,7 +132,7 @@ class ChatStore:
         return StatCache.of(self.workspace, self.config, self.store.object_format)
 
     def card(self) -> AboutChat:
-        """Return the chat's description; one that was made with git alone has none."""
+        """Return the chat's description; it is empty if the chat was created with git alone."""
         oid = self.store.read_ref(ABOUT)
         if oid is None:
             return AboutChat(id=self.id, created_at="1970-01-01T00:00:00Z")

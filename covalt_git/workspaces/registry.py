@@ -97,7 +97,7 @@ class Chats:
         with self.as_left(chat_id) as chat:
             return OneChat(chat_id, chat.card().created_at)
 
-    def newest_made(self) -> str | None:
+    def newest_created(self) -> str | None:
         """Return the id of the newest chat that the agent ``maker`` created, or None."""
         created = {}
         for chat_id in [] if self.maker is None else self.ids():
@@ -154,7 +154,7 @@ class Chats:
         """Create a chat and open it; its id is ``c1``, ``c2``, ... unless ``chat_id`` is passed.
 
         Raises:
-            ChatExistsError: when the id, or one that differs in ``-`` and ``_`` only, exists.
+            ChatExistsError: when the id exists, or differs from an existing id in ``-`` and ``_`` only.
             BadNameError: when the id is not valid.
         """
         about = AboutChat(id="", title=title, created_at=commits.now(), made_by=self.maker)
@@ -169,7 +169,7 @@ class Chats:
         """Check that a chat with that id can be created.
 
         Raises:
-            ChatExistsError: when the id, or one that differs in ``-`` and ``_`` only, exists.
+            ChatExistsError: when the id exists, or differs from an existing id in ``-`` and ``_`` only.
             BadNameError: when the id is not valid.
         """
         check_id(chat_id, "chat")

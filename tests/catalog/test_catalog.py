@@ -38,7 +38,7 @@ def all_tools(shelf: Shelf) -> list[Tool]:
 
 
 @pytest.mark.parametrize("text", ["vault", "vaul", "Bad Vault", "Bad Vaul", "app-builder"])
-def test_a_hidden_toolset_is_refused_like_one_that_does_not_exist(shelf: Shelf, text: str) -> None:
+def test_a_hidden_toolset_is_refused_as_unknown(shelf: Shelf, text: str) -> None:
     shelf.configure(GARDENER)
     (shelf.root / "toolsets" / "Bad Vault").mkdir()
 

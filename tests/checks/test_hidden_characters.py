@@ -1,4 +1,4 @@
-"""Characters that hide text are reported, and those that languages and emoji need are not."""
+"""Characters that hide text are reported; characters that languages and emoji need are not."""
 
 from __future__ import annotations
 

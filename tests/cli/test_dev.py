@@ -37,7 +37,7 @@ def save(root: Path, text: str) -> None:
 
 
 def until(dev: Piped | subprocess.Popen[str], end: str) -> list[str]:
-    """Return the lines up to the one that ends so."""
+    """Return the lines up to the first with this end."""
     assert dev.stdout is not None
     lines = [dev.stdout.readline()]
     while not lines[-1].endswith(f"{end}\n"):

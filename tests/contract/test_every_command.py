@@ -1,7 +1,7 @@
 """Every command keeps hand-written files byte for byte, and the keys of its ``--json``.
 
 ``validate --fix`` and ``toolset update`` change files when they are asked to; commands that make, import
-or remove a toolset touch nothing beside it.  ``walk.yaml`` has the commands; a new one fails the first
+or remove a toolset touch nothing else.  ``walk.yaml`` has the commands; a new one fails the first
 test until it has a line there.
 """
 
@@ -117,7 +117,7 @@ def hand_written(root: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def performed(root: Path, args: list[str], lines: int) -> tuple[int, str, str]:
-    """Run a command; one that serves is stopped once it has printed so many lines."""
+    """Run a command; a server is stopped once it has printed so many lines."""
     if not lines:
         done = run(*args, cwd=root)
         return done.returncode, done.stdout, done.stderr

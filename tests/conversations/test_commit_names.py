@@ -108,7 +108,7 @@ def test_each_name_means_the_same_in_the_store_and_in_the_index(
     assert found == dict.fromkeys(faces, names)
 
 
-def test_a_mistyped_id_is_answered_with_one_that_is_shown(world: World) -> None:
+def test_a_mistyped_id_gets_a_suggestion_that_is_shown(world: World) -> None:
     with world.project().chats.open("c1") as chat:
         said(chat, ref="one")
         shown = str(chat.head())[:12]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def newest_first(manifests: Iterable[WorkspaceManifest]) -> list[WorkspaceManifest]:
-    """Return manifests, of which none is made from one that is missing, in the order of lists.
+    """Return manifests, of which none has a missing parent, in the order of lists.
 
     A manifest's place is its time, or a parent's where that is later; then how far it is from the
     first; then its id.

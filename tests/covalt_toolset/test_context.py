@@ -70,7 +70,7 @@ def test_concurrent_tasks_each_see_their_own_context(tmp_path: Path) -> None:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """A workspace with links, beside files and folders that are not part of it."""
+    """A workspace with links, and files and folders outside of it."""
     workspace = tmp_path / "work"
     (workspace / "folder").mkdir(parents=True)
     (workspace / "out").symlink_to(tmp_path)
@@ -176,7 +176,7 @@ def test_secrets_are_a_mapping_that_does_not_show_its_values(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("secrets", [{}, {"A": "1", "B": "2"}])
-def test_missing_secret_is_named_with_those_that_are_granted(
+def test_missing_secret_is_named_with_the_granted_ones(
     tmp_path: Path, secrets: dict[str, str]
 ) -> None:
     set_context(workspace=tmp_path, secrets=secrets)

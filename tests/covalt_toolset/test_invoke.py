@@ -1,4 +1,4 @@
-"""Calling a tool with JSON: the values that arrive, those that are refused, and agreement with the schema."""
+"""Calling a tool with JSON: accepted values, refused values, and agreement with the schema."""
 
 import asyncio
 import functools

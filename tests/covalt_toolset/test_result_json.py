@@ -1,4 +1,4 @@
-"""Results as JSON: how Python values are written, and the place of those that are refused."""
+"""Results as JSON: how Python values are written, and the place of refused values."""
 
 from __future__ import annotations
 

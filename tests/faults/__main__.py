@@ -47,7 +47,7 @@ def main(args: list[str]) -> int:
 
 
 def record(paths: list[str]) -> None:
-    """Add the tests that run the lines of each fault to those that are recorded, one path at a time."""
+    """Add the tests that run the lines of each fault to the recorded ones, one path at a time."""
     places = {fault.id: fault.planted(REPOSITORY) for fault in read_faults()}
     finders = _read(FOUND)
     for path in paths or sorted(map(str, (REPOSITORY / "tests").rglob("test_*.py"))):
@@ -125,7 +125,7 @@ def _found_by(fault: Fault, copy: Path, ids: list[str]) -> str | None:
     """Return the first test that fails with the fault, and passes without it."""
     place = fault.planted(copy)
     sound = place.file.read_text(encoding="utf-8")
-    # The first is the one that found it last; then those that are nearest to the module.
+    # First the test that found it last, then the tests nearest to the module.
     module = place.file.relative_to(copy)
     waiting = ids[:1] + sorted(ids[1:], key=lambda one: -_shared_words(one, module))
     while waiting:

@@ -92,7 +92,7 @@ def test_a_role_has_the_built_in_tools_that_it_may_use(shared: Path, version: st
     talk(shared, write, version=version, role="reader")
 
 
-def test_a_rule_that_requires_approval_holds_for_built_in_tools(root: Path) -> None:
+def test_a_rule_that_requires_approval_applies_to_built_in_tools(root: Path) -> None:
     rule = '{pattern: "workspace.write_file", when: {args: {path: "*.env"}}}'
     (root / "covalt.yaml").write_text(f"{CONFIG}approvals: [{rule}]\n")
 

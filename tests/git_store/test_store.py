@@ -36,7 +36,7 @@ def a_commit(store: GitStore, message: str = "m\n") -> str:
 
 
 @FORMATS
-def test_tree_is_the_one_that_git_writes(tmp_path: Path, object_format: str) -> None:
+def test_tree_equals_the_tree_of_git(tmp_path: Path, object_format: str) -> None:
     with GitStore.create(tmp_path / "s.git", object_format=object_format) as store:
         blob, below = store.write_blob(b"x"), store.write_tree([])
         entries = [
@@ -218,7 +218,7 @@ def test_push_of_a_tree_that_git_calls_hostile_is_refused(tmp_path: Path) -> Non
         pytest.param(None, (FILE, b""), id="empty"),
     ],
 )
-def test_patch_is_one_that_git_applies(
+def test_git_applies_the_patch(
     tmp_path: Path, old: tuple[int, bytes] | None, new: tuple[int, bytes] | None
 ) -> None:
     create_work_repository(tmp_path)

@@ -25,14 +25,14 @@ TABLES = tables(__file__)
 REQUESTS: dict[str, dict[str, Any]] = dict(TABLES["requests"])
 
 
-def look_up(reference: Reference) -> str | None:
+def lookup(reference: Reference) -> str | None:
     return SECRETS.get(reference.name, reference.default or None)
 
 
 def built(http: dict[str, Any], args: dict[str, Any]) -> Request:
     """Return the request of the http part of a tool, below https://a.example."""
     model = HttpRequest.model_validate({"url": URL, **http})
-    return RequestBuilder(model, args, look_up, look_up, FILES.__getitem__).build()
+    return RequestBuilder(model, args, lookup, lookup, FILES.__getitem__).build()
 
 
 @pytest.mark.parametrize("name", REQUESTS)

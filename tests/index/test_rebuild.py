@@ -1,4 +1,4 @@
-"""The law of the index: an index that is updated equals one that is made anew, row for row."""
+"""The law of the index: an updated index equals a new one, row for row."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ TOOL = b'def run() -> str:\n    """Run."""\n    return "x"\n'
 
 @dataclass(frozen=True)
 class File:
-    """A file with the fields of its two headers; those that start with ``local_`` are only in the local one."""
+    """A file with the fields of its two headers; fields that start with ``local_`` are only in the local one."""
 
     name: bytes
     content: bytes = b"x"
@@ -193,7 +193,7 @@ def bombs() -> Iterator[tuple[str, bytes]]:
 
 
 def manifests() -> Iterator[tuple[str, bytes]]:
-    """Yield manifests that are no toolset, or one that lies."""
+    """Yield manifests that are not of a toolset, or of a toolset that lies."""
     yield "no-text", b"\xff\xfe\x00"
     yield "no-mapping", b"- a\n- b\n"
     yield "empty", b""

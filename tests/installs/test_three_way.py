@@ -1,4 +1,4 @@
-"""Merging the files of a toolset: changes of both sides are kept, and a conflict loses nothing."""
+"""Merging the files of a toolset: changes of both sides stay, and a conflict loses nothing."""
 
 from __future__ import annotations
 

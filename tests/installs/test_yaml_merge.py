@@ -48,7 +48,7 @@ def merged(ours: str, theirs: str, base: str = BASE) -> tuple[str, bool]:
             [("timeout_s: 30", "timeout_s: 60")],
             [("    limits:\n", "    description: one\n    limits:\n      memory_mb: 3\n")],
         ),
-        # Tools that either side adds at the same place, and one that is removed.
+        # Tools that either side adds at the same place, and a removed tool.
         (
             [("secrets: [A]\n", "  - id: mine\n    entrypoint: tools.m:m\nsecrets: [A]\n")],
             [("  - id: b\n    entrypoint: tools.a:b\n", "  - id: c\n    entrypoint: tools.c:c\n")],

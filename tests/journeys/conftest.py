@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def checkout_scripts() -> Path:
-    """The scripts that `make test` installed beside this Python."""
+    """The scripts that `make test` installed next to this Python."""
     scripts = Path(sys.executable).parent
     assert (scripts / "covalt-git").exists(), "install the project first: make test"
     return scripts

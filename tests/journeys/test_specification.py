@@ -12,7 +12,7 @@ from tests.journeys.terminal import Terminal
 
 SPECIFICATION = Path(__file__).parents[3] / "shared" / "seeds" / "toolset-system-specification.md"
 pytestmark = pytest.mark.skipif(
-    not SPECIFICATION.exists(), reason="the specification is not beside this checkout"
+    not SPECIFICATION.exists(), reason="the specification is not next to this checkout"
 )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 VECTORS = Path(__file__).parents[2].parent / "shared" / "data" / "json-schema" / "draft2020-12"
 
 
-@pytest.mark.skipif(not VECTORS.exists(), reason="the vectors are not beside this checkout")
+@pytest.mark.skipif(not VECTORS.exists(), reason="the vectors are not next to this checkout")
 @pytest.mark.parametrize("file", sorted(VECTORS.glob("*.json")), ids=lambda file: file.stem)
 def test_vectors_of_the_standard_agree(file: Path) -> None:
     for group in json.loads(file.read_text(encoding="utf-8")):

@@ -1,4 +1,4 @@
-"""The files of a toolset's folder: all of them, their kinds, and those that may not be there."""
+"""The files of a toolset's folder: all of them, their kinds, and forbidden files."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def resolve(chat: ChatStore, path: str, choice: Choice) -> None:
 
 
 def waiting(chat: ChatStore) -> dict[str, str]:
-    """Return what waits to be decided: the path of each conflict and of the version beside it."""
+    """Return what waits to be decided: the paths of each conflict and of the other version."""
     found = resolving.waiting(chat, chat.head(), chat.state(chat.head()).tree)
     return {one.path: one.saved_as for one in found}
 

@@ -82,9 +82,7 @@ BOUND = {
 
 
 @pytest.mark.parametrize(("facts", "named"), TABLES["files"])
-def test_files_of_a_program_are_those_that_its_words_name(
-    facts: dict[str, Any], named: str
-) -> None:
+def test_files_of_a_program_are_named_by_its_command(facts: dict[str, Any], named: str) -> None:
     facts = {"args": [], "env": {}} | facts
 
     assert list(process_facts(program(**facts), FILES)["files"]) == BOUND[named]

@@ -91,7 +91,7 @@ def call_in(api: Api, chat_id: str, tool_id: str, **args: str) -> Any:
 
 
 def _import_theirs(root: Path) -> None:
-    """Import a toolset of which there is a newer version now, and put another one beside it."""
+    """Import a toolset of which there is a newer version now, and add another one."""
     folder = root / "theirs"
     folder.mkdir()
     (folder / "a.py").write_text("def add() -> int:\n    return 1\n", encoding="utf-8")

@@ -70,7 +70,7 @@ def with_ids(value: Any, ids: dict[str, str]) -> Any:
 
 
 def send(api: Api, name: str, request: dict[str, Any], role: str | None = None) -> TestResponse:
-    """Perform an operation over the API; one that is local, in this process, answers likewise."""
+    """Perform an operation over the API, or a local operation in this process."""
     operation = find(name)
     if operation.local:
         return perform(api.root, operation, request, role)
@@ -235,7 +235,7 @@ def test_each_face_performs_the_operation(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With the operation replaced by one that fails, each face that has it fails."""
+    """If the operation is replaced by a failing one, each face that has it fails."""
     api = api_of(shared)
     break_operation(find(name), monkeypatch)
 

@@ -114,7 +114,7 @@ def test_arguments_are_checked_without_a_call(operate: Operations) -> None:
     assert operate("list_calls", chat_id="c1") == before
 
 
-def test_a_hidden_tool_is_as_one_that_does_not_exist(operate: Operations) -> None:
+def test_a_hidden_tool_is_reported_as_unknown(operate: Operations) -> None:
     allowed = '["app-builder.read_file", "app-builder.list_files", "data-lab.**"]'
     configure(operate.root, f"default_role: reader\nroles: {{reader: {{allow: {allowed}}}}}\n")
     hidden = operate.error("get_tool", tool_id="app-builder:write_file")

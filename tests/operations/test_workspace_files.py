@@ -108,7 +108,7 @@ def test_a_file_too_large_to_compare_is_named_without_a_patch(new: Operations) -
     lines = b"".join(b"%d\n" % number for number in range(90_000))
     new.commit("new", **{"large.txt": lines, "small.txt": b"1\n"})
     told = new("get_workspace_diff", chat_id="new", old="")
-    whole = new("get_whole_diff", chat_id="new", old="")
+    whole = new("get_commit_diff", chat_id="new", old="")
 
     assert (told["truncated"], whole["truncated"]) == (True, False)
     assert [(one["patch"] is None, one["added"]) for one in told["changes"]] == [

@@ -252,7 +252,7 @@ def plain(schema: Any) -> Any:
 
 
 @pytest.mark.parametrize("parameters", TABLES["same"])
-def test_schema_is_the_one_that_loading_gives(parameters: str) -> None:
+def test_schema_equals_that_of_the_loaded_function(parameters: str) -> None:
     module = f"{MODULE}\ndef f({parameters}): ..."
 
     assert plain(read(module).input_schema) == plain(described(module))

@@ -140,7 +140,7 @@ def test_changes_to_the_warm_sandbox_do_not_reach_the_next_call(
     assert others == [first, first]
 
 
-def test_workspace_that_another_folder_took_the_place_of_is_the_one_that_is_seen(
+def test_a_replaced_workspace_folder_is_used_by_the_next_call(
     workshop: Workshop,
 ) -> None:
     source = "import os\ndef run() -> list: return sorted(os.listdir())"

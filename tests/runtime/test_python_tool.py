@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.runtime.python_tool import KEPT_OUTPUT, run
+from covalt_git.runtime.python_tool import MAX_OUTPUT, run
 
 if TYPE_CHECKING:
     from tests.runtime.conftest import Workshop
@@ -138,7 +138,7 @@ def test_running_writes_nothing_into_the_toolset(workshop: Workshop) -> None:
     assert found == {"tools", "tools/it.py", "tools/lib.py"}
 
 
-def test_both_streams_are_kept_in_order(workshop: Workshop) -> None:
+def test_both_streams_are_recorded_in_order(workshop: Workshop) -> None:
     outcome = workshop.run("""
         import os, subprocess, sys
         print("at import")
@@ -159,7 +159,7 @@ def test_long_output_is_capped_with_a_note(workshop: Workshop) -> None:
     outcome = workshop.run("def run():\n    print('x' * 100_000)\n    return 'done'")
 
     assert outcome.result == "done"
-    assert outcome.output == "x" * KEPT_OUTPUT + "\n... 34465 bytes more were not kept\n"
+    assert outcome.output == "x" * MAX_OUTPUT + "\n... 34465 bytes more were not kept\n"
 
 
 def test_output_is_text_whatever_bytes_were_printed(workshop: Workshop) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.runtime.python_tool import KEPT_OUTPUT
+from covalt_git.runtime.python_tool import MAX_OUTPUT
 from tests.runtime.conftest import error_of
 from tests.tables import tables
 
@@ -30,7 +30,7 @@ class Loud(Exception):
     error = error_of(outcome)
 
     assert (error.code, error.message) == (row["code"], row["message"])
-    assert len(outcome.output) < KEPT_OUTPUT + 100
+    assert len(outcome.output) < MAX_OUTPUT + 100
 
 
 @pytest.mark.parametrize("name", TABLES["modules"])

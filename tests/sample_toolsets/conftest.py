@@ -39,7 +39,7 @@ def load() -> Iterator[Callable[[str, str], ModuleType]]:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[Path]:
-    """A workspace with the context of a call, beside a file that no tool may touch."""
+    """A workspace with the context of a call, and a file outside that no tool may touch."""
     (tmp_path / "secret.txt").write_text("secret TODO", encoding="utf-8")
     folder = tmp_path / "workspace"
     folder.mkdir()

@@ -35,8 +35,8 @@ def toolset(tmp_path_factory: pytest.TempPathFactory) -> Toolset:
 def request(tool: Tool, args: dict[str, Any], **environment: str) -> Request:
     assert tool.http is not None
     lookup = Lookup(frozenset({"GITHUB_TOKEN"}), SecretStore(environment))
-    look_up, in_header = lookup.look_up, lookup.in_header
-    return RequestBuilder(tool.http, args, look_up, in_header, lambda _: b"").build()
+    value_of, in_header = lookup.lookup, lookup.in_header
+    return RequestBuilder(tool.http, args, value_of, in_header, lambda _: b"").build()
 
 
 def test_new_projects_do_not_have_it() -> None:

@@ -73,7 +73,7 @@ def aim(world: World) -> World:
     return world
 
 
-def test_bytecode_beside_the_source_is_not_run(aim: World) -> None:
+def test_bytecode_next_to_the_source_is_not_run(aim: World) -> None:
     """An unchecked-hash .pyc in __pycache__ would win over the source that was reviewed."""
     digest = read_toolset(aim.root, "aim").digest
     compiled(aim.root / "toolsets/aim/tools/a.py", WHO.format("attacker"))
@@ -146,7 +146,7 @@ def test_a_bundle_with_bytecode_is_refused_whole(name: str) -> None:
 
 @pytest.mark.parametrize("way", ["import", "program"])
 def test_bytecode_in_the_workspace_is_not_run(world: World, way: str) -> None:
-    """An earlier call leaves bytecode, ignored by every commit, beside a module of the workspace."""
+    """An earlier call leaves bytecode, ignored by every commit, next to a module of the workspace."""
     load = {
         "import": "sys.path.insert(0, str(workspace)); import helper; return helper.who()",
         "program": "return subprocess.run([sys.executable, '-c', 'import helper; print(helper.who())'],"
@@ -183,7 +183,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 
 def test_a_granted_program_runs_no_bytecode(served: World, tmp_path: Path) -> None:
-    """Bytecode beside a helper of a granted MCP program would run outside the sandbox."""
+    """Bytecode next to a helper of a granted MCP program would run outside the sandbox."""
     grant_process(served.root, "aim", "served", by="me")
     take(served.root, "aim", "served")
     compiled(served.root / "toolsets/aim/server/helper.py", WHO.format("attacker"))

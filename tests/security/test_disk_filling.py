@@ -99,7 +99,7 @@ def test_a_call_leaves_space_on_the_disk(small_disk: Path) -> None:
     assert free.f_bavail * free.f_frsize > 2 << 20
 
 
-def test_a_tool_that_writes_is_refused_on_a_full_disk_and_one_that_reads_runs(
+def test_on_a_full_disk_writing_tools_are_refused_and_reading_tools_run(
     small_disk: Path,
 ) -> None:
     """A call is made on a disk that others have filled."""

@@ -94,7 +94,7 @@ def chat(served: Api, request: pytest.FixtureRequest) -> Iterator[Chat]:
 
 @pytest.mark.parametrize(("chat", "tool"), ATTEMPTS, indirect=["chat"])
 def test_a_tool_beyond_its_limit_fails_and_the_chat_keeps_working(chat: Chat, tool: str) -> None:
-    # Sessions get each their share of the processor: where only our look at the processes stops
+    # Sessions get each their share of the processor: where only our check of the processes stops
     # them, a bomb of sessions is malice, against which the level "process" holds nothing.
     malice = {"sessions": chat.level != "process"} if tool == "bomb" else {}
 
@@ -105,7 +105,7 @@ def test_a_tool_beyond_its_limit_fails_and_the_chat_keeps_working(chat: Chat, to
 
 
 def test_special_files_are_not_stored_and_noted(chat: Chat, tmp_path: Path) -> None:
-    (tmp_path / "secret.txt").write_text("secret of somebody else")
+    (tmp_path / "secret.txt").write_text("secret of another user")
 
     row = chat.call("leave", outside=str(tmp_path))
     names = chat.names()
@@ -123,13 +123,13 @@ def test_special_files_are_not_stored_and_noted(chat: Chat, tmp_path: Path) -> N
 
 
 def test_a_folder_swapped_for_a_link_leaks_no_file(chat: Chat, tmp_path: Path) -> None:
-    (tmp_path / "secret.txt").write_text("secret of somebody else")
+    (tmp_path / "secret.txt").write_text("secret of another user")
 
     row = chat.call("swap", outside=str(tmp_path))
 
     assert row["status"] == "success"
     assert not any("secret" in name for name in chat.names())
-    assert (tmp_path / "secret.txt").read_text() == "secret of somebody else"
+    assert (tmp_path / "secret.txt").read_text() == "secret of another user"
     chat.check()
 
 

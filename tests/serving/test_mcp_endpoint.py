@@ -422,7 +422,7 @@ def test_a_token_whose_role_or_file_is_gone_is_refused(tmp_path: Path) -> None:
 
 
 def routes(root: Path) -> list[tuple[str, str]]:
-    """Return the method and path of every route of the pages and the API, and of some beside them."""
+    """Return the method and path of every route of the pages and the API, and of some others."""
     rules = create_app(root, token=TOKEN, port=1).url_map.iter_rules()
     found = {
         (method, re.sub(r"<[^>]*>", "x", rule.rule))

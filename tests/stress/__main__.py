@@ -1,4 +1,4 @@
-"""Run the stress tests, or those that are named, and keep their figures: ``python -m tests.stress [NAME ...]``."""
+"""Run all or the named stress tests, and store their figures: ``python -m tests.stress [NAME ...]``."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Proof:
 
 
 def keep(proof: Proof, command: str) -> None:
-    """Write a proof's section of the page, in place of the one that was there."""
+    """Write a proof's section of the page, in place of the earlier one."""
     lines = [f"| {what} | {figure} |" for what, figure in proof.figures.items()]
     section = "\n".join(
         [

@@ -1,4 +1,4 @@
-"""Processes that a proof forks: each is killed, or comes to its end; one that fails shows its traceback."""
+"""Processes that a proof forks: each is killed, or comes to its end; a failing process shows its traceback."""
 
 from __future__ import annotations
 

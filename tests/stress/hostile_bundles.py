@@ -74,7 +74,7 @@ print(json.dumps({"told": told, "peak": peak}))
 def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every proof has one
     """Try every hostile bundle of the tests in one process under strace.
 
-    Those that are only unusual have to be taken: refusing everything would prove nothing.
+    Unusual bundles must be imported: refusing everything would prove nothing.
     """
     strace = shutil.which("strace")
     proof.check(strace, "strace is needed, to see what an import does")

@@ -62,7 +62,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:
 
 
 def _kill(proof: Proof, folder: Path, said: Path, count: int, chance: random.Random) -> None:
-    """Keep four writers at work until so many have been killed, and then kill those that are left."""
+    """Keep four writers at work until so many have been killed, and then kill the others."""
     alive = [_start(folder, said, chance.random()) for _ in range(WRITERS)]
     try:
         for _ in range(count):

@@ -341,7 +341,7 @@ def _compare(proof: Proof, root: Path, callers: list[Caller]) -> None:
                 ]
                 proof.check(not strangers, f"{one.chat_id} was told of {strangers}")
         told_of = {told.call_id for told in one.told}
-        proof.check(len(told_of) == len(one.told), f"{one.chat_id} was told of a call twice")
+        proof.check(len(told_of) == len(one.told), f"{one.chat_id} got an event of a call twice")
         ran = [call.args for call in calls.values() if json.dumps(call.args) in one.refused]
         proof.check(not ran, f"{one.chat_id} was told that these were not made: {ran}")
         foreign = [call.args for call in calls.values() if json.dumps(call.args) not in one.asked]

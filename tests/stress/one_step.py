@@ -37,7 +37,7 @@ def snapshot(writer: Writer) -> str | None:
 
 
 def call(writer: Writer) -> str:
-    """Make a call that changes files, and whose result is kept beside its commit."""
+    """Make a call that changes files, and whose result is stored next to its commit."""
     running = pending_call(writer.chat, base=writer.commit_changes())
     writer.put_call(running)
     (writer.chat.workspace / "made-by-call").write_text(running.id)

@@ -54,7 +54,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every 
                 )
                 files += len(before)
                 proof.progress(number, len(listed))
-    # The first is the one that the others come back from.
+    # The others come back from the first.
     proof.check(changed * 2 > len(listed) - 1, f"only {changed} checkouts changed any file")
     proof.note("commits", len(listed))
     proof.note("files", files)

@@ -1,4 +1,4 @@
-"""Probes of the sandbox beside those of ``covalt_git.runtime.probes``: operations that a tool must not perform.
+"""Further probes of the sandbox, after those of ``covalt_git.runtime.probes``: operations that a tool must not perform.
 
 The runner also observes from outside what a probe did (:mod:`tests.stress.probe_runner`), so some return None.
 """

@@ -68,7 +68,7 @@ class Entry(NamedTuple):
 
 
 def name(chance: Random) -> str:
-    """Return a name, now and then one that cannot be stored."""
+    """Return a name, which sometimes cannot be stored."""
     return chance.choice(list(_BAD_NAMES) if chance.random() < 0.03 else PLAIN_NAMES)
 
 

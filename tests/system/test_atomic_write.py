@@ -1,4 +1,4 @@
-"""Files are written whole, durable, and with nothing left beside them."""
+"""Files are written whole, durable, and leave no temporary file."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_the_settings_in_comments_are_valid_too(tmp_path: Path) -> None:
     assert set(reading.config.roles) == {"developer", "owner"}
 
 
-def test_existing_files_are_kept(tmp_path: Path) -> None:
+def test_existing_files_stay(tmp_path: Path) -> None:
     mine = {".gitignore": "mine\n", "toolsets/app-builder/notes.txt": "mine\n", "README.md": "me\n"}
     for path, text in mine.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)

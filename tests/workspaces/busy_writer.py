@@ -57,7 +57,7 @@ def go(writer: Writer, chance: random.Random) -> str | None:
 
 
 def talk(writer: Writer, chance: random.Random) -> str:
-    """Make a manifest of a long message, whose text is kept beside the commit."""
+    """Make a manifest of a long message, whose text is stored next to the commit."""
     writer.commit_changes()
     message = MessageRecord(role="user", text=chance.choice("abc") * 20_000 + new_id())
     record = CommitRecord(id=new_id(), at=commits.now(), by="busy", message=message)

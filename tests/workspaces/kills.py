@@ -27,7 +27,7 @@ State = dict[str, object]
 
 @contextlib.contextmanager
 def process(name: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run one of the programs beside this file, and kill it after the block."""
+    """Run one of the programs of this folder, and kill it after the block."""
     with subprocess.Popen(
         [sys.executable, "-m", f"tests.workspaces.{name}", *arguments],
         cwd=REPOSITORY,

@@ -91,7 +91,7 @@ def test_what_nothing_leads_to_is_freed_after_an_hour(forgotten: ChatStore) -> N
     assert fsck(forgotten) == ""
 
 
-def test_a_deleted_branch_is_kept_for_thirty_days(
+def test_a_deleted_branch_stays_for_thirty_days(
     chat: ChatStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upload(chat, "a.txt", b"a")

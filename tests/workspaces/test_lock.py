@@ -1,4 +1,4 @@
-"""The lock of a chat between real processes: all writes are kept, and the next writer is not overtaken."""
+"""The lock of a chat between real processes: no write is lost, and the next writer is not overtaken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large record fields: kept beside the commits, whole again on reading, and readable without."""
+"""Large record fields: stored next to the commits, complete on reading, and readable without."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def plain_clone(chats: Chats, chat: ChatStore) -> ChatStore:
         pytest.param("render_plan", {"renderer": "html", "config": {"d": BIG}}, id="render-plan"),
     ],
 )
-def test_field_over_sixteen_kib_is_kept_beside_and_comes_back(
+def test_field_over_sixteen_kib_is_stored_separately_and_comes_back(
     chat: ChatStore, field: str, value: Any
 ) -> None:
     record = call_record(**{field: value})

@@ -88,7 +88,7 @@ EDITS: dict[str, Layout] = {
     "link": {"k": ("link", b"elsewhere")},
     "new file": {"new by hand": ("file", b"mine")},
     "file that goes": {"c/d": ("file", b"edited")},
-    "beside a file that goes": {"c/mine": ("file", b"mine")},
+    "next to a deleted file": {"c/mine": ("file", b"mine")},
     "in an empty folder that goes": {"e/mine": ("file", b"mine")},
 }
 EARLY_EDITS: dict[str, Layout] = {
@@ -137,13 +137,13 @@ def test_switch_that_finds_head_locked_by_others_changes_nothing(chat: ChatStore
     put(chat.workspace, {"a": ("file", b"idea")})
     save(chat)
     lock = chat.store.path / "HEAD.lock"
-    lock.write_text("of somebody's git")
+    lock.write_text("of another git")
     with pytest.raises(BrokenStoreError, match="is locked"):
         checkout(chat, "main")
 
     assert layout_of(chat.workspace) == {"a": ("file", b"idea")}
     assert not (chat.folder / "switch.json").exists()
-    assert lock.read_text() == "of somebody's git"
+    assert lock.read_text() == "of another git"
     lock.unlink()
     checkout(chat, "main")
     assert layout_of(chat.workspace) == {"a": ("file", b"main")}

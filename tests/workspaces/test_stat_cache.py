@@ -150,7 +150,7 @@ CHANGES = st.tuples(
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
 @settings(deadline=None, max_examples=examples(20))
 @given(rounds=st.lists(st.lists(CHANGES, max_size=6), min_size=2, max_size=4))
-def test_snapshot_with_the_cache_is_the_one_that_reads_everything(
+def test_snapshot_with_the_cache_equals_a_full_scan(
     object_format: str, rounds: list[list[tuple[str, str, str, bytes]]]
 ) -> None:
     config = WorkspaceConfig.model_validate(

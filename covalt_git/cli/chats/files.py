@@ -43,7 +43,7 @@ def diff(chat_id: str, old: str, new: str, *, only_names: bool, as_json: bool) -
     Example: covalt-git chat diff c1 HEAD~2 HEAD
     """
     found = ask(
-        workspace_files.get_whole_diff, chat_id=chat_id, old=old, new=new, patches=not only_names
+        workspace_files.get_commit_diff, chat_id=chat_id, old=old, new=new, patches=not only_names
     )
     if as_json:
         output.as_json(found)

@@ -215,5 +215,5 @@ def _number(message: MessageRow) -> str:
     return f" {message.number}/{message.siblings}" if message.siblings > 1 else ""
 
 
-def _text(given: str | None) -> str | None:
-    return sys.stdin.read() if given == "-" else given
+def _text(text: str | None) -> str | None:
+    return sys.stdin.read() if text == "-" else text

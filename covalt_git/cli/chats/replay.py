@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @chat_argument
 @click.argument("call")
-@click.option("--keep", "kept", is_flag=True, help="Keep the branch, even if nothing differs.")
+@click.option("--keep", "always", is_flag=True, help="Keep the branch, even if nothing differs.")
 @click.option("--discard", is_flag=True, help="Keep no branch, even if something differs.")
 @click.option("--yes", is_flag=True, help="Approve the call if it needs approval, at a terminal.")
 @reason_option
@@ -30,7 +30,7 @@ def command(
     chat_id: str,
     call: str,
     *,
-    kept: bool,
+    always: bool,
     discard: bool,
     yes: bool,
     reason: str | None,
@@ -43,9 +43,9 @@ def command(
 
     Exits with 1 when something differs, or when the call needs approval.
     """
-    if kept and discard:
+    if always and discard:
         raise wrong_call("give one of --keep and --discard")
-    keep = "always" if kept else "never" if discard else "different"
+    keep = "always" if always else "never" if discard else "different"
     if yes:
         check_user(reason)
     done = _replay(

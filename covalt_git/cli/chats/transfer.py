@@ -109,7 +109,9 @@ def import_chat(source: Path, chat_id: str | None, title: str | None, *, as_json
 @click.command()
 @click.argument("chat_id", metavar="[CHAT]", required=False)
 @click.option("--all", "everything", is_flag=True, help="All chats.")
-@click.option("--now", is_flag=True, help="Also delete what is kept for a time.")
+@click.option(
+    "--now", is_flag=True, help="Also delete objects of the last hour and deleted branches."
+)
 @json_option
 def gc(chat_id: str | None, *, everything: bool, now: bool, as_json: bool) -> None:
     """Delete unreachable objects, and repack the store.

@@ -54,9 +54,7 @@ def install() -> None:
     _logger.setLevel(logging.DEBUG)  # for debug logs of tools
     logging.captureWarnings(capture=True)
     sys.excepthook = _broken
-    threading.excepthook = lambda given: _broken(
-        given.exc_type, given.exc_value, given.exc_traceback
-    )
+    threading.excepthook = lambda args: _broken(args.exc_type, args.exc_value, args.exc_traceback)
 
 
 def say(text: str, *, level: str = "info", **facts: Any) -> None:

@@ -11,7 +11,7 @@ from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.interrupt import cancelling
 from covalt_git.cli.terminal.progress_bar import bar
 from covalt_git.models.outcomes import Log, Progress
-from covalt_git.runtime.python_tool import KEPT_OUTPUT
+from covalt_git.runtime.python_tool import MAX_OUTPUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ class Followed:
 
     def _show(self, event: Installing | Progress | Log) -> None:
         name = f"{self.name}: " if self.name else ""
-        if isinstance(event, Log) and self._printed_size < KEPT_OUTPUT:  # more is not in the record
+        if isinstance(event, Log) and self._printed_size < MAX_OUTPUT:  # more is not in the record
             self._printed.append(event)
             self._printed_size += len(event.message)
         if output.lines is not None:

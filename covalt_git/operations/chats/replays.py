@@ -49,7 +49,7 @@ class Replayed(Result):
     changes: tuple[Change, ...] = Field(
         description="From the recorded files to those of the replay."
     )
-    empty_folders: tuple[PathText, ...] = Field(description="Those that only one of both has.")
+    empty_folders: tuple[PathText, ...] = Field(description="Files that only one side has.")
     printed_the_same: bool
     toolset_changed: bool
     then: RanAs

@@ -74,7 +74,7 @@ class GetWorkspaceDiff(Request):
     )
 
 
-class GetWholeDiff(Request):
+class GetCommitDiff(Request):
     """Two commits, or a commit and the folder, to compare completely."""
 
     chat_id: str
@@ -182,7 +182,7 @@ def get_workspace_diff(context: Context, request: GetWorkspaceDiff) -> Workspace
 
 
 @operation(errors=(404,), local=True)
-def get_whole_diff(context: Context, request: GetWholeDiff) -> WorkspaceDiff:
+def get_commit_diff(context: Context, request: GetCommitDiff) -> WorkspaceDiff:
     """Return the differences between two commits, or between a commit and the folder, without limits."""
     chat = context.chat(request.chat_id)
     with _changes(context, chat, request.old, request.new) as changes:

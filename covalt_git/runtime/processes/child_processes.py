@@ -35,8 +35,8 @@ def has_children() -> bool:
     return True
 
 
-def end_all_but(kept: Collection[int], *, within_s: float) -> None:
-    """End what is below this process, but for its children in ``kept`` and what is below them.
+def end_all_but(spared: Collection[int], *, within_s: float) -> None:
+    """End what is below this process, but for its children in ``spared`` and what is below them.
 
     What forks faster than it is found would get away.  So each pass takes whole families, parents
     first, before the next looks for what was born meanwhile, and where the system lets this process
@@ -44,7 +44,7 @@ def end_all_but(kept: Collection[int], *, within_s: float) -> None:
     """
     end = time.monotonic() + within_s
     with _ahead_of_others():
-        while (found := set(children(os.getpid())) - set(kept)) and time.monotonic() < end:
+        while (found := set(children(os.getpid())) - set(spared)) and time.monotonic() < end:
             waiting = list(found)
             while waiting:
                 pid = waiting.pop()

@@ -34,7 +34,7 @@ def make(place: Path) -> tuple[Path, int]:
 
 
 def inside(path: Path) -> Path:
-    """Return the folder for the tool in one that :func:`make` made."""
+    """Return the tool's folder in a folder of :func:`make`."""
     return path / _INNER
 
 

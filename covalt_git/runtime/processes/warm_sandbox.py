@@ -142,7 +142,7 @@ class WarmSandbox:
         _read_no_bytecode((*interpreter_paths(), *policy.readable))
         # The same for Python programs that it starts: they read and write bytecode only there.
         os.environ["PYTHONPYCACHEPREFIX"] = f"{os.environ['TMPDIR']}/bytecode"
-        # Folders beside the workspace that a call can write to.
+        # Writable folders of a call, except the workspace.
         self._private = [Path(os.environ["TMPDIR"])]
         if request["level"] == "full":
             self._private.append(Path(SHARED_MEMORY))

@@ -88,7 +88,7 @@ def _exactly(end: socket.socket, size: int) -> bytes:
 
 
 class Unpacking:
-    """Takes a stream apart into the contents of its frames, as the bytes come."""
+    """Incremental parser of a byte stream into the contents of its frames."""
 
     def __init__(self) -> None:
         self._rest = bytearray()

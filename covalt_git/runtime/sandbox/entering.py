@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _USER = 1000
 """Id of the only user inside; outside it is the user who entered, or user 65534 for root."""
-_BESIDE = 2
+_OTHERS = 2
 """The kernel counts the waiter and the init with the tool."""
 
 
@@ -54,7 +54,7 @@ def enter(policy: Policy, level: SandboxLevel) -> None:
         _stay(policy)
     else:
         with _step("set its limits"):
-            limits.apply(policy.limits, beside=limits.processes_of_the_user())
+            limits.apply(policy.limits, others=limits.processes_of_the_user())
         _settle(policy, str(policy.scratch))
         if level == "seatbelt":
             seatbelt.restrict(policy)
@@ -94,7 +94,7 @@ def _enter_namespaces(policy: Policy) -> None:
             os.environ |= network.variables(proxy, policy.hosts)
     namespace_processes.become_tool(report)
     with _step("set its limits"):
-        limits.apply(policy.limits, beside=_BESIDE)
+        limits.apply(policy.limits, others=_OTHERS)
     _settle(policy, new_root.HOME)
     with _step("drop its privileges"):
         privileges.drop()
@@ -119,7 +119,7 @@ def _stay(policy: Policy) -> None:
             hint="run covalt-git as an ordinary user",
         )
     with _step("set its limits"):
-        limits.apply(policy.limits, beside=limits.processes_of_the_user())
+        limits.apply(policy.limits, others=limits.processes_of_the_user())
     _settle(policy, str(policy.scratch))
     with _step("drop its privileges"):
         privileges.drop()

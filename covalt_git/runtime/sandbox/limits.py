@@ -28,17 +28,17 @@ _GRACE_S = 2
 """Seconds between ``SIGXCPU`` and ``SIGKILL``."""
 
 
-def apply(limits: RunLimits, *, beside: int) -> None:
+def apply(limits: RunLimits, *, others: int) -> None:
     """Hold this process and its children to ``limits``.
 
-    ``beside`` is how many processes and threads are counted with the tool's own and are not the tool's.
+    ``others`` is how many processes and threads are counted with the tool's own and are not the tool's.
     """
     global _reserve  # noqa: PLW0603 - it is this process's, as its limits are
     wanted: dict[int, int | None] = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: limits.open_files,
         # One more than the limit, so that an observer can see that it was exceeded.
-        resource.RLIMIT_NPROC: limits.processes + beside + 1,
+        resource.RLIMIT_NPROC: limits.processes + others + 1,
         resource.RLIMIT_FSIZE: limits.file_mb and limits.file_mb * _MIB + 1,
     }
     if sys.platform == "darwin":

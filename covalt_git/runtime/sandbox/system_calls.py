@@ -147,11 +147,11 @@ def change_root(path: str) -> None:
     os.chdir("/")
 
 
-def close_all_but(kept: int) -> None:
+def close_all_but(descriptor: int) -> None:
     """Close every descriptor but this one."""
-    if kept:
-        call(_CLOSE_RANGE, 0, kept - 1, 0)
-    call(_CLOSE_RANGE, kept + 1, 0xFFFFFFFF, 0)
+    if descriptor:
+        call(_CLOSE_RANGE, 0, descriptor - 1, 0)
+    call(_CLOSE_RANGE, descriptor + 1, 0xFFFFFFFF, 0)
 
 
 def give_up_capabilities() -> None:

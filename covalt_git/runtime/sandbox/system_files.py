@@ -51,7 +51,7 @@ def interpreter_paths() -> tuple[Path, ...]:
 
 
 def outermost(paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Return the paths without those that lie in another of them."""
+    """Return the paths that are not inside another path."""
     kept: list[Path] = []
     for path in sorted(set(paths)):
         if not any(path.is_relative_to(above) for above in kept):

@@ -135,10 +135,10 @@ def followed(context: Context, call_id: str) -> CallStream:
     Raises:
         UnknownNameError: if no such call runs, or the role may not see its tool.
     """
-    made = request_context.streams().get(call_id)
-    if made is None or not context.visibility.sees(made.call.tool_id):
+    call_stream = request_context.streams().get(call_id)
+    if call_stream is None or not context.visibility.sees(call_stream.call.tool_id):
         raise _unknown(call_id)
-    return made
+    return call_stream
 
 
 def begin_stream(context: Context, request: StreamCall) -> CallStream:
@@ -156,16 +156,16 @@ def begin_stream(context: Context, request: StreamCall) -> CallStream:
     if not opened.engine().is_repeated(chat, wanted):
         opened.engine().check(wanted)
     new = CallStream(call, on_disconnect=request.on_disconnect)
-    made = request_context.streams().find_or_add(call_id, new)
-    if made.call != call:
+    call_stream = request_context.streams().find_or_add(call_id, new)
+    if call_stream.call != call:
         raise IdTakenError(call_id, "another call")
-    if made is new:
+    if call_stream is new:
 
         def make(chat: ChatStore, waits: Waiting, follower: Follower) -> CallOutcome:
             return opened.engine(waits, follower).call(chat, wanted)
 
-        _start(opened, make, made, request.can_ask)
-    return made
+        _start(opened, make, call_stream, request.can_ask)
+    return call_stream
 
 
 def approved(
@@ -182,18 +182,18 @@ def approved(
     call = Followed(approval.call_id, approval.chat_id, approval.tool_id, args)
     streams = request_context.streams()
     new = CallStream(call, on_disconnect="continue")
-    made = streams.find_or_add(call.call_id, new, replace_ended=True)
-    if made is new:
+    call_stream = streams.find_or_add(call.call_id, new, replace_ended=True)
+    if call_stream is new:
 
         def approve(_: ChatStore, waits: Waiting, follower: Follower) -> CallOutcome:
             try:
                 return opened.approvals(waits, follower).approve(execution_id)
             except CovaltError:
-                streams.drop(call.call_id, made)  # clients then follow the recorded call
+                streams.drop(call.call_id, call_stream)  # clients then follow the recorded call
                 raise
 
-        _start(opened, approve, made, can_ask)
-    return made
+        _start(opened, approve, call_stream, can_ask)
+    return call_stream
 
 
 @operation(errors=(404,))
@@ -223,38 +223,44 @@ def resume_stream(context: Context, request: ResumeStream) -> Events:
     return Events(_recorded(context.project, chat_id, request.call_id))
 
 
-def _listened(made: CallStream, *, after: int = 0) -> Events:
-    leave = made.listen()
-    return Events(made.events(after), leave)
+def _listened(call_stream: CallStream, *, after: int = 0) -> Events:
+    leave = call_stream.listen()
+    return Events(call_stream.events(after), leave)
 
 
 def _start(
-    opened: Project, make: Make, made: CallStream, can_ask: tuple[QuestionKind, ...]
+    opened: Project, make: Make, call_stream: CallStream, can_ask: tuple[QuestionKind, ...]
 ) -> None:
-    call, running = made.call, ExitStack()
+    call, running = call_stream.call, ExitStack()
     running.enter_context(
-        RUNNING.track(call.call_id, made.cancel, chat_id=call.chat_id, tool_id=call.tool_id)
+        RUNNING.track(call.call_id, call_stream.cancel, chat_id=call.chat_id, tool_id=call.tool_id)
     )
 
     def work() -> None:
         with running:
-            _follow(opened, make, made, frozenset(can_ask))
+            _follow(opened, make, call_stream, frozenset(can_ask))
 
     threading.Thread(target=work, name="covalt-git call").start()
 
 
-def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[QuestionKind]) -> None:
+def _follow(
+    opened: Project, make: Make, call_stream: CallStream, kinds: frozenset[QuestionKind]
+) -> None:
     """Make the call in its own thread, and add its events to the stream."""
-    call = made.call
+    call = call_stream.call
     about = {"call_id": call.call_id, "chat_id": call.chat_id, "tool_id": call.tool_id}
-    made.add_event("ToolCallQueued", **about, at=commits.now(), holder=None, position=None)
+    call_stream.add_event("ToolCallQueued", **about, at=commits.now(), holder=None, position=None)
 
     def waits(holder: str) -> None:
-        made.add_event("ToolCallQueued", **about, at=commits.now(), holder=holder, position=None)
+        call_stream.add_event(
+            "ToolCallQueued", **about, at=commits.now(), holder=holder, position=None
+        )
 
     try:
-        respondent = Respondent(kinds, made.ask)
-        follower = Follower(lambda event: _add_event(made, event), made.cancel, respondent)
+        respondent = Respondent(kinds, call_stream.ask)
+        follower = Follower(
+            lambda event: _add_event(call_stream, event), call_stream.cancel, respondent
+        )
         with opened.chats.open(call.chat_id) as chat:
             try:
                 outcome = make(chat, waits, follower)
@@ -263,30 +269,30 @@ def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[Ques
                     index.sync_chat(chat)
             done = answer_of(chat, outcome)
     except CovaltError as error:
-        made.add_last_event("ToolCallError", error, call=None, refusal=error.as_json())
+        call_stream.add_last_event("ToolCallError", error, call=None, refusal=error.as_json())
     except Exception:
         bug = errors.bug()
-        made.add_last_event("ToolCallError", bug, call=None, refusal=bug.as_json())
+        call_stream.add_last_event("ToolCallError", bug, call=None, refusal=bug.as_json())
         raise
     else:
         shown = done.model_dump(mode="json")
         if shown["changes"]:
-            made.add_event("FilesChanged", changes=shown["changes"])
+            call_stream.add_event("FilesChanged", changes=shown["changes"])
         if shown["render_plan"] is not None:
-            made.add_event("RenderPlan", render_plan=shown["render_plan"])
-        made.add_last_event(_ENDS[done.status], outcome, call=shown, refusal=None)
+            call_stream.add_event("RenderPlan", render_plan=shown["render_plan"])
+        call_stream.add_last_event(_ENDS[done.status], outcome, call=shown, refusal=None)
 
 
-def _add_event(made: CallStream, reported: CallEvent) -> None:
+def _add_event(call_stream: CallStream, reported: CallEvent) -> None:
     match reported:
         case Started(call_id):
-            made.add_event("ToolCallStarted", call_id=call_id, at=commits.now())
+            call_stream.add_event("ToolCallStarted", call_id=call_id, at=commits.now())
         case Installing(message):
-            made.add_event("Installing", message=message)
+            call_stream.add_event("Installing", message=message)
         case Progress(done, total, message):
-            made.add_event("ToolCallProgress", done=done, total=total, message=message)
+            call_stream.add_event("ToolCallProgress", done=done, total=total, message=message)
         case Log(level, message):
-            made.add_event("ToolCallLog", level=level, message=message)
+            call_stream.add_event("ToolCallLog", level=level, message=message)
 
 
 def _chat_of(context: Context, request: ResumeStream) -> str:

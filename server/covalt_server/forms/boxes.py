@@ -55,7 +55,7 @@ _SAFE_PATTERN = re.compile(
 
 
 def limits(shape: Shape) -> Iterator[str]:
-    """Yield the limits of a value beside its type, such as "at most 5 items"."""
+    """Yield the limits of a value in addition to its type, such as "at most 5 items"."""
     schema = shape.schema
     if shape.kind in {Kind.NUMBER, Kind.INTEGER}:
         yield from _range(schema, "minimum", "maximum", "")

@@ -146,7 +146,7 @@ def draw(schema: JsonObject, value: Any = MISSING, typed: Mapping[str, str] | No
 
 
 def mark(name: str, word: str) -> str:
-    """Return the name under which a form sends something about a field beside its value."""
+    """Return the name of a form entry about a field, other than its value."""
     return f"{name}/~{word}"
 
 

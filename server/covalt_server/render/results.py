@@ -152,7 +152,7 @@ def _document(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: Place) -> 
 
 
 def _text(
-    chat: ChatStore, call: CallAnswer, plan: RenderPlan, made: Callable[..., Markup]
+    chat: ChatStore, call: CallAnswer, plan: RenderPlan, show: Callable[..., Markup]
 ) -> Shown:
     """Render the file that a plan names, as of the commit after the call, or the plan's own text."""
     language = str(plan.config.get("language", "auto"))
@@ -161,7 +161,7 @@ def _text(
         content = plan.config.get("content", call.result)
         if not isinstance(content, str):
             return Shown(renderer=plan.renderer, body=as_code(content))
-        return Shown(renderer=plan.renderer, body=made(content, language=language))
+        return Shown(renderer=plan.renderer, body=show(content, language=language))
     state = chat.find_file(call.post_manifest_id, path)
     if state is None:
         trouble = f"the file {path!r} does not exist in the commit of the call"
@@ -174,7 +174,7 @@ def _text(
     edit = None
     if _is_yes(plan.config.get("editable", plan.renderer == "editor")):
         edit = _editable(chat, path, state, content, plan, language)
-    body = made(text, language=language, path=path)
+    body = show(text, language=language, path=path)
     return Shown(renderer=plan.renderer, body=body, path=path, edit=edit)
 
 

@@ -114,7 +114,7 @@ class GitServed:
         return {ref: oid for ref, oid in pairs if ref.startswith("refs/heads/")}
 
     def files_of_store(self, chat_id: str = "c1") -> set[str]:
-        """Return every file of a chat except those that only record its last user."""
+        """Return every file of a chat except records of its last user."""
         folder = self.chat_folder(chat_id)
         found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
         return {path for path in found if path not in {"lock", "lock.next", "stat.cache"}}
@@ -165,7 +165,7 @@ def git_served(root: Path) -> Iterator[GitServed]:
 
 
 def chat_with_files(api: Api) -> None:
-    """Make two states in the chat c1: ``a.txt``, and then a folder beside it."""
+    """Make two states in the chat c1: ``a.txt``, and then also a folder."""
     for files in ({"a.txt": b"one\n"}, {"d.txt": b"deep\n"}):
         folder = "" if "a.txt" in files else "sub/deep"
         answer = api.upload(*files.items(), folder=folder)

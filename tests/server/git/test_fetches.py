@@ -41,7 +41,9 @@ def served(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     api.post("create_chat", chat_id="c1", title="A chat")
     chat_with_files(api)
     api.post("create_branch", chat_id="c1", name="try/blue")
-    api.write("big.txt", "0123456789\n" * 9_000)  # beyond 16 KiB, so its argument is kept beside
+    api.write(
+        "big.txt", "0123456789\n" * 9_000
+    )  # beyond 16 KiB, so its argument is stored separately
     api.call("app-builder:run_command", command="echo hello")
     api.post("create_chat", chat_id="empty")
     with git_served(root) as served:

@@ -232,7 +232,7 @@ def test_grants_are_added_renewed_and_revoked_on_the_page(visitor: Visitor, root
     assert "maps.example" in state.read_text()
 
 
-def test_a_server_is_granted_beside_its_command_and_shows_what_changed(
+def test_a_server_is_granted_next_to_its_command_and_shows_what_changed(
     visitor: Visitor, root: Path
 ) -> None:
     page = import_bundle(visitor, DEMO)

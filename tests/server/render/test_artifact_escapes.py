@@ -43,7 +43,7 @@ TABLES = tables(__file__)
 ATTEMPTS: dict[str, str] = dict(TABLES["attempts"])
 DANGEROUS: list[str] = TABLES["dangerous"]
 ALONE = {"fetch-later", "link-top", "form-top", "top"}
-"""Attempts that a plain page makes only once, or not beside others."""
+"""Attempts that a plain page makes only once, or not together with others."""
 ONLY_BY_ALLOWLIST = {"location-api", "refresh-api", "history", "webrtc"}
 """Attempts that only Connection-Allowlist stops, which Chromium has since version 152."""
 FIRST_WITH_ALLOWLIST = 152

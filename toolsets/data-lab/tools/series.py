@@ -113,7 +113,7 @@ def make_buckets(columns: Sequence[Column], *, by: Literal["auto"] | Step) -> Bu
     """Return buckets along the first column of dates; without one, along the rows.
 
     Raises:
-        ValueError: for a calendar step without dates, or one that gives too many buckets.
+        ValueError: for a calendar step without dates, or a step with too many buckets.
     """
     dates = next((column for column in columns if column.kind == "date"), None)
     if by == "rows" or (by == "auto" and dates is None):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tools.patches import FilePatch, apply_hunks, read_patch
-from tools.texts import NotText, existing_file, read_whole
+from tools.texts import NotText, existing_file, read_all_lines
 
 from covalt_toolset import get_context
 
@@ -102,7 +102,7 @@ def _change(patch: FilePatch, problems: list[str]) -> Change:
     else:
         file = existing_file(patch.path)
         try:
-            lines = read_whole(file)
+            lines = read_all_lines(file)
         except NotText as error:
             raise ValueError(f"{patch.path!r} cannot be patched: {error}") from None
     made, wrong = apply_hunks(lines, patch)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Selected files: those that match ``include``, or all, without those that match ``exclude``."""
+    """Selected files: all, or those matching ``include``, minus those matching ``exclude``."""
 
     include: tuple[tuple[str, ...], ...]
     exclude: tuple[tuple[str, ...], ...]
@@ -26,7 +26,7 @@ class Chosen:
         """Read the patterns.
 
         Raises:
-            ValueError: for one that says nothing.
+            ValueError: for an empty pattern.
         """
         return cls(tuple(map(_parts, include)), tuple(map(_parts, exclude)))
 

@@ -21,8 +21,8 @@ from tools.texts import (
     NotText,
     existing_file,
     files_below,
+    read_all_lines,
     read_lines,
-    read_whole,
     split_lines,
 )
 
@@ -221,7 +221,7 @@ def replace(
     searched, made, room = 0, 0, MAX_SHOWN
     for name, file in _chosen(path, include, exclude):
         try:
-            old_lines = read_whole(file)
+            old_lines = read_all_lines(file)
         except NotText as error:
             skipped.add(name, error)
             continue
@@ -272,8 +272,8 @@ def diff(
     """
     if (other is None) == (text is None):
         raise ValueError("give either 'other', a file, or 'text' to compare with")
-    old = _whole(path)
-    new = split_lines(text) if text is not None else _whole(other or "")
+    old = _existing_lines(path)
+    new = split_lines(text) if text is not None else _existing_lines(other or "")
     made = diffs.unified(old, new, old_name=path, new_name=path, context=context)
     added, removed = diffs.counts(made)
     named = "the given text" if other is None else other
@@ -295,7 +295,7 @@ def apply_patch(
     """
     if (patch is None) == (file is None):
         raise ValueError("give either 'patch', the text, or 'file' that holds it")
-    text = patch if patch is not None else "".join(_whole(file or ""))
+    text = patch if patch is not None else "".join(_existing_lines(file or ""))
     changes = patched(text, name=file or "patch")
     if not dry_run:
         write_all(
@@ -388,8 +388,8 @@ def _chosen(
             yield name, file
 
 
-def _whole(path: str) -> list[str]:
+def _existing_lines(path: str) -> list[str]:
     try:
-        return read_whole(existing_file(path))
+        return read_all_lines(existing_file(path))
     except NotText as error:
         raise ValueError(f"{path!r} is not read: {error}") from None

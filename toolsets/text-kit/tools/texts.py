@@ -94,7 +94,7 @@ def read_lines(file: Path) -> Iterator[str]:
         raise NotText(str(error.strerror).lower()) from None
 
 
-def read_whole(file: Path) -> list[str]:
+def read_all_lines(file: Path) -> list[str]:
     """Return all lines of a file with their ends.
 
     Raises:
