@@ -31,7 +31,10 @@ def command() -> None:
 @click.option("--all", "everything", is_flag=True, help="Also decided and expired calls.")
 @json_option
 def list_approvals(*, everything: bool, as_json: bool) -> None:
-    """List pending calls, oldest first."""
+    """List pending calls, oldest first.
+
+    Example: covalt-git approval list
+    """
     found = ask(approvals.list_approvals, state="all" if everything else "pending")
     if as_json:
         output.as_json(found)
@@ -51,6 +54,8 @@ def show(execution_id: str, *, as_json: bool) -> None:
     """Show exactly what would run: the tool, its arguments, and what has changed since.
 
     The end of an id is enough.
+
+    Example: covalt-git approval show 9c11d0e2
     """
     approval = ask(approvals.get_approval, execution_id=execution_id)
     if as_json:

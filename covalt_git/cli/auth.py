@@ -36,7 +36,10 @@ def login(
     client_metadata: str | None,
     as_json: bool,
 ) -> None:
-    """Sign in to the MCP server TOOLSET/SERVER, in your browser."""
+    """Sign in to the MCP server TOOLSET/SERVER, in your browser.
+
+    Example: covalt-git auth login tickets/remote
+    """
     done = ask(
         logins.log_in,
         server=server,
@@ -55,7 +58,10 @@ def login(
 @command.command("list")
 @json_option
 def list_sign_ins(*, as_json: bool) -> None:
-    """List the servers that you are signed in to, from this project."""
+    """List the servers that you are signed in to, from this project.
+
+    Example: covalt-git auth list
+    """
     found = ask(logins.list_logins)
     if as_json:
         output.as_json(found)
@@ -70,7 +76,10 @@ def list_sign_ins(*, as_json: bool) -> None:
 @server_argument
 @json_option
 def logout(server: str, *, as_json: bool) -> None:
-    """Delete the login at the MCP server TOOLSET/SERVER, and have the server revoke its tokens."""
+    """Delete the login at the MCP server TOOLSET/SERVER, and have the server revoke its tokens.
+
+    Example: covalt-git auth logout tickets/remote
+    """
     done = ask(logins.log_out, server=server)
     if as_json:
         output.as_json(done)

@@ -44,7 +44,10 @@ def command() -> None:
 @click.argument("toolset_id", metavar="[ID]", required=False)
 @json_option
 def show(toolset_id: str | None, *, as_json: bool) -> None:
-    """Show the permissions of all toolsets, or of the toolset ID: tools, approvals, hosts, secrets, roles."""
+    """Show the permissions of all toolsets, or of the toolset ID: tools, approvals, hosts, secrets, roles.
+
+    Example: covalt-git authority show data-lab
+    """
     found = ask(authority.get_authority, toolset_id=toolset_id)
     if as_json:
         output.as_json(found)
@@ -78,6 +81,8 @@ def diff(revisions: str, *, form: str | None, as_json: bool, fail_on: str) -> No
 
     BASE...HEAD compares HEAD with the merge base, as pull requests do.  BASE alone is compared with the
     current files.  Nothing is checked out, run or written.  A change that cannot be decided counts as wider.
+
+    Example: covalt-git authority diff main...HEAD
     """
     if as_json and form not in {None, "json"}:
         raise WrongCallError(f"--json and --format {form} cannot be combined")

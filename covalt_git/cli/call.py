@@ -83,6 +83,8 @@ def command(
     With --batch, the calls of a file are made in order, in CHAT if a line has no "chat"; a line may
     also have "id" and "message".  All lines are checked before the first call: exits with 2 if one is
     invalid.  With ids, a stopped batch continues when it is started again.
+
+    Example: covalt-git call c1 data-lab:summarize --arg path=weather.csv
     """
     if batch is not None:
         if tool_id or opened or any(arguments.values()):

@@ -41,6 +41,8 @@ def command(port: int | None, host: str | None, *, poll: bool, opened: bool, as_
 
     For a toolset with errors, the pages show its last valid version, and its tools cannot be called until
     the errors are fixed.  Open pages reload automatically.  With --json, each line is an object.
+
+    Example: covalt-git dev --port 8000
     """
     options = click.get_current_context().find_root().obj
     project = WatchedProject(find_root(options["root"]))

@@ -39,6 +39,8 @@ def command(*, quick: bool, verbose: bool, as_json: bool) -> None:
     At each available sandbox level, probes try actions that a tool must not be able to do.  Exits with 1
     if one of them succeeds.  Most succeed at 'process', which protects against accidents, not against
     attacks; this counts only if the machine has no other level.
+
+    Example: covalt-git doctor --json
     """
     root = click.get_current_context().find_root().obj["root"]
     facts = (*machine.facts(root), *_secret_command(root))

@@ -24,7 +24,10 @@ _INLINE = re.compile(r"`([^`]+)`")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--markdown", is_flag=True, hidden=True, help="Print docs/problems.md.")
 def command(code: str | None, *, as_json: bool, markdown: bool) -> None:
-    """Explain a problem CODE that validate prints; without one, list them all."""
+    """Explain a problem CODE that validate prints; without one, list them all.
+
+    Example: covalt-git explain CG201
+    """
     if markdown:
         click.echo(problems_page(), nl=False)
     elif code is None:

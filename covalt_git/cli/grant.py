@@ -59,6 +59,8 @@ def list_grants(toolset_id: str | None, *, as_json: bool) -> None:
     """List grants, and whether each is still valid.
 
     Without TOOLSET, the grants of all toolsets.
+
+    Example: covalt-git grant list data-lab
     """
     found = ask(grants.list_grants, toolset_id=toolset_id)
     if as_json:
@@ -99,6 +101,8 @@ def requested(toolset_id: str, *, as_json: bool) -> None:
     """Grant everything that TOOLSET requests and lacks.
 
     It prints the hosts, secrets and MCP servers first, and asks at a terminal before it grants them.
+
+    Example: covalt-git grant add weather --requested
     """
     toolset = ask(toolsets.get_toolset, toolset_id=toolset_id)
     if not as_json:
@@ -116,6 +120,8 @@ def again(toolset_id: str, *, as_json: bool) -> None:
     """Renew the grants of TOOLSET that a change has ended.
 
     It prints what has changed since each was granted, and asks at a terminal before it renews them.
+
+    Example: covalt-git grant add weather --again
     """
     toolset = ask(toolsets.get_toolset, toolset_id=toolset_id)
     if not as_json:
@@ -197,6 +203,8 @@ def unsandboxed(toolset_id: str, *, as_json: bool) -> None:
 
     On a machine without a strong enough sandbox it can then do what you can do: read your files and send
     them anywhere.
+
+    Example: covalt-git grant add weather unsandboxed
     """
     _add(toolset_id, "unsandboxed", as_json=as_json)
 
@@ -215,7 +223,10 @@ def revoke_group() -> None:
 @some_hosts_argument
 @json_option
 def revoke_network(toolset_id: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
-    """Revoke hosts: each HOST, or all without one."""
+    """Revoke hosts: each HOST, or all without one.
+
+    Example: covalt-git grant revoke weather network api.example.com
+    """
     _revoke(toolset_id, "network", hosts, "reach", as_json=as_json)
 
 
@@ -225,7 +236,10 @@ def revoke_network(toolset_id: str, hosts: tuple[str, ...], *, as_json: bool) ->
 @some_hosts_argument
 @json_option
 def revoke_secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
-    """Revoke a secret: for each HOST, or completely without one."""
+    """Revoke a secret: for each HOST, or completely without one.
+
+    Example: covalt-git grant revoke weather secret WEATHER_KEY
+    """
     _revoke(toolset_id, secret_key(name), hosts, f"send {name} to", as_json=as_json)
 
 
@@ -234,7 +248,10 @@ def revoke_secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json
 @server_argument
 @json_option
 def revoke_process(toolset_id: str, server_id: str, *, as_json: bool) -> None:
-    """Revoke starting the program of an MCP server."""
+    """Revoke starting the program of an MCP server.
+
+    Example: covalt-git grant revoke files process disk
+    """
     _revoke(toolset_id, server_key("process", server_id), (), "", as_json=as_json)
 
 
@@ -243,7 +260,10 @@ def revoke_process(toolset_id: str, server_id: str, *, as_json: bool) -> None:
 @server_argument
 @json_option
 def revoke_server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
-    """Revoke using an MCP server at a URL."""
+    """Revoke using an MCP server at a URL.
+
+    Example: covalt-git grant revoke tickets server remote
+    """
     _revoke(toolset_id, server_key("server", server_id), (), "", as_json=as_json)
 
 
@@ -251,7 +271,10 @@ def revoke_server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
 @toolset_argument
 @json_option
 def revoke_unsandboxed(toolset_id: str, *, as_json: bool) -> None:
-    """Revoke running without a sandbox."""
+    """Revoke running without a sandbox.
+
+    Example: covalt-git grant revoke weather unsandboxed
+    """
     _revoke(toolset_id, "unsandboxed", (), "", as_json=as_json)
 
 
@@ -259,7 +282,10 @@ def revoke_unsandboxed(toolset_id: str, *, as_json: bool) -> None:
 @toolset_argument
 @json_option
 def revoke_everything(toolset_id: str, *, as_json: bool) -> None:
-    """Revoke all grants."""
+    """Revoke all grants.
+
+    Example: covalt-git grant revoke weather all
+    """
     done = ask(grants.revoke_grant, toolset_id=toolset_id, all=True)
     if as_json:
         output.as_json(done)

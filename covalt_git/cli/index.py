@@ -38,7 +38,10 @@ def command() -> None:
 )
 @json_option
 def rebuild(revision: str | None, out: Path | None, *, as_json: bool) -> None:
-    """Delete the index and build it again from the files and the chats."""
+    """Delete the index and build it again from the files and the chats.
+
+    Example: covalt-git index rebuild
+    """
     if out is not None and revision is None:
         raise wrong_call("'--out' requires '--at REV'")
     opened = project()
@@ -73,7 +76,10 @@ def _rebuild_at(opened: Project, revision: str, out: Path | None, *, as_json: bo
 @command.command("status")
 @json_option
 def status(*, as_json: bool) -> None:
-    """Bring the index up to date and count its rows."""
+    """Bring the index up to date and count its rows.
+
+    Example: covalt-git index status
+    """
     with _index(project()) as index:
         synced(index)
         _print(index.counts(), as_json=as_json)

@@ -17,6 +17,8 @@ def command(folder: Path, *, as_json: bool) -> None:
     """Create a project with three sample toolsets in FOLDER, by default the current folder.
 
     Outside of a git repository, it also creates the repository and a first commit.
+
+    Example: covalt-git init demo
     """
     folder = click.get_current_context().find_root().obj["root"] / folder
     made = create_project(folder)

@@ -50,6 +50,8 @@ def command(
     """Serve the project's tools to an agent, over the Model Context Protocol.
 
     The agent's host starts this command, which communicates over standard input and output.
+
+    Example: covalt-git mcp --chat c1
     """
     opened = project()
     under = opened.principal.role if role is None else role

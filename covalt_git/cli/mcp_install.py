@@ -54,6 +54,8 @@ def command(
 
     With --http, the host sends the token in COVALT_GIT_AGENT_TOKEN.  This prints the command that creates
     such a token: `covalt-git token new`, with the same --role and --chat.
+
+    Example: covalt-git mcp install claude-code
     """
     server = _address(ctx) if served else _args(ctx)
     file = mcp_hosts.with_server(host, project().root, server, name)

@@ -25,6 +25,8 @@ def list_roles(*, as_json: bool) -> None:
     """List roles, and the tools that each may call and approve.
 
     Tools are patterns, as in covalt.yaml.  The last column marks the default role and the current one.
+
+    Example: covalt-git role list
     """
     found = ask(roles.list_roles)
     if as_json:

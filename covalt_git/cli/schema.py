@@ -19,6 +19,8 @@ def command(name: str | None, out: Path | None) -> None:
 
     Editors with the YAML language server use it for completion and checks. Without NAME, it is the schema of
     toolset.yaml; with --out, all three are written to that folder.
+
+    Example: covalt-git schema toolset
     """
     if out is None:
         click.echo(schema_text(name or NAMES[0]), nl=False)

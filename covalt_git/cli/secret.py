@@ -30,7 +30,10 @@ def command() -> None:
 @command.command("list")
 @json_option
 def list_secrets(*, as_json: bool) -> None:
-    """List the secrets of toolsets, the hosts that may receive them, and their sources."""
+    """List the secrets of toolsets, the hosts that may receive them, and their sources.
+
+    Example: covalt-git secret list
+    """
     found = ask(secrets.list_secrets)
     if as_json:
         output.as_json(found)
@@ -48,7 +51,10 @@ def list_secrets(*, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def check(name: str, *, as_json: bool) -> None:
-    """Look up the secret NAME as a call does, and print its source and its length."""
+    """Look up the secret NAME as a call does, and print its source and its length.
+
+    Example: covalt-git secret check WEATHER_KEY
+    """
     try:
         found = ask(secrets.check_secret, name=name)
     except SecretCommandError as error:
@@ -68,7 +74,10 @@ def check(name: str, *, as_json: bool) -> None:
 @command.command("allow")
 @json_option
 def allow(*, as_json: bool) -> None:
-    """Allow the current secret_command of covalt.yaml to run on this machine."""
+    """Allow the current secret_command of covalt.yaml to run on this machine.
+
+    Example: covalt-git secret allow
+    """
     command = ask(secrets.allow_secret_command)
     if as_json:
         output.as_json(command)
@@ -82,7 +91,10 @@ def allow(*, as_json: bool) -> None:
 @command.command("forbid")
 @json_option
 def forbid(*, as_json: bool) -> None:
-    """Forbid the secret_command of covalt.yaml to run on this machine."""
+    """Forbid the secret_command of covalt.yaml to run on this machine.
+
+    Example: covalt-git secret forbid
+    """
     command = ask(secrets.forbid_secret_command)
     if as_json:
         output.as_json(command)

@@ -46,6 +46,8 @@ def command(
     Prints the URL to open.  It contains a token that gives all your permissions.  The token is new at
     every start, unless COVALT_GIT_TOKEN is set.  Chats are at /git/CHAT for git clone and git push, with
     the token as the password.
+
+    Example: covalt-git serve --port 8000
     """
     given = click.get_current_context().find_root().obj
 

@@ -35,7 +35,10 @@ def command() -> None:
 @sources_argument
 @json_option
 def list_sources(names: tuple[str, ...], *, as_json: bool) -> None:
-    """List MCP servers, and how many of their tools are accepted."""
+    """List MCP servers, and how many of their tools are accepted.
+
+    Example: covalt-git source list
+    """
     found = _listed(names)
     if as_json:
         output.as_json(found)
@@ -75,7 +78,10 @@ def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool, as_js
 @sources_argument
 @json_option
 def diff(names: tuple[str, ...], *, as_json: bool) -> None:
-    """Compare the last listed tools with the accepted ones, without a connection."""
+    """Compare the last listed tools with the accepted ones, without a connection.
+
+    Example: covalt-git source diff gear
+    """
     found = _listed(names)
     if as_json:
         output.as_json(found)

@@ -45,6 +45,8 @@ def new(role: str, name: str | None, chat_id: str | None, expires: str, *, as_js
     """Create a token for one agent, and print it once: only its digest is stored.
 
     A later token of the same name is for the same agent, with its chats.
+
+    Example: covalt-git token new --role agent --name claude-code
     """
     made = ask(tokens.create_token, role=role, name=name, chat_id=chat_id, lasts=_duration(expires))
     if as_json:
@@ -58,7 +60,10 @@ def new(role: str, name: str | None, chat_id: str | None, expires: str, *, as_js
 @command.command("list")
 @json_option
 def list_tokens(*, as_json: bool) -> None:
-    """List the tokens, with their roles and chats."""
+    """List the tokens, with their roles and chats.
+
+    Example: covalt-git token list
+    """
     found = ask(tokens.list_tokens)
     if as_json:
         output.as_json(found)
@@ -72,7 +77,10 @@ def list_tokens(*, as_json: bool) -> None:
 @click.argument("named", metavar="NAME|ID")
 @json_option
 def revoke(named: str, *, as_json: bool) -> None:
-    """Revoke a token, and close its open connections."""
+    """Revoke a token, and close its open connections.
+
+    Example: covalt-git token revoke claude-code
+    """
     token = ask(tokens.revoke_token, token=named)
     if as_json:
         output.as_json(token)

@@ -36,7 +36,10 @@ def command() -> None:
 @click.option("--toolset", help="Only the tools of this toolset.")
 @json_option
 def list_tools(toolset: str | None, *, as_json: bool) -> None:
-    """List the tools that your role may see."""
+    """List the tools that your role may see.
+
+    Example: covalt-git tool list
+    """
     found = ask(tools.list_tools, toolset_id=toolset or "")
     if as_json:
         output.as_json(found)
@@ -60,7 +63,10 @@ def list_tools(toolset: str | None, *, as_json: bool) -> None:
 @click.option("--limit", type=int, default=20, show_default=True, help="Number of results.")
 @json_option
 def search_tools(query: tuple[str, ...], role: str | None, limit: int, *, as_json: bool) -> None:
-    """Find tools by words of their names, descriptions, parameters and tags."""
+    """Find tools by words of their names, descriptions, parameters and tags.
+
+    Example: covalt-git tool search table
+    """
     if role is not None:
         click.get_current_context().find_root().obj["role"] = role
     found = ask(tools.search_tools, query=" ".join(query), limit=limit)
@@ -76,7 +82,10 @@ def search_tools(query: tuple[str, ...], role: str | None, limit: int, *, as_jso
 @click.argument("tool_id")
 @json_option
 def show_tool(tool_id: str, *, as_json: bool) -> None:
-    """Show one tool: its description, parameters and renderer."""
+    """Show one tool: its description, parameters and renderer.
+
+    Example: covalt-git tool show data-lab:summarize
+    """
     tool = ask(tools.get_tool, tool_id=tool_id)
     if as_json:
         output.as_json(tool)
@@ -96,7 +105,10 @@ def show_tool(tool_id: str, *, as_json: bool) -> None:
 @click.argument("tool_id")
 @json_option
 def show_schema(tool_id: str, *, as_json: bool) -> None:
-    """Print the JSON Schema of a tool's arguments, from its manifest or its Python."""
+    """Print the JSON Schema of a tool's arguments, from its manifest or its Python.
+
+    Example: covalt-git tool schema data-lab:summarize
+    """
     tool = ask(tools.get_tool, tool_id=tool_id)
     output.as_json(tool if as_json else tool.input_schema)
 

@@ -54,6 +54,8 @@ def override(
 
     Without options, show the overrides of this project and of the toolset.  FIELD is one of name,
     description, renderer, renderer-config, confirm and enabled.
+
+    Example: covalt-git tool override data-lab:summarize --name Summary
     """
     options = {
         "name_override": name,
@@ -77,7 +79,10 @@ def override(
 @tool_argument
 @json_option
 def enable(tool_id: str, *, as_json: bool) -> None:
-    """Enable a tool; in a disabled toolset it stays disabled."""
+    """Enable a tool; in a disabled toolset it stays disabled.
+
+    Example: covalt-git tool enable app-builder:run_command
+    """
     _print(ask(overrides.enable_tool, tool_id=tool_id, enabled=True), as_json=as_json)
 
 
@@ -85,7 +90,10 @@ def enable(tool_id: str, *, as_json: bool) -> None:
 @tool_argument
 @json_option
 def disable(tool_id: str, *, as_json: bool) -> None:
-    """Disable a tool, which is then listed as disabled and cannot be called."""
+    """Disable a tool, which is then listed as disabled and cannot be called.
+
+    Example: covalt-git tool disable app-builder:run_command
+    """
     _print(ask(overrides.enable_tool, tool_id=tool_id, enabled=False), as_json=as_json)
 
 

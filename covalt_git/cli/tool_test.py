@@ -30,6 +30,8 @@ def command(patterns: tuple[str, ...], *, keep: bool, strict: bool, as_json: boo
     tools that you may see are tested.  Each example runs in its own scratch chat.  A tool that lacks a
     grant, or that needs approval and may reach the network, is skipped.  Exits with 1 if an example
     failed, or if a toolset has errors, so that its examples cannot run.
+
+    Example: covalt-git tool test data-lab:summarize
     """
     # Imported here, because all commands of tools load this module, and most make no calls.
     context(progress=Bar("examples"))

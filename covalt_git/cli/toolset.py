@@ -35,7 +35,10 @@ def command() -> None:
 @click.option("--name", default="", help="Its name for users; default: derived from ID.")
 @json_option
 def new_toolset(toolset_id: str, template: Template, name: str, *, as_json: bool) -> None:
-    """Create the toolset ID from a template: Python, HTTP, an MCP server, or a page for results."""
+    """Create the toolset ID from a template: Python, HTTP, an MCP server, or a page for results.
+
+    Example: covalt-git toolset new notes
+    """
     created = ask(toolsets.create_toolset, toolset_id=toolset_id, template=template, name=name)
     if as_json:
         output.as_json(created)
@@ -50,7 +53,10 @@ def new_toolset(toolset_id: str, template: Template, name: str, *, as_json: bool
 @command.command("list")
 @json_option
 def list_toolsets(*, as_json: bool) -> None:
-    """List the toolsets with tools that your role may see."""
+    """List the toolsets with tools that your role may see.
+
+    Example: covalt-git toolset list --json
+    """
     found = ask(toolsets.list_toolsets)
     if as_json:
         output.as_json(found)
@@ -77,7 +83,10 @@ def list_toolsets(*, as_json: bool) -> None:
 @click.argument("toolset_id")
 @json_option
 def show_toolset(toolset_id: str, *, as_json: bool) -> None:
-    """Show one toolset: its tools, files, declarations and problems."""
+    """Show one toolset: its tools, files, declarations and problems.
+
+    Example: covalt-git toolset show data-lab
+    """
     found = ask(toolsets.get_toolset, toolset_id=toolset_id)
     if as_json:
         output.as_json(found)
@@ -100,7 +109,10 @@ def show_toolset(toolset_id: str, *, as_json: bool) -> None:
 @click.argument("toolset_id")
 @json_option
 def enable(toolset_id: str, *, as_json: bool) -> None:
-    """Enable a toolset."""
+    """Enable a toolset.
+
+    Example: covalt-git toolset enable data-lab
+    """
     _switch(toolset_id, enabled=True, as_json=as_json)
 
 
@@ -108,7 +120,10 @@ def enable(toolset_id: str, *, as_json: bool) -> None:
 @click.argument("toolset_id")
 @json_option
 def disable(toolset_id: str, *, as_json: bool) -> None:
-    """Disable a toolset, whose tools are then listed as disabled and cannot be called."""
+    """Disable a toolset, whose tools are then listed as disabled and cannot be called.
+
+    Example: covalt-git toolset disable data-lab
+    """
     _switch(toolset_id, enabled=False, as_json=as_json)
 
 
@@ -120,6 +135,8 @@ def uninstall_toolset(toolset_id: str, *, force: bool, as_json: bool) -> None:
     """Remove a toolset and its state; chats keep its results.
 
     Without --force, it must be committed, so that git can restore it.
+
+    Example: covalt-git toolset uninstall weather
     """
     gone = ask(toolset_imports.uninstall_toolset, toolset_id=toolset_id, force=force)
     if as_json:

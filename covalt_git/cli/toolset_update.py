@@ -52,6 +52,8 @@ def update_command(
     both sides changed the same, the file has both versions with conflict markers, and the tools cannot be
     called until you resolve them.  The toolset stays enabled or disabled.  Local overrides are kept, and
     so are grants whose files did not change.
+
+    Example: covalt-git toolset update weather --dry-run
     """
     how = {"dry_run": dry_run, "force": force, "accept_signer": accept_signer}
     if source is None and signature is None:
@@ -72,7 +74,10 @@ def update_command(
 @click.option("--stat", "names_only", is_flag=True, help="List the files only.")
 @json_option
 def diff_command(toolset_id: str, grant: str | None, *, names_only: bool, as_json: bool) -> None:
-    """Show the local changes of the imported toolset ID, as a patch for git apply."""
+    """Show the local changes of the imported toolset ID, as a patch for git apply.
+
+    Example: covalt-git toolset diff weather
+    """
     found = ask(bundles.diff_toolset, toolset_id=toolset_id, grant=grant)
     if as_json:
         output.as_json(found)

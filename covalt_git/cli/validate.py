@@ -66,6 +66,8 @@ def command(
 
     With PATHS, report only the problems in these files or folders, and for a toolset's other file also
     those of its entries in toolset.yaml.  Exits with 1 if there are problems, with 2 for wrong arguments.
+
+    Example: covalt-git validate --format sarif
     """
     form = form or ("json" if as_json else "text")
     _refuse_contradictions(form, as_json=as_json, fix=fix, diff=diff)

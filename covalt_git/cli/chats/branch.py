@@ -44,7 +44,10 @@ def command() -> None:
 )
 @json_option
 def list_branches(chat_id: str, *, deleted: bool, as_json: bool) -> None:
-    """List the branches; `*` marks the active one."""
+    """List the branches; `*` marks the active one.
+
+    Example: covalt-git chat branch list c1
+    """
     if deleted:
         _list_deleted(chat_id, as_json=as_json)
         return
@@ -81,7 +84,10 @@ def new_branch(chat_id: str, name: str, start: str | None, *, as_json: bool) -> 
 @click.argument("new")
 @json_option
 def rename_branch(chat_id: str, old: str, new: str, *, as_json: bool) -> None:
-    """Rename a branch."""
+    """Rename a branch.
+
+    Example: covalt-git chat branch rename c1 idea better
+    """
     renamed = ask(branches.rename_branch, chat_id=chat_id, branch=old, name=new)
     if as_json:
         output.as_json(renamed)
@@ -99,6 +105,8 @@ def delete_branch(chat_id: str, name: str, *, force: bool, as_json: bool) -> Non
 
     --force is needed when it has commits that no other branch has, or a pending call, which is then
     cancelled.  Its commits are kept for 30 days: `chat branch list CHAT --deleted`.
+
+    Example: covalt-git chat branch delete c1 idea --force
     """
     gone = ask(branches.delete_branch, chat_id=chat_id, branch=name, force=force)
     if as_json:
@@ -119,6 +127,8 @@ def checkout(chat_id: str, name: str, *, as_json: bool) -> None:
 
     Uncommitted changes are committed on the active branch first.  To go back to a commit, use `chat
     restore`, or `chat branch --from` and check out the new branch.
+
+    Example: covalt-git chat checkout c1 idea
     """
     done = ask(branches.switch_branch, chat_id=chat_id, branch=name)
     if as_json:

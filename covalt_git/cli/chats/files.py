@@ -20,7 +20,10 @@ from covalt_git.text import display
 @click.argument("commit", default="HEAD")
 @json_option
 def files(chat_id: str, commit: str, *, as_json: bool) -> None:
-    """List the files of a COMMIT; default: HEAD."""
+    """List the files of a COMMIT; default: HEAD.
+
+    Example: covalt-git chat files c1 HEAD~1
+    """
     found = ask(workspace_files.get_workspace_files, chat_id=chat_id, manifest=commit)
     if as_json:
         output.as_json(found)
@@ -65,6 +68,8 @@ def upload(chat_id: str, paths: tuple[Path, ...], folder: str, *, as_json: bool)
     """Add FILEs to a chat's workspace, in a new commit.
 
     If a file with another content has the name, the new file gets a number: report_1.csv.
+
+    Example: covalt-git chat upload c1 report.md
     """
     with ExitStack() as opened:
         done = ask(

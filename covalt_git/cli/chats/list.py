@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 @click.option("--title", default="", help="Its title.")
 @json_option
 def new_chat(chat_id: str | None, title: str, *, as_json: bool) -> None:
-    """Create a chat with an empty workspace."""
+    """Create a chat with an empty workspace.
+
+    Example: covalt-git chat new --id c1 --title "Sales report"
+    """
     made = ask(chats.create_chat, chat_id=chat_id, title=title)
     if as_json:
         output.as_json(made)
@@ -32,7 +35,10 @@ def new_chat(chat_id: str | None, title: str, *, as_json: bool) -> None:
 @click.command("list")
 @json_option
 def list_chats(*, as_json: bool) -> None:
-    """List the chats, newest first."""
+    """List the chats, newest first.
+
+    Example: covalt-git chat list
+    """
     found = ask(chats.list_chats)
     if as_json:
         output.as_json(found)
@@ -78,7 +84,10 @@ def rename(chat_id: str, title: str, *, as_json: bool) -> None:
 @chat_argument
 @json_option
 def status(chat_id: str, *, as_json: bool) -> None:
-    """Show the branch, changes, conflicts and pending calls."""
+    """Show the branch, changes, conflicts and pending calls.
+
+    Example: covalt-git chat status c1
+    """
     chat = ask(chats.get_chat, chat_id=chat_id)
     if as_json:
         output.as_json(chat)

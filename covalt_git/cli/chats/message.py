@@ -55,6 +55,8 @@ def add(
 
     `-` reads the TEXT from standard input.  If other messages follow --parent, the new one is on a
     new branch.  `covalt-git call CHAT TOOL --message ID` makes a call for a message.
+
+    Example: covalt-git chat message add c1 "make a chart of it"
     """
     place = ask(
         messages.add_message,
@@ -75,6 +77,8 @@ def list_messages(chat_id: str, *, as_json: bool) -> None:
     """Show the messages as a tree.
 
     Each has the last commit of its calls.  `user 2/3` is the second of three messages after the same one.
+
+    Example: covalt-git chat message list c1
     """
     found = ask(messages.list_messages, chat_id=chat_id)
     if as_json:
@@ -97,7 +101,10 @@ def list_messages(chat_id: str, *, as_json: bool) -> None:
 @last_message_argument
 @json_option
 def show(chat_id: str, message: str | None, *, as_json: bool) -> None:
-    """Show a MESSAGE and what its calls changed."""
+    """Show a MESSAGE and what its calls changed.
+
+    Example: covalt-git chat message show c1 app-77
+    """
     found = ask(messages.get_message, chat_id=chat_id, message=message)
     if as_json:
         output.as_json(found)
@@ -124,6 +131,8 @@ def retry(chat_id: str, message: str | None, branch: str | None, *, as_json: boo
     For a user's MESSAGE, the branch starts after it, with the files from before its calls.  For
     another MESSAGE, such as an assistant's, it starts before it.  The default is the last message,
     and a branch retry-1, ...
+
+    Example: covalt-git chat message retry c1 app-77
     """
     place = ask(messages.retry_message, chat_id=chat_id, message=message, branch=branch)
     _print(chat_id, place, as_json=as_json)
@@ -151,6 +160,8 @@ def edit(
 
     `-` reads the TEXT from standard input.  The files are those from before the calls of the MESSAGE.
     The branch is edit-1, ... by default.
+
+    Example: covalt-git chat message edit c1 app-77 "make a map of it"
     """
     place = ask(
         messages.edit_message,
@@ -172,6 +183,8 @@ def switch(chat_id: str, message: str, *, as_json: bool) -> None:
     """Check out the longest branch after a MESSAGE.
 
     Of several branches with as many messages, it is the newest.
+
+    Example: covalt-git chat message switch c1 app-77
     """
     place = ask(messages.switch_to_message, chat_id=chat_id, message=message)
     _print(chat_id, place, as_json=as_json)
@@ -186,6 +199,8 @@ def go_on(chat_id: str, message: str | None, branch: str | None, *, as_json: boo
     """Continue after a MESSAGE and its calls.
 
     This is on the branch that ends with the MESSAGE, or on a new branch continue-1, ...
+
+    Example: covalt-git chat message continue c1 app-77
     """
     place = ask(messages.continue_message, chat_id=chat_id, message=message, branch=branch)
     _print(chat_id, place, as_json=as_json)

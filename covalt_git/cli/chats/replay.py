@@ -42,6 +42,8 @@ def command(
     replay-N has them.  CALL is the id of a call, or of its commit.
 
     Exits with 1 when something differs, or when the call needs approval.
+
+    Example: covalt-git chat replay c1 HEAD
     """
     if always and discard:
         raise wrong_call("give one of --keep and --discard")

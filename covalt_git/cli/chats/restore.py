@@ -65,6 +65,8 @@ def undo(chat_id: str, *, as_json: bool) -> None:
 
     Uncommitted changes are committed and undone first.  Another undo goes one change further back.
     `chat redo` reverts the last undo.
+
+    Example: covalt-git chat undo c1
     """
     _print(ask(workspace_edits.undo_change, chat_id=chat_id), as_json=as_json)
 
@@ -76,6 +78,8 @@ def redo(chat_id: str, *, as_json: bool) -> None:
     """Revert the last undo, in a new commit.
 
     This is refused if files have changed since the undo.
+
+    Example: covalt-git chat redo c1
     """
     _print(ask(workspace_edits.redo_change, chat_id=chat_id), as_json=as_json)
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 @click.argument("commit", default="HEAD")
 @json_option
 def show(chat_id: str, commit: str, *, as_json: bool) -> None:
-    """Show a COMMIT, default: HEAD, and its changed files."""
+    """Show a COMMIT, default: HEAD, and its changed files.
+
+    Example: covalt-git chat show c1 HEAD~1
+    """
     shown = ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=commit)
     if as_json:
         output.as_json(shown)

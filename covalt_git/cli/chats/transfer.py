@@ -36,6 +36,8 @@ def fork(
 
     Both chats share the stored objects, so a fork takes no space.  Later changes of one do not affect
     the other.  Pending calls stay in CHAT.
+
+    Example: covalt-git chat fork c1 --title "Another way"
     """
     made = ask(
         chats.fork_chat, chat_id=chat_id, from_manifest=manifest, new_chat_id=new_id, title=title
@@ -62,6 +64,8 @@ def export(chat_id: str, path: Path | None, branch: str | None, *, as_json: bool
 
     `git clone FILE` and `chat import FILE` read it.  Uncommitted changes are committed first.
     Pending calls and approvals are not exported.
+
+    Example: covalt-git chat export c1 -o c1.bundle
     """
     path = Path(f"{chat_id}.bundle") if path is None else path
     context(progress=Bar("objects"))
@@ -85,6 +89,8 @@ def import_chat(source: Path, chat_id: str | None, title: str | None, *, as_json
     FILE is a bundle (covalt-git chat export, or git bundle create FILE --all), or the folder of a git
     repository.  Every object, path and link is checked first, and no code runs.  Its commits count as
     made elsewhere: the new chat has no calls or messages of its own.
+
+    Example: covalt-git chat import c1.bundle
     """
     found = ask(chats.import_chat_from, path=source, chat_id=chat_id, title=title)
     if as_json:
@@ -117,6 +123,8 @@ def gc(chat_id: str | None, *, everything: bool, now: bool, as_json: bool) -> No
     """Delete unreachable objects, and repack the store.
 
     Deleted branches are kept for 30 days, and objects of the last hour, unless --now is given.
+
+    Example: covalt-git chat gc c1
     """
     if (chat_id is None) != everything:
         raise wrong_call("name a chat, or use --all")
@@ -143,7 +151,10 @@ def gc(chat_id: str | None, *, everything: bool, now: bool, as_json: bool) -> No
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def delete(chat_id: str, *, yes: bool, as_json: bool) -> None:
-    """Delete a chat with its history and its folder for good."""
+    """Delete a chat with its history and its folder for good.
+
+    Example: covalt-git chat delete c1 --yes
+    """
     if not yes:
         lost = _lost(ask(chats.delete_chat, chat_id=chat_id, dry_run=True))
         if as_json or not sys.stdin.isatty():
