@@ -11,7 +11,7 @@ THEIRS := $(VENV)/servers
 # Where Python may not keep what it compiled, as in many containers, every process that a test starts compiles all again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-quick stress faults check browser servers format clean
+.PHONY: run test test-quick stress faults check browser screenshots servers format clean
 
 # A sample project in $(SAMPLE), some work done in it, and the server that shows it.
 run: $(READY)
@@ -41,6 +41,10 @@ browser:
 	  apt-get -qq update && { apt-get -qq install -y chromium-headless-shell >/dev/null 2>&1; \
 	    apt-get -qq install -y chromium >/dev/null && exit 0; }; fi; \
 	echo "install Chromium to run the tests that look at pages"
+
+# The pictures of the README, from the sample project; run it before a release.
+screenshots: $(READY) browser
+	$(BIN)/python -m tests.screenshots
 
 # MCP servers of others, for the tests that use them; where they cannot be installed these skip and say so.
 servers: $(THEIRS)/.ready
