@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from covalt_git.authority.facts import Verdict
-    from covalt_git.authority.snapshots import Part, Snapshot
+    from covalt_git.authority.snapshots import ProjectSnapshot, SnapshotPart
     from covalt_git.errors import Problem
 
 _ORDER: dict[Verdict, int] = {"widening": 0, "narrowing": 1, "neutral": 2}
@@ -27,8 +27,8 @@ _OF_CONFIG = frozenset({"approvals", "default_role"})
 class Comparison(NamedTuple):
     """Changes between BASE and HEAD, sorted, widenings first; and the problems of both."""
 
-    base: Snapshot
-    head: Snapshot
+    base: ProjectSnapshot
+    head: ProjectSnapshot
     changes: tuple[Change, ...]
 
     @property
@@ -52,7 +52,7 @@ class Comparison(NamedTuple):
         )
 
 
-def compare(base: Snapshot, head: Snapshot) -> Comparison:
+def compare(base: ProjectSnapshot, head: ProjectSnapshot) -> Comparison:
     """Return the changes of permissions between two snapshots of a project."""
     known = base.config.value is not None and head.config.value is not None
     before = base.parts(base.config.value if known else None)
@@ -78,7 +78,7 @@ def compare(base: Snapshot, head: Snapshot) -> Comparison:
 
 
 def _with_gained_tools(
-    base: Snapshot, head: Snapshot, changes: Iterable[Change]
+    base: ProjectSnapshot, head: ProjectSnapshot, changes: Iterable[Change]
 ) -> Iterator[Change]:
     """Add the tools that a role gains to the first of its changes."""
     seen = set[str]()
@@ -105,7 +105,9 @@ def _sorting(change: Change) -> tuple[int, str, Place, str]:
 # Unreadable parts
 
 
-def _unreadable(before: Mapping[str, Part], now: Mapping[str, Part]) -> Iterator[Change]:
+def _unreadable(
+    before: Mapping[str, SnapshotPart], now: Mapping[str, SnapshotPart]
+) -> Iterator[Change]:
     """Yield a change for each part with errors in either snapshot, unless its files are unchanged."""
     for name in sorted(before.keys() | now.keys()):
         old, new = before.get(name), now.get(name)
@@ -134,7 +136,7 @@ def _unreadable(before: Mapping[str, Part], now: Mapping[str, Part]) -> Iterator
         )
 
 
-def _problem_place(part: Part | None) -> Place | None:
+def _problem_place(part: SnapshotPart | None) -> Place | None:
     if part is None:
         return None
     if not part.problems:
@@ -142,7 +144,7 @@ def _problem_place(part: Part | None) -> Place | None:
     return Place(part.problems[0].path, part.problems[0].line, part.problems[0].col)
 
 
-def _lines(part: Part) -> list[str]:
+def _lines(part: SnapshotPart) -> list[str]:
     return [str(one).partition("\n")[0] for one in part.problems]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from covalt_git.authority.facts import Verdict
-    from covalt_git.authority.snapshots import Snapshot
+    from covalt_git.authority.snapshots import ProjectSnapshot
     from covalt_git.models.project_config import ApprovalRule, ProjectConfig
     from covalt_git.models.tool import Tool
 
@@ -30,7 +30,7 @@ _MANY = 8
 """Number of tools that a detail names."""
 
 
-def rule_changes(base: Snapshot, head: Snapshot) -> Iterator[Change]:
+def rule_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[Change]:
     """Yield the removed and the inserted rules, if the calls that require approval change.
 
     An inserted rule that requires approval is narrower, a removed one is wider.  If all changes together
@@ -75,7 +75,7 @@ def _change(
     return Change(verdict, True, PROJECT, "approvals", message, at, was)
 
 
-def _place(snapshot: Snapshot, at: int | None) -> Place:
+def _place(snapshot: ProjectSnapshot, at: int | None) -> Place:
     reading = snapshot.config
     if reading.document is None:
         return Place(reading.path)
@@ -83,7 +83,7 @@ def _place(snapshot: Snapshot, at: int | None) -> Place:
     return Place(reading.path, *reading.document.locate(loc, key=at is None))
 
 
-def _affected_tools(base: Snapshot, head: Snapshot) -> Iterator[str]:
+def _affected_tools(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[str]:
     """Yield the tools in both snapshots for whose calls the rules changed."""
     before, now = base.tools(), head.tools()
     found: dict[str, list[str]] = {"fewer": [], "more": [], "other": []}
@@ -106,7 +106,7 @@ def shortened_list(names: Sequence[str]) -> str:
     return ", ".join(names[:_MANY]) + more
 
 
-def default_role_changes(base: Snapshot, head: Snapshot) -> Iterator[Change]:
+def default_role_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[Change]:
     """Yield the change of the default role, which decides what the local user may do."""
     old, new = base.settings, head.settings
     if old.default_role == new.default_role and bool(old.roles) == bool(new.roles):
@@ -167,14 +167,14 @@ def _description(config: ProjectConfig) -> str:
     return "has no role and may do nothing" if config.roles else "may do everything"
 
 
-def _default_place(snapshot: Snapshot) -> Place:
+def _default_place(snapshot: ProjectSnapshot) -> Place:
     reading = snapshot.config
     if reading.document is None:
         return Place(reading.path)
     return Place(reading.path, *reading.document.locate(("default_role",)))
 
 
-def tools_gained(base: Snapshot, head: Snapshot, subject: str) -> tuple[str, ...]:
+def tools_gained(base: ProjectSnapshot, head: ProjectSnapshot, subject: str) -> tuple[str, ...]:
     """Return the tools of both snapshots that a role, or the local user, may newly call."""
     name = None if subject == LOCAL_USER else subject.removeprefix("role ").strip("'")
     before, now = base.tools(), head.tools()
@@ -186,7 +186,7 @@ def tools_gained(base: Snapshot, head: Snapshot, subject: str) -> tuple[str, ...
     return (f"newly: {shortened_list(gained)}",) if gained else ()
 
 
-def _may(snapshot: Snapshot, role: str | None, tool: Tool) -> bool:
+def _may(snapshot: ProjectSnapshot, role: str | None, tool: Tool) -> bool:
     config = snapshot.settings
     if role is not None and role not in config.roles:
         return False

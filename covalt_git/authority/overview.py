@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from covalt_git.authority.facts import Fact
-    from covalt_git.authority.snapshots import Snapshot
+    from covalt_git.authority.snapshots import ProjectSnapshot
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
 
@@ -71,7 +71,7 @@ class ToolsetOverview:
 
 
 def overview(
-    snapshot: Snapshot, visible: Collection[str] | None = None
+    snapshot: ProjectSnapshot, visible: Collection[str] | None = None
 ) -> tuple[ToolsetOverview, ...]:
     """Return the permissions of each toolset; with ``visible``, only of the tools with these ids.
 

@@ -39,7 +39,7 @@ _MAX_KEYS = 1 << 20
 """Maximum number of bytes of a key file that are hashed."""
 
 
-class Part(NamedTuple):
+class SnapshotPart(NamedTuple):
     """``covalt.yaml`` or one toolset: the unit that can be unreadable because of errors.
 
     Attributes:
@@ -58,7 +58,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ProjectSnapshot:
     """A project at a commit; ``commit`` is None for the current files."""
 
     commit: str | None
@@ -77,7 +77,7 @@ class Snapshot:
         assert self.config.value is not None
         return self.config.value
 
-    def parts(self, config: ProjectConfig | None) -> dict[str, Part]:
+    def parts(self, config: ProjectConfig | None) -> dict[str, SnapshotPart]:
         """Return the parts with their facts, tools with the rules and limits of ``config``.
 
         Without ``config``, the defaults apply; they are used if ``covalt.yaml`` is unreadable in one of
@@ -87,7 +87,7 @@ class Snapshot:
         found = [self._project()]
         found += [self._toolset(read, config) for read in self.toolsets]
         found += [
-            Part(path, (), self._errors(path), digest, readable=False)
+            SnapshotPart(path, (), self._errors(path), digest, readable=False)
             for path, digest in self.outside.items()
             if path != CONFIG
         ]
@@ -103,13 +103,13 @@ class Snapshot:
         parts = self.parts(self.config.value)
         return tuple(fact for name in sorted(parts) for fact in parts[name].facts)
 
-    def _project(self) -> Part:
+    def _project(self) -> SnapshotPart:
         readable = self.config.value is not None
         facts = tuple(project_facts(self.config, self.digests)) if readable else ()
         errors = self._errors(CONFIG)
-        return Part(CONFIG, _sorted(facts), errors, self.digests.get(CONFIG, ""), readable)
+        return SnapshotPart(CONFIG, _sorted(facts), errors, self.digests.get(CONFIG, ""), readable)
 
-    def _toolset(self, read: ReadToolset, config: ProjectConfig) -> Part:
+    def _toolset(self, read: ReadToolset, config: ProjectConfig) -> SnapshotPart:
         name = f"toolsets/{read.toolset.id}"
         readable = _is_readable(read)
         facts = tuple(toolset_facts(read, config)) if readable else ()
@@ -120,18 +120,18 @@ class Snapshot:
             if one.severity == "error"
             and (one.path in paths or f"{one.path}/".startswith(f"{name}/"))
         )
-        return Part(name, _sorted(facts), errors, self.digests[name], readable)
+        return SnapshotPart(name, _sorted(facts), errors, self.digests[name], readable)
 
     def _errors(self, path: str) -> tuple[Problem, ...]:
         return tuple(one for one in self.problems if one.path == path and one.severity == "error")
 
 
-def read_files(root: Path) -> Snapshot:
+def read_files(root: Path) -> ProjectSnapshot:
     """Return a snapshot of the current files of the project in ``root``."""
     return _read(root, None)
 
 
-def read_commit(root: Path, revision: str) -> Snapshot:
+def read_commit(root: Path, revision: str) -> ProjectSnapshot:
     """Return a snapshot of the project in ``root`` at a commit.
 
     Raises:
@@ -174,7 +174,9 @@ def _remove_links(root: Path, commit: str) -> dict[str, str]:
     return {shown_path(path, root): commit for path in found}
 
 
-def _read(root: Path, commit: str | None, outside: Mapping[str, str] | None = None) -> Snapshot:
+def _read(
+    root: Path, commit: str | None, outside: Mapping[str, str] | None = None
+) -> ProjectSnapshot:
     config = read_yaml(root / CONFIG, CONFIG, ProjectConfig)
     locks = _locks(root)
     toolsets = tuple(_read_toolset(root, name, locks) for name in toolset_ids(root / "toolsets"))
@@ -190,7 +192,7 @@ def _read(root: Path, commit: str | None, outside: Mapping[str, str] | None = No
         for path in outside
     }
     problems = tuple(sorted({*around.problems, *more}))
-    return Snapshot(commit, config, toolsets, problems, digests, outside)
+    return ProjectSnapshot(commit, config, toolsets, problems, digests, outside)
 
 
 def _read_toolset(root: Path, name: str, locks: tuple[Reading[ToolLock], ...]) -> ReadToolset:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from covalt_git.models.tool_lock import LockedTool, ToolLock
     from covalt_git.models.toolset_manifest import Auth, McpServer, Source, ToolsetManifest
     from covalt_git.models.toolset_state import Grant, ToolsetState
-    from covalt_git.python_reader.source import ToolSource
+    from covalt_git.python_reader.source import ToolDefinition
     from covalt_git.toolsets.toolset import Toolset
 
 
@@ -42,7 +42,7 @@ class ReadToolset:
     toolset: Toolset
     manifest: Reading[ToolsetManifest]
     state: Reading[ToolsetState]
-    sources: Mapping[str, ToolSource] = field(default_factory=dict)
+    sources: Mapping[str, ToolDefinition] = field(default_factory=dict)
     locks: tuple[Reading[ToolLock], ...] = ()
 
 

@@ -47,7 +47,7 @@ def run(
             granted=may,
             declared=frozenset(manifest.secrets if manifest else ()),
             secrets=call_secrets.store(command, may),
-            files=files.WorkspaceFiles(chat.workspace, config, chat.store.object_format),
+            files=files.LockedWorkspace(chat.workspace, config, chat.store.object_format),
             limits=limits,
             report=report,
             cancel=cancel,

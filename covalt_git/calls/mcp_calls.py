@@ -14,7 +14,7 @@ from covalt_git.calls.running import Installing
 from covalt_git.calls.tool_grants import check_server_grant, server_of
 from covalt_git.elicitation.requests import inquire, question_records
 from covalt_git.errors import CovaltError
-from covalt_git.http_tools.files import WorkspaceFiles
+from covalt_git.http_tools.files import LockedWorkspace
 from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.elicitation import Question
@@ -138,7 +138,7 @@ def run(
             args=args,
             definition=server,
             digest=found.toolset.state.accepted.get(found.tool.tool_id, ""),
-            files=WorkspaceFiles(chat.workspace, config, chat.store.object_format),
+            files=LockedWorkspace(chat.workspace, config, chat.store.object_format),
             limits=limits,
             wanted=_grant_check(root, found, server),
             report=follower.report,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolOverride, ToolsetManifest
     from covalt_git.models.toolset_state import LocalOverride, ToolsetState
-    from covalt_git.python_reader.source import ToolSource
+    from covalt_git.python_reader.source import ToolDefinition
 
 _REQUIRED = {
     "html": (("artifact", "content"), "{artifact: artifacts/page.html}"),
@@ -39,7 +39,7 @@ def check_overrides(
     reading: Reading[ToolsetManifest],
     manifest: ToolsetManifest,
     files: BundleFiles,
-    sources: Mapping[str, ToolSource],
+    sources: Mapping[str, ToolDefinition],
 ) -> Iterator[Problem]:
     """Find problems of the toolset's own overrides."""
     tools = {str(ToolId(manifest.id, tool.id)): tool for tool in manifest.tools}
@@ -67,7 +67,7 @@ def check_local_overrides(
     reading: Reading[ToolsetState],
     manifest: ToolsetManifest,
     files: BundleFiles,
-    sources: Mapping[str, ToolSource],
+    sources: Mapping[str, ToolDefinition],
     server_tools: Collection[Tool] = (),
 ) -> Iterator[Problem]:
     """Find problems of the project's overrides, including those of ``server_tools``."""
@@ -127,7 +127,7 @@ def check_config_of(
     reading: Reading[Any],
     loc: Loc,
     config: JsonObject,
-    sources: Mapping[str, ToolSource],
+    sources: Mapping[str, ToolDefinition],
 ) -> Iterator[Problem]:
     """Check the expressions of a renderer's configuration against the schemas of its tool."""
     source = sources.get(tool.id)
@@ -162,7 +162,7 @@ def _check_override(
     default: RendererType | None,
     declared: ToolDeclaration | None,
     files: BundleFiles,
-    sources: Mapping[str, ToolSource],
+    sources: Mapping[str, ToolDefinition],
 ) -> Iterator[Problem]:
     """Check the renderer of an override; ``default`` is the renderer if the override has none."""
     config = override.renderer_config

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from covalt_git.manifests.model_errors import Loc
     from covalt_git.manifests.reading import Reading
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
-    from covalt_git.python_reader.source import ToolSource
+    from covalt_git.python_reader.source import ToolDefinition
 
 COMPOSING = frozenset({pointer.REF, "$dynamicRef", "allOf", "anyOf", "oneOf", "patternProperties"})
 """Keywords that can declare arguments outside of ``properties``."""
@@ -36,7 +36,7 @@ _MAX_DEPTH = 8
 
 
 def check_parameters(
-    reading: Reading[ToolsetManifest], loc: Loc, tool: ToolDeclaration, source: ToolSource
+    reading: Reading[ToolsetManifest], loc: Loc, tool: ToolDeclaration, source: ToolDefinition
 ) -> Iterator[Problem]:
     """Find arguments that only the schema or only the function has, and arguments of different types."""
     schema = tool.input_schema or {}

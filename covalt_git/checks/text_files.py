@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.manifests.reading import Reading
     from covalt_git.manifests.toolset_files import BundleFiles, Contents
     from covalt_git.models.toolset_manifest import ToolsetManifest
-    from covalt_git.python_reader.source import ToolSource
+    from covalt_git.python_reader.source import ToolDefinition
 
 MAX_TEXT_BYTES = 4 << 20
 """Larger files are considered data, and are not checked."""
@@ -147,7 +147,7 @@ def check_hidden_escapes(reading: Reading[Any]) -> Iterator[Problem]:
 
 
 def check_docstrings(
-    reading: Reading[ToolsetManifest], sources: Mapping[str, ToolSource]
+    reading: Reading[ToolsetManifest], sources: Mapping[str, ToolDefinition]
 ) -> Iterator[Problem]:
     """Find hidden characters in names and descriptions of tools in Python source."""
     for position, tool in enumerate(reading.value.tools if reading.value else ()):

@@ -30,7 +30,7 @@ from covalt_git.python_reader.module_text import MAX_SOURCE_BYTES
 from covalt_git.python_reader.source import (
     NoFunctionError,
     PythonSyntaxError,
-    ToolSource,
+    ToolDefinition,
     imported_from,
     imported_packages,
     read_tool,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from covalt_git.manifests.toolset_files import BundleFiles, Contents
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 
-Sources = dict[str, ToolSource]
+Sources = dict[str, ToolDefinition]
 
 
 def read_sources(
@@ -199,7 +199,7 @@ def _check_tools(
     reading: Reading[ToolsetManifest],
     manifest: ToolsetManifest,
     files: BundleFiles,
-    sources: Mapping[str, ToolSource],
+    sources: Mapping[str, ToolDefinition],
 ) -> Iterator[Problem]:
     for position, tool in enumerate(manifest.tools):
         loc: Loc = ("tools", position)

@@ -42,7 +42,7 @@ COMMANDS = (
 _HELP = re.compile(r'^def command\(.*?"""(?P<line>.*?)(?:"""|$)', re.MULTILINE | re.DOTALL)
 
 
-class LazyGroup(click.Group):
+class RootGroup(click.Group):
     """A group whose commands are modules of this package, imported when they are run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -68,7 +68,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(
-    cls=LazyGroup,
+    cls=RootGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="covalt-git", message="%(prog)s %(version)s")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from covalt_git.cli.terminal.progress import Followed
+    from covalt_git.cli.terminal.progress import FollowedCalls
     from covalt_git.json_values import JsonObject
     from covalt_git.operations.calls import BatchedCall, CallAnswer
 
@@ -69,7 +69,7 @@ def run(
 
 
 def _call(
-    call: BatchedCall, followed: Followed, *, approves: bool, reason: str | None
+    call: BatchedCall, followed: FollowedCalls, *, approves: bool, reason: str | None
 ) -> CallAnswer:
     """Make one call, and approve it if it is pending and ``approves`` is true."""
     try:

@@ -58,7 +58,7 @@ def command(*, quick: bool, verbose: bool, as_json: bool) -> None:
     raise click.exceptions.Exit(exit_code(found, effective=sandbox_levels.level()))
 
 
-def _secret_command(root: Path) -> list[machine.Fact]:
+def _secret_command(root: Path) -> list[machine.MachineFact]:
     """Return the secret_command of the project in ``root``, if there is one."""
     try:
         project = find_root(root)
@@ -68,7 +68,7 @@ def _secret_command(root: Path) -> list[machine.Fact]:
         note = "allowed" if found.is_allowed else "not allowed; covalt-git secret allow"
     except CovaltError:
         return []  # `validate` reports the errors
-    return [machine.Fact("secret command", str(found), note)]
+    return [machine.MachineFact("secret command", str(found), note)]
 
 
 def exit_code(found: Found, *, effective: SandboxLevel) -> int:
@@ -113,7 +113,9 @@ def _why(one: Available) -> str:
     return f"{one.why}; {one.hint}" if one.hint else one.why
 
 
-def _json(facts: Sequence[machine.Fact], levels: Sequence[Available], found: Found) -> JsonObject:
+def _json(
+    facts: Sequence[machine.MachineFact], levels: Sequence[Available], found: Found
+) -> JsonObject:
     return {
         "machine": {fact.name: {"value": fact.value, "note": fact.note} for fact in facts},
         "level": sandbox_levels.level(),

@@ -39,7 +39,7 @@ class BadMessageError(CovaltError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MessageStep:
     """Branch, commit and message of a chat after a step of the conversation, and the changed files."""
 
     branch: str
@@ -50,7 +50,7 @@ class Place:
 
 def add(
     writer: Writer, words: MessageRecord, *, parent: str | None = None, branch: str | None = None
-) -> Place:
+) -> MessageStep:
     """Add a message after ``parent``, the last one of the active branch unless named.
 
     If ``parent`` has messages after it, the new one is on a new branch, ``branch`` or ``continue-N``.
@@ -78,7 +78,7 @@ def add(
     return _switch(writer, head, name, oid, before=before, moves=True, message_id=message_id)
 
 
-def retry(writer: Writer, message: str | None = None, *, branch: str | None = None) -> Place:
+def retry(writer: Writer, message: str | None = None, *, branch: str | None = None) -> MessageStep:
     """Start a branch for another answer to a user's message, or in place of another message.
 
     It starts after the user's message and before its calls, or at the other message's parent.  Without
@@ -109,7 +109,7 @@ def edit(
     ref: str | None = None,
     role: str | None = None,
     branch: str | None = None,
-) -> Place:
+) -> MessageStep:
     """Add another message beside one, on a new branch, with the files of the other's start.
 
     These are the files of its commit, and those that a user added between it and its first call.  The
@@ -134,7 +134,7 @@ def edit(
     return _switch(writer, head, name, oid, moves=True, message_id=message_id)
 
 
-def switch(writer: Writer, message: str) -> Place:
+def switch(writer: Writer, message: str) -> MessageStep:
     """Check out the branch with the most messages after one; of several, the newest.
 
     Raises:
@@ -150,7 +150,7 @@ def switch(writer: Writer, message: str) -> Place:
 
 def continue_from(
     writer: Writer, message: str | None = None, *, branch: str | None = None
-) -> Place:
+) -> MessageStep:
     """Check out the branch that ends with a message, or a new branch at the message's last commit.
 
     Raises:
@@ -177,7 +177,7 @@ def _switch(
     message_id: str | None,
     before: str | None = None,
     moves: bool = False,
-) -> Place:
+) -> MessageStep:
     """Switch from ``head``, the active branch's, to ``oid`` on a branch; the active one keeps its files."""
     changes: list[FileChange] = []
     if name != writer.chat.active_branch():
@@ -185,7 +185,7 @@ def _switch(
         changes = writer.switch(journal)
     elif oid != head:
         move_branch(writer.chat.store, name, head, oid)
-    return Place(name, oid, message_id, tuple(changes))
+    return MessageStep(name, oid, message_id, tuple(changes))
 
 
 def _commit(

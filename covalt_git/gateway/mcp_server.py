@@ -84,7 +84,7 @@ CHAT = results.CHAT
 """Key of a request's ``_meta`` with the id of its chat."""
 
 
-class McpServer(Server[None]):
+class GatewayServer(Server[None]):
     """The SDK's server; declares on every transport that it notifies clients of changed lists."""
 
     def create_initialization_options(
@@ -118,10 +118,10 @@ class RequestHandlers:
         # An own thread: it waits until the server stops, and there may be many servers.
         self._watch_thread = anyio.CapacityLimiter(1)
 
-    def server(self) -> McpServer:
+    def server(self) -> GatewayServer:
         """Return the server, for any transport."""
         hint = CacheHint(ttl_ms=TTL_MS, scope="private")
-        server = McpServer(
+        server = GatewayServer(
             "covalt-git",
             version=__version__,
             title="covalt-git",

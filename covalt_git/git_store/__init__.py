@@ -20,7 +20,7 @@ from covalt_git.git_store.objects import (
     is_object_id,
     object_id,
 )
-from covalt_git.git_store.repacking import Usage
+from covalt_git.git_store.repacking import ObjectUsage
 from covalt_git.git_store.store import (
     GitStore,
     commit_files,
@@ -39,8 +39,8 @@ __all__ = [
     "BrokenStoreError",
     "CommitObject",
     "GitStore",
+    "ObjectUsage",
     "TreeEntry",
-    "Usage",
     "blob_id",
     "commit_files",
     "create_work_repository",

@@ -57,7 +57,7 @@ _CACHE_BYTES = 32 << 20
 _STEP = 64
 
 
-class Usage(NamedTuple):
+class ObjectUsage(NamedTuple):
     """Usage of a store: bytes of its files, number of objects and of packs."""
 
     size: int
@@ -65,13 +65,13 @@ class Usage(NamedTuple):
     packs: int
 
 
-def usage(store: ObjectFolder) -> Usage:
+def usage(store: ObjectFolder) -> ObjectUsage:
     """Return the usage of a store."""
     files = [path for path in store.path.rglob("*") if path.is_file()]
     packs = store.replaceable_packs()
     with damage_of("of a pack", store.path.parent):
         packed = sum(len(pack.index) for pack in packs.values())
-    return Usage(
+    return ObjectUsage(
         size=sum(path.stat().st_size for path in files),
         objects=packed + len(store.loose_objects()),
         packs=len(packs),

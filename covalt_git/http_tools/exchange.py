@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from covalt_git.access.grants import Granted
     from covalt_git.credentials.values import SecretStore
     from covalt_git.http_client import Resolve
-    from covalt_git.http_tools.files import WorkspaceFiles
+    from covalt_git.http_tools.files import LockedWorkspace
     from covalt_git.json_values import JsonObject
     from covalt_git.models.outcomes import Progress
     from covalt_git.models.tool import Tool
@@ -61,7 +61,7 @@ class HttpJob(NamedTuple):
     granted: Granted
     declared: frozenset[str]
     secrets: SecretStore
-    files: WorkspaceFiles
+    files: LockedWorkspace
     limits: Limits
     report: Callable[[Progress | Log], None] | None = None
     cancel: threading.Event | None = None

@@ -33,7 +33,7 @@ class NoSuchFileError(CovaltError):
     code = "no_such_file"
 
 
-class WorkspaceFiles(NamedTuple):
+class LockedWorkspace(NamedTuple):
     """Workspace of a chat while its lock is held."""
 
     folder: Path

@@ -16,7 +16,7 @@ from covalt_git.operations.registry import Request, Result, operation
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.authority import Snapshot
+    from covalt_git.authority import ProjectSnapshot
 
 
 class GetAuthority(Request):
@@ -105,7 +105,7 @@ def compare_authority(context: Context, request: CompareAuthority) -> AuthorityC
     )
 
 
-def _snapshots(root: Path, revisions: str) -> tuple[Snapshot, Snapshot]:
+def _snapshots(root: Path, revisions: str) -> tuple[ProjectSnapshot, ProjectSnapshot]:
     """Return the two snapshots that ``BASE..HEAD``, ``BASE...HEAD`` or ``BASE`` names."""
     if "..." in revisions:
         base, _, head = revisions.partition("...")

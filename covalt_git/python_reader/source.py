@@ -28,7 +28,7 @@ __all__ = [
     "NoFunctionError",
     "Parameter",
     "PythonSyntaxError",
-    "ToolSource",
+    "ToolDefinition",
     "imported_from",
     "imported_packages",
     "read_tool",
@@ -60,7 +60,7 @@ class NoFunctionError(CovaltError):
         self.known = known
 
 
-class ToolSource(NamedTuple):
+class ToolDefinition(NamedTuple):
     """Definition of a tool in Python source.
 
     Attributes:
@@ -90,7 +90,7 @@ class ToolSource(NamedTuple):
     output_schema: JsonObject | None = None
 
 
-def read_tool(source: bytes, function: str) -> ToolSource:
+def read_tool(source: bytes, function: str) -> ToolDefinition:
     """Return the definition of ``function`` at the top level of the module.
 
     Raises:
@@ -137,7 +137,7 @@ def _names_of(source: bytes) -> ModuleNames:
 
 def _read_definitions(
     definitions: list[FunctionNode], names: ModuleNames, source: bytes
-) -> ToolSource:
+) -> ToolDefinition:
     """Return the last definition; its signature is unknown if there may be another one."""
     decorators = [_read_decorators(node, names) for node in definitions]
     node, last = definitions[-1], decorators[-1]
@@ -146,7 +146,7 @@ def _read_definitions(
     parameters, schema = (
         _read_signature(node, names, docstring) if certain else _unknown_signature()
     )
-    return ToolSource(
+    return ToolDefinition(
         name=last.texts.get("name"),
         description=last.texts.get("description") or docstring.description or None,
         requires_confirmation=any(each.requires_confirmation for each in decorators),
@@ -169,14 +169,14 @@ def _column(source: bytes, node: FunctionNode) -> int:
     return len(line[: node.col_offset].decode("utf-8", "replace")) + 1
 
 
-def _unknown_tool(names: ModuleNames, function: str) -> ToolSource:
+def _unknown_tool(names: ModuleNames, function: str) -> ToolDefinition:
     """Return an unknown definition, for a function that is imported or computed."""
     bound = names.bindings.get(function, ())
     if all(isinstance(binding.node, ast.ClassDef) for binding in bound) and not names.has_star:
         defined = [name for name in names.bindings if names.functions(name)]
         raise NoFunctionError(function, tuple(name for name in defined if name[0] != "_"))
     parameters, schema = _unknown_signature()
-    return ToolSource(
+    return ToolDefinition(
         name=None,
         description=None,
         requires_confirmation=True,

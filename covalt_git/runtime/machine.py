@@ -17,7 +17,7 @@ _LITTLE_ROOM = 1 << 30
 _ASK_S = 10.0
 
 
-class Fact(NamedTuple):
+class MachineFact(NamedTuple):
     """One thing about the machine; ``note`` says what follows, and is empty where nothing does."""
 
     name: str
@@ -25,12 +25,12 @@ class Fact(NamedTuple):
     note: str = ""
 
 
-def facts(root: Path) -> tuple[Fact, ...]:
+def facts(root: Path) -> tuple[MachineFact, ...]:
     """Return what matters about this machine to the project in ``root``."""
     return (
-        Fact("covalt-git", __version__),
-        Fact("python", f"{platform.python_version()} {sys.executable}"),
-        Fact("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
+        MachineFact("covalt-git", __version__),
+        MachineFact("python", f"{platform.python_version()} {sys.executable}"),
+        MachineFact("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
         _user(),
         _program("git", missing="chats need none; cloning and pushing them does"),
         _program("uv", missing="pip installs `python.dependencies`, more slowly"),
@@ -39,28 +39,28 @@ def facts(root: Path) -> tuple[Fact, ...]:
     )
 
 
-def _user() -> Fact:
+def _user() -> MachineFact:
     if privileges.is_root():
-        return Fact("user", "root", "better is a user of its own")
-    return Fact("user", "an ordinary one")
+        return MachineFact("user", "root", "better is a user of its own")
+    return MachineFact("user", "an ordinary one")
 
 
-def _program(name: str, *, missing: str) -> Fact:
+def _program(name: str, *, missing: str) -> MachineFact:
     path = shutil.which(name)
     if path is None:
-        return Fact(name, "not found", missing)
+        return MachineFact(name, "not found", missing)
     try:
         done = subprocess.run(
             [path, "--version"], capture_output=True, text=True, check=True, timeout=_ASK_S
         )
     except (OSError, subprocess.SubprocessError):
-        return Fact(name, path, "it does not print its version")
+        return MachineFact(name, path, "it does not print its version")
     words = [word for word in done.stdout.split() if word[:1].isdigit()]
-    return Fact(name, f"{words[0] if words else ''} {path}".strip())
+    return MachineFact(name, f"{words[0] if words else ''} {path}".strip())
 
 
-def _room(name: str, folder: Path) -> Fact:
+def _room(name: str, folder: Path) -> MachineFact:
     place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     free = shutil.disk_usage(place).free
     note = "little room is left" if free < _LITTLE_ROOM else ""
-    return Fact(name, f"{free / (1 << 30):.1f} GiB free at {place}", note)
+    return MachineFact(name, f"{free / (1 << 30):.1f} GiB free at {place}", note)

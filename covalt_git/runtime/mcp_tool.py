@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from covalt_git.connections.definition import Definition
-    from covalt_git.http_tools.files import WorkspaceFiles
+    from covalt_git.http_tools.files import LockedWorkspace
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
     from covalt_git.models.tool_properties import Limits
@@ -55,7 +55,7 @@ class McpJob(NamedTuple):
     args: JsonObject
     definition: Definition
     digest: str
-    files: WorkspaceFiles
+    files: LockedWorkspace
     limits: Limits
     wanted: Callable[[], bool]
     report: Callable[[Progress | Log], None]

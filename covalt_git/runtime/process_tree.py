@@ -17,14 +17,14 @@ _ROUNDED = 2
 _MOST = 10_000
 
 
-class Usage(NamedTuple):
+class ProcessUsage(NamedTuple):
     """Number of processes and threads, and their memory in bytes."""
 
     tasks: int = 0
     memory: int = 0
 
 
-def usage(root: int, *, exactly: bool = False) -> Usage:
+def usage(root: int, *, exactly: bool = False) -> ProcessUsage:
     """Return the usage of ``root`` and its descendants; zeros without ``/proc``.
 
     Shared pages count for each process that has them.  With ``exactly`` they count once, which takes longer
@@ -35,7 +35,7 @@ def usage(root: int, *, exactly: bool = False) -> Usage:
         tasks += threads
         with suppress(OSError, ValueError):
             memory += (_proportional(pid) if exactly else None) or _resident(pid)
-    return Usage(tasks, memory)
+    return ProcessUsage(tasks, memory)
 
 
 class ProcessorTime:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from covalt_git.models.tool_properties import LegacyRenderer
     from covalt_git.models.toolset_manifest import McpServer, ToolDeclaration, ToolsetManifest
     from covalt_git.models.toolset_state import ToolsetState
-    from covalt_git.python_reader.source import ToolSource
+    from covalt_git.python_reader.source import ToolDefinition
 
 ANY_ARGUMENTS = {"type": "object"}
 
@@ -61,7 +61,7 @@ def enabled_by_toolset(
 def effective_tools(
     manifest: ToolsetManifest,
     state: ToolsetState,
-    sources: Mapping[str, ToolSource],
+    sources: Mapping[str, ToolDefinition],
     digest: str,
 ) -> tuple[Tool, ...]:
     """Return the effective tools that a toolset declares; ``sources`` are by the tools' ids."""
@@ -191,7 +191,7 @@ def _tool(
     manifest: ToolsetManifest,
     state: ToolsetState,
     declared: ToolDeclaration,
-    source: ToolSource | None,
+    source: ToolDefinition | None,
     override: ToolOverride,
     local: LocalOverride,
     digest: str,
@@ -250,7 +250,7 @@ def _icons(path: str | None) -> tuple[JsonObject, ...]:
     return (icon,) if media else ()
 
 
-def _output_schema(declared: ToolDeclaration, source: ToolSource | None) -> JsonObject | None:
+def _output_schema(declared: ToolDeclaration, source: ToolDefinition | None) -> JsonObject | None:
     if declared.output_schema is None and source is not None and declared.http is None:
         return source.output_schema
     return declared.output_schema
@@ -258,7 +258,7 @@ def _output_schema(declared: ToolDeclaration, source: ToolSource | None) -> Json
 
 def _confirmation(
     by_toolset: bool,  # noqa: FBT001 - one of four sources
-    source: ToolSource | None,
+    source: ToolDefinition | None,
     override: ToolOverride,
     local: LocalOverride,
 ) -> tuple[ConfirmationSource, ...]:

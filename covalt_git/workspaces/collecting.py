@@ -21,7 +21,7 @@ from covalt_git.workspaces.chat import DELETED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.git_store import Usage
+    from covalt_git.git_store import ObjectUsage
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.writer import Writer
 
@@ -35,8 +35,8 @@ DELETED_S = 30 * 24 * 3600
 class Collected(NamedTuple):
     """Result of a collection: the store's size before and after, deleted branches and records."""
 
-    before: Usage
-    after: Usage
+    before: ObjectUsage
+    after: ObjectUsage
     forgotten: tuple[str, ...]
     records: int
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from covalt_git.problems import codes
 
 
-class Explanation(NamedTuple):
+class ErrorPattern(NamedTuple):
     """The message and hint for errors that ``pattern`` matches.
 
     ``at_start``: the place is the start of the enclosing value, not where the parser stopped.
@@ -21,10 +21,10 @@ class Explanation(NamedTuple):
     at_start: bool = False
 
 
-CONFLICT: Final = Explanation("", "a merge conflict marker", "resolve the merge conflict")
+CONFLICT: Final = ErrorPattern("", "a merge conflict marker", "resolve the merge conflict")
 
 
-def explanation(problem: str, found: str) -> Explanation:
+def explanation(problem: str, found: str) -> ErrorPattern:
     """Return the explanation of a parser's ``problem`` at the character ``found``."""
     text = f"{problem}, at {found}"
     for known in _EXPLANATIONS:
@@ -33,90 +33,90 @@ def explanation(problem: str, found: str) -> Explanation:
                 message=known.message.replace("{found}", repr(found)),
                 hint=known.hint.replace("{found}", repr(found)),
             )
-    return Explanation("", problem, "")
+    return ErrorPattern("", problem, "")
 
 
 _EXPLANATIONS: Final = (
-    Explanation(
+    ErrorPattern(
         "mapping values are not allowed",
         "a ':' is not allowed here",
         "align the key with those above, quote a text that contains ': ', or close a quote above",
     ),
-    Explanation(
+    ErrorPattern(
         "could not find expected ':'",
         "the line has no 'key:'",
         "write `key: value`, or indent the line if it continues the text above",
         at_start=True,
     ),
-    Explanation(
+    ErrorPattern(
         "expected key|expected '-'|expected <block end>",
         "the indentation does not match the lines above",
         "align it with the other keys or items",
     ),
-    Explanation(
+    ErrorPattern(
         "cannot start any token, at \t|found a tab",
         "a tab is not allowed here",
         "indent with spaces",
     ),
-    Explanation("cannot start any token", "a text that starts with {found}", "quote the text"),
-    Explanation(
+    ErrorPattern("cannot start any token", "a text that starts with {found}", "quote the text"),
+    ErrorPattern(
         "expected ',' or '[]}]'.*, at $",
         "this bracket is not closed",
         "close it with `]` or `}`",
         at_start=True,
     ),
-    Explanation(
+    ErrorPattern(
         "node content.*, at $", "the text ends inside brackets", "close them with `]` or `}`"
     ),
-    Explanation(
+    ErrorPattern(
         "expected ',' or ']'",
         "no ',' or ']' after an item",
         "write `[a, b]`, or quote a text that contains brackets",
     ),
-    Explanation(
+    ErrorPattern(
         "expected ',' or '}'",
         "no ',' or '}' after a value",
         "write `{a: 1, b: 2}`, or quote a text that contains brackets",
     ),
-    Explanation(
+    ErrorPattern(
         "expected (?:the )?node content",
         "no value before {found}",
         "add it, or quote a text that contains {found}",
     ),
-    Explanation(
+    ErrorPattern(
         "sequence entries are not allowed",
         "a list cannot start here",
         "start it on a new line, or quote a text that starts with '- '",
     ),
-    Explanation(
+    ErrorPattern(
         "unexpected end of stream",
         "this quoted text is not closed",
         "close it with the same quote that it starts with",
         at_start=True,
     ),
-    Explanation(
+    ErrorPattern(
         "unexpected document",
         "a line of '---' or '...' in a quoted text",
         "indent the line",
     ),
-    Explanation(
+    ErrorPattern(
         "unknown escape",
         "an unknown escape sequence",
         "write a backslash as `\\\\`, or use single quotes",
     ),
-    Explanation(
+    ErrorPattern(
         "Unicode character escape",
         "an escape sequence of an invalid character",
         "write the character itself",
     ),
-    Explanation(
+    ErrorPattern(
         "alphabetic or numeric",
         "no name after '&' or '*'",
         "quote a text that starts with this character",
     ),
-    Explanation("undefined tag handle", "a tag", "remove it", code=codes.TAG),
-    Explanation("incompatible", "a YAML version other than 1.2", "remove the line"),
-    Explanation("directive", "an unknown directive", "remove the line"),
-    Explanation("<document start>", "more text after the end", "remove it, or indent it"),
+    ErrorPattern("undefined tag handle", "a tag", "remove it", code=codes.TAG),
+    ErrorPattern("incompatible", "a YAML version other than 1.2", "remove the line"),
+    ErrorPattern("directive", "an unknown directive", "remove the line"),
+    ErrorPattern("<document start>", "more text after the end", "remove it, or indent it"),
 )
 """The first one that matches the parser's message and the character where it stopped is used."""

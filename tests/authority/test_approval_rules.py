@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from covalt_git import yaml_text
 from covalt_git.access import confirmation
-from covalt_git.authority import Snapshot
+from covalt_git.authority import ProjectSnapshot
 from covalt_git.authority.approval_rules import always, judge_rules, rules_for
 from covalt_git.authority.config_changes import rule_changes
 from covalt_git.manifests.reading import check
@@ -108,11 +108,11 @@ def test_the_lines_about_rules_have_the_verdict_of_all_rules(old: Rules, new: Ru
     assert verdict != "narrowing" or reported == {"narrowing"}
 
 
-def state(rules: Rules) -> Snapshot:
+def state(rules: Rules) -> ProjectSnapshot:
     dumped = [json.loads(one.model_dump_json(exclude_none=True)) for one in rules]
     text = json.dumps({"version": 1, "approvals": dumped})
     reading = check(yaml_text.load(text, "covalt.yaml"), ProjectConfig)
-    return Snapshot(None, reading, (), (), {})
+    return ProjectSnapshot(None, reading, (), (), {})
 
 
 def test_true_and_1_are_different_arguments_and_the_order_of_keys_does_not_matter() -> None:

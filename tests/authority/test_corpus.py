@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.authority import Comparison, Snapshot, compare, read_commit
+from covalt_git.authority import Comparison, ProjectSnapshot, compare, read_commit
 from tests.authority.corpus import CASES, changed, sample
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def base(repository: Path) -> Snapshot:
+def base(repository: Path) -> ProjectSnapshot:
     return read_commit(repository, "main")
 
 
-def test_the_corpus_changes_a_project_without_problems_in_260_ways(base: Snapshot) -> None:
+def test_the_corpus_changes_a_project_without_problems_in_260_ways(base: ProjectSnapshot) -> None:
     assert base.problems == ()
     assert len({case.name for case in CASES}) == len(CASES) >= 260
     assert all(changed(case) != sample() for case in CASES)
@@ -49,7 +49,7 @@ def test_the_corpus_changes_a_project_without_problems_in_260_ways(base: Snapsho
 
 
 @pytest.mark.parametrize("at", range(len(CASES)), ids=[case.name for case in CASES])
-def test_a_change_is_judged_as_what_it_is(at: int, repository: Path, base: Snapshot) -> None:
+def test_a_change_is_judged_as_what_it_is(at: int, repository: Path, base: ProjectSnapshot) -> None:
     case, head = CASES[at], read_commit(repository, f"case-{at}")
     found, back = compare(base, head), compare(head, base)
     shown = "\n".join(f"{one.verdict}: {one.message}" for one in found.changes)

@@ -32,7 +32,7 @@ from tests.workspaces.stores import (
 
 if TYPE_CHECKING:
     from covalt_git.conversations.conversation import Message
-    from covalt_git.conversations.messages import Place
+    from covalt_git.conversations.messages import MessageStep
     from covalt_git.workspaces.chat import ChatStore
 
 
@@ -54,22 +54,22 @@ def work(chat: ChatStore, message_id: str | None, path: str, content: bytes, **e
         return writer.finish_call(call, call_record(**ended), snapshot=writer.scan())
 
 
-def retry(chat: ChatStore, message: str | None = None, **how: Any) -> Place:
+def retry(chat: ChatStore, message: str | None = None, **how: Any) -> MessageStep:
     with writing(chat) as writer:
         return messages.retry(writer, message, **how)
 
 
-def edit(chat: ChatStore, message: str, text: str, **how: Any) -> Place:
+def edit(chat: ChatStore, message: str, text: str, **how: Any) -> MessageStep:
     with writing(chat) as writer:
         return messages.edit(writer, message, text=text, **how)
 
 
-def switch(chat: ChatStore, message: str) -> Place:
+def switch(chat: ChatStore, message: str) -> MessageStep:
     with writing(chat) as writer:
         return messages.switch(writer, message)
 
 
-def go_on(chat: ChatStore, message: str | None = None, **how: Any) -> Place:
+def go_on(chat: ChatStore, message: str | None = None, **how: Any) -> MessageStep:
     with writing(chat) as writer:
         return messages.continue_from(writer, message, **how)
 

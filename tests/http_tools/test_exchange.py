@@ -13,7 +13,7 @@ from covalt_git.access.grants import Granted
 from covalt_git.credentials.values import SecretStore
 from covalt_git.hosts import Reach
 from covalt_git.http_tools.exchange import HttpJob, Surroundings, run
-from covalt_git.http_tools.files import WorkspaceFiles
+from covalt_git.http_tools.files import LockedWorkspace
 from covalt_git.models.outcomes import Log, Outcome
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.tool import Tool
@@ -71,7 +71,7 @@ class Desk:
             ),
             declared=frozenset(changes.pop("declared", ("KEY",))),
             secrets=SecretStore(changes.pop("environment", {"KEY": SECRET})),
-            files=WorkspaceFiles(self.workspace, WorkspaceConfig(max_file_mb=1), "sha1"),
+            files=LockedWorkspace(self.workspace, WorkspaceConfig(max_file_mb=1), "sha1"),
             limits=Limits(**limits),
             report=self._hear,
             cancel=changes.pop("cancel", None),

@@ -16,7 +16,7 @@ from covalt_git.python_reader.module_text import MAX_SOURCE_BYTES
 from covalt_git.python_reader.source import (
     NoFunctionError,
     PythonSyntaxError,
-    ToolSource,
+    ToolDefinition,
     read_tool,
 )
 from covalt_toolset import describe, to_json
@@ -32,7 +32,7 @@ SDK_TABLES = tables(str(Path(declared_types.__file__).with_name("test_signature.
 LAB = Path(__file__).resolve().parents[2] / "toolsets" / "data-lab" / "tools" / "lab.py"
 
 
-def read(text: str, function: str = "f") -> ToolSource:
+def read(text: str, function: str = "f") -> ToolDefinition:
     return read_tool(textwrap.dedent(text).encode(), function)
 
 

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from covalt_git.file_edits import uploads
-from covalt_git.http_tools.files import WorkspaceFiles
+from covalt_git.http_tools.files import LockedWorkspace
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.folders import Folder
 
@@ -23,7 +23,7 @@ def test_a_huge_file_of_the_same_name_is_not_read(tmp_path: Path) -> None:
     huge.touch()
     os.truncate(huge, 1 << 40)
 
-    name = WorkspaceFiles(tmp_path, WorkspaceConfig(), "sha1").save("cat.png", b"cat")
+    name = LockedWorkspace(tmp_path, WorkspaceConfig(), "sha1").save("cat.png", b"cat")
 
     assert (name, (tmp_path / name).read_bytes()) == ("cat_1.png", b"cat")
 

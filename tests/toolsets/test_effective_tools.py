@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
-from covalt_git.python_reader.source import ToolSource
+from covalt_git.python_reader.source import ToolDefinition
 from covalt_git.toolsets.effective_tools import effective_tools
 from tests.examples import examples
 
 NO_DIGEST = "sha256:" + "0" * 64
-SOURCE = ToolSource(
+SOURCE = ToolDefinition(
     name="Said In Python",
     description="From the docstring",
     requires_confirmation=False,
@@ -37,7 +37,7 @@ def effective(
     override: dict[str, Any] | None = None,
     state: dict[str, Any] | None = None,
     local: dict[str, Any] | None = None,
-    source: ToolSource | None = SOURCE,
+    source: ToolDefinition | None = SOURCE,
     **manifest: Any,
 ) -> Tool:
     """Return the tool that results from what each of these says."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _STYLES: Final = {"error": {"fg": "red"}, "warning": {"fg": "yellow"}}
 
 
-class Followed:
+class FollowedCalls:
     """Calls whose events are printed, with the logs that were printed.
 
     Attributes:
@@ -91,7 +91,9 @@ class Followed:
             output.say(f"{name}{_text(event)}", err=True, dim=True)
 
 
-def following(*, wanted: bool | None, asks: bool = False, cancel: Cancel | None = None) -> Followed:
+def following(
+    *, wanted: bool | None, asks: bool = False, cancel: Cancel | None = None
+) -> FollowedCalls:
     """Return the follower that prints the events of calls.
 
     Args:
@@ -100,7 +102,7 @@ def following(*, wanted: bool | None, asks: bool = False, cancel: Cancel | None 
         cancel: Set by Ctrl-C, to cancel several calls.
     """
     shown = output.is_watched() if wanted is None else wanted
-    return Followed(elicitation.respondent(wanted=asks), cancel or Cancel(), shown=shown)
+    return FollowedCalls(elicitation.respondent(wanted=asks), cancel or Cancel(), shown=shown)
 
 
 def _text(event: Installing | Progress) -> str:

@@ -15,7 +15,7 @@ from covalt_git.operations.results import Change, Notes
 
 if TYPE_CHECKING:
     from covalt_git.conversations.conversation import Message
-    from covalt_git.conversations.messages import Place
+    from covalt_git.conversations.messages import MessageStep
     from covalt_git.workspaces.writer import Writer
 
 _TITLE = 200
@@ -215,5 +215,5 @@ def _title(message: Message) -> str:
     return message.line[:_TITLE]
 
 
-def _place(place: Place, writer: Writer) -> MessagePlace:
+def _place(place: MessageStep, writer: Writer) -> MessagePlace:
     return MessagePlace.of(place, notes=writer.fresh_notes())

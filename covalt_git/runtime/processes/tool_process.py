@@ -39,7 +39,7 @@ _REFUSALS: dict[str, type[Exception]] = {
 }
 
 
-class Tool:
+class LoadedTool:
     """An imported module of a toolset, or the failure of its import."""
 
     def __init__(self, folder: Path, module: str) -> None:
@@ -124,7 +124,7 @@ class _Listener:
             wire.send(self._connection, event)
 
 
-def make_call(connection: socket.socket, output: int | None, tool: Tool) -> int:
+def make_call(connection: socket.socket, output: int | None, tool: LoadedTool) -> int:
     """Make the call whose request comes over ``connection``; return the exit code of this process."""
     if output is not None:
         os.dup2(output, 1)
@@ -152,7 +152,7 @@ def make_call(connection: socket.socket, output: int | None, tool: Tool) -> int:
     return 1
 
 
-def _answer(tool: Tool, request: dict[str, Any], listener: _Listener) -> dict[str, Any]:
+def _answer(tool: LoadedTool, request: dict[str, Any], listener: _Listener) -> dict[str, Any]:
     if tool.failure is not None:
         return tool.failure
     folder = tool.folder

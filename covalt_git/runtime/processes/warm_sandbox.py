@@ -81,7 +81,7 @@ class WarmSandbox:
         connection, *output = received[1]
         return socket.socket(fileno=connection), output[0] if output else None
 
-    def _fork_for_each_call(self, tool: tool_process.Tool) -> NoReturn:
+    def _fork_for_each_call(self, tool: tool_process.LoadedTool) -> NoReturn:
         own = os.getpid()
         while True:
             connection, output = self._next_call()
@@ -102,14 +102,14 @@ class WarmSandbox:
                 os._exit(0)
 
     def _make_call(
-        self, connection: socket.socket, output: int | None, tool: tool_process.Tool
+        self, connection: socket.socket, output: int | None, tool: tool_process.LoadedTool
     ) -> NoReturn:
         self._calls.close()
         # Threads and exit handlers of a tool must not delay its answer.
         os._exit(tool_process.make_call(connection, output, tool))
 
-    def _load(self) -> tool_process.Tool:
-        tool = tool_process.Tool(self._folder, self._request["module"])
+    def _load(self) -> tool_process.LoadedTool:
+        tool = tool_process.LoadedTool(self._folder, self._request["module"])
         try:
             self._enter_sandbox()
         except SandboxError as error:

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.text.display import shorten
 from covalt_server.forms.fields import ROOT, Choice, Field, draw, marked
-from covalt_server.forms.parsing import Reading, lines, read_json, settled
+from covalt_server.forms.parsing import FormReader, lines, read_json, settled
 from covalt_server.forms.problems import FieldProblem, by_path, refusals, with_place, wrong
 from covalt_server.forms.shapes import COMPOSITE, MISSING, Kind, as_json, shape_of_arguments
 
@@ -159,7 +159,7 @@ def _of_json(schema: JsonObject, form: MultiDict[str, str]) -> Submitted:
 
 def _of_fields(schema: JsonObject, form: MultiDict[str, str]) -> Submitted:
     """Read the fields, after adding or removing a list item if that button was pressed."""
-    reading = Reading(form)
+    reading = FormReader(form)
     draft = reading.value(shape_of_arguments(schema), ROOT, ROOT, required=True)
     value = settled(draft)
     fields = draw(schema, draft, reading.typed)

@@ -38,7 +38,7 @@ _MAX_DIGITS = 400
 _MAX_PARTS = 4 * MAX_DEPTH
 
 
-class Reading:
+class FormReader:
     """Reader of a form's values by the shapes of its schema.
 
     Adding or removing a list item changes the names of the fields after it; results use the new names.

@@ -65,7 +65,7 @@ class WrongTypeError(NotGitError):
     http_status = 415
 
 
-class TooLargeError(NotGitError):
+class RequestTooLargeError(NotGitError):
     """A request that is larger than git's requests."""
 
     http_status = 413
@@ -181,7 +181,9 @@ class _Body:
             raise BadRequestError("the request does not match its Content-Encoding") from None
         self._left -= len(part)
         if self._left < 0:
-            raise TooLargeError("the request is too large", hint="fetch fewer commits at once")
+            raise RequestTooLargeError(
+                "the request is too large", hint="fetch fewer commits at once"
+            )
         return part
 
 

@@ -15,7 +15,7 @@ from covalt_git.operations.chats import workspace_files
 from covalt_server import request_context
 from covalt_server.pages import layout
 from covalt_server.render import code, markdown
-from covalt_server.render.results import Place, as_code, shown
+from covalt_server.render.results import RenderContext, as_code, shown
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _changed(found: CallAnswer) -> WorkspaceDiff | None:
     )
 
 
-def _place(found: CallAnswer) -> Place:
+def _place(found: CallAnswer) -> RenderContext:
     """Return the server's place of the result, and the granted hosts of its toolset."""
     tool = request_context.toolset_index().tool(
         found.tool_id
@@ -76,4 +76,6 @@ def _place(found: CallAnswer) -> Place:
     grants = state.grants.values() if state is not None else ()
     hosts = {host for one in grants if isinstance(one, NetworkGrant) for host in one.hosts}
     name = urlsplit(request.host_url).hostname or ""
-    return Place(port=current_app.config["COVALT_PORT"], host=name, granted=frozenset(hosts))
+    return RenderContext(
+        port=current_app.config["COVALT_PORT"], host=name, granted=frozenset(hosts)
+    )

@@ -212,24 +212,32 @@ MOST_RECENT = 20
 SHORT = 7
 
 
-class Choice(NamedTuple):
+class SelectOption(NamedTuple):
     """One option of a select: its value and its label."""
 
     value: str
     label: str
 
 
-def choices(chat_id: str, heads: Sequence[Branch], *chosen: str) -> dict[str, tuple[Choice, ...]]:
+def choices(
+    chat_id: str, heads: Sequence[Branch], *chosen: str
+) -> dict[str, tuple[SelectOption, ...]]:
     """Return the options by heading; they include the ``chosen`` ones."""
     recent = ask(manifests.list_manifests, chat_id=chat_id, limit=MOST_RECENT).manifests
     active = next(one.name for one in heads if one.active)
     groups = {
         "Branches": (
-            Choice("HEAD", f"{active} (the folder's branch)"),
-            *(Choice(one.name, one.name) for one in heads if one.manifest_id and not one.active),
+            SelectOption("HEAD", f"{active} (the folder's branch)"),
+            *(
+                SelectOption(one.name, one.name)
+                for one in heads
+                if one.manifest_id and not one.active
+            ),
         ),
-        "Last commits": tuple(Choice(one.id, f"{one.id[:SHORT]} {one.title}") for one in recent),
+        "Last commits": tuple(
+            SelectOption(one.id, f"{one.id[:SHORT]} {one.title}") for one in recent
+        ),
     }
     known = {choice.value for group in groups.values() for choice in group} | {""}
-    others = tuple(Choice(text, text[:40]) for text in chosen if text not in known)
+    others = tuple(SelectOption(text, text[:40]) for text in chosen if text not in known)
     return {"Chosen": others, **groups} if others else groups

@@ -82,7 +82,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RenderContext:
     """Server and grants that the renderers of pages and frames need."""
 
     port: int
@@ -90,7 +90,7 @@ class Place:
     granted: frozenset[str] = frozenset()
 
 
-def shown(chat: ChatStore, call: CallAnswer, place: Place) -> Shown:
+def shown(chat: ChatStore, call: CallAnswer, place: RenderContext) -> Shown:
     """Return a finished call's result, rendered by its render plan; as JSON without one."""
     plan = call.render_plan
     if plan is None:
@@ -136,15 +136,15 @@ def _parts(chat: ChatStore, call: CallAnswer) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _default(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: Place) -> Shown:
+def _default(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: RenderContext) -> Shown:
     return Shown(renderer=plan.renderer, body=as_code(call.result))
 
 
-def _code(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: Place) -> Shown:
+def _code(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: RenderContext) -> Shown:
     return _text(chat, call, plan, code.highlighted)
 
 
-def _document(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: Place) -> Shown:
+def _document(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: RenderContext) -> Shown:
     def document(text: str, **__: Any) -> Markup:
         return markdown.rendered(text)
 
@@ -192,7 +192,7 @@ def _editable(
     return Editable(path, text, state.oid, language, plan.renderer == "document")
 
 
-def _html(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: Place) -> Shown:
+def _html(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: RenderContext) -> Shown:
     content = plan.config.get("content")
     if plan.artifact is None and not isinstance(content, str):
         trouble = plan.error or "the artifact of the renderer did not exist"
@@ -202,7 +202,7 @@ def _html(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: Place) -> Show
     return Shown(renderer="html", page=True, problems=tuple(artifact_problems(page, name)))
 
 
-def _frame(_: ChatStore, call: CallAnswer, plan: RenderPlan, place: Place) -> Shown:
+def _frame(_: ChatStore, call: CallAnswer, plan: RenderPlan, place: RenderContext) -> Shown:
     address = artifacts.frame_address(
         plan.config, own_port=place.port, page_host=place.host, granted=place.granted
     )
@@ -211,7 +211,7 @@ def _frame(_: ChatStore, call: CallAnswer, plan: RenderPlan, place: Place) -> Sh
     return Shown(renderer="frame", frame=address)
 
 
-def _terminal(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: Place) -> Shown:
+def _terminal(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: RenderContext) -> Shown:
     text = call.result if isinstance(call.result, str) else None
     if isinstance(call.result, dict):
         text = next((call.result[key] for key in _OUTPUT_KEYS if key in call.result), None)
@@ -221,19 +221,19 @@ def _terminal(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: Place) -> Sh
     return Shown(renderer=plan.renderer, body=body)
 
 
-def _file_diff(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: Place) -> Shown:
+def _file_diff(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: RenderContext) -> Shown:
     changes = chat.changes(call.pre_manifest_id, call.post_manifest_id)
     patch = "".join(chat.patch(change) for change in changes)
     return Shown(renderer=plan.renderer, body=code.diff(patch) if patch else as_code(call.result))
 
 
-def _patch_diff(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: Place) -> Shown:
+def _patch_diff(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: RenderContext) -> Shown:
     given = next((call.args[name] for name in _PATCH_ARGUMENTS if name in call.args), None)
     body = code.diff(given) if isinstance(given, str) else as_code(call.result)
     return Shown(renderer=plan.renderer, body=body)
 
 
-def _key_value(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: Place) -> Shown:
+def _key_value(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: RenderContext) -> Shown:
     if not isinstance(call.result, dict) or not call.result:
         return Shown(renderer=plan.renderer, body=as_code(call.result))
     pairs = [
@@ -243,7 +243,7 @@ def _key_value(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: Place) -> S
     return Shown(renderer=plan.renderer, pairs=tuple(pairs))
 
 
-_RENDERERS: dict[str, Callable[[ChatStore, CallAnswer, RenderPlan, Place], Shown]] = {
+_RENDERERS: dict[str, Callable[[ChatStore, CallAnswer, RenderPlan, RenderContext], Shown]] = {
     "code": _code,
     "editor": _code,
     "document": _document,
