@@ -37,8 +37,8 @@ _MOST_BYTES = 512 << 10
 _MOST_LINES = 400
 _ABOUT: dict[ConflictKind, str] = {
     "text": "both changed the same lines",
-    "binary": "both changed it, and it has no lines",
-    "add_add": "both added it, each with another content",
+    "binary": "both changed this binary file",
+    "add_add": "both added it, with different content",
     "modify_delete": "one deleted it, the other changed it",
     "link": "both changed where the link leads",
     "type": "it is a file on one of them, a link on the other",

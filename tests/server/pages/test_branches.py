@@ -58,7 +58,7 @@ def test_a_branch_without_conflicts_is_merged_once(visitor: Visitor, branched: A
 def test_a_conflict_is_resolved_before_the_merge(visitor: Visitor, branched: Api) -> None:
     branched.write("a.txt", "main\n")
     page = merge_page(visitor)
-    assert page.link("on idea") == "/chats/c1/files/a.txt?at=idea"
+    assert page.link("Show the file on idea") == "/chats/c1/files/a.txt?at=idea"
     assert "<<<<<<< main main ||||||| base one ======= idea >>>>>>> idea" in page.text
 
     visitor.send(page.form("/chats/c1/merge"), **{"choice:a.txt": "theirs"})
