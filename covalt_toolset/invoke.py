@@ -55,7 +55,7 @@ def invoke(function: Callable[..., object], arguments: Mapping[str, Any]) -> obj
 
 
 def result_problems(function: Callable[..., object], result: Any) -> list[ArgumentProblem]:
-    """Return the problems of a result, as JSON, by the function's annotation."""
+    """Check a result, a JSON value, against the function's return annotation; return the problems."""
     schema = read_signature(function).output_schema
     if schema is None:
         return []

@@ -1,6 +1,6 @@
 """Type annotations resolved for pydantic, with unsupported types replaced.
 
-Pydantic does not support ``typing.TypedDict`` before Python 3.12 and ``Collection``, and validates the
+Pydantic does not support ``Collection``, nor ``typing.TypedDict`` before Python 3.12.  It validates the
 items of an ``Iterable`` lazily.
 """
 

@@ -78,10 +78,10 @@ class ProjectSnapshot:
         return self.config.value
 
     def parts(self, config: ProjectConfig | None) -> dict[str, SnapshotPart]:
-        """Return the parts with their facts, tools with the rules and limits of ``config``.
+        """Return the parts with their facts.
 
-        Without ``config``, the defaults apply; they are used if ``covalt.yaml`` is unreadable in one of
-        two compared snapshots.
+        The approval rules and limits of tools come from ``config``.  Pass None, for the defaults, if
+        ``covalt.yaml`` is unreadable in one of the two snapshots.
         """
         config = config or ProjectConfig(version=1)
         found = [self._project()]

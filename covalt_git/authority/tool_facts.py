@@ -1,4 +1,4 @@
-"""Facts of the tools of a toolset."""
+"""Facts of a toolset's tools: the permissions and properties that ``authority diff`` compares."""
 
 from __future__ import annotations
 

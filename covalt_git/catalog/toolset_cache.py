@@ -26,8 +26,8 @@ _READ = FileCache()
 def toolset(root: Path, toolset_id: str, ids: Sequence[str] | None = None) -> Toolset:
     """Return a toolset as its files are now; see :func:`covalt_git.toolsets.toolset.read_toolset`.
 
-    ``ids`` are those of all toolsets, if known: a toolset depends on them, as no server may have the
-    name of another one.
+    ``ids`` are the ids of all toolsets, if the caller knows them.  They are part of the cache key, because
+    an MCP server must not have the id of another toolset.
     """
     from covalt_git.toolsets.toolset import read_toolset  # noqa: PLC0415 - lists read the index only
 
@@ -44,7 +44,10 @@ def _files_of(root: Path, toolset_id: str) -> tuple[Path, ...]:
 
 
 def owner_of(root: Path, namespace: str) -> str | None:
-    """Return the id of the toolset whose server has a namespace, as its lock says."""
+    """Return the id of the toolset that has the MCP server with this namespace.
+
+    The lock of the server names the toolset.
+    """
     file = lock_file(root, namespace)
 
     def read() -> str | None:

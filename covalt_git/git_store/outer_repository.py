@@ -1,4 +1,7 @@
-"""A folder at commits of the repository that it is in, which is only read."""
+"""Reader of a folder at a commit, in the Git repository around it.
+
+The repository is never changed.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ class UnknownRevisionError(CovaltError):
 def write_folder(
     folder: Path, revision: str, target: Path, *, only: Collection[str] | None = None
 ) -> str:
-    """Write what ``folder`` held at a revision into ``target``; return the commit's id.
+    """Write the files of ``folder`` at a revision into ``target``; return the commit's id.
 
     A folder that did not exist then is empty; submodules are left out.  With ``only``, entries of
     other names are left out, too.
@@ -56,7 +59,9 @@ def write_folder(
 
 
 def write_staged(folder: Path, target: Path, *, only: Collection[str] | None = None) -> None:
-    """Write what of ``folder`` is staged into the empty folder ``target``, as :func:`write_folder` does.
+    """Write the staged files of ``folder`` into the empty folder ``target``.
+
+    The other arguments are those of :func:`write_folder`.
 
     The index is the one that git names to its hooks in ``GIT_INDEX_FILE``, or else the repository's.
 
@@ -111,7 +116,7 @@ def submodules(folder: Path, revision: str) -> dict[str, str]:
 
 
 def folder_versions(folder: Path) -> Iterator[list[tuple[str, bytes, bool]]]:
-    """Yield what ``folder`` held in the history of the last commit, the latest first, each once.
+    """Yield the versions of ``folder`` in the history of the last commit, the latest first, each once.
 
     At most 10,000 commits are read.  A version is its files: path below the folder, content, and
     whether it is executable.  Links and names that are not UTF-8 are left out.
@@ -167,7 +172,7 @@ def _path_in(repository: Repo, folder: Path) -> bytes:
 
 
 def _around(folder: Path) -> Repo:
-    """Return the repository that a folder is in, which may be gone.
+    """Return the repository around a folder, which may no longer exist.
 
     Raises:
         UnknownRevisionError: when the folder is in no repository.

@@ -1,8 +1,11 @@
 """Encoder of packs, and writer of a pack with its index to a folder.
 
-A pack gets its name after its content and its index are fsynced, the index first, so that git never finds
-a pack without one.  Dulwich's ``add_objects`` names the pack before its index and does not fsync the
-folder.  Format: ``gitformat-pack(5)``.
+The pack and its index are written under temporary names (and fsynced, if durable).  Then the index is
+renamed, and the pack last, so that git never finds a pack without an index.
+
+Dulwich's ``add_objects`` names the pack before its index and does not fsync the folder.
+
+Format: ``gitformat-pack(5)``.
 """
 
 from __future__ import annotations

@@ -168,8 +168,9 @@ def verify(content: bytes, signature: bytes, signers: Sequence[str]) -> Signer:
 
 
 def sign(content: bytes, key: Path) -> bytes:
-    """Return the signature of ``content`` with a private key, or with the ssh-agent's key for a public one.
+    """Return the signature of ``content``.
 
+    ``key`` is a private key, or a public key whose private key is in ssh-agent.
     ``ssh-keygen`` prompts for the passphrase of the key on the terminal.
 
     Raises:

@@ -57,7 +57,7 @@ def incoming(
 
     Raises:
         BadBundleError: if the bundle is invalid; it has all problems.
-        SignatureError: if the signature is not a valid one by one of the project's ``signers``.
+        SignatureError: if the signature is invalid, or its key is not in the project's ``signers``.
         CovaltError: if it cannot be downloaded or written.
     """
     with staging(root) as folder:

@@ -180,7 +180,7 @@ class ProjectConfig(StrictModel):
 
     @property
     def proposed_default_role(self) -> str | None:
-        """The role to propose where ``default_role`` is missing: an admin's, if there is one."""
+        """The role to propose if ``default_role`` is missing: the first with ``admin``, else the first."""
         if self.default_role is not None:
             return None
         return min(self.roles, key=lambda name: (not self.roles[name].admin, name), default=None)

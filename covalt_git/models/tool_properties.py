@@ -80,7 +80,7 @@ class Example(StrictModel):
 
 
 class Security(StrictModel):
-    """Requirements on the caller's token, in the terms of the tool registry."""
+    """Requirements on the caller's access token: its audience, and the values of its claims."""
 
     resource_uri: str | None = Field(None, description="RFC 8707 resource; the token's audience.")
     required_capabilities: tuple[str, ...] = Field((), description="Capabilities of the token.")

@@ -114,11 +114,12 @@ def list_grants(context: Context, request: ListGrants) -> GrantList:
 
 @operation(changes=True, errors=(404, 409), admin="grant anything")
 def add_grant(context: Context, request: AddGrant) -> GrantRow:
-    """Grant a host, secret, MCP server or running unsandboxed to a toolset with its current files.
+    """Grant a host, a secret, an MCP server, or permission to run without a sandbox.
 
-    A change of the files ends the grant; for an MCP server, a change of its declaration does.  Hosts are
-    added to those that were granted before.  Only the toolset's state file is written.  If the toolset's
-    files are not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
+    The grant is for the current files of the toolset.  A change of the files ends the grant; for an
+    MCP server, a change of its declaration does.  Hosts are added to those that were granted before.  Only
+    the toolset's state file is written.  If the toolset's files are not those of ``digest``, nothing is
+    granted and the answer is 409 ``moved``.
     """
     project = context.project
     _check_digest(project, request)
@@ -151,7 +152,7 @@ def add_requested_grants(context: Context, request: GrantAll) -> GrantList:
 
 @operation(changes=True, errors=(404, 409), admin="grant anything")
 def renew_grants(context: Context, request: GrantAll) -> GrantList:
-    """Renew the grants of a toolset that changes of its files have ended.
+    """Renew the grants of a toolset that ended because its files changed.
 
     Grants of servers and secrets that the toolset no longer declares are not renewed.  If its files are
     not those of ``digest``, nothing is granted and the answer is 409 ``moved``.

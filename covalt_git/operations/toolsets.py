@@ -81,7 +81,7 @@ class ToolsetFacts(Result):
 
 
 class ToolsetRow(ToolsetFacts):
-    """A toolset in a list; ``tools`` counts those that exist for the role."""
+    """A toolset in a list; ``tools`` is the number of tools that are visible to the role."""
 
     tools: int
 
@@ -309,7 +309,7 @@ def server_rows(toolset: Toolset, servers: Iterable[McpServer]) -> tuple[McpServ
 
 
 def _grants(context: Context, toolset: Toolset) -> dict[str, Grant]:
-    """Return the grants, without those of MCP servers that do not exist for the role."""
+    """Return the grants, without those of MCP servers that are not visible to the role."""
     catalog = context.catalog
     return {
         key: grant

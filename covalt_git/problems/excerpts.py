@@ -25,7 +25,10 @@ _WORD = re.compile(r"""\"[^"]*\"|'[^']*'|[^\s,:\[\]{}"'<>()=]+|.""")
 
 
 class Excerpt(NamedTuple):
-    """A line for a terminal, and the cells of the carets: first one, from 0, and number."""
+    """A line for a terminal.
+
+    ``start`` is the cell of the first caret (from 0), ``width`` the number of carets.
+    """
 
     line: int
     text: str

@@ -63,8 +63,9 @@ def check_port(value: object) -> int:
 def check_url(value: object, template: object) -> str:
     """Return ``value``, the resolved ``template``, as a URL.
 
-    A template without expressions can have any host.  Otherwise the host must be in the text before the
-    first expression; if it is not, only this machine is allowed.  A port from an expression must be in the
+    A template without expressions can have any host.  In a template with expressions, a host before the
+    first expression is the only host allowed.  If the host comes from an expression, only this machine is
+    allowed.  A port from an expression must be in the
     range of :func:`check_port`.
 
     Raises:

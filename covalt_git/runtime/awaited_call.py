@@ -1,6 +1,6 @@
 """Our side of one call in a sandbox: the request, its events and answer, and its limits.
 
-Received data is not trusted.  Whatever a tool sends over its connection, only its own call depends on it.
+Received data is not trusted: what a tool sends can affect its own call only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much a workspace, or a tool's private folder, holds: counted while a tool fills it.
+"""Size and number of files of a workspace or of a tool's private folder, counted while a tool runs.
 
 Counting takes as long as there are files.  Small limits are exact: the folder is counted before the call
 and after it.  Large limits, as the defaults are, must not cost each call a count: the folder is counted
@@ -39,7 +39,7 @@ _TICK = 20_000_000  # ns by which the clock of a file system may be behind
 
 
 class FolderSize:
-    """Judges a folder by the most that it may hold, as the limits of a call say it.
+    """Check of a folder against the limits of a call: number of files, and size.
 
     A folder that exceeded a limit before the call may keep its size, so that a call can reduce it.  If it was not counted before the call, the files that have not changed since are taken as
     its old content, and up to :data:`_WORTH` more are allowed for replaced files.  Links are not followed,

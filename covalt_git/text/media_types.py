@@ -29,7 +29,10 @@ SENT = (BYTES, TEXT, *(name for name, _ in (*_IMAGES, *_AUDIO)))
 
 
 def media_type(content: bytes) -> str:
-    """Return the media type of an image or audio, ``text/plain`` for UTF-8, or that of bytes."""
+    """Return the media type of an image or audio, ``text/plain`` for UTF-8, otherwise that of bytes.
+
+    The type of bytes is ``application/octet-stream``.
+    """
     for name, first in (*_IMAGES, *_AUDIO):
         if first.match(content):
             return name

@@ -90,7 +90,7 @@ def check_free(chat: ChatStore, name: str) -> None:
 
     Raises:
         BadNameError: when the name is not valid.
-        BranchExistsError: when it exists, or a branch whose name is a folder of this one or the reverse.
+        BranchExistsError: when the branch exists, or one name is a folder of the other, as ``a`` of ``a/b``.
     """
     check_branch(name)
     names = chat.branch_names()

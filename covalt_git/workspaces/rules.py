@@ -94,7 +94,10 @@ def is_ignored(patterns: tuple[str, ...], path: str, *, folder: bool) -> bool:
 
 
 def why_not_named(path: str, name: str, *, folder: bool) -> str:
-    """Return why an entry called ``name`` at ``path`` is not stored, if its parent folder is."""
+    """Return why an entry is not stored because of its name or path, or ``""``.
+
+    Its parent folder must be stored.
+    """
     if not is_plain(name):
         verdict = check_element(name)
         if verdict.kind == "refused":
@@ -114,7 +117,7 @@ def encoded(name: str) -> bytes:
 
 
 def unportable(names: Collection[str]) -> list[tuple[str, str]]:
-    """Return those names of one folder that some system cannot have, each with the reason."""
+    """Return the names in one folder that some operating systems cannot store, each with the reason."""
     if len({name.lower() for name in names}) == len(names) and all(map(is_plain, names)):
         return []
     ordered = sorted(names)
@@ -125,7 +128,7 @@ def unportable(names: Collection[str]) -> list[tuple[str, str]]:
 
 
 def path_note(path: str, reason: str) -> PathNote:
-    """Return a note for a record, whose path is text whatever bytes the path has."""
+    """Return a note for a record; bytes of the path that are not UTF-8 are escaped."""
     return PathNote(path=os.fsencode(path).decode("utf-8", "backslashreplace"), reason=reason)
 
 

@@ -126,8 +126,8 @@ def _stay(policy: Policy) -> None:
     with _step("restrict its files"):
         landlock.restrict(places, known, tcp=False)
     with _step("filter its system calls"):
-        holds_signals = known >= landlock.HOLDS_SIGNALS
-        seccomp.restrict(alone=True, signals_of=None if holds_signals else os.getpid())
+        restricts_signals = known >= landlock.RESTRICTS_SIGNALS
+        seccomp.restrict(alone=True, signals_of=None if restricts_signals else os.getpid())
 
 
 def _become_the_only_user() -> None:

@@ -1,7 +1,7 @@
-"""Landlock: a list of the places that a process may reach, kept by the kernel for it and its children.
+"""Landlock: the kernel restricts a process and its children to a list of places.
 
-What it does not hold, on any kernel so far: looking whether a file exists, modes, owners and times of
-files, Unix sockets that have a path, UDP.  The level ``landlock`` leaves those to seccomp.
+No kernel's landlock restricts these so far: checking whether a file exists; modes, owners and timestamps
+of files; Unix sockets with a path; UDP.  The level ``landlock`` leaves those to seccomp.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EVERYTHING = (1 << 16) - 1
 
 HOLDS_TRUNCATION = 3
 """The first version (Linux 6.2) in which no file outside can be emptied."""
-HOLDS_SIGNALS = 6
+RESTRICTS_SIGNALS = 6
 """The first version (Linux 6.12) in which a signal stays among the restricted processes."""
 
 
@@ -74,9 +74,9 @@ def version() -> int:
 
 
 def restrict(places: Places, known: int, *, tcp: bool) -> None:
-    """Hold this process to ``places``, with what version ``known`` can do; needs ``no_new_privs``.
+    """Restrict this process to ``places``, with the rights that landlock version ``known`` supports.
 
-    ``tcp`` leaves TCP unrestricted.
+    Requires ``no_new_privs``.  ``tcp`` leaves TCP unrestricted.
     """
     handled = _handled(known)
     if tcp:
@@ -91,7 +91,7 @@ def restrict(places: Places, known: int, *, tcp: bool) -> None:
 
 
 def _handled(known: int) -> _Ruleset:
-    """Return all that a version can hold; each brought something."""
+    """Return all rights that a version can restrict; each version added some."""
     files = _EVERYTHING
     for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL_DEV)):
         if known < since:
@@ -99,7 +99,7 @@ def _handled(known: int) -> _Ruleset:
     return _Ruleset(
         handled_access_fs=files,
         handled_access_net=_BIND_TCP | _CONNECT_TCP if known >= 4 else 0,  # noqa: PLR2004 - a version
-        scoped=_ABSTRACT_SOCKETS | _SIGNALS if known >= HOLDS_SIGNALS else 0,
+        scoped=_ABSTRACT_SOCKETS | _SIGNALS if known >= RESTRICTS_SIGNALS else 0,
     )
 
 

@@ -1,4 +1,4 @@
-"""The limits that the system itself holds a process to (``setrlimit``)."""
+"""Limits of a process that the kernel enforces (``setrlimit``)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from covalt_git.runtime.sandbox.policy import RunLimits
 
 SLACK = 64
-"""How many processes other programs of the user may start meanwhile, where they are counted too."""
+"""How many processes other programs of the user may start meanwhile, if the kernel counts them too."""
 
 _MIB = 1 << 20
 _RESERVE_MB = 16
-"""What a process that has used up its memory may take besides, to say so."""
+"""Memory that a process gets in addition after it reached its limit, to report that."""
 
 _reserve: tuple[int, int] | None = None
-"""The limit of memory that :func:`open_reserve` sets: made ready, for then nothing can be made."""
+"""The memory limit that :func:`open_reserve` sets: created early, as it cannot be created then."""
 
 _MOST_OF_ALL = 1 << 20
 _GRACE_S = 2
@@ -29,9 +29,9 @@ _GRACE_S = 2
 
 
 def apply(limits: RunLimits, *, others: int) -> None:
-    """Hold this process and its children to ``limits``.
+    """Apply ``limits`` to this process and its children.
 
-    ``others`` is how many processes and threads are counted with the tool's own and are not the tool's.
+    ``others`` is the number of other processes and threads that the kernel counts toward the tool's limit.
     """
     global _reserve  # noqa: PLW0603 - it is this process's, as its limits are
     wanted: dict[int, int | None] = {
@@ -60,16 +60,16 @@ def apply(limits: RunLimits, *, others: int) -> None:
 
 
 def open_reserve() -> None:
-    """Give a process whose memory is used up the little more that it takes to say so."""
+    """Raise the memory limit a little, so that a process that reached it can report that."""
     if _reserve is not None:
         resource.setrlimit(resource.RLIMIT_AS, _reserve)
 
 
 def processes_of_the_user() -> int:
-    """Return about how many processes and threads the user of this process has, and room for more.
+    """Return about how many processes and threads the current user has, plus a reserve.
 
-    Where no namespace counts a tool's own, the system counts all of its user's, and other programs of
-    that user must not use up what the tool may start.
+    Without a user namespace, the kernel counts all processes of the user.  The reserve keeps other
+    programs from using up the tool's limit.
     """
     if sys.platform == "darwin":
         return 0

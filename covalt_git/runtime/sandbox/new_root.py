@@ -50,7 +50,7 @@ def folders(policy: Policy) -> dict[Path, bool]:
 
 
 def writable(policy: Policy) -> tuple[str, ...]:
-    """Return what is writable, as seen inside."""
+    """Return the writable paths, as seen inside."""
     return (str(policy.workspace), HOME, SHARED_MEMORY, *system_files.DEVICES)
 
 

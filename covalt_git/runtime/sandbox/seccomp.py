@@ -63,7 +63,7 @@ class Test(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What a call answers instead of being made, where every test holds; 0 pretends that it was."""
+    """The error of a call that is not made because all tests match; 0 reports success."""
 
     name: str
     answer: int = errno.EPERM
@@ -147,8 +147,8 @@ ALONE: Final[tuple[Rule, ...]] = (
     # at another address, a stream cannot.
     *_denied("socket"),
     Rule("socketpair", tests=(Test(1, "equal", _SOCK_DGRAM, mask=_SOCK_TYPE),)),
-    # Landlock does not hold modes, owners and times.  That one was set is pretended: copying and
-    # unpacking files sets them, and an error would end programs that can do without.
+    # Landlock does not restrict modes, owners and timestamps.  These calls do nothing and report
+    # success: copying and unpacking files sets them, and an error would end programs that can do without.
     *_denied("chmod fchmod fchmodat fchmodat2", 0),
     # But "now" by a path is how `touch` asks whether a file is there, before it makes one.
     Rule("utimensat", 0, _is_null(1)),
@@ -171,7 +171,7 @@ ALONE: Final[tuple[Rule, ...]] = (
 
 
 def _unscoped(own: int) -> tuple[Rule, ...]:
-    """Return what keeps signals at home where landlock cannot: one's own group, and oneself."""
+    """Return rules that allow signals to the process and its group only, if landlock cannot restrict them."""
     themselves = tuple(Test(0, "other", value) for value in (0, own))
     return (
         *(Rule(name, tests=themselves) for name in ("kill", "tkill", "tgkill")),

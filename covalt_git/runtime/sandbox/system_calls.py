@@ -93,7 +93,7 @@ def unshare(flags: int) -> None:
 
 
 def make_mounts_private() -> None:
-    """Keep what is mounted from here on from showing outside, and what is mounted outside from here."""
+    """Hide later mounts of this namespace from other namespaces, and theirs from this one."""
     nothing = ctypes.c_char_p(None)
     _checked(_LIBC.mount(nothing, b"/", nothing, ctypes.c_ulong(_MS_REC | _MS_PRIVATE), nothing))
 

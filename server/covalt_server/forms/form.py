@@ -23,8 +23,8 @@ A page needs two functions, and the macro ``inputs`` of ``templates/_form.html``
     </form>
 
 The buttons of the form send ``_add``, ``_remove``, ``_example`` and ``_use``; ``form.js`` sends
-``_check``.  ``_side`` is ``json`` if the text ``_json`` has the value, instead of the fields.  Only the
-schema determines the type of a field's value; :mod:`.fields` describes the names.
+``_check``.  ``_side`` is ``json`` if the value is the text of ``_json``; otherwise the fields have the value.  Only
+the schema determines the type of a field's value; :mod:`.fields` describes the names.
 """
 
 from __future__ import annotations

@@ -20,7 +20,10 @@ pages = Blueprint("live", __name__)
 
 
 class Broken(NamedTuple):
-    """A toolset with errors, or ``covalt.yaml``: its first error, and the URL of a page with all."""
+    """A toolset with errors, or ``covalt.yaml``.
+
+    It has its first error, and the URL of the page that lists all errors.
+    """
 
     name: str
     problem: Problem
