@@ -10,10 +10,7 @@ class SecretNotGranted(KeyError):  # noqa: N818 - a public name of the SDK
 
     def __init__(self, name: str, available: tuple[str, ...]) -> None:
         has = f"available: {', '.join(available)}" if available else "it has no secrets"
-        super().__init__(
-            f"the tool has no secret {name!r} ({has}); declare it under 'secrets' in toolset.yaml, "
-            f"grant it (covalt-git grant add TOOLSET secret {name}), and set its value"
-        )
+        super().__init__(f"this call has no secret {name!r} ({has})")
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -7,7 +7,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.access.grants import granted
+from covalt_git.access.grants import Granted, granted
 from covalt_git.errors import CovaltError
 from covalt_git.models.calls import Approval, CallError, PendingCall, RenderPlan, ToolCall
 from covalt_git.models.commit_record import CallRecord, WorkspaceNotes
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.trees import FolderState
     from covalt_git.workspaces.writer import Writer
 
+_NO_SECRET = re.compile(r"SecretNotGranted: .*? '(?P<name>\w+)'")
 _NOT_CONNECTED = re.compile(
     "Connection refused|Network is unreachable|egress_refused|Name or service not known"
     "|Temporary failure in name resolution"
@@ -138,13 +139,28 @@ def why_failed(outcome: Outcome, found: Found, cancel: Cancel) -> CallError | No
 def _hint(message: str, toolset: Toolset) -> str:
     if "No module named" in message:
         return f"add its package to python.dependencies of {toolset.id}/toolset.yaml"
-    grant = f"covalt-git grant add {toolset.id}"
-    if message.startswith("SecretNotGranted"):
-        ended = "secret" in granted(toolset.id, toolset.state, toolset.digest).stale
-        return f"{grant} {'--again' if ended else '--requested'}"
+    may, grant = (
+        granted(toolset.id, toolset.state, toolset.digest),
+        f"covalt-git grant add {toolset.id}",
+    )
+    if secret := _NO_SECRET.match(message):
+        return _secret_hint(secret["name"], toolset, may)
     if _NOT_CONNECTED.search(message):
+        if "network" in may.stale:
+            return f"{grant} --again"
         return f"Python tools reach granted hosts only; if this one is not granted: {grant} network HOST"
     return ""
+
+
+def _secret_hint(name: str, toolset: Toolset, may: Granted) -> str:
+    """Return what gives a secret to a toolset whose Python tool lacks it."""
+    if toolset.manifest is None or name not in toolset.manifest.secrets:
+        return f"declare {name} under secrets in toolsets/{toolset.id}/toolset.yaml"
+    if name in may.secrets:
+        return f"{name} is granted but not set: covalt-git secret list"
+    return (
+        f"covalt-git grant add {toolset.id} {'--again' if 'secret' in may.stale else '--requested'}"
+    )
 
 
 def read_only_violation(

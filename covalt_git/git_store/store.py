@@ -61,7 +61,7 @@ _PRE_RECEIVE = """\
 #!/bin/sh
 chat=$(basename "$(dirname "$PWD")")
 echo "This is the store of the chat $chat, which covalt-git alone writes to." >&2
-echo "hint: push to the URL that 'covalt-git serve' prints, followed by /git/$chat" >&2
+echo "hint: push to the server: git push http://x:TOKEN@HOST:PORT/git/$chat" >&2
 exit 1
 """
 _READABLE_EXTENSIONS = {b"noop", b"preciousobjects", b"worktreeconfig", b"relativeworktrees"}
