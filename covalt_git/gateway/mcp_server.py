@@ -194,7 +194,8 @@ class RequestHandlers:
         try:
             result = await self._calls.run(ctx, partial(self._gateway_of(ctx).call, call))
         except NoSuchToolError as error:
-            raise MCPError(types.INVALID_PARAMS, error.message) from None
+            message = "; ".join(filter(None, (error.message, error.hint)))
+            raise MCPError(types.INVALID_PARAMS, message) from None
         except CovaltError as error:
             return results.of_error(error)
         except MCPError:
