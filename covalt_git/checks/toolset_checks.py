@@ -218,8 +218,8 @@ def _check_tools(
                 codes.LEGACY_KEY,
                 (*loc, "renderer"),
                 "this place of a renderer is deprecated",
-                hint=f"write in tool_overrides: {{tool_id: {tool.id}, renderer: {tool.renderer.type},"
-                " renderer_config: {...}}",
+                hint="move it to the list tool_overrides: -"
+                f" {{tool_id: {tool.id}, renderer: {tool.renderer.type}, renderer_config: {{...}}}}",
                 key=True,
                 severity="warning",
             )

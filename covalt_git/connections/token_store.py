@@ -114,8 +114,8 @@ class SignInFile(NamedTuple):
         key = (stored.project, stored.toolset_id, stored.server_id, stored.url)
         if key != (_project(self.name), self.name.toolset_id, self.name.server_id, self.url):
             raise SignInFileError(
-                f"{str(self.path)!r} is the login to another server",
-                hint=f"rm {self.path}",
+                f"the file {str(self.path)!r} contains a login to another server",
+                hint=f"delete it and log in again: rm {self.path}",
             )
         return stored
 

@@ -180,8 +180,9 @@ class Conversation:
                 found.append((rank, branch.name, self.messages[history[0]]))
         if not found:
             raise CovaltError(
-                f"no branch has the message {message.id}: it was merged",
-                hint=f"covalt-git chat message continue {self.chat.id} {message.id}",
+                f"the message {message.id} is only in a merged branch, so no branch can be switched to it",
+                hint="to continue on a new branch after this message:"
+                f" covalt-git chat message continue {self.chat.id} {message.id}",
             )
         _, name, leaf = max(found, key=lambda one: one[0])
         return name, leaf

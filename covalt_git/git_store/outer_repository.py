@@ -134,7 +134,8 @@ def folder_versions(folder: Path) -> Iterator[list[tuple[str, bytes, bool]]]:
                     yield list(_files(repository.object_store, tree))
         except (KeyError, ValueError, NotImplementedError):
             raise UnknownRevisionError(
-                "the repository has no whole commit", hint=_TO_COMMIT
+                "the repository has no complete commit",
+                hint=f"if it is new: {_TO_COMMIT}; otherwise: git fsck",
             ) from None
 
 
@@ -195,7 +196,8 @@ def _reading(revision: str) -> Iterator[None]:
     except (KeyError, ValueError, NotImplementedError, AmbiguousShortId, OSError) as error:
         why = f": {error.strerror.lower()}" if isinstance(error, OSError) and error.strerror else ""
         raise UnknownRevisionError(
-            f"there is no whole commit {revision!r}{why}", hint="list them with `git log --oneline`"
+            f"there is no complete commit {revision!r}{why}",
+            hint="list them with `git log --oneline`",
         ) from None
 
 

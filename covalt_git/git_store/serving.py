@@ -323,7 +323,9 @@ class _Sender:
         for ref in (name, f"refs/{name}", f"refs/heads/{name}"):
             if ref in refs and refs[ref] in self._reachable:
                 return refs[ref]
-        raise BadRequestError(f"upload-pack: deepen-not: there is no branch {name!r}")
+        raise BadRequestError(
+            f"upload-pack: deepen-not (--shallow-exclude): no branch is named {name!r}"
+        )
 
 
 # Push

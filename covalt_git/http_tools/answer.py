@@ -164,7 +164,7 @@ def _json_value(content: bytes) -> Any:
     except UnicodeDecodeError:
         raise BadResultError("the answer is declared as JSON but is not UTF-8") from None
     except RecursionError:
-        raise BadResultError("the answer is nested too deeply") from None
+        raise BadResultError("the JSON response of the server is nested too deeply") from None
     except canonical_json.NotJsonError as error:
         raise BadResultError(f"the answer cannot be stored: {error.message}") from None
     except ValueError as error:

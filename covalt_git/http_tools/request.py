@@ -220,8 +220,10 @@ class RequestBuilder:
             if self.parts and name.lower() == "content-type":
                 continue  # it has the boundary of the parts, which the client chooses
             if not HEADER_VALUE.fullmatch(value.strip(" \t")):
-                what = "a line break or a letter that headers cannot carry"
-                raise BadRequestError(f"the header {name!r} would hold {what}")
+                raise BadRequestError(
+                    f"the value of the header {name!r} contains a line break, or a character that HTTP"
+                    " headers do not allow"
+                )
             yield name, value.strip(" \t")
         if self.cookies:
             encoded = {name: quote(text, safe=_COOKIE_SAFE) for name, text in self.cookies.items()}

@@ -178,7 +178,8 @@ def sign(content: bytes, key: Path) -> bytes:
     """
     arguments = ["-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key.absolute())]
     # The environment has SSH_AUTH_SOCK and SSH_ASKPASS.
-    done = _ssh_keygen(arguments, content, environment=os.environ, seconds=_SIGN_S)
+    late = "enter the passphrase or touch the security key in time"
+    done = _ssh_keygen(arguments, content, environment=os.environ, seconds=_SIGN_S, late=late)
     if done.returncode:
         raise SignatureError(
             "not_signed",
@@ -252,6 +253,7 @@ def _ssh_keygen(
     *,
     environment: Mapping[str, str] | None = None,
     seconds: float = _VERIFY_S,
+    late: str = "try again",
 ) -> subprocess.CompletedProcess[bytes]:
     if environment is None:
         names = ("PATH", "TZ")  # times without a Z are local times
@@ -274,7 +276,7 @@ def _ssh_keygen(
         ) from None
     except subprocess.TimeoutExpired:
         raise SignatureError(
-            "ssh_keygen_failed", f"ssh-keygen did not finish within {seconds:.0f} s"
+            "ssh_keygen_failed", f"ssh-keygen did not finish within {seconds:.0f} s", hint=late
         ) from None
     except OSError as error:
         why = (error.strerror or str(error)).lower()

@@ -130,7 +130,8 @@ def _options(text: str) -> dict[str, str]:
     namespaces = options.get("namespaces")
     if namespaces is not None and not _lists(namespaces, NAMESPACE):
         raise BadSignerLineError(
-            f"allows signatures of {namespaces!r} only", f'write namespaces="{NAMESPACE}"'
+            f"allows only the namespaces {namespaces!r}, but bundles use {NAMESPACE}",
+            f'write namespaces="{NAMESPACE}"',
         )
     return options
 

@@ -337,7 +337,7 @@ def _check_signer_line(line: str) -> None:
     try:
         AllowedSigner.parse(line)
     except BadSignerLineError as error:
-        raise CovaltError(f"the line of the signer {error.reason}", hint=error.hint) from None
+        raise CovaltError(f"the `signers` entry {line!r} {error.reason}", hint=error.hint) from None
 
 
 def _bundle(source: Path | str, signature: Path | None) -> Bundle | Path:

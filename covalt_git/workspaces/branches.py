@@ -96,12 +96,13 @@ def check_free(chat: ChatStore, name: str) -> None:
     names = chat.branch_names()
     if name in names:
         raise BranchExistsError(
-            f"there is a branch {name!r}", hint=f"covalt-git chat checkout {chat.id} {name}"
+            f"the branch {name!r} already exists", hint=f"covalt-git chat checkout {chat.id} {name}"
         )
     for known in names:
         if known.startswith(f"{name}/") or name.startswith(f"{known}/"):
             raise BranchExistsError(
-                f"there is a branch {known!r}, so {name!r} cannot be one", hint="choose another"
+                f"the branch {known!r} exists, so {name!r} is not possible",
+                hint="choose another name",
             )
 
 
@@ -120,7 +121,7 @@ def create(writer: Writer, name: str, manifest_id: str | None) -> None:
             hint=f"make the first: covalt-git chat upload {chat.id} FILE",
         )
     if not chat.store.swap_ref(HEADS + name, None, manifest_id):
-        raise BranchExistsError(f"there is a branch {name!r}", hint="choose another name")
+        raise BranchExistsError(f"the branch {name!r} already exists", hint="choose another name")
 
 
 def new_name(chat: ChatStore, wanted: str | None, purpose: str) -> str:

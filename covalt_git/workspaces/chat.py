@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -374,8 +375,10 @@ def read_stored(store: ObjectReader, oid: str, kind: type[Stored]) -> Stored:
     try:
         return kind.model_validate(canonical_json.loads(line))
     except (ValidationError, canonical_json.NotJsonError) as error:
+        words = re.sub(r"\B(?=[A-Z])", " ", kind.__name__).lower()
         raise BrokenStoreError(
-            f"the note {oid} of {store.path} is not a {kind.__name__}: {error}"
+            f"the stored {words} {oid} in {store.path} cannot be read: {error}",
+            hint="update covalt-git, or restore the chat from a backup",
         ) from None
 
 

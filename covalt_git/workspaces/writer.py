@@ -237,7 +237,9 @@ class Writer:
             return
         ref = CALLS + call.id
         if not self._move_stored(ref, store.read_ref(ref), call):
-            raise MovedError(f"the call {call.id} has moved", hint="try again")
+            raise MovedError(
+                f"another process has changed the pending call {call.id}", hint="try again"
+            )
         running_call.forget(store.path, call.id)  # its own code required approval
 
     def drop_call(self, call_id: str) -> None:

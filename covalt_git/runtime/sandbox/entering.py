@@ -35,6 +35,7 @@ _USER = 1000
 """Id of the only user inside; outside it is the user who entered, or user 65534 for root."""
 _OTHERS = 2
 """The kernel counts the waiter and the init with the tool."""
+_REPORT = "this is a bug in covalt-git; please report it"
 
 
 def enter(policy: Policy, level: SandboxLevel) -> None:
@@ -45,7 +46,7 @@ def enter(policy: Policy, level: SandboxLevel) -> None:
     """
     _check_descriptors()
     if threading.active_count() > 1:
-        raise SandboxError("be entered", "this process has more than one thread")
+        raise SandboxError("be entered", "this process has more than one thread", hint=_REPORT)
     if policy.egress is not None and level != "full":
         os.close(policy.egress)  # without a network namespace, no proxy can be enforced
     if level == "full":
@@ -162,7 +163,9 @@ def _check_descriptors() -> None:
         except OSError:
             continue  # of the list itself
         if stat.S_ISDIR(mode) or stat.S_ISBLK(mode):
-            raise SandboxError("be entered", f"descriptor {number} is open on a folder or a disk")
+            raise SandboxError(
+                "be entered", f"descriptor {number} is open on a folder or a disk", hint=_REPORT
+            )
 
 
 @contextmanager
