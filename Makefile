@@ -11,7 +11,7 @@ THEIRS := $(VENV)/servers
 # Where Python may not keep what it compiled, as in many containers, every process that a test starts compiles all again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-quick stress faults check browser screenshots servers format clean
+.PHONY: run test test-all test-quick stress faults check browser screenshots servers format clean
 
 # A sample project in $(SAMPLE), some work done in it, and the server that shows it.
 run: $(READY)
@@ -19,6 +19,14 @@ run: $(READY)
 
 test: check browser servers
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+# The tests on each version of Python that this machine has, each in an environment of its own.
+test-all:
+	@for version in 3.11 3.12 3.13 3.14; do found=; \
+	  for python in python$$version ~/.pyenv/versions/$$version.*/bin/python; do \
+	    "$$python" -c "" 2>/dev/null && found="$$python"; done; \
+	  if [ -n "$$found" ]; then $(MAKE) test PYTHON="$$found" VENV=".venv-$$version" || exit 1; \
+	  else echo "skipped: this machine has no Python $$version"; fi; done
 
 # The tests that need no browser and no third-party MCP server, and do not take long.
 test-quick: $(READY)
@@ -71,7 +79,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix
 
 clean:
-	rm -rf $(VENV) $(SAMPLE) build dist .*_cache .hypothesis
+	rm -rf $(VENV) .venv-* $(SAMPLE) build dist .*_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
