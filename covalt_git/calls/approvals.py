@@ -235,7 +235,9 @@ def _current(chat: ChatStore, found: Approval) -> tuple[Approval, PendingCall]:
     approval = chat.approval(found.execution_id)
     call = next((one for one in chat.calls() if one.id == found.call_id), None)
     if approval is None or approval.state != "pending" or call is None:
-        state = approval.state if approval and approval.state != "pending" else "deleted"
+        state = (
+            f"already {approval.state}" if approval and approval.state != "pending" else "deleted"
+        )
         hint = "covalt-git approval list"
         if approval is not None and approval.superseded_by:
             hint = f"covalt-git approval show {approval.superseded_by}"

@@ -81,14 +81,16 @@ def approve(execution_id: str, *, reason: str | None, yes: bool, as_json: bool) 
 
     Example: covalt-git approval approve 9c11d0e2
     """
-    check_user(reason)
-    if reason is None and not yes:
-        print_approval(ask(approvals.get_approval, execution_id=execution_id))
-        if not click.confirm("approve it?"):
-            output.say("it is still pending")
-            raise SystemExit(1)
     followed = following(wanted=None, asks=not as_json)
     context(follower=followed.follower)
+    if reason is None:
+        approval = ask(approvals.get_approval, execution_id=execution_id)
+        check_user(reason)
+        if not yes:
+            print_approval(approval)
+            if not click.confirm("approve it?"):
+                output.say("it is still pending")
+                raise SystemExit(1)
     try:
         with followed.running():
             answer = ask(approvals.approve_call, execution_id=execution_id, reason=reason)
@@ -111,7 +113,9 @@ def deny(execution_id: str, *, reason: str | None, as_json: bool) -> None:
 
     Example: covalt-git approval deny 9c11d0e2
     """
-    check_user(reason)
+    if reason is None:
+        ask(approvals.get_approval, execution_id=execution_id)  # reports an unknown id first
+        check_user(reason)
     answer = ask(approvals.deny_call, execution_id=execution_id, reason=reason)
     output.as_json(answer) if as_json else show_call(answer, opened=False)
 
