@@ -148,6 +148,7 @@ def resolve(
         return
     output.changes(done.changes)
     output.conflicts(done.conflicts)
+    output.say(f"{done.manifest_id[: output.SHORT]} on {done.branch}", dim=True)
 
 
 def _print_merge(chat_id: str, done: Merged, *, dry_run: bool) -> None:
