@@ -148,7 +148,8 @@ class Transcript:
         kind = found.lastgroup or ""
         # Short and long forms of an id have one name.
         digits = found[kind].removeprefix("sha256:")
-        key = f"{kind} {digits[:12] if kind in {'commit', 'digest'} else digits}"
+        ids = (key for key in self._names if key.startswith("id ") and key.endswith(f"-{digits}"))
+        key = next(ids, f"{kind} {digits[:12] if kind in {'commit', 'digest'} else digits}")
         if key not in self._names:
             number = sum(one.startswith(f"{kind} ") for one in self._names) + 1
             self._names[key] = f"<{kind}-{number}>"

@@ -76,7 +76,8 @@ def add(
 def list_messages(chat_id: str, *, as_json: bool) -> None:
     """Show the messages as a tree.
 
-    Each has the last commit of its calls.  `user 2/3` is the second of three messages after the same one.
+    Each has the end of its id, and the last commit of its calls.  `user 2/3` is the second of three
+    messages after the same one.
 
     Example: covalt-git chat message list c1
     """
@@ -93,7 +94,8 @@ def list_messages(chat_id: str, *, as_json: bool) -> None:
         at = one.manifest_id[: output.SHORT]
         names = ", ".join(f"*{name}" if name == active else name for name in one.branches)
         ends = f"  ({names})" if names else ""
-        output.say(f"{at}  {_INDENT * depths[one.id]}{_title(one)}{ends}", dim=not one.active)
+        row = f"{one.id[-output.SHORT :]}  {at}  {_INDENT * depths[one.id]}{_title(one)}{ends}"
+        output.say(row, dim=not one.active)
 
 
 @command.command("show")
