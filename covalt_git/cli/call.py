@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from covalt_git.errors import WrongCallError
+from covalt_git.errors import UnknownNameError, WrongCallError
 from covalt_git.runtime import pool
 
 reason_option = click.option(
@@ -110,13 +110,18 @@ def command(
         raise SystemExit(code)
     assert chat_id is not None
     assert tool_id is not None
-    calls.make(
-        chat_id,
-        tool_id,
-        follow=follow,
-        yes=yes,
-        reason=reason,
-        opened=opened,
-        as_json=as_json,
-        **arguments,
-    )
+    try:
+        calls.make(
+            chat_id,
+            tool_id,
+            follow=follow,
+            yes=yes,
+            reason=reason,
+            opened=opened,
+            as_json=as_json,
+            **arguments,
+        )
+    except UnknownNameError as error:
+        if ":" in chat_id:  # only the id of a tool has one
+            error.hint = f"the order is CHAT TOOL: covalt-git call {tool_id} {chat_id}"
+        raise

@@ -1,4 +1,4 @@
-"""Hints for wrong command lines: near names, the place of an option, and quotes."""
+"""Hints for wrong command lines: near names, places of words and options, and quotes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,22 @@ if TYPE_CHECKING:
 
 _UNKNOWN_COMMAND = re.compile(r"No such command '(?P<word>[^']*)'")
 _UNEXPECTED = re.compile(r"Got unexpected extra arguments? \((?P<words>.*)\)", re.DOTALL)
+_FREE_TEXTS = ("title", "text")
+
+_WITH_ONE_MORE = {"authority diff": "{0}..{1}", "chat branch new": "{0} {1} --from {2}"}
+"""What the user meant by one argument too many, by command."""
+
+_OPTIONS = {
+    "chat checkout": {
+        "-b": "covalt-git chat branch CHAT NAME\ncovalt-git chat checkout CHAT NAME",
+    },
+    "chat branch new": {
+        "-d": "covalt-git chat branch delete CHAT NAME",
+        "-D": "covalt-git chat branch delete CHAT NAME --force",
+    },
+    "chat log": {"--limit": "use -n or --max-count"},
+}
+"""What replaces options of other programs, by command."""
 
 
 def hint_of(error: click.UsageError, argv: Sequence[str]) -> str:
@@ -27,7 +43,7 @@ def hint_of(error: click.UsageError, argv: Sequence[str]) -> str:
     if unknown := _UNKNOWN_COMMAND.match(error.message):
         return _for_command(ctx, unknown["word"], argv)
     if extra := _UNEXPECTED.match(error.message):
-        return _for_extra_words(ctx, extra["words"], argv)
+        return _for_extra_words(ctx, extra["words"].split())
     if isinstance(error, click.NoSuchOption):
         return _for_option(ctx, error.option_name)
     return ""
@@ -55,23 +71,32 @@ def _takes(ctx: click.Context, name: str, words: Sequence[str]) -> bool:
     return isinstance(command, click.Group) and any(word in command.commands for word in words)
 
 
-def _for_extra_words(ctx: click.Context, words: str, argv: Sequence[str]) -> str:
-    """Return the last argument in quotes, or the options of a command that takes no arguments."""
-    if not any(isinstance(param, click.Argument) for param in ctx.command.params):
+def _for_extra_words(ctx: click.Context, extra: Sequence[str]) -> str:
+    """Return the last argument in quotes, or what else the command takes."""
+    arguments = [one.name for one in ctx.command.params if isinstance(one, click.Argument)]
+    if not arguments:
         options = [_written(one, ctx) for one in _options(ctx) if not one.is_flag]
         return f"it takes options only: {', '.join(options)}" if options else ""
-    extra = words.split()
-    at = argv.index(extra[0]) if extra and extra[0] in argv else 0
-    if at < 1 or argv[at - 1].startswith("-"):
-        return ""
-    text = " ".join(argv[at - 1 : at + len(extra)])
+    words = [*(str(ctx.params[name]) for name in arguments), *extra]
+    if len(extra) == 1 and (meant := _WITH_ONE_MORE.get(_name(ctx))):
+        return f"{ctx.command_path} {meant.format(*map(shlex.quote, words))}"
+    text = " ".join(words[len(arguments) - 1 :])
     if text.startswith("{"):
         return """write JSON in single quotes, such as '{"path": "index.html"}'"""
-    return f"write an argument with spaces in quotes: {shlex.quote(text)}"
+    if arguments[-1] in _FREE_TEXTS:
+        return f"write an argument with spaces in quotes: {shlex.quote(text)}"
+    return ""
+
+
+def _name(ctx: click.Context) -> str:
+    """Return the name of a command without the program's."""
+    return ctx.command_path.partition(" ")[2]
 
 
 def _for_option(ctx: click.Context, name: str) -> str:
-    """Return the command line with an option of a group in its place: after the group."""
+    """Return what replaces an option, or the command line with an option of a group after the group."""
+    if meant := _OPTIONS.get(_name(ctx), {}).get(name):
+        return meant
     above = ctx.parent
     while above is not None:
         option = _option(above, name)

@@ -42,9 +42,12 @@ def diff(chat_id: str, old: str, new: str, *, only_names: bool, as_json: bool) -
     """Show changes between COMMITs, or to the folder.
 
     With one COMMIT, or none for HEAD, these are the changes from it to the current folder.
+    As in git, main..idea is the same as main idea.
 
     Example: covalt-git chat diff c1 HEAD~2 HEAD
     """
+    if not new and ".." in old and "..." not in old:
+        old, new = (end or "HEAD" for end in old.split("..", 1))
     found = ask(
         workspace_files.get_commit_diff, chat_id=chat_id, old=old, new=new, patches=not only_names
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
 
 from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
 from covalt_git.cli.terminal import history_graph, output
+from covalt_git.conversations.commit_names import UnknownCommitError
 from covalt_git.conversations.history import layout
 from covalt_git.operations.chats import manifests
 
@@ -37,6 +39,7 @@ class _LogCommand(click.Command):
 @click.option("-n", "--max-count", type=click.IntRange(1), help="Show at most this many.")
 @click.option("--all", "everything", is_flag=True, help="Show the commits of all branches.")
 @click.option("--graph", is_flag=True, help="Draw the branches: all, or the history of COMMIT.")
+@click.option("--oneline", is_flag=True, help="Leave out dates and changed files.")
 @click.option("--path", hidden=True)
 @json_option
 def log(
@@ -47,6 +50,7 @@ def log(
     *,
     everything: bool,
     graph: bool,
+    oneline: bool,
     as_json: bool,
 ) -> None:
     """List the commits of a chat, newest first.
@@ -58,12 +62,15 @@ def log(
     """
     if graph and path is not None:
         raise wrong_call("--graph shows whole histories; leave out --graph or the PATH")
-    if everything or (graph and commit is None):
-        found = _page(chat_id, max_count, path=path)
-    elif graph:
-        found = _page(chat_id, max_count, manifest=commit)
-    else:
-        found = _page(chat_id, max_count, manifest=commit or "HEAD", first_parents=True, path=path)
+    which: dict[str, object] = {"path": path}
+    if not everything and (commit is not None or not graph):
+        which |= {"manifest": commit or "HEAD", "first_parents": not graph}
+    try:
+        found = _page(chat_id, max_count, **which)
+    except UnknownCommitError as error:
+        if commit and path is None and _page(chat_id, 1, manifest="HEAD", path=commit).manifests:
+            error.hint = f"covalt-git chat log {chat_id} -- {shlex.quote(commit)}"
+        raise
     if as_json:
         output.as_json(found)
     elif not found.manifests and path is not None:
@@ -71,11 +78,12 @@ def log(
     elif not found.manifests:
         _print_empty(chat_id, found.active_branch)
     elif graph:
-        _draw(found, has_all=everything or commit is None)
+        _draw(found, has_all=everything or commit is None, oneline=oneline)
     else:
         for one in found.manifests:
             _print_manifest(one, found.active_branch)
-            output.say(f"    {_facts(one)}", dim=True)
+            if not oneline:
+                output.say(f"    {_facts(one)}", dim=True)
 
 
 def _page(chat_id: str, most: int | None, **which: object) -> ManifestPage:
@@ -104,7 +112,7 @@ def _print_empty(chat_id: str, branch: str) -> None:
     )
 
 
-def _draw(found: ManifestPage, *, has_all: bool) -> None:
+def _draw(found: ManifestPage, *, has_all: bool, oneline: bool) -> None:
     """Print commits next to the graph of their history, with the active branch in the first lane.
 
     ``has_all``: whether the history is that of all branches, so that the active one is in it.
@@ -116,7 +124,9 @@ def _draw(found: ManifestPage, *, has_all: bool) -> None:
         for line in first[:-1]:
             output.say(line)
         _print_manifest(manifest, active, before=f"{first[-1]}  ")
-        output.say(f"{below.ljust(len(first[-1]))}  {_facts(manifest)}", dim=True)
+        facts = "" if oneline else f"{below.ljust(len(first[-1]))}  {_facts(manifest)}"
+        if facts or below.strip("│ "):  # it joins or leaves lanes
+            output.say(facts or below, dim=True)
 
 
 def _print_manifest(manifest: ManifestRow, active: str, *, before: str = "") -> None:
