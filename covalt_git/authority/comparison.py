@@ -6,10 +6,17 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.authority.config_changes import default_role_changes, rule_changes, tools_gained
+from covalt_git.authority.config_changes import (
+    default_role_changes,
+    details_of_gained,
+    rule_changes,
+    tools_gained,
+)
 from covalt_git.authority.facts import Change, Fact, Place
 from covalt_git.authority.kinds import KINDS, OPPOSITE, judge
+from covalt_git.authority.project_facts import EVERYTHING
 from covalt_git.credentials.leaks import blotted
+from covalt_git.names import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.authority.facts import Verdict
     from covalt_git.authority.snapshots import ProjectSnapshot, SnapshotPart
     from covalt_git.errors import Problem
+    from covalt_git.models.tool import Tool
 
 _ORDER: dict[Verdict, int] = {"widening": 0, "narrowing": 1, "neutral": 2}
 _OF_ONE_SERVER = frozenset({"process", "server_grant"})
@@ -80,15 +88,18 @@ def compare(base: ProjectSnapshot, head: ProjectSnapshot) -> Comparison:
 def _with_gained_tools(
     base: ProjectSnapshot, head: ProjectSnapshot, changes: Iterable[Change]
 ) -> Iterator[Change]:
-    """Add the tools that a role gains to the first of its changes."""
-    seen = set[str]()
+    """Add each tool that a role gains to the first of the role's wider patterns that matches it."""
+    left: dict[str, list[Tool]] = {}
     for one in changes:
         if one.kind not in {"allow", "admin", "deny"} or one.verdict != "widening":
             yield one
             continue
-        gained = () if one.subject in seen else tools_gained(base, head, one.subject)
-        seen.add(one.subject)
-        yield replace(one, details=(*one.details, *gained))
+        if one.subject not in left:
+            left[one.subject] = tools_gained(base, head, one.subject)
+        pattern = one.item or EVERYTHING
+        gained = [tool for tool in left[one.subject] if matches(pattern, tool.path)]
+        left[one.subject] = [tool for tool in left[one.subject] if not matches(pattern, tool.path)]
+        yield replace(one, details=(*one.details, *details_of_gained(gained)))
 
 
 def _blotted(change: Change) -> Change:
@@ -216,7 +227,15 @@ def _added(fact: Fact, before: Sequence[Fact], details: tuple[str, ...]) -> Iter
     verdict = "neutral" if _is_covered(fact, before) else kind.added
     message = f"{fact.subject} {kind.words(fact)}"
     yield Change(
-        verdict, not kind.unclear, fact.subject, fact.kind, message, fact.place, None, details
+        verdict,
+        not kind.unclear,
+        fact.subject,
+        fact.kind,
+        message,
+        fact.place,
+        None,
+        details,
+        item=fact.item,
     )
 
 
@@ -239,7 +258,15 @@ def _removed(fact: Fact, now: Sequence[Fact]) -> Iterator[Change]:
             else ": a file of the toolset has changed since the grant"
         )
     yield Change(
-        verdict, not kind.unclear, fact.subject, fact.kind, message, None, fact.place, near=near
+        verdict,
+        not kind.unclear,
+        fact.subject,
+        fact.kind,
+        message,
+        None,
+        fact.place,
+        near=near,
+        item=fact.item,
     )
 
 

@@ -119,6 +119,7 @@ def default_role_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterat
     if wider or narrower:
         verdict = "widening" if wider else "narrowing"
     message = f"{LOCAL_USER} {_description(new)} (was: {_description(old)})"
+    gained = tools_gained(base, head, LOCAL_USER) if verdict == "widening" else []
     yield Change(
         verdict,
         certain=not (wider and narrower),
@@ -127,7 +128,7 @@ def default_role_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterat
         message=message,
         at=_default_place(head),
         was=_default_place(base),
-        details=tools_gained(base, head, LOCAL_USER) if verdict == "widening" else (),
+        details=details_of_gained(gained),
     )
 
 
@@ -174,16 +175,20 @@ def _default_place(snapshot: ProjectSnapshot) -> Place:
     return Place(reading.path, *reading.document.locate(("default_role",)))
 
 
-def tools_gained(base: ProjectSnapshot, head: ProjectSnapshot, subject: str) -> tuple[str, ...]:
+def tools_gained(base: ProjectSnapshot, head: ProjectSnapshot, subject: str) -> list[Tool]:
     """Return the tools of both snapshots that a role, or the local user, may newly call."""
     name = None if subject == LOCAL_USER else subject.removeprefix("role ").strip("'")
     before, now = base.tools(), head.tools()
-    gained = [
-        tool_id
+    return [
+        now[tool_id]
         for tool_id in sorted(before.keys() & now.keys())
         if _may(head, name, now[tool_id]) and not _may(base, name, before[tool_id])
     ]
-    return (f"newly: {shortened_list(gained)}",) if gained else ()
+
+
+def details_of_gained(tools: Sequence[Tool]) -> tuple[str, ...]:
+    """Return the detail of a change that makes these tools callable; none if there are none."""
+    return (f"newly: {shortened_list([tool.tool_id for tool in tools])}",) if tools else ()
 
 
 def _may(snapshot: ProjectSnapshot, role: str | None, tool: Tool) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +69,7 @@ class Change:
         was: the place in BASE; None if the fact is new.
         details: further lines, such as the permissions of a new tool.
         near: for a removed fact, the place of its subject in HEAD.
+        item: item of the changed fact; never output, because it may have a credential.
     """
 
     verdict: Verdict
@@ -78,6 +81,7 @@ class Change:
     was: Place | None
     details: tuple[str, ...] = ()
     near: Place | None = None
+    item: Annotated[str, Field(exclude=True)] = field(default="", compare=False, repr=False)
 
 
 class Judgement(NamedTuple):
