@@ -139,7 +139,7 @@ def _trusted_signer(source: str, name: str, **how: Any) -> str:
     line = f"{name} {found.unknown_key}"
     assert found.signer_problem is not None
     output.say(found.signer_problem.error_description, err=True)
-    output.say(f"signers in covalt.yaml gets: {line}", err=True)
+    output.say(f"`signers` in covalt.yaml gets: {line}", err=True)
     if can_ask() and not click.confirm("trust this key?"):
         raise click.exceptions.Abort
     return line

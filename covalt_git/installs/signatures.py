@@ -59,17 +59,17 @@ class SignatureError(CovaltError):
 
 
 class UnknownSignerError(SignatureError):
-    """A signature by a key that ``signers`` does not contain.
+    """A valid signature of the content by a key that ``signers`` does not contain.
 
     ``public_key`` is the key in OpenSSH's format; empty if ``signers`` does not support it.
     """
 
     def __init__(self, signature: _Signature, signers: Sequence[str]) -> None:
         self.public_key = signature.public_key
-        missing = "does not contain this key" if signers else "contains no keys"
+        missing = "does not contain this key" if signers else "is empty"
         super().__init__(
             "unknown_signer" if signers else "no_signers",
-            f"it is signed with {signature.fingerprint}, but signers in covalt.yaml {missing}",
+            f"it is signed with {signature.fingerprint}, but `signers` in covalt.yaml {missing}",
             hint=signature.trust_hint,
         )
 
@@ -123,9 +123,9 @@ class _Signature(NamedTuple):
     def trust_hint(self) -> str:
         """How to trust the key."""
         if not self.public_key:
-            return "ask the signer for the key, and add it to signers in covalt.yaml"
+            return "ask the signer for the key, and add it to `signers` in covalt.yaml"
         return (
-            "if you know the owner of the key, import with --trust-signer NAME, which adds to signers in"
+            "if you know the owner of the key, import with --trust-signer NAME, which adds to `signers` in"
             f" covalt.yaml: - NAME {self.public_key}\n--unsigned imports it without a signer"
         )
 
@@ -144,12 +144,17 @@ def verify(content: bytes, signature: bytes, signers: Sequence[str]) -> Signer:
             f"the signature is for {_one_line(parsed.namespace)}, not for {NAMESPACE!r}",
             hint=f"ask the signer to run: ssh-keygen -Y sign -n {NAMESPACE} -f KEY FILE",
         )
-    if not signers:
-        raise UnknownSignerError(parsed, signers)
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         folder = Path(name)  # with mode 0700
         file, allowed = folder / "signature", folder / "allowed_signers"
         file.write_bytes(signature)
+        match = ["-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(file)]
+        if _ssh_keygen(match, content).returncode:
+            raise SignatureError(
+                "content_changed",
+                f"the bundle does not match its signature by the key {parsed.fingerprint}",
+                hint="download the bundle and its signature again",
+            )
         allowed.write_text("".join(f"{line.strip()}\n" for line in signers), encoding="utf-8")
         files = ["-s", str(file), "-f", str(allowed)]
         found = _ssh_keygen(["-Y", "find-principals", *files], b"")
@@ -159,11 +164,7 @@ def verify(content: bytes, signature: bytes, signers: Sequence[str]) -> Signer:
         verified = _ssh_keygen(["-Y", "verify", "-n", NAMESPACE, "-I", principal, *files], content)
     good = _GOOD.search(verified.stdout.decode("utf-8", "replace"))
     if verified.returncode or good is None:
-        raise SignatureError(
-            "content_changed",
-            f"the bundle has changed since {principal!r} ({parsed.fingerprint}) signed it",
-            hint="download the bundle and its signature again",
-        )
+        raise _untrusted(parsed, signers)
     return Signer(principal=principal, fingerprint=good[1])
 
 
@@ -235,7 +236,7 @@ def _untrusted(signature: _Signature, signers: Sequence[str]) -> SignatureError:
                 "signer_not_valid",
                 f"the key of {one.principals!r} ({signature.fingerprint}) is not valid now:"
                 f" {', '.join(times) or 'ssh-keygen rejects it'}",
-                hint="fix its line in signers in covalt.yaml, or ask for a signature with another key",
+                hint="fix its line in `signers` in covalt.yaml, or ask for a signature with another key",
             )
     return UnknownSignerError(signature, signers)
 

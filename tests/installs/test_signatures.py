@@ -111,6 +111,8 @@ def _by_certificate(key: Key) -> bytes:
     [
         ("content_changed", CONTENT + b"\n", "covalt-git", ["ann"]),
         ("content_changed", b"", "covalt-git", ["ann"]),
+        ("content_changed", b"another", "covalt-git", ["bob"]),
+        ("content_changed", b"another", "covalt-git", []),
         ("unknown_signer", CONTENT, "covalt-git", ["bob"]),
         ("no_signers", CONTENT, "covalt-git", []),
         ("wrong_namespace", CONTENT, "git", ["ann"]),
@@ -169,7 +171,12 @@ def test_no_damage_breaks_the_parser(good: bytes, at: int, flip: int) -> None:
     with pytest.raises(SignatureError) as caught:
         verify(CONTENT, bytes(damaged), [])
 
-    assert caught.value.code in {"not_a_signature", "wrong_namespace", "no_signers"}
+    assert caught.value.code in {
+        "not_a_signature",
+        "wrong_namespace",
+        "content_changed",
+        "no_signers",
+    }
 
 
 def test_ssh_keygen_gets_no_environment_and_leaves_no_file(
