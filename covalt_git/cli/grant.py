@@ -320,7 +320,8 @@ def _grant_all(
 ) -> set[str]:
     """Add the grants that were shown, if the toolset has not changed since; return their keys."""
     if asks and not as_json and can_ask() and not click.confirm("grant this?"):
-        return set()
+        output.say("nothing was granted")
+        raise SystemExit(1)
     done = ask(operation, toolset_id=toolset.id, digest=toolset.digest)
     if as_json:
         output.as_json(done)

@@ -160,6 +160,15 @@ def test_deleting_a_chat_asks_for_confirmation(root: Path) -> None:
         assert (root / "data/chats/c2").exists() == (typed == "n")
 
 
+def test_declined_grants_are_not_added(root: Path) -> None:
+    user = Terminal("grant", "add", "quiz", "--requested", cwd=root)
+    user.answers("grant this? [y/N]: ", "n")
+
+    assert "nothing was granted" in user.end()
+    assert user.exit_code == 1
+    assert run("grant", "list", "quiz", cwd=root).stdout == "nothing is granted to quiz\n"
+
+
 def test_accepting_the_tools_of_a_server_asks_for_confirmation(root: Path) -> None:
     run("grant", "add", "quiz", "process", "disk", cwd=root)
     assert (
