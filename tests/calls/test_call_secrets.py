@@ -146,7 +146,7 @@ def test_a_secret_granted_for_other_files_is_not_given(
     outcome = web.call("leak")
 
     assert outcome.error is not None
-    assert "the tool has no secret 'A_KEY'" in outcome.error.message
+    assert "no secret 'A_KEY'" in outcome.error.message
     with pytest.raises(GrantNeededError):
         web.call("fetch")
     assert served.seen == []
