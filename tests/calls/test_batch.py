@@ -59,7 +59,7 @@ def test_every_problem_of_every_line_is_reported_and_nothing_runs(world: World) 
     world.call("add", call_id=taken)
     wrong: list[tuple[Any, str]] = [
         (add("good"), ""),
-        ('{"tool": "demo:add",}', "2:21 CG102"),
+        ('{"tool" "demo:add"}', "2:9 CG102"),
         ("[]", "3:1 CG203"),
         ('{"tool": "demo:add", "agrs": {}}', "4:30 CG201"),
         ('{"tool": 7}', "5:10 CG203"),
