@@ -1,4 +1,4 @@
-"""Which tools and toolsets a principal may see, when only their ids are known."""
+"""What a principal may see, call and approve; also for tools of which only the id is known."""
 
 from __future__ import annotations
 

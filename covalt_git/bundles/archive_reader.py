@@ -109,7 +109,7 @@ def read_folder(folder: Path) -> list[Entry]:
 
 
 def read_archive(path: Path) -> bytes:
-    """Return the bytes of a ZIP, cut off after one more than the maximum, for :func:`unpack`.
+    """Return the bytes of a ZIP, at most one more than the limit, so that :func:`unpack` can refuse it.
 
     Raises:
         BadBundleError: if it cannot be read.

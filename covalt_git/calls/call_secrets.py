@@ -1,4 +1,8 @@
-"""Secrets of one call: from this machine, or for granted names from the project's command."""
+"""Secrets of one call.
+
+They come from the user's secrets file and environment, or else from the project's ``secret_command``, which
+gets the granted names only.
+"""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Placing(NamedTuple):
 
 
 def check_size(name: str, size: int, config: WorkspaceConfig) -> None:
-    """Check that a scan stores files of a size in bytes, before an upload is read.
+    """Check, before an upload is read, that a file of ``size`` bytes can be stored.
 
     Raises:
         CovaltError: naming the setting.

@@ -1,7 +1,7 @@
 """Approval of a client's call: asks the client to open the approval page, and waits for the decision.
 
 The client's answer approves nothing, because the agent may have answered.  Only the record of the approval
-counts, and only the CLI and the pages write it.
+counts, and no MCP request can write it.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Prompts(NamedTuple):
     style: tool_names.Style
 
     def listed(self) -> dict[str, Callable[[], types.Prompt]]:
-        """Return a function that describes each prompt, by the ids of the prompts, sorted."""
+        """Return a dict, sorted by prompt id, of functions that each describe one prompt."""
         return {
             prompt.id: partial(_described, name, prompt)
             for name, prompt in self._visible_prompts().items()

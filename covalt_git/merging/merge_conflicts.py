@@ -137,7 +137,7 @@ class ConflictResolution:
         if reason:
             raise NotMergeableError(
                 f"the other version of {clash.path!r} cannot be saved as {path!r}: {reason}",
-                hint="decide it now: with ours, theirs, or a content of its own",
+                hint="resolve it now: keep ours, theirs, or give the new content",
             )
         self.edits[path] = version
         return path
@@ -221,7 +221,7 @@ def store_union(chat: ChatStore, path: str, base: Entry, ours: Entry, theirs: En
     if sides is None:
         raise NotMergeableError(
             f"{path!r} is not text on both sides, so there are no lines to unite",
-            hint="decide it with ours, theirs, or a content of its own",
+            hint="keep ours, theirs, or give the new content",
         )
     return store_content(chat, path, line_merge.union(*sides), ours, theirs)
 

@@ -111,7 +111,7 @@ class Server(uvicorn.Server):
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, and wait for all requests."""
+        """Stop listening, wait at most ``grace_s`` for running requests, and close all connections."""
         timer = asyncio.get_running_loop().call_later(self._grace_s, self._close_all)
         await super().shutdown(sockets)
         timer.cancel()

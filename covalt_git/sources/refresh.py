@@ -196,7 +196,7 @@ def _write_lock(root: Path, source: ToolSource, tools: dict[str, LockedTool]) ->
     existing = read_lock(file, shown_path(file, root)).value if file.exists() else None
     if existing is not None and existing.toolset_id != source.toolset.id:
         raise CovaltError(
-            f"the namespace {source.namespace!r} has a lock of the toolset {existing.toolset_id!r}",
+            f"the toolset {existing.toolset_id!r} already uses the namespace {source.namespace!r}",
             hint=f"write in toolsets/state/{source.toolset.id}.yaml: "
             f"aliases: {{{source.server.id}: {source.toolset.id}-{source.server.id}}}",
         )

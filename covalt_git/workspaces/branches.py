@@ -153,7 +153,7 @@ def rename(writer: Writer, old: str, new: str) -> Branch:
     check_free(chat, new)
     stored = write_stored(chat.store, Rename(old=old, new=new, at=at), f"rename: {old} {new}")
     if not chat.store.swap_ref(RENAME, None, stored):
-        raise MovedError("another process renames a branch", hint="try again")
+        raise MovedError("another process is renaming a branch", hint="try again")
     finish_rename(chat.store)
     if chat.store.read_ref(HEADS + old) is not None:
         raise MovedError(f"the branch {old!r} has moved", hint="try again")
@@ -200,7 +200,7 @@ def delete(writer: Writer, name: str, *, force: bool = False) -> DeletedBranch:
         others = [branch.name for branch in chat.branches() if branch.name != name]
         first = f"covalt-git chat checkout {chat.id} {others[0]}" if others else ""
         raise ActiveBranchError(
-            f"the folder is on the branch {name!r}",
+            f"{name!r} is the active branch, so it cannot be deleted",
             hint=first or f"create another and check it out: covalt-git chat branch {chat.id} NAME",
         )
     if not force:

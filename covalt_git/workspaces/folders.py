@@ -68,7 +68,7 @@ class Folder(NamedTuple):
         """
         *elements, name = path.split("/")
         if ".." in elements or name == "..":
-            raise OSError(errno.EINVAL, "a path in a workspace never leads up", path)
+            raise OSError(errno.EINVAL, "a path in a workspace must not contain ..", path)
         handle = self.handle
         try:
             for element in elements:

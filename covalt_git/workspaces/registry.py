@@ -47,7 +47,7 @@ class ChatExistsError(CovaltError):
 
 
 class OneChat(NamedTuple):
-    """A chat, but not a later chat with its id, which has another time of creation."""
+    """One particular chat: its id and creation time, as a later chat can have the same id."""
 
     id: str
     created_at: str

@@ -1,10 +1,10 @@
 """Stat cache of a workspace: its last scan, in memory and in ``stat.cache`` beside the workspace.
 
 The cache only saves reading.  A file is unchanged while its change time, inode, size and mode are the same;
-a folder has the same names while its change time and inode are the same.  An entry that changed within one
-tick of the file system's clock before the scan could change again without a trace, so its time is stored
-as 0, which no entry has.  Stat does not show, to us or to git, a write through a mapping that existed when
-the file was read.
+a folder has the same names while its change time and inode are the same.  If an entry changed less
+than one clock tick before the scan, a second change could leave the same time.  Such an entry is stored with
+the time 0, which no real entry has, so that the next scan reads it again.  Neither we nor git notice a later
+write through an ``mmap`` that was open when the file was read: it need not change what ``stat`` returns.
 
 Whether the objects of a scan are in the store is not cached: git's own gc may have removed them.  The
 scan compares with the tree of the branch, and asks the store for the rest.

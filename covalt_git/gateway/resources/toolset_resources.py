@@ -31,7 +31,7 @@ def visible(project: Project) -> list[ToolsetItem[Resource]]:
 
 
 def listed(project: Project) -> dict[str, Callable[[], types.Resource]]:
-    """Return the resources with a fixed URI: a function that describes each, by the URI."""
+    """Return a dict from each fixed URI to a function that describes its resource."""
     return {
         item.what.uri: partial(_described, item.what.uri, item)
         for item in visible(project)

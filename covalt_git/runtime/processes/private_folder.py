@@ -1,6 +1,7 @@
-"""A tool's private folder: made, and cleared away whatever the tool left there.
+"""Private folder of a tool, removed with everything in it after use.
 
-Its creator holds its lock (``flock(2)``).  If the creator is killed, the next one removes the folder.
+Its creator holds a lock on it (``flock(2)``).  If the creator is killed, a later one in the same place removes
+the folder.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def inside(path: Path) -> Path:
 
 
 def clear_left(place: Path) -> None:
-    """Remove the folders in ``place`` that makers of this user left who were killed."""
+    """Remove the folders in ``place`` whose creators, processes of this user, were killed."""
     with os.scandir(place) as entries:
         found = [Path(entry.path) for entry in entries if entry.name.startswith(_PREFIX)]
     for path in found:

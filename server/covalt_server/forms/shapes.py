@@ -1,8 +1,8 @@
-"""Kinds of form fields for a JSON Schema: one for each place of a value.
+"""Kinds of form fields: which field each part of a JSON value gets, from its JSON Schema.
 
-Draft 2020-12, read leniently.  A union, a tuple or an object with arbitrary keys has no field of its own and
-becomes a text box for JSON.  This module does not validate values.  The parts of a place are read on demand,
-because a schema may refer to itself.
+Draft 2020-12, read leniently.  A union gets a text box for JSON, unless it is one type or null, or a list of
+fixed values; so does a tuple, or an object with arbitrary keys.  This module does not validate values.  The
+fields inside of a part are read on demand, because a schema may refer to itself.
 """
 
 from __future__ import annotations
