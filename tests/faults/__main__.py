@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 RECORDED = HERE / "tests.json"
 FOUND = HERE / "found.json"
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
 _TESTS_FAILED, _NOTHING_RUN = 1, 5
 _LONGEST_S = 1800
 _BATCH = 25
