@@ -187,7 +187,7 @@ def tools_gained(base: ProjectSnapshot, head: ProjectSnapshot, subject: str) -> 
 
 
 def details_of_gained(tools: Sequence[Tool]) -> tuple[str, ...]:
-    """Return the detail of a change that makes these tools callable; none if there are none."""
+    """Return the line that lists newly callable tools, in a tuple; an empty tuple without tools."""
     return (f"newly: {shortened_list([tool.tool_id for tool in tools])}",) if tools else ()
 
 

@@ -176,7 +176,7 @@ def _merge_blocks(
 
 
 def _in_order(ours: _Block, theirs: _Block) -> list[str]:
-    """Return the names of both: ours in their order, each of theirs after its predecessor."""
+    """Return all names: those of ``ours`` in order, and each new one of ``theirs`` after its predecessor there."""
     order = list(ours.entries)
     at = 0
     for name in theirs.entries:

@@ -83,11 +83,13 @@ def test_hidden_disabled_and_missing_tools_get_one_answer(
     hidden = {None: ["off", "missing"], "reader": ["write", "off", "missing"]}[role]
 
     async def say(client: Client) -> None:
+        listed = {one.name for one in (await client.list_tools()).tools}
         for tool in hidden:
             name = f"demo.{tool}" if style == "dots" else f"demo_{tool}"
             error = await refused(client.call_tool(name, WRITE))
             assert (error.code, error.data) == (-32602, None)
-            assert error.message.startswith(f"unknown tool {name!r}")
+            hint = error.message.removeprefix(f"unknown tool {name!r}")
+            assert hint in {"", *(f"; did you mean {one!r}?" for one in listed)}
 
     talk(shared, say, version=version, role=role, style=style)
 

@@ -100,7 +100,7 @@ def _print_replay(chat_id: str, done: Replayed) -> None:
         output.say(f"the sandbox level was {done.then.sandbox} before, {done.now.sandbox} now")
     for note in done.missing:
         output.say(
-            f"  ! {display.in_line(note.path)} is missing, as it was not stored: {note.reason}",
+            f"  ! {display.in_line(note.path)} is missing, because no commit contains it: {note.reason}",
             fg="yellow",
         )
     if done.branch is not None:
