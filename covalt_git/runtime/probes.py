@@ -1,7 +1,7 @@
 """Ten probes that ``doctor`` runs in the sandbox at each level; ``tests/stress`` has the others.
 
-A probe tries something that a tool must not be able to do.  It returns what it obtained, or None; an
-``OSError`` and a ``MemoryError`` mean that it was refused.  A probe does no harm where no sandbox stops it.
+A probe is an action that a tool must not be able to do (:func:`.trial.attempt`).  It does no harm where no
+sandbox stops it.
 """
 
 from __future__ import annotations
@@ -21,26 +21,24 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.errors import CovaltError
-from covalt_git.runtime.sandbox.entering import enter
 from covalt_git.runtime.sandbox.limits import SLACK
 from covalt_git.runtime.sandbox.policy import Policy, RunLimits
+from covalt_git.runtime.sandbox.trial import Verdict, attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from covalt_git.models.calls import SandboxLevel
 
-Verdict = Literal["refused", "through", "broken"]
-
 LIMITS: Final = RunLimits(cpu_s=20, memory_mb=1024, processes=32, file_mb=4, open_files=256)
 MOST_STARTED: Final = LIMITS.processes + SLACK + 8
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from covalt_git.runtime import probes; probes.main()"
 _SOURCES = Path(__file__).parents[2]
 _NEIGHBOUR = "print('ready', flush=True); input()"
-_PROBE_S, _RUN_S, _END_S = 20.0, 300.0, 2.0
+_RUN_S = 300.0
 
 
 class ProbesBrokenError(CovaltError):
@@ -215,7 +213,7 @@ def main() -> None:
         port = server.getsockname()[1]
         ground = Ground(**folders, token=token, neighbour=other.pid, tcp_port=port)
         found = [
-            Finding(one.name, one.what, level, *attempt(one, level, ground, [server.fileno()]))
+            Finding(one.name, one.what, level, *tried(one, level, ground, [server.fileno()]))
             for one in PROBES
         ]
     sys.stdout.write(json.dumps([finding._asdict() for finding in found]))
@@ -236,55 +234,9 @@ def start_neighbour(token: str) -> subprocess.Popen[bytes]:
     return started
 
 
-def attempt(
+def tried(
     probe: Probe, level: SandboxLevel, ground: Ground, closed: Collection[int]
 ) -> tuple[Verdict, str]:
     """Run a probe in a sandboxed fork without the ``closed`` descriptors; return its verdict and message."""
-    report, end = os.pipe()
-    child = os.fork()
-    if child == 0:
-        for descriptor in (report, *closed):
-            os.close(descriptor)
-        _be_a_tool(probe, level, ground, end)
-    os.close(end)
-    with os.fdopen(report, "rb", buffering=0) as file:
-        said = file.read(1 << 16) if select.select([file], [], [], _PROBE_S)[0] else b""
-    status = _reap(child)
-    if said:
-        verdict, text = json.loads(said)
-        return verdict, " ".join(text.replace("\0", " ").split())
-    if os.WIFSIGNALED(status):
-        return "refused", f"ended by {signal.Signals(os.WTERMSIG(status)).name}"
-    return "broken", "it ended without a result"
-
-
-def _be_a_tool(probe: Probe, level: SandboxLevel, ground: Ground, end: int) -> NoReturn:
-    verdict: Verdict = "broken"
-    try:
-        os.setsid()
-        policy = Policy(ground.workspace, ground.toolset, (), ground.scratch, limits=LIMITS)
-        enter(policy, level)
-        try:
-            obtained = probe.run(ground)
-        except (OSError, MemoryError) as error:
-            verdict, said = "refused", f"{type(error).__name__}: {error}"
-        else:
-            verdict = "refused" if obtained is None else "through"
-            said = "got nothing" if obtained is None else obtained
-    except BaseException as error:  # noqa: BLE001 - a bug of a probe must not look like a refusal
-        said = (
-            error.message if isinstance(error, CovaltError) else f"{type(error).__name__}: {error}"
-        )
-    os.write(end, json.dumps([verdict, said[:200]]).encode())
-    os._exit(0)
-
-
-def _reap(child: int) -> int:
-    """Wait for the process of a probe, kill it if it does not end, and kill its group; return its status."""
-    end = time.monotonic() + _END_S
-    options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-    while time.monotonic() < end and not os.waitid(os.P_PID, child, options):
-        time.sleep(0.001)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)
-    return os.waitpid(child, 0)[1]
+    policy = Policy(ground.workspace, ground.toolset, (), ground.scratch, limits=LIMITS)
+    return attempt(policy, level, lambda: probe.run(ground), closed=closed)

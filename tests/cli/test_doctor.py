@@ -11,7 +11,8 @@ import pytest
 from covalt_git.cli import doctor
 from covalt_git.models.calls import SandboxLevel
 from covalt_git.runtime import probes, sandbox_levels
-from covalt_git.runtime.probes import Finding, Verdict
+from covalt_git.runtime.probes import Finding
+from covalt_git.runtime.sandbox.trial import Verdict
 
 Cli = Callable[..., tuple[int, str]]
 LEVELS = ["full", "landlock", "seatbelt", "process"]

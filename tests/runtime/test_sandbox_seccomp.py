@@ -142,8 +142,7 @@ from covalt_git.runtime.sandbox import landlock, privileges, seccomp
 os.setsid()
 folder = Path(sys.argv[2])
 privileges.drop()
-places = landlock.Places(("/usr", "/lib", "/lib64", "/etc"), (str(folder / "workspace"), "/dev/null"))
-landlock.restrict(places, 3, tcp=False)
+landlock.restrict(("/usr", "/lib", "/lib64", "/etc"), (str(folder / "workspace"), "/dev/null"), 3)
 seccomp.restrict(alone=True, signals_of=os.getpid())
 for target in (os.getppid(), -1, 1):
     try:

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.runtime import probes
-from covalt_git.runtime.probes import Finding, Verdict
+from covalt_git.runtime.probes import Finding
+from covalt_git.runtime.sandbox.trial import Verdict
 from tests.stress.sandbox_probes import PROBES, Ground
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class _Field:
         watched, held = os.pipe()
         closed = [watched, *(one.fileno() for one in self._listeners)]
         ground = replace(self._ground, held=held)
-        verdict, said = probes.attempt(probe, level, ground, closed)
+        verdict, said = probes.tried(probe, level, ground, closed)
         os.close(held)
         try:
             if verdict == "refused" and (seen := self._seen(watched)):

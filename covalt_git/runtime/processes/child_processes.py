@@ -1,9 +1,8 @@
-"""Child processes: listing, killing, adopting orphans, and ending with the parent."""
+"""Child processes: listing, killing, and adopting orphans."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import sys
@@ -11,11 +10,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covalt_git.runtime.sandbox import system_calls
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 def children(of: int) -> Iterator[int]:
@@ -58,14 +56,8 @@ def end_all_but(spared: Collection[int], *, within_s: float) -> None:
 
 def adopt_orphans() -> None:
     """Become the parent of orphaned descendants, so that they can be found."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def die_with(parent: int) -> None:
-    """Ask the kernel to end this process when its parent ends, however that ends."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+    if sys.platform == "linux":
+        system_calls.prctl(system_calls.PR_SET_CHILD_SUBREAPER, 1)
 
 
 @contextlib.contextmanager
@@ -81,12 +73,3 @@ def _ahead_of_others() -> Iterator[None]:
         if sys.platform == "linux":
             with contextlib.suppress(OSError):
                 os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-
-
-# Looked up once: in a fork that would copy a hundred pages of memory.
-_LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-
-def _prctl(option: int, value: int) -> None:
-    if _LIBRARY is not None:
-        _LIBRARY.prctl(option, value)

@@ -31,6 +31,7 @@ from typing import Any, NoReturn
 
 import covalt_toolset
 from covalt_git.runtime.processes import child_processes, tool_process, wire
+from covalt_git.runtime.sandbox import system_calls
 from covalt_git.runtime.sandbox.entering import enter
 from covalt_git.runtime.sandbox.new_root import SHARED_MEMORY
 from covalt_git.runtime.sandbox.policy import Policy, RunLimits, SandboxError
@@ -58,7 +59,7 @@ class WarmSandbox:
         # Interpreters that a tool starts by multiprocessing would import this program as its own.
         sys.modules["__main__"] = ModuleType("__main__")
         os.setsid()
-        child_processes.die_with(parent)
+        system_calls.die_with(parent)
         _redirect_streams(printed)
         self._egress = _settle_descriptors(calls, egress)
         self._calls = socket.socket(fileno=_CALLS)
@@ -87,7 +88,7 @@ class WarmSandbox:
             connection, output = self._next_call()
             pid = _fork()
             if pid == 0:
-                child_processes.die_with(own)
+                system_calls.die_with(own)
                 self._make_call(connection, output, tool)
             connection.close()
             if output is not None:

@@ -63,7 +63,7 @@ def enter(policy: Policy, level: SandboxLevel) -> None:
 
 def _enter_namespaces(policy: Policy) -> None:
     known = landlock.version()
-    death = namespace_processes.DeathSignal()
+    parent = os.getppid()
     folders = new_root.folders(policy)
     owned: dict[str, int] = {}
     if privileges.is_root():
@@ -81,7 +81,7 @@ def _enter_namespaces(policy: Policy) -> None:
             | system_calls.CLONE_NEWUTS
             | system_calls.CLONE_NEWCGROUP
         )
-    death.restore()
+    system_calls.die_with(parent)
     report = namespace_processes.become_init()
     with _step("make a root of its own"):
         system_calls.unshare(system_calls.CLONE_NEWNS)
@@ -101,7 +101,7 @@ def _enter_namespaces(policy: Policy) -> None:
         privileges.drop()
     if known:
         with _step("restrict its files"):
-            landlock.restrict(landlock.Places(("/",), new_root.writable(policy)), known, tcp=True)
+            landlock.restrict(("/",), new_root.writable(policy), known, tcp=True)
     with _step("filter its system calls"):
         seccomp.restrict(alone=False)
 
@@ -110,7 +110,7 @@ def _stay(policy: Policy) -> None:
     """Enter the level ``landlock``, which needs no namespaces."""
     known = landlock.version()
     writable = (str(policy.workspace), str(policy.scratch), *system_files.DEVICES)
-    places = landlock.Places(_readable(policy), writable)
+    readable = _readable(policy)
     # git fails if it may not read this file, unless it is configured not to.
     os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
     if privileges.is_root() and not control_groups.join(policy.limits):
@@ -125,7 +125,7 @@ def _stay(policy: Policy) -> None:
     with _step("drop its privileges"):
         privileges.drop()
     with _step("restrict its files"):
-        landlock.restrict(places, known, tcp=False)
+        landlock.restrict(readable, writable, known)
     with _step("filter its system calls"):
         restricts_signals = known >= landlock.RESTRICTS_SIGNALS
         seccomp.restrict(alone=True, signals_of=None if restricts_signals else os.getpid())

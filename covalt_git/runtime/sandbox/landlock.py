@@ -6,10 +6,9 @@ of files; Unix sockets with a path; UDP.  The level ``landlock`` leaves those to
 
 from __future__ import annotations
 
-import ctypes
 import os
 import stat
-from dataclasses import dataclass
+import struct
 from typing import TYPE_CHECKING
 
 from covalt_git.runtime.sandbox import system_calls
@@ -38,31 +37,15 @@ _EVERYTHING = (1 << 16) - 1
 
 HOLDS_TRUNCATION = 3
 """The first version (Linux 6.2) in which no file outside can be emptied."""
+_RESTRICTS_TCP = 4
+"""The first version (Linux 6.7) with rights on TCP."""
 RESTRICTS_SIGNALS = 6
 """The first version (Linux 6.12) in which a signal stays among the restricted processes."""
 
-
-class _Ruleset(ctypes.Structure):
-    _fields_ = (
-        ("handled_access_fs", ctypes.c_uint64),
-        ("handled_access_net", ctypes.c_uint64),
-        ("scoped", ctypes.c_uint64),
-    )
-
-
-class _PathBeneath(ctypes.Structure):
-    _pack_ = 1
-    _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Files and folders, with all that is below them."""
-
-    readable: tuple[str, ...]
-    """To read, list and start programs from."""
-    writable: tuple[str, ...]
-    """And to change; no device can be made there."""
+_RULESET = struct.Struct("=3Q")
+"""``struct landlock_ruleset_attr``: rights on files, on the network, and on other processes."""
+_PATH_BENEATH = struct.Struct("=Qi")
+"""``struct landlock_path_beneath_attr``: allowed rights, and a descriptor of the path."""
 
 
 def version() -> int:
@@ -73,34 +56,28 @@ def version() -> int:
         return 0
 
 
-def restrict(places: Places, known: int, *, tcp: bool) -> None:
-    """Restrict this process to ``places``, with the rights that landlock version ``known`` supports.
+def restrict(
+    readable: Iterable[str], writable: Iterable[str], known: int, *, tcp: bool = False
+) -> None:
+    """Restrict this process to files and folders, with the rights that landlock version ``known`` supports.
 
-    Requires ``no_new_privs``.  ``tcp`` leaves TCP unrestricted.
+    Each path includes all that is below it.  No device can be created in a ``writable`` one.  Requires
+    ``no_new_privs``.  ``tcp`` leaves TCP unrestricted.
     """
-    handled = _handled(known)
-    if tcp:
-        handled.handled_access_net = 0
-    ruleset = system_calls.call(_CREATE_RULESET, ctypes.byref(handled), ctypes.sizeof(_Ruleset), 0)
-    try:
-        _allow(ruleset, places.readable, _READ)
-        _allow(ruleset, places.writable, (_READ | _WRITE) & handled.handled_access_fs)
-        system_calls.call(_RESTRICT_SELF, ruleset, 0)
-    finally:
-        os.close(ruleset)
-
-
-def _handled(known: int) -> _Ruleset:
-    """Return all rights that a version can restrict; each version added some."""
     files = _EVERYTHING
     for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL_DEV)):
         if known < since:
             files &= ~right
-    return _Ruleset(
-        handled_access_fs=files,
-        handled_access_net=_BIND_TCP | _CONNECT_TCP if known >= 4 else 0,  # noqa: PLR2004 - a version
-        scoped=_ABSTRACT_SOCKETS | _SIGNALS if known >= RESTRICTS_SIGNALS else 0,
-    )
+    network = _BIND_TCP | _CONNECT_TCP if known >= _RESTRICTS_TCP and not tcp else 0
+    processes = _ABSTRACT_SOCKETS | _SIGNALS if known >= RESTRICTS_SIGNALS else 0
+    handled = _RULESET.pack(files, network, processes)
+    ruleset = system_calls.call(_CREATE_RULESET, handled, len(handled), 0)
+    try:
+        _allow(ruleset, readable, _READ)
+        _allow(ruleset, writable, (_READ | _WRITE) & files)
+        system_calls.call(_RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
 
 
 def _allow(ruleset: int, paths: Iterable[str], rights: int) -> None:
@@ -108,7 +85,7 @@ def _allow(ruleset: int, paths: Iterable[str], rights: int) -> None:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
             folder = stat.S_ISDIR(os.fstat(place).st_mode)
-            allowed = _PathBeneath(rights if folder else rights & _OF_A_FILE, place)
-            system_calls.call(_ADD_RULE, ruleset, _BENEATH, ctypes.byref(allowed), 0)
+            allowed = _PATH_BENEATH.pack(rights if folder else rights & _OF_A_FILE, place)
+            system_calls.call(_ADD_RULE, ruleset, _BENEATH, allowed, 0)
         finally:
             os.close(place)

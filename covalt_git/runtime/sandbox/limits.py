@@ -110,6 +110,5 @@ def _enough_to_fork(most: int) -> int:
 def _lower(kind: int, soft: int, hard: int) -> None:
     _, now = resource.getrlimit(kind)
     if now != resource.RLIM_INFINITY:
-        soft = min(soft, now)
-        hard = now if hard == resource.RLIM_INFINITY else min(hard, now)
+        soft, hard = min(soft, now), min(hard, now)
     resource.setrlimit(kind, (soft, hard))

@@ -6,39 +6,14 @@ namespace's pid 1: when it ends, the kernel ends everything in the namespace.  T
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import select
 import signal
 import struct
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from covalt_git.runtime.sandbox import system_calls
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-_PASSED_ON = (signal.SIGTERM, signal.SIGINT)
-
-
-class DeathSignal:
-    """The signal that this process asked to get when its parent ends.
-
-    The kernel forgets it whenever a process changes its powers, so it is asked for again then.
-    """
-
-    def __init__(self) -> None:
-        self._signal = system_calls.parent_death_signal()
-        self._parent = os.getppid()
-
-    def restore(self) -> None:
-        """Ask for it again; where the parent has ended meanwhile, end by it now."""
-        if not self._signal:
-            return
-        system_calls.prctl(system_calls.PR_SET_PDEATHSIG, self._signal)
-        if os.getppid() != self._parent:
-            os.kill(os.getpid(), self._signal)
 
 
 def become_init() -> int:
@@ -47,8 +22,6 @@ def become_init() -> int:
     Returns a descriptor to write the tool's wait status to.
     """
     report, end = os.pipe()
-    # Taken before the fork, so that no signal is lost between.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     init = os.fork()
     if init:
         _wait_outside(init, report)
@@ -64,7 +37,6 @@ def become_tool(end: int) -> None:
         _wait_inside(tool, end)
     os.close(end)
     os.setsid()  # the group it came in reaches outside the namespace
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
 
 
 def _end_with_parent(end: int) -> None:
@@ -81,7 +53,6 @@ def _wait_outside(init: int, report: int) -> NoReturn:
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         system_calls.close_all_but(report)
-        _pass_on_to(init)
         _, status = os.waitpid(init, 0)
         sent = os.read(report, 4)
         if sent:
@@ -97,7 +68,6 @@ def _wait_inside(tool: int, end: int) -> NoReturn:
         system_calls.close_all_but(end)
         system_calls.give_up_capabilities()
         system_calls.prctl(system_calls.PR_SET_DUMPABLE, 0)
-        _pass_on_to(tool)
         while True:
             pid, status = os.wait()
             if pid == tool:
@@ -105,16 +75,6 @@ def _wait_inside(tool: int, end: int) -> NoReturn:
                 os._exit(0)
     finally:
         os._exit(1)
-
-
-def _pass_on_to(child: int) -> None:
-    def pass_on(number: int, _: FrameType | None) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(child, number)
-
-    for one in _PASSED_ON:
-        signal.signal(one, pass_on)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
 
 
 def _end_as(status: int) -> NoReturn:

@@ -11,20 +11,13 @@ if TYPE_CHECKING:
 
 
 class SandboxError(CovaltError):
-    """The sandbox could not be entered; no code of the tool may run.
-
-    Attributes:
-        what: the step that failed.
-        why: what the system said.
-    """
+    """The sandbox could not be entered; no code of the tool may run."""
 
     code = "sandbox_failed"
     http_status = 500
 
     def __init__(self, what: str, why: str, *, hint: str = "see `covalt-git doctor`") -> None:
         super().__init__(f"the sandbox could not {what}: {why}", hint=hint)
-        self.what = what
-        self.why = why
 
 
 class RunLimits(NamedTuple):

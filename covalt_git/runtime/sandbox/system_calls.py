@@ -8,13 +8,16 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import signal
+import struct
+import sys
 from typing import Final
+
+from covalt_git.runtime.sandbox.syscall_numbers import NUMBERS
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 MACHINE: Final = platform.machine()
-_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
-MACHINES: Final = tuple(_PIVOT_ROOT)
 
 # Calls made since 2019 have one number on every machine.
 _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT = 428, 429, 430, 431, 432
@@ -35,9 +38,9 @@ NO_DEVICES = 0x4
 NO_PROGRAMS = 0x8
 _MAPPED_IDS = 0x00100000
 
-PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_SET_DUMPABLE = 1, 2, 4
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 22, 24, 28
-PR_SET_NO_NEW_PRIVS = 38
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
 
 _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
@@ -48,27 +51,15 @@ _MS_PRIVATE = 1 << 18
 _MS_REC = 1 << 14
 _DETACH = 2
 _SET_STRING, _CREATE = 1, 6
-
-
-class _MountAttributes(ctypes.Structure):
-    _fields_ = (
-        ("attr_set", ctypes.c_uint64),
-        ("attr_clr", ctypes.c_uint64),
-        ("propagation", ctypes.c_uint64),
-        ("userns_fd", ctypes.c_uint64),
-    )
-
-
-class _CapabilityHeader(ctypes.Structure):
-    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
-
-
-class _CapabilitySets(ctypes.Structure):
-    _fields_ = (("words", ctypes.c_uint32 * 6),)
+_MOUNT_ATTRIBUTES = struct.Struct("=4Q")
+"""``struct mount_attr``: attributes to set and to clear, propagation, and a user namespace."""
+_CAPABILITIES = struct.Struct("=Ii")
+"""``struct __user_cap_header_struct``: version, and a process, 0 for this one."""
+_NO_CAPABILITIES = bytes(24)
 
 
 def call(number: int, *arguments: object) -> int:
-    """Make a call by its number; integers are passed as ``long``, bytes and structures by address."""
+    """Make a call by its number; integers are passed as ``long``, bytes by address."""
     widened = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
     return _checked(int(_LIBC.syscall(ctypes.c_long(number), *widened)))
 
@@ -80,11 +71,15 @@ def prctl(option: int, *arguments: object) -> int:
     return _checked(int(_LIBC.prctl(ctypes.c_int(option), *widened)))
 
 
-def parent_death_signal() -> int:
-    """Return the signal that this process gets when its parent ends; 0 means none."""
-    number = ctypes.c_int(0)
-    prctl(PR_GET_PDEATHSIG, ctypes.byref(number))
-    return number.value
+def die_with(parent: int) -> None:
+    """Ask the kernel to end this process when its parent ends, however that ends.
+
+    The kernel forgets this whenever a process changes its user or its capabilities.
+    """
+    if sys.platform == "linux":
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def unshare(flags: int) -> None:
@@ -105,18 +100,16 @@ def clone_tree(path: str) -> int:
 
 def restrict_tree(tree: int, attributes: int, *, namespace: int | None = None) -> None:
     """Set ``attributes`` on every mount of a tree; ``namespace`` maps the owners of its files."""
-    wanted = _MountAttributes(attr_set=attributes, propagation=_MS_PRIVATE)
     if namespace is not None:
-        wanted.attr_set |= _MAPPED_IDS
-        wanted.userns_fd = namespace
-    flags = _AT_RECURSIVE | _AT_EMPTY_PATH
-    call(_MOUNT_SETATTR, tree, b"", flags, ctypes.byref(wanted), ctypes.sizeof(wanted))
+        attributes |= _MAPPED_IDS
+    wanted = _MOUNT_ATTRIBUTES.pack(attributes, 0, _MS_PRIVATE, namespace or 0)
+    call(_MOUNT_SETATTR, tree, b"", _AT_RECURSIVE | _AT_EMPTY_PATH, wanted, len(wanted))
 
 
 def make_read_only(path: str) -> None:
     """Make the one mount at ``path`` read-only."""
-    wanted = _MountAttributes(attr_set=READ_ONLY)
-    call(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path), 0, ctypes.byref(wanted), 32)
+    wanted = _MOUNT_ATTRIBUTES.pack(READ_ONLY, 0, 0, 0)
+    call(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path), 0, wanted, len(wanted))
 
 
 def new_file_system(kind: str, attributes: int, **options: str) -> int:
@@ -142,7 +135,9 @@ def attach(tree: int, path: str) -> None:
 def change_root(path: str) -> None:
     """Make ``path``, the root of a mount, the root of this mount namespace; let go of the old one."""
     os.chdir(path)
-    call(_PIVOT_ROOT[MACHINE], b".", b".")  # now the old root is above the new one: pivot_root(2)
+    call(
+        NUMBERS[MACHINE]["pivot_root"], b".", b"."
+    )  # now the old root is above the new one: pivot_root(2)
     _checked(_LIBC.umount2(b".", ctypes.c_int(_DETACH)))
     os.chdir("/")
 
@@ -156,8 +151,7 @@ def close_all_but(descriptor: int) -> None:
 
 def give_up_capabilities() -> None:
     """Empty this process's sets of capabilities."""
-    header = _CapabilityHeader(version=0x20080522, pid=0)
-    _checked(_LIBC.capset(ctypes.byref(header), ctypes.byref(_CapabilitySets())))
+    _checked(_LIBC.capset(_CAPABILITIES.pack(0x20080522, 0), _NO_CAPABILITIES))
 
 
 def _checked(returned: int) -> int:
