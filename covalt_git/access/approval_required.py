@@ -56,7 +56,7 @@ def _applies(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
 
 
 def is_about(rule: ApprovalRule, tool: Tool) -> bool:
-    """Return whether a rule's pattern matches a tool, and the rule does not trust an MCP server's annotations."""
+    """Return whether a rule can apply to a tool: annotations of MCP servers cannot waive approval."""
     trusts = not rule.require and rule.when.annotations is not None
     return matches(rule.pattern, tool.path) and not (trusts and tool.kind == "mcp")
 
@@ -73,7 +73,7 @@ def _rule_matches(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
 
 
 def _forms(found: object, wanted: Any) -> Iterator[tuple[object, Any]]:
-    """Yield an argument and a rule's value as written, and with each text as a normalized path."""
+    """Yield an argument and a rule's value twice: as written, and with their texts as normalized paths."""
     yield found, wanted
     yield with_normal_paths(found), with_normal_paths(wanted)
 

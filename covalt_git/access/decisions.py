@@ -19,7 +19,7 @@ Action = Literal["see", "call", "approve"]
 
 
 class Principal(NamedTuple):
-    """A user or agent; without a role of its own it has the project's default role."""
+    """A user or agent; if it has no role, the project's default role applies."""
 
     id: str
     role: str | None = None
@@ -88,20 +88,20 @@ def decide(config: ProjectConfig, principal: Principal, action: Action, tool: Su
 
 
 def acting(config: ProjectConfig, principal: Principal) -> str:
-    """Return the role of a principal as the subject of a sentence."""
+    """Return words for a principal to begin a sentence with, such as ``the role 'reviewer'``."""
     role = config.default_role if principal.role is None else principal.role
     return "a user without a role" if role is None else f"the role {role!r}"
 
 
 def allowed_roles(config: ProjectConfig, action: Action, tool: Subject) -> str:
-    """Return a sentence with the roles that may do ``action`` with a tool."""
+    """Return which roles may do ``action`` with a tool, in words for a message."""
     return _sentence(
         name for name in config.roles if decide(config, Principal("", name), action, tool).allowed
     )
 
 
 def admin_roles(config: ProjectConfig) -> str:
-    """Return a sentence with the roles that see all tools."""
+    """Return which roles see all tools, in words for a message."""
     return _sentence(name for name in config.roles if sees_everything(config, Principal("", name)))
 
 

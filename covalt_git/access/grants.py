@@ -1,8 +1,8 @@
 """Effective grants of a toolset: hosts that its tools may reach, secrets that they may send, MCP servers.
 
-A grant of hosts or secrets is valid for one digest of the toolset's files.  HTTP tools run none of these files,
-so that they keep the grant while their request and the schema of their arguments stay the same.  A grant of an MCP
-server is valid for exactly one definition of it (:mod:`covalt_git.models.server_definition`).  Without a grant no
+A grant of hosts or secrets is valid for one digest of the toolset's files.  HTTP tools run none of these files.
+So they keep the grant as long as their request and the schema of their arguments stay the same.  A grant of an MCP
+server is valid for exactly one definition of the server (:mod:`covalt_git.models.server_definition`).  Without a grant no
 toolset, not even one of the project, sends anything from this machine.
 """
 
@@ -42,8 +42,8 @@ class GrantNeededError(CovaltError):
 class Granted:
     """Effective grants of a toolset.
 
-    ``stale`` has the kinds of grants of hosts and secrets that are for other files, ``servers`` all grants of
-    MCP servers, including those for other definitions.
+    ``stale`` lists the kinds of grants of hosts and secrets that ended because files changed.  ``servers`` has all
+    grants of MCP servers, including the grants of earlier definitions.
     """
 
     toolset_id: str
@@ -177,9 +177,9 @@ def ports(grant: Grant) -> dict[str, tuple[int, ...]]:
 
 
 def is_of(grant: ProcessGrant | ServerGrant, facts: JsonObject) -> bool:
-    """Return whether a grant has exactly these facts of an MCP server, including the words of its command.
+    """Return whether a grant describes an MCP server exactly, including the words of its command.
 
-    Reviewers read the words in the state file, so that an equal digest alone is not enough.
+    Reviewers read the words in the state file, so the words are compared and not only the digest.
     """
     return {name: getattr(grant, name) for name in facts} == facts
 

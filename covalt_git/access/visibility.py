@@ -29,7 +29,7 @@ class NamedTool(NamedTuple):
         """The id in the form of role patterns.
 
         Raises:
-            BadNameError: if it is no tool id.
+            BadNameError: if the id is not a valid tool id.
         """
         return ToolId.parse(self.tool_id).path
 

@@ -1,7 +1,7 @@
 """Permissions of a project as a sorted list of facts, and the difference between two versions of it.
 
 Each fact has a subject, what the subject may do, and the file and line that permit it.  Each kind of
-fact defines which changes are wider; a change that cannot be decided counts as wider.  This package
+fact defines which changes are *wider*, that is, permit more.  A change that cannot be decided counts as wider.  This package
 never runs, imports or writes files of a project; only :mod:`covalt_git.authority.snapshots` reads them.
 """
 

@@ -54,7 +54,7 @@ def always(rules: Sequence[ApprovalRule]) -> bool | None:
 
 
 def judge_rules(old: Sequence[ApprovalRule], new: Sequence[ApprovalRule]) -> Judgement:
-    """Judge a change of rules: fewer calls that require approval are wider."""
+    """Judge a change of rules: it is wider if fewer calls require approval."""
     if list(map(_key, old)) == list(map(_key, new)):
         return Judgement("neutral", "")
     if _is_stricter(old, new):

@@ -45,7 +45,7 @@ class Comparison(NamedTuple):
         return any(change.verdict == "widening" for change in self.changes)
 
     def of(self, verdict: Verdict) -> tuple[Change, ...]:
-        """Return the changes of one verdict."""
+        """Return the changes with one verdict."""
         return tuple(change for change in self.changes if change.verdict == verdict)
 
     @property
@@ -190,7 +190,7 @@ def _existing(facts: Iterable[Fact]) -> set[str]:
 
 
 def _is_implied_by(fact: Fact, subjects: set[str]) -> bool:
-    """Return whether a fact appears or disappears with its subject, which is one of ``subjects``.
+    """Return whether a fact is new or removed only because its subject, one of ``subjects``, is.
 
     A subject such as ``notes:write, its token`` is part of another one.
     """

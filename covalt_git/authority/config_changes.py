@@ -84,7 +84,7 @@ def _place(snapshot: ProjectSnapshot, at: int | None) -> Place:
 
 
 def _affected_tools(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[str]:
-    """Yield the tools in both snapshots for whose calls the rules changed."""
+    """Yield the tools in both snapshots whose approval rules changed."""
     before, now = base.tools(), head.tools()
     found: dict[str, list[str]] = {"fewer": [], "more": [], "other": []}
     for tool_id in sorted(before.keys() & now.keys()):

@@ -270,7 +270,7 @@ def _one_source(read: ReadToolset, above: Loc, source: Source) -> Iterator[Fact]
 
 
 def _override_facts(read: ReadToolset, manifest: ToolsetManifest) -> Iterator[Fact]:
-    """Yield overrides that require approval for tools that are not accepted yet, if their server does not."""
+    """Yield overrides that require approval of tools not accepted yet, unless the tools' server requires it."""
     known = {tool.tool_id for tool in tools_of(read)}
     approval = _approval_by_server(manifest)
     for position, override in enumerate(manifest.tool_overrides):
@@ -283,7 +283,7 @@ def _override_facts(read: ReadToolset, manifest: ToolsetManifest) -> Iterator[Fa
 
 
 def _approval_by_server(manifest: ToolsetManifest) -> dict[str, bool]:
-    """Return whether tools require approval, by the id of each enabled server and source."""
+    """Return, for the id of each enabled server and source, whether its tools require approval."""
     servers = {one.id: one.requires_confirmation for one in manifest.mcp_servers if one.enabled}
     sources = {one.id: bool(one.requires_confirmation) for one in manifest.sources if one.enabled}
     return servers | sources

@@ -123,7 +123,7 @@ def read_archive(path: Path) -> bytes:
 
 
 def unpack(content: bytes, shown: str) -> list[Entry]:
-    """Return the files of a ZIP whose name is ``shown``, sorted by path.
+    """Return the files of a ZIP, sorted by path; ``shown`` is the name of the ZIP in messages.
 
     Raises:
         BadBundleError: with the problems of the ZIP.
@@ -277,7 +277,7 @@ def _file(content: bytes, one: zipfile.ZipInfo) -> Entry:
 
 
 def _name_problems(paths: Sequence[str]) -> list[_Wrong]:
-    """Return the names that cannot all exist in one folder on every operating system."""
+    """Return the problems of names that cannot all exist in one folder on every operating system."""
     found = []
     for path in paths:
         verdict = check_path(path)

@@ -84,7 +84,7 @@ class ApprovalRenewedError(CovaltError):
 class Approvals(NamedTuple):
     """The approvals of all chats that are visible to the engine's principal.
 
-    They are those of tools whose calls the principal may see or approve.
+    An approval is visible if the principal may see the tool, or approve its calls.
     """
 
     engine: Engine

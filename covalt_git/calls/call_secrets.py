@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def store(
     command: SecretCommand | None, may: Granted, *, also: Collection[str] = ()
 ) -> SecretStore:
-    """Return the store for one call.  It runs the command only for granted names, and once for each.
+    """Return the secrets of one call; ``secret_command`` runs only for granted names, once for each.
 
     ``also`` are names that were granted with the MCP server whose definition contains them.
     """

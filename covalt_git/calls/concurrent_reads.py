@@ -1,7 +1,7 @@
 """Copies of a branch's files, on which read-only calls run concurrently with another call.
 
-The chat is locked only while the call is recorded.  If its process dies before that, only the folder of the
-copy remains, which the next such call deletes.
+The chat is locked only while the call is recorded.  If the process dies before that, only the folder of the
+copy remains, and the next call on a copy deletes it.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ _GUARD = "beside.lock"
 
 @dataclass(slots=True)
 class Copy(ChatStore):
-    """A chat whose workspace is a copy of the files of one manifest."""
+    """A chat whose workspace is a copy of the files of one commit."""
 
     home: ChatStore
     base: str | None
 
     def __post_init__(self) -> None:
-        """Share the store of ``home``, which closes it."""
+        """Share the store of ``home``; only ``home`` closes it."""
         self.store = self.home.store
         self.records = self.home.records
         self.foreign = self.home.foreign
 
     def head(self) -> str | None:
-        """Return the manifest that was copied."""
+        """Return the commit that was copied."""
         return self.base
 
 
 @contextmanager
 def copy_of(chat: ChatStore, base: str | None) -> Iterator[Copy]:
-    """Yield the chat with a copy of a manifest's files in a folder of its own.
+    """Yield the chat with a copy of a commit's files in a new folder.
 
     Raises:
         ChatGoneError: if the chat is deleted meanwhile.
-        UnsafeTreeError: if the manifest contains files that must not be written to a folder.
+        UnsafeTreeError: if the commit contains files that must not be written to a folder.
     """
     state = chat.state(base)
     try:

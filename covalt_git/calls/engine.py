@@ -85,8 +85,9 @@ class Request:
 class Engine:
     """Makes calls for one principal.
 
-    ``waiting`` is called with each holder of the lock while a call waits for its chat; ``follower`` receives
-    the events of calls and may cancel them.  Python runs at ``level``, by default the strongest of this machine.
+    While a call waits for the chat lock, ``waiting`` is called with each process that holds it.  ``follower``
+    receives the events of calls and may cancel them.  Python tools run at the sandbox level ``level``, by default
+    the strongest of this machine.
     """
 
     root: Path
@@ -203,7 +204,7 @@ class Engine:
     def _call_on_copy(self, chat: ChatStore, found: Found, request: Request) -> CallOutcome | None:
         """Make a read-only call on a copy of the branch's files, while another call has the chat's lock.
 
-        Return None if its decorator requires approval, which is known only after it began to run.
+        Return None if the tool's decorator requires approval, which is not known before the tool's module is imported.
         """
         call = self._new_call(chat, found, request, base=chat.head())
         with concurrent_reads.copy_of(chat, call.base) as copy:
@@ -337,7 +338,7 @@ class Engine:
     ) -> CallOutcome:
         """Run the call on the current files, and commit its outcome.
 
-        With ``confirmed`` its decorator requires no approval: a reviewer or the project has approved the call.
+        If ``confirmed``, the decorator of the tool cannot require approval: a reviewer or the project has given it.
         """
         chat = writer.chat
         before = chat.state(chat.head()) if is_read_only(found.tool) else None
@@ -402,7 +403,7 @@ class Engine:
         snapshot: Snapshot | None = None,
         read: str | None = None,
     ) -> CallOutcome:
-        """Commit the outcome of a call that read the manifest ``read``, by default the branch's newest one."""
+        """Commit the outcome of a call that read the files of the commit ``read``, by default the branch's newest."""
         chat = writer.chat
         level = self._level() if found.tool.kind == "python" else None
         record = record_of(writer, call, found, outcome, error, level=level, read=read)

@@ -1,7 +1,7 @@
 """Idempotency keys: ids that callers choose for their calls, so that a repeated call runs only once.
 
-An id belongs to one call: one tool with one set of arguments in one chat.  Calls are found by the index; if it
-cannot be used, by a walk through the whole history.
+An id belongs to one call: one tool with one set of arguments in one chat.  Calls are found in the index.  If it cannot
+be used, the whole history is searched.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class IdempotencyKey(NamedTuple):
     def _in_history(
         self, root: Path, config: WorkspaceConfig, chat: ChatStore, *, elsewhere: bool
     ) -> WorkspaceManifest | None:
-        """Return the manifest with that id; with ``elsewhere``, check other chats too."""
+        """Return the commit with that id; with ``elsewhere``, check other chats too."""
         try:
             with ChatQueries.of_project(root, config) as index:
                 return self._indexed(index, chat, elsewhere=elsewhere)
@@ -122,7 +122,7 @@ class IdempotencyKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Indexed:
-    """The manifests of a chat in the index: all except those of deleted branches."""
+    """The commits of a chat in the index: all except those of deleted branches."""
 
     index: ChatQueries
     chat_id: str
@@ -132,6 +132,6 @@ class _Indexed:
 
 
 def _deleted(chat: ChatStore, known: Container[str]) -> Iterator[str]:
-    """Yield the manifests that only deleted branches reach; ``known`` are all others."""
+    """Yield the commits that only deleted branches reach; ``known`` are all others."""
     for tip in chat.store.refs(DELETED).values():
         yield from chat.above(tip, without=known)

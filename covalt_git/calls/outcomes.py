@@ -61,7 +61,7 @@ class CallOutcome(NamedTuple):
 
 
 def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
-    """Return the outcome of the call that created a manifest."""
+    """Return the outcome of the call that a commit records."""
     done, record = finished_call(manifest), manifest.record.call
     assert done is not None
     assert record is not None
@@ -76,10 +76,10 @@ def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
 
 
 def fresh_notes(chat: ChatStore, manifest: WorkspaceManifest) -> WorkspaceNotes:
-    """Return the notes about the workspace of a call that no earlier call of its branch reported.
+    """Return the notes about a call's workspace, except those that an earlier call of its branch reported.
 
-    They include notes about the user's changes since the last call.  Calls whose outcome no caller received
-    have reported nothing.
+    They include notes about the user's changes since the last call.  A note counts as reported only if a
+    caller received the outcome.
     """
     notes = manifest.record.workspace
     if notes == WorkspaceNotes():
@@ -101,7 +101,7 @@ def record_of(
     level: SandboxLevel | None,
     read: str | None,
 ) -> CallRecord:
-    """Return the record of a call that ran at a sandbox level, on the files of the manifest ``read``."""
+    """Return the record of a call that ran at a sandbox level, on the files of the commit ``read``."""
     # A failed tool may still return a result; a tool that was cancelled or broke a limit may not.
     result = outcome.result if error is None or outcome.status == "error" else None
     render_plan = plan(
@@ -153,7 +153,7 @@ def _hint(message: str, toolset: Toolset) -> str:
 
 
 def _secret_hint(name: str, toolset: Toolset, may: Granted) -> str:
-    """Return what gives a secret to a toolset whose Python tool lacks it."""
+    """Return a hint how a toolset gets a secret that its Python tool lacks."""
     if toolset.manifest is None or name not in toolset.manifest.secrets:
         return f"declare {name} under secrets in toolsets/{toolset.id}/toolset.yaml"
     if name in may.secrets:
@@ -177,7 +177,7 @@ def read_only_violation(
 
 
 def _with_stored_artifact(shown: RenderPlan, found: Found, writer: Writer) -> JsonObject:
-    """Store the artifact's bytes and return the plan with their id, so that updates do not change history."""
+    """Store the artifact's bytes and return the plan with their id: updates must not change old results."""
     artifact = shown.config.get("artifact")
     if isinstance(artifact, str) and artifact.startswith("toolset:"):
         path = artifact.removeprefix("toolset:")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def prepare(found: Found, follower: Follower) -> None:
-    """Install the toolset's dependencies and start its interpreter, which may take long the first time.
+    """Install the toolset's dependencies and start its interpreter; the first time, this may take long.
 
     Raises:
         CannotInstallError: if the dependencies cannot be installed.

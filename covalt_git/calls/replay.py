@@ -84,9 +84,9 @@ class Replay(NamedTuple):
     Attributes:
         call_id: the original call.
         tool_id: its tool.
-        original_manifest_id: the manifest of the original call.
+        original_manifest_id: the commit of the original call.
         branch: the branch of the replay, if it is kept.
-        manifest_id: the manifest of the replay, if it is kept.
+        manifest_id: the commit of the replay, if it is kept.
         differences: of the result, the status and the error, by JSON path.
         changes: the files that differ, from the original call to the replay.
         empty_folders: empty folders after only one of the two calls.
@@ -123,7 +123,7 @@ class _ReplayChat(ChatStore):
     branch_name: str
 
     def __post_init__(self) -> None:
-        """Share the store of ``home``, which closes it."""
+        """Share the store of ``home``; only ``home`` closes it."""
         self.store = self.home.store
         self.records = self.home.records
         self.foreign = self.home.foreign
@@ -133,7 +133,7 @@ class _ReplayChat(ChatStore):
         return self.branch_name
 
     def head(self) -> str | None:
-        """Return the manifest of that branch."""
+        """Return the newest commit of that branch."""
         return self.store.read_ref(HEADS + self.branch_name)
 
 
@@ -146,7 +146,7 @@ def replay(
     reason: str | None = None,
     keep: Keep = "different",
 ) -> Replay:
-    """Run a recorded call again on its original files; ``text`` names its manifest.
+    """Run a recorded call again on its original files; ``text`` names its commit.
 
     The ``reason`` is recorded with the approval.
 
@@ -216,7 +216,7 @@ def _find_call(engine: Engine, chat: ChatStore, text: str) -> tuple[WorkspaceMan
 
 @contextmanager
 def _replay_chat(writer: Writer, base: str | None) -> Iterator[_ReplayChat]:
-    """Yield the chat with the files of a manifest in a temporary folder and on a new branch."""
+    """Yield the chat with the files of a commit in a temporary folder and on a new branch."""
     chat = writer.chat
     for leftover in chat.folder.glob(f"{_FOLDER}*"):
         shutil.rmtree(leftover, ignore_errors=True)  # of a process that died with the lock

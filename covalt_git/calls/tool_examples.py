@@ -1,8 +1,8 @@
 """Runs of tools' examples, each in a scratch chat, with a comparison of actual and expected results.
 
 An example is a normal call: it passes the access check, runs in the sandbox and is recorded.  Its chat is new
-and temporary, so that a tool that cannot reach beyond the chat needs no approval.  A tool with granted hosts or
-secrets still needs it, because the user wants to see its requests first.
+and temporary (a scratch chat), so a tool that only changes the chat's files needs no approval.  A tool with
+granted hosts or secrets still needs approval, because the user wants to see its requests first.
 """
 
 from __future__ import annotations

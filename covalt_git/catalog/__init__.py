@@ -1,1 +1,1 @@
-"""What a principal may see and call of the project's tools, every time asked of the one door."""
+"""Tools, prompts and resources of a project that a principal may see, by the access check."""

@@ -48,9 +48,9 @@ class Found(NamedTuple):
 
 
 def _toolset_of(root: Path, tool_id: ToolId) -> Toolset | None:
-    """Return the toolset with the tool's namespace: its own id, or an MCP server that it locks.
+    """Return the toolset that has the namespace of a tool id: the toolset's id, or the namespace of a server in it.
 
-    It need not have such a tool.
+    The toolset need not have the tool.
     """
     ids = toolset_ids(root / "toolsets")
     named = tool_id.namespace
@@ -92,7 +92,7 @@ class Catalog(Visibility):
     ) -> list[Tool]:
         """Return at most ``limit`` visible tools that match a query, best first; the index is not synced.
 
-        With a ``toolset_id``, only that toolset's.
+        With a ``toolset_id``, only tools of that toolset.
         """
         own = {tool.tool_id for tool in index.tools(toolset_id)} if toolset_id else None
 

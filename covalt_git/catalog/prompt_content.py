@@ -1,6 +1,6 @@
 """Messages of prompts and contents of resources, with the caller's arguments filled in.
 
-They come from the manifest and from files that the toolset had when it was read; no code runs.
+Texts come from the toolset's manifest and files, as they were when the toolset was read; no code runs.
 """
 
 from __future__ import annotations

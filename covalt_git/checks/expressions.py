@@ -1,7 +1,7 @@
 """Check that expressions in a renderer's configuration resolve, by the schemas of the tool.
 
 Only expressions that can never resolve are reported, as warnings: they are errors of the render plan, not
-of the call.  Parts that a schema does not restrict can exist.
+of the call.  A part about which the schema says nothing may exist.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def _first_missing(
 ) -> tuple[int, list[str]] | None:
     """Return the index of the first part of a path that cannot exist, and the names that can.
 
-    With ``listed``, the top level has no other properties than the schema lists, unless it allows them:
-    callers send declared arguments only.
+    With ``listed``, only the listed properties exist at the top level, unless the schema explicitly allows
+    others.  This is for arguments, because callers send declared arguments only.
     """
     here: Any = schema
     for position, part in enumerate(path):

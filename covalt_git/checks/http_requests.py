@@ -1,7 +1,7 @@
 """Checks of an HTTP tool's request, and the schema of its arguments if the tool declares none.
 
-The host of the URL does not depend on arguments, arguments exist, secrets are declared, and headers are
-not those that covalt-git sets.
+The checks: the host of the URL does not depend on arguments, arguments exist, secrets are declared, and no
+header is one that covalt-git sets itself.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _templates(http: HttpRequest) -> JsonObject:
 def _check_texts(
     reading: Reading[ToolsetManifest], at: Loc, http: HttpRequest
 ) -> Iterator[Problem]:
-    """Find expressions other than ``$args``, and files without the prefix of workspace files."""
+    """Find expressions other than ``$args``, and paths of files without the prefix ``$workspace/``."""
     for loc, text in texts(_templates(http)):
         inner = text
         if loc[:2] == ("body", "multipart") or loc == ("body", "file"):

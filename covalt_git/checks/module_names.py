@@ -1,4 +1,4 @@
-"""Check of the names of Python files: no name of another module, and none that Python runs at startup."""
+"""Check that no Python file of a toolset hides another module, or has a name that Python runs at startup."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STARTUP = frozenset({"sitecustomize", "usercustomize"})
 
 
 def check_names(display_path: str, files: BundleFiles) -> list[Problem]:
-    """Return the problems of the names of a toolset's modules; ``display_path`` is its folder."""
+    """Return the problems with the names of a toolset's modules; ``display_path`` is the toolset's folder."""
     problems = []
     checked: set[str] = set()
     for file in files.files:

@@ -1,7 +1,7 @@
 """Check of references such as ``${NAME}``: their syntax, and that ``secrets`` declares them.
 
-Problems of MCP servers, sources and logins are warnings, as they are resolved later, and in HTTP
-requests errors (:mod:`covalt_git.checks.http_requests`).  A manifest without the key ``secrets``, as in
+A bad reference is a warning in an MCP server, a source or a login, which resolves its references later.  It
+is an error in an HTTP request (:mod:`covalt_git.checks.http_requests`).  A manifest without the key ``secrets``, as in
 the specification's examples, need not declare them.
 """
 

@@ -103,7 +103,7 @@ def cli(ctx: click.Context, root: Path, role: str | None, log_format: str) -> No
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 1 problems, 2 a wrong call, 130 Ctrl-C."""
+    """Run the command line and exit: 0 for success, 1 for problems, 2 for wrong arguments, 130 for Ctrl-C."""
     if sys.platform == "win32":
         sys.exit("covalt-git does not run on Windows yet: use it in WSL")
     # pydantic's search for plugins in other packages takes a tenth of a command's start.

@@ -76,8 +76,8 @@ def show(execution_id: str, *, as_json: bool) -> None:
 def approve(execution_id: str, *, reason: str | None, yes: bool, as_json: bool) -> None:
     """Approve a call and run it.
 
-    It prints what would run, and asks.  The end of an id is enough.  A script that has no terminal
-    says why with --no-terminal.
+    Prints what would run, and asks you to confirm.  The end of an id is enough.  A script without a
+    terminal states the reason with --no-terminal.
 
     Example: covalt-git approval approve 9c11d0e2
     """
@@ -109,7 +109,7 @@ def approve(execution_id: str, *, reason: str | None, yes: bool, as_json: bool) 
 def deny(execution_id: str, *, reason: str | None, as_json: bool) -> None:
     """Deny a call, which then never runs.
 
-    The end of an id is enough.  A script that has no terminal says why with --no-terminal.
+    The end of an id is enough.  A script without a terminal states the reason with --no-terminal.
 
     Example: covalt-git approval deny 9c11d0e2
     """

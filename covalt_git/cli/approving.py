@@ -1,4 +1,4 @@
-"""Approval of calls on the command line: at a terminal, or without one for a reason that is recorded."""
+"""Approval of calls on the command line: at a terminal, or without one and with a recorded reason."""
 
 from __future__ import annotations
 

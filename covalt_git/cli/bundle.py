@@ -50,7 +50,7 @@ def export(
 ) -> None:
     """Export the toolset ID to a ZIP file.
 
-    The same files make the same bytes.  The decisions of this project (enabled, grants, overrides) are
+    Equal files give equal bytes.  The decisions of this project (enabled, grants, overrides) are
     not included.  If a file has a credential, or the value of a secret of this machine, the export is
     refused.
 
@@ -104,7 +104,7 @@ def export(
 def import_(source: str, *, signer: str | None, as_json: bool, **how: Any) -> None:
     """Import a toolset, disabled and without grants.
 
-    It is a ZIP, a directory or an https URL.  None of its code runs, and no connection is made.  A
+    SOURCE is a ZIP, a directory or an https URL.  None of its code runs, and no connection is made.  A
     bundle that is ambiguous or has forbidden files is refused and not stored.  A signature must be by
     one of `signers` in covalt.yaml.  A toolset that was imported before is updated, as by `toolset
     update`.

@@ -30,9 +30,9 @@ accept_option = click.option(
 def verify(what: str, *, signature: Path | None, as_json: bool) -> None:
     """Compare a bundle or a toolset with its recorded import.
 
-    FILE is checked as by an import, with its signature, and compared with the toolset of its id.  The
-    files of the toolset ID are compared with the import and the grants.  An argument that has a / or ends
-    in .zip is a FILE.  Exits with 1 if something differs, and changes nothing.
+    A FILE and its signature are checked as by `bundle import`, and it is compared with the project's toolset
+    of the same id.  The files of the toolset ID are compared with its import and its grants.  An argument
+    that has a / or ends in .zip is a FILE.  Exits with 1 if something differs, and changes nothing.
 
     Example: covalt-git bundle verify theirs.zip
     """

@@ -111,7 +111,7 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
 
 
 def _ask_user(answer: CallAnswer, *, as_json: bool) -> Literal["yes", "no", "nothing"]:
-    """Return the user's decision about a call, or ``nothing`` without a user at a terminal."""
+    """Return the user's decision about a call; ``nothing`` if no user is at a terminal."""
     if as_json or not can_ask():
         return "nothing"
     print_approval(ask(approvals.get_approval, execution_id=answer.execution_id))

@@ -39,9 +39,9 @@ def project() -> Project:
 def context(**options: Any) -> Context:
     """Return the context of the command's operations, which is closed when the command ends.
 
-    ``options`` are arguments of :class:`Context`; those of the first use in a command count.
-    With ``--json`` the notes on a workspace are part of the result; else they are printed after each
-    write, also where the command fails then: the next write takes them for known.
+    ``options`` are arguments of :class:`Context`; they have an effect only at the first use in a command.
+    With ``--json``, the notes on a workspace are part of the result.  Without it, they are printed after each
+    write, even if the command then fails, because the next write does not report them again.
     """
     here = click.get_current_context()
     root = here.find_root()

@@ -34,7 +34,7 @@ _HOLDING = ("full", "landlock", "seatbelt")
 @click.option("--verbose", is_flag=True, help="Print a line for every probe of every level.")
 @json_option
 def command(*, quick: bool, verbose: bool, as_json: bool) -> None:
-    """Test the sandbox on this machine, and show its facts.
+    """Test the sandbox on this machine, and show what the machine supports.
 
     At each available sandbox level, probes try actions that a tool must not be able to do.  Exits with 1
     if one of them succeeds.  Most succeed at 'process', which protects against accidents, not against

@@ -1,8 +1,8 @@
 """Elicitation at a terminal: the fields of a form one by one, and URLs to open.
 
 The prompts have a thread of their own, so that the call can still be cancelled or time out.  They read
-the terminal only once a line was typed there: a thread that still reads when Python ends makes it abort,
-and one that reads for an earlier question takes the answer to the next.
+the terminal only after the user has typed a line.  Otherwise a thread that is still reading makes Python
+abort at exit, or a prompt for an earlier question receives the answer to the next question.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _one_at_a_time = threading.Lock()
 
 
 def respondent(*, wanted: bool) -> Respondent:
-    """Return a respondent that prompts at this terminal; one without prompts if it cannot."""
+    """Return a respondent that prompts at this terminal; ``NO_RESPONDENT`` if there is no terminal."""
     if not (wanted and sys.stdin.isatty() and sys.stderr.isatty()):
         return NO_RESPONDENT
     return Respondent(frozenset({"form", "url"}), _show)

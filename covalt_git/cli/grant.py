@@ -84,10 +84,10 @@ def list_grants(toolset_id: str | None, *, as_json: bool) -> None:
     subcommand_metavar="TOOLSET COMMAND ...",
 )
 def add() -> None:
-    """Add a grant to TOOLSET with its current files.
+    """Grant TOOLSET a host, a secret or an MCP server.
 
-    A grant ends when the files of the toolset, the entry of an HTTP tool in toolset.yaml, or the MCP server
-    change.
+    A grant is for the current files.  It ends when the files of the toolset, the entry of an HTTP tool in
+    toolset.yaml, or the MCP server change.
 
     Examples: covalt-git grant add weather --requested, covalt-git grant add weather network
     api.example.com
@@ -215,7 +215,7 @@ def unsandboxed(toolset_id: str, *, as_json: bool) -> None:
     subcommand_metavar="TOOLSET COMMAND ...",
 )
 def revoke_group() -> None:
-    """Revoke grants of TOOLSET, or hosts of one."""
+    """Revoke grants of TOOLSET, or hosts of a grant."""
 
 
 @revoke_group.command("network")
@@ -223,7 +223,7 @@ def revoke_group() -> None:
 @some_hosts_argument
 @json_option
 def revoke_network(toolset_id: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
-    """Revoke hosts: each HOST, or all without one.
+    """Revoke each HOST, or all hosts.
 
     Example: covalt-git grant revoke weather network api.example.com
     """
@@ -236,7 +236,7 @@ def revoke_network(toolset_id: str, hosts: tuple[str, ...], *, as_json: bool) ->
 @some_hosts_argument
 @json_option
 def revoke_secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
-    """Revoke a secret: for each HOST, or completely without one.
+    """Revoke a secret for each HOST, or completely.
 
     Example: covalt-git grant revoke weather secret WEATHER_KEY
     """
@@ -367,7 +367,7 @@ def _print_grant(row: grants.GrantRow) -> None:
 
 
 def _in_words(row: grants.GrantRow) -> tuple[str, list[str]]:
-    """Return what a grant allows, and a line for each part of the MCP server that it covers."""
+    """Return a description of what a grant allows, and a line for each part of the MCP server that it covers."""
     match row.grant:
         case NetworkGrant() as grant:
             return f"reach {_hosts(grant)}", []

@@ -1,4 +1,4 @@
-"""Hints for wrong command lines: near names, places of words and options, and quotes."""
+"""Hints for wrong command lines: similar names, the order of words and options, and quotes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OPTIONS = {
 
 
 def hint_of(error: click.UsageError, argv: Sequence[str]) -> str:
-    """Return what the user probably meant by ``argv``; empty if nothing is near."""
+    """Return what the user probably meant by ``argv``; empty if nothing is similar."""
     ctx = error.ctx
     if ctx is None:
         return ""
@@ -65,7 +65,7 @@ def _for_command(ctx: click.Context, word: str, argv: Sequence[str]) -> str:
 
 
 def _takes(ctx: click.Context, name: str, words: Sequence[str]) -> bool:
-    """Return whether a subcommand is a group with one of the words as a command."""
+    """Return whether a subcommand is a group, and one of the words a command in it."""
     assert isinstance(ctx.command, click.Group)
     command = ctx.command.get_command(ctx, name)
     return isinstance(command, click.Group) and any(word in command.commands for word in words)

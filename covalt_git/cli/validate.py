@@ -64,8 +64,8 @@ def command(
 ) -> None:
     """Check covalt.yaml, all toolsets and the state files, without running their code.
 
-    With PATHS, report only the problems in these files or folders, and for a toolset's other file also
-    those of its entries in toolset.yaml.  Exits with 1 if there are problems, with 2 for wrong arguments.
+    With PATHS, report only the problems in these files or folders.  For a file of a toolset, the problems
+    in the toolset's toolset.yaml are reported too.  Exits with 1 if there are problems, with 2 for wrong arguments.
 
     Example: covalt-git validate --format sarif
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Name(NamedTuple):
-    """Key of a connection: a server of a toolset, and the chat; no chat to list the server's tools.
+    """Key of a connection: a server of a toolset, and the chat; without a chat, it only lists the server's tools.
 
     Chats share no connections, so that a server's memory belongs to a single chat.
     """

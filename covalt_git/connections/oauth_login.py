@@ -314,7 +314,7 @@ class _Login:
     # The SDK's TokenStorage, in memory for the duration of the login
 
     async def get_tokens(self) -> OAuthToken | None:
-        """Return the previous token if its scopes are insufficient; they are requested again with new ones."""
+        """Return the previous token if its scopes are insufficient, so that the SDK adds the missing ones."""
         if self.previous is None or self.previous.challenge is None:
             return None
         return OAuthToken(access_token=self.previous.access_token, scope=self.previous.scope)
@@ -324,7 +324,7 @@ class _Login:
         self.token = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the pre-registered client, bound to the issuer of its previous login."""
+        """Return the pre-registered client, bound to the issuer of the previous login."""
         if self._client.client_id is None:
             return None
         is_same = self.previous is not None and self.previous.choice == self._client

@@ -41,7 +41,7 @@ class EventHandlers(NamedTuple):
 
 
 class CallerThread:
-    """A caller's thread, seen from the event loop: it receives events and elicitations."""
+    """Interface of the event loop to a caller's thread, which receives events and elicitations."""
 
     def __init__(self, *, can_elicit: bool) -> None:
         self.can_elicit = can_elicit

@@ -40,7 +40,7 @@ class ClientChoice(StrictModel):
     """OAuth client that the user chose for a login.
 
     Attributes:
-        client_id: of a pre-registered client.
+        client_id: the id of a pre-registered client.
         secret_name: the name of the secret with its client secret, which is not stored here.
         metadata_url: the URL of a client metadata document, which is also the client's id.
     """
@@ -56,7 +56,7 @@ class StoredLogin(StrictModel):
     Attributes:
         project: the project's folder; ``url`` is the server's URL at the login.
         issuer: the authorization server; ``origins`` are those that a refresh may use.
-        client_secret: of a client that was registered during the login.
+        client_secret: the secret of a client that was registered during the login.
         expires_at: the token's expiry, in seconds since 1970.
         challenge: the ``WWW-Authenticate`` header of a 403; the next login requests its scopes.
     """

@@ -1,1 +1,1 @@
-"""Conversations of a chat: messages and their lanes, retries, the history of commits, names of commits."""
+"""Conversation of a chat: its messages and retries, the graph of its history, and names of commits."""

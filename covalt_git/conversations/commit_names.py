@@ -1,15 +1,15 @@
-"""Names of commits: what a user, an application or an agent may write for a commit of a chat.
+"""Names of commits: the texts by which a user, an application or an agent can refer to a commit of a chat.
 
-The first of these that fits decides:
+The first of these that matches decides:
 
-1.  a branch, whose newest commit it is; ``HEAD`` is the active branch
+1.  the name of a branch means its newest commit; ``HEAD`` is the active branch
 2.  the full id of a commit
-3.  the id of a message: the last commit of the message's own calls
+3.  the id of a message means the last commit of the message's own calls
 4.  the id of a call, or of another record
-5.  the application's id of a message, as 3
+5.  the application's id of a message, like 3
 6.  the unique beginning of a commit's id (4 digits or more), or the unique end of a call's id
 
-``message:ID`` means 3 or 5 alone, for an application's id that is a branch as well.  ``~N`` after a name
+``message:ID`` can only match 3 or 5, in case an application's id is also the name of a branch.  ``~N`` after a name
 goes N commits back along first parents; ``~`` is ``~1``.
 """
 
@@ -62,12 +62,12 @@ class UnknownCommitError(UnknownNameError):
 def resolve(chat: ChatStore, name: str) -> str:
     """Return the full id of the commit that ``name`` means.
 
-    The history of all branches is read, unless it is a branch or ``HEAD``.
+    The history of all branches is read, unless ``name`` is a branch or ``HEAD``.
 
     Raises:
-        UnknownCommitError: for an unknown name, naming the nearest branch or commit.
-        AmbiguousNameError: when it means several commits, naming their ids.
-        CovaltError: when the chat has no commit yet.
+        UnknownCommitError: if the name is unknown; the hint has the most similar branch or commit.
+        AmbiguousNameError: if the name means several commits; the hint has their ids.
+        CovaltError: if the chat has no commit yet.
     """
     heads = {branch.name: branch.manifest_id for branch in chat.branches()}
     head = chat.head() if name == "HEAD" else heads.get(name)
@@ -83,7 +83,7 @@ def resolve(chat: ChatStore, name: str) -> str:
 
 
 def _find(chat: ChatStore, name: str) -> str | None:
-    """Return the commit that a name means which is no branch, or None."""
+    """Return the commit of a name that is not a branch; None if there is none."""
     if name.startswith(_MESSAGE):
         wanted = name.removeprefix(_MESSAGE)
         mentions = _mentions(chat, wanted)
@@ -101,7 +101,7 @@ def _find(chat: ChatStore, name: str) -> str | None:
 
 
 def _mentions(chat: ChatStore, name: str) -> list[WorkspaceManifest]:
-    """Return the commits whose message has the text of a name, which few of them have."""
+    """Return the commits whose commit message contains a name; usually these are few."""
     written = canonical_json.dumps(name).decode()[1:-1]
     return [
         chat.manifest(oid)
@@ -118,7 +118,7 @@ def _by_message_id(chat: ChatStore, name: str, mentions: list[WorkspaceManifest]
 def _by_application_id(chat: ChatStore, name: str, mentions: list[WorkspaceManifest]) -> str | None:
     """Return the last commit of the message with the application's id, or of the calls for it.
 
-    An application that keeps its own messages has calls made for ids which no message here has.
+    If an application stores its messages itself, its calls have ids of messages that the chat does not have.
     """
     matches = [one for one in mentions if one.record.message and one.record.message.ref == name]
     if matches:
@@ -152,7 +152,7 @@ def _by_part(chat: ChatStore, name: str, mentions: list[WorkspaceManifest]) -> s
 
 
 def _only(name: str, found: list[str]) -> str | None:
-    """Return the one commit that was found, or None where none was."""
+    """Return the only commit that was found; None if there is none."""
     if len(found) > 1:
         few = ", ".join(oid[:SHOWN_DIGITS] for oid in found[:_MOST_NAMED])
         raise AmbiguousNameError(f"{name!r} means {len(found)} commits", hint=f"write one of {few}")
@@ -160,7 +160,7 @@ def _only(name: str, found: list[str]) -> str | None:
 
 
 def _ancestor(chat: ChatStore, oid: str, steps: int) -> str | None:
-    """Return the commit so many first parents back, or None where the history is shorter."""
+    """Return the commit ``steps`` first parents back; None if the history is shorter."""
     found: str | None = oid
     for _ in range(steps):
         if found is None:

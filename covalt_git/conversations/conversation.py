@@ -24,7 +24,7 @@ _FEWEST_DIGITS = 4
 
 
 class MessageExistsError(CovaltError):
-    """The chat has a message with that id of the application."""
+    """The chat already has a message with this application's id."""
 
     code = "message_exists"
     http_status = 409
@@ -43,13 +43,13 @@ class Message(StrictModel):
     Attributes:
         parent_id: the message before it.
         own_manifest_id: the commit of the message.
-        manifest_id: the commit to continue from: the last of its calls, on the active branch if that has
-            the message, else the newest.  Without a call it is the last change of files by a user, or
-            the message itself.
-        number: its place among its siblings; 1 is the oldest.
+        manifest_id: the commit to continue from: the message's last call, or without calls the last change of
+            files by a user, or else the message itself.  If several branches have one, it is that of the
+            active branch, else the newest.
+        number: its position among its siblings; 1 is the oldest.
         siblings: the number of messages with the same parent, itself included.
-        branches: the branches whose last message it is.
-        active: whether the active branch has it.
+        branches: the branches that end with this message and its calls.
+        active: whether it is on the active branch.
     """
 
     id: str
@@ -73,7 +73,7 @@ class Message(StrictModel):
 
 
 class _Step(NamedTuple):
-    """The part of a commit that the conversation needs; ``message_id`` of a message is its own.
+    """The fields of a commit that the conversation needs; the ``message_id`` of a message is its own id.
 
     ``order`` orders commits by their time in milliseconds, and then by the ids of their records.
     """
@@ -88,7 +88,7 @@ class _Step(NamedTuple):
 class Conversation:
     """Tree of the messages in the branches of a chat.
 
-    ``messages`` are by their own commit, each after its parent, and siblings from the oldest on.
+    The keys of ``messages`` are the commits of the messages; each message is after its parent and its older siblings.
     """
 
     chat: ChatStore
@@ -111,12 +111,12 @@ class Conversation:
     def find(self, text: str | None) -> Message:
         """Return the message that ``text`` names, or the last one of the active branch.
 
-        ``text`` is the id of the message or its end, the application's id, or an id or its beginning of
-        the first or last commit of the message.
+        ``text`` is the id of the message or the end of that id, the application's id, or the id of the message's
+        first or last commit or the beginning of that id.
 
         Raises:
-            UnknownNameError: naming the nearest one.
-            CovaltError: when several messages have that name, or the active branch has no message.
+            UnknownNameError: if no message has that name; the hint has the most similar one.
+            CovaltError: if several messages have that name, or the active branch has no message.
         """
         if text is None:
             return self._last()
@@ -142,10 +142,10 @@ class Conversation:
         return max(found, key=lambda one: one.active)
 
     def check_new(self, ref: str | None) -> None:
-        """Check that no message has an id of the application.
+        """Check that no message has this application's id yet.
 
         Raises:
-            MessageExistsError: when a message has it.
+            MessageExistsError: if a message has it.
         """
         if ref is not None and any(ref in {one.id, one.ref} for one in self.messages.values()):
             raise MessageExistsError(
@@ -156,7 +156,7 @@ class Conversation:
     def continuation(self, message: Message) -> tuple[str | None, str]:
         """Return the branch that ends with a message, and the commit to continue it from.
 
-        Of several branches it is the active one, else the newest; None if all have later messages.
+        If several branches end with the message, it is the active one, else the newest.  None if no branch does.
         """
         ends = [branch for branch in self.chat.branches() if branch.name in message.branches]
         if not ends:
@@ -166,10 +166,10 @@ class Conversation:
         return best.name, best.manifest_id
 
     def longest_branch(self, message: Message) -> tuple[str, Message]:
-        """Return the branch with the most messages after one, and its last message.
+        """Return the branch with the most messages after ``message``, and its last message.
 
         Raises:
-            CovaltError: when the message is in no branch's first-parent history, only in a merged one.
+            CovaltError: if the message is only on a merged line, so that no branch leads to it by first parents.
         """
         found = []
         for branch in self.chat.branches():
@@ -188,7 +188,7 @@ class Conversation:
         return name, leaf
 
     def first_files(self, message: Message) -> str:
-        """Return the commit with the files that the first call of a message found."""
+        """Return the commit whose files the first call of a message started with."""
         oid = message.own_manifest_id
         return self._best([self._last_before_calls(oid, tip) for tip in self._tips[oid]])
 
@@ -247,7 +247,7 @@ class Conversation:
         return self.messages[found]
 
     def _last_call(self, message: str, tip: str) -> str:
-        """Return the last call for a message on a line of commits, else :meth:`_last_before_calls`."""
+        """Return the last call for a message in the first-parent history of ``tip``, else :meth:`_last_before_calls`."""
         own = self.steps[message].message_id
         for oid in _above(self.steps, tip):
             step = self.steps[oid]
@@ -258,7 +258,7 @@ class Conversation:
         return self._last_before_calls(message, tip)
 
     def _last_before_calls(self, message: str, tip: str) -> str:
-        """Return the last commit after a message, on a line of commits, and before any call."""
+        """Return the last commit before any call of a message, in the first-parent history of ``tip``."""
         line = itertools.takewhile(lambda oid: oid != message, _above(self.steps, tip))
         last = message
         for oid in reversed(list(line)):
@@ -268,14 +268,14 @@ class Conversation:
         return last
 
     def _best(self, found: Sequence[str]) -> str:
-        """Return the commit that is on the active branch, else the newest."""
+        """Return the commit on the active branch; if none is, the newest commit."""
         return max(found, key=lambda oid: (oid in self._line, self._newness(oid)))
 
     def _newness(self, oid: str | None) -> tuple[str, ...]:
         return () if oid is None else (*self.steps[oid].order, oid)
 
     def _messages_above(self, head: str | None) -> Iterator[str]:
-        """Yield the messages at or above a commit, the last one first."""
+        """Yield the messages in the first-parent history of a commit, newest first."""
         found = None if head is None else self._owner[head]
         while found is not None:
             yield found
@@ -289,8 +289,8 @@ def of_call(chat: ChatStore, text: str) -> str:
     In a chat without messages every id is valid: the application stores the conversation.
 
     Raises:
-        UnknownNameError: naming the nearest message.
-        MessageElsewhereError: when the active branch does not have it.
+        UnknownNameError: if the message does not exist; the hint has the most similar one.
+        MessageElsewhereError: if the message is not on the active branch.
     """
     oid = chat.head()
     while oid is not None:
@@ -311,7 +311,7 @@ def of_call(chat: ChatStore, text: str) -> str:
 
 
 def _step(chat: ChatStore, oid: str) -> _Step:
-    """Read the part of a commit that the conversation needs."""
+    """Read the fields of a commit that the conversation needs."""
     manifest = chat.manifest(oid)
     source, message_id = manifest.source, manifest.message_id
     if source == "message" and manifest.record.message is None:
@@ -354,7 +354,7 @@ def _owners(steps: dict[str, _Step]) -> dict[str, str | None]:
 def _tips(
     steps: dict[str, _Step], owner: dict[str, str | None], heads: Collection[str | None]
 ) -> dict[str, list[str]]:
-    """Return the last commits of each message: at a branch, before another message, or merged."""
+    """Return the last commits of each message: the head of a branch, or a commit before another message or a merge."""
     followed = {step.parent for step in steps.values()}  # others are the ends of merged lines
     left = {step.parent for step in steps.values() if step.source == "message"}
     tips: dict[str, list[str]] = {}

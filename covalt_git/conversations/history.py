@@ -1,6 +1,6 @@
 """Layout of the graph of a chat's history, newest first, in lanes.
 
-A line of commits keeps its lane from its newest commit to the one that it started at.
+A lane is a column of the graph.  A line of commits stays in one lane from its newest to its oldest commit.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class GraphRow(NamedTuple):
 def layout(history: Iterable[Manifest], *, trunk: str | None = None) -> list[GraphRow]:
     """Return the rows of a history, in which each commit comes before its parents.
 
-    The first lane is for the commit ``trunk``, such as the active branch, and its first parents.  Each
-    page of a long history is laid out from the newest commit on.
+    The first lane is for the commit ``trunk``, such as the head of the active branch, and its first parents.
+    Each page of a long history is laid out from the newest commit on.
     """
     waiting: list[str | None] = [trunk]  # by lane, the next commit of its line
     has_begun = trunk is None  # until then there is nothing to draw in the first lane

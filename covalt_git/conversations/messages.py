@@ -1,12 +1,12 @@
-"""Messages of a conversation, which are commits; retries and edits of them are branches.
+"""Changes of a conversation: new messages are commits; retries and edits of messages are branches.
 
-A message is committed first.  The calls for it descend from it and name it.
+The commit of a message comes first.  The calls for it come after it, and contain its id.
 
 ==========  =============================================================  ==============
-retry       starts after a user's message, or before another one           ``retry-N``
-edit        adds another message beside it, with the files of its start    ``edit-N``
-switch      checks out the branch with the most messages after it          that branch
-continue    starts at the last of its calls                                ``continue-N``
+retry       starts after a user's message, or before another message       ``retry-N``
+edit        adds a new version of a message, with the files from before    ``edit-N``
+switch      checks out the branch with the most messages after a message   that branch
+continue    starts at the last call of a message                           ``continue-N``
 ==========  =============================================================  ==============
 """
 
@@ -51,14 +51,14 @@ class MessageStep:
 def add(
     writer: Writer, words: MessageRecord, *, parent: str | None = None, branch: str | None = None
 ) -> MessageStep:
-    """Add a message after ``parent``, the last one of the active branch unless named.
+    """Add a message after ``parent``, by default the last message of the active branch.
 
-    If ``parent`` has messages after it, the new one is on a new branch, ``branch`` or ``continue-N``.
+    If other messages follow ``parent``, the new one is on a new branch, ``branch`` or ``continue-N``.
 
     Raises:
-        BadMessageError: when it has neither text nor id, or one that cannot be stored.
-        MessageExistsError: when a message has the application's id.
-        UnknownNameError: naming the nearest message.
+        BadMessageError: if it has neither text nor id, or one that cannot be stored.
+        MessageExistsError: if a message already has the application's id.
+        UnknownNameError: if ``parent`` does not exist; the hint has the most similar message.
         BranchExistsError: when ``branch`` exists.
     """
     _check_words(words)
@@ -81,11 +81,11 @@ def add(
 def retry(writer: Writer, message: str | None = None, *, branch: str | None = None) -> MessageStep:
     """Start a branch for another answer to a user's message, or in place of another message.
 
-    It starts after the user's message and before its calls, or at the other message's parent.  Without
-    ``message``, that is the last one.
+    The branch starts after a user's message and before its calls; for another message, at the message's
+    parent.  Without ``message``, it is for the last message.
 
     Raises:
-        UnknownNameError: naming the nearest message.
+        UnknownNameError: if the message does not exist; the hint has the most similar one.
         BranchExistsError: when ``branch`` exists.
     """
     chat = writer.chat
@@ -110,15 +110,15 @@ def edit(
     role: str | None = None,
     branch: str | None = None,
 ) -> MessageStep:
-    """Add another message beside one, on a new branch, with the files of the other's start.
+    """Add a new version of a message on a new branch, with the files from before the message's calls.
 
     These are the files of its commit, and those that a user added between it and its first call.  The
     new message has the same role unless one is passed.
 
     Raises:
-        BadMessageError: when it has neither text nor id, or one that cannot be stored.
-        MessageExistsError: when a message has the application's id.
-        UnknownNameError: naming the nearest message.
+        BadMessageError: if it has neither text nor id, or one that cannot be stored.
+        MessageExistsError: if a message already has the application's id.
+        UnknownNameError: if the message does not exist; the hint has the most similar one.
         BranchExistsError: when ``branch`` exists.
     """
     chat = writer.chat
@@ -135,11 +135,11 @@ def edit(
 
 
 def switch(writer: Writer, message: str) -> MessageStep:
-    """Check out the branch with the most messages after one; of several, the newest.
+    """Check out the branch with the most messages after ``message``; of several, the newest.
 
     Raises:
-        UnknownNameError: naming the nearest message.
-        CovaltError: when the message is in no branch's first-parent history, only in a merged one.
+        UnknownNameError: if the message does not exist; the hint has the most similar one.
+        CovaltError: if the message is only on a merged line, so that no branch leads to it by first parents.
     """
     chat = writer.chat
     head = writer.commit_changes()
@@ -154,7 +154,7 @@ def continue_from(
     """Check out the branch that ends with a message, or a new branch at the message's last commit.
 
     Raises:
-        UnknownNameError: naming the nearest message.
+        UnknownNameError: if the message does not exist; the hint has the most similar one.
         BranchExistsError: when ``branch`` exists.
     """
     chat = writer.chat
@@ -178,7 +178,7 @@ def _switch(
     before: str | None = None,
     moves: bool = False,
 ) -> MessageStep:
-    """Switch from ``head``, the active branch's, to ``oid`` on a branch; the active one keeps its files."""
+    """Switch from ``head``, the active branch's head, to the commit ``oid`` on a branch."""
     changes: list[FileChange] = []
     if name != writer.chat.active_branch():
         journal = Journal(old=head, new=oid, head=HEADS + name, moves=moves, before=before)

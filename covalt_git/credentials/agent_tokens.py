@@ -3,7 +3,7 @@
 A file has the SHA-256 of the token and what the token may open, but not the token.  The token is returned
 once, to its creator.  It is 256 random bits, so that the digest reveals nothing about it.
 
-The files are in ``data/`` beside the chats that they open, so that they are moved and deleted with them.  Only
+The files are in ``data/``, as the chats are, so that tokens and chats are moved and deleted together.  Only
 existing, readable files give access.  Git does not store mode 600, so that a file that was checked out from a
 repository gives no access.
 
@@ -137,7 +137,7 @@ class AgentTokens:
         """Revoke the token with a name or an id, at once, and return it.
 
         Raises:
-            UnknownNameError: with the most similar name.
+            UnknownNameError: if the name does not exist; the hint has the most similar one.
             AgentTokenError: if a file cannot be used or deleted.
         """
         known = self.all()

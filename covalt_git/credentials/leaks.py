@@ -219,7 +219,7 @@ def _in_addresses(text: str) -> Iterator[Credential]:
 
 
 def _places(text: str, word: str) -> Iterator[int]:
-    """Yield the positions of a word; much faster than one pattern of all words."""
+    """Yield the positions of a word; this is much faster than one pattern of all words."""
     at = text.find(word)
     while at >= 0:
         yield at

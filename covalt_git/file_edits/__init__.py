@@ -1,1 +1,1 @@
-"""Changes of single files of a chat by a person: edits, uploads and restores of earlier content."""
+"""Changes of a chat's files by a user: edits, uploads, restores of earlier files, and undo."""

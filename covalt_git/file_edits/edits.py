@@ -1,8 +1,8 @@
 """Edits of single files of a workspace by a user.
 
-The user passes the blob id of the content that was edited, so that a later change by another user is not
-overwritten.  A name that only some systems can check out is refused, since the user can still choose
-another.
+The user passes the blob id of the content that was edited, so that a change by another user since then is not
+overwritten.  A name that only some systems can check out is refused, because the user can still choose
+another one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class MovedFileError(StaleError):
 
     Attributes:
         before: the blob id that was edited; None for a new file.
-        now: the present blob id; None if the file was removed.
+        now: the current blob id; None if the file was removed.
     """
 
     def __init__(self, path: str, before: str | None, now: str | None) -> None:
@@ -65,7 +65,7 @@ def check_before(
     """Return the file or link at ``path``, which must be the blob ``before``, or must not exist.
 
     Raises:
-        MovedFileError: when it is another.
+        MovedFileError: if it is not that blob.
     """
     found = root.state(path, object_format)
     now = found.oid if found else None
@@ -95,15 +95,15 @@ def _bad(path: str, reason: str) -> BadPathError:
 
 
 def edit_file(writer: Writer, path: str, content: bytes, *, before: str | None) -> str:
-    """Write one file in a commit of its own; return its blob id.
+    """Write one file and commit it alone; return its blob id.
 
     ``before`` is the blob that was edited, None for a new file.  An executable file stays executable.
-    Other uncommitted changes are committed first; equal content makes no commit.
+    Other uncommitted changes are committed first.  If the content is equal, there is no commit.
 
     Raises:
         MovedFileError: when the file is not ``before``; nothing was written.
         BadPathError: when some system cannot check out the path.
-        CovaltError: when a scan would not store the file.
+        CovaltError: if a commit could not contain the file.
     """
     store = writer.chat.store
     check_portable(path)
@@ -127,7 +127,7 @@ def edit_file(writer: Writer, path: str, content: bytes, *, before: str | None) 
 
 
 def delete_file(writer: Writer, path: str, *, before: str) -> None:
-    """Delete one file, which must be the blob ``before``, in a commit of its own.
+    """Delete one file, which must be the blob ``before``, in a separate commit.
 
     Raises:
         MovedFileError: when the file is not ``before``; nothing was deleted.

@@ -26,9 +26,9 @@ _SHORT = 12
 
 
 class Restored(NamedTuple):
-    """The active branch and its head; ``made`` is whether there was anything to restore.
+    """Result of a restore: the branch and its head; ``made`` is false if there was nothing to restore.
 
-    ``hint`` is for a restore of the files from before a merge: how to make that merge again.
+    After a restore of the files from before a merge, ``hint`` has the command that repeats the merge.
     """
 
     branch: str
@@ -45,8 +45,8 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
     Uncommitted changes are committed first.
 
     Raises:
-        UnknownNameError: for a path that is neither in the earlier commit nor in the folder.
-        InTheWayError: when a path that no commit holds is where a file goes.
+        UnknownNameError: for a path that is neither in the earlier commit nor in the workspace.
+        InTheWayError: if an untracked path is where a file must be written.
     """
     chat = writer.chat
     head = writer.commit_changes()
@@ -65,12 +65,12 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
 def commit_state(
     writer: Writer, new: FolderState, restored: RestoreRecord, *, subject: str
 ) -> Restored:
-    """Bring the folder to a state in a new commit, unless it is in that state already.
+    """Change the workspace to the files ``new`` in a new commit, unless it already has them.
 
-    Its uncommitted changes must be committed before.
+    Uncommitted changes must be committed before.
 
     Raises:
-        InTheWayError: when a path that no commit holds is where a file goes.
+        InTheWayError: if an untracked path is where a file must be written.
     """
     chat = writer.chat
     branch, head = chat.active_branch(), chat.head()
@@ -86,7 +86,7 @@ def commit_state(
 
 
 def keep_files(writer: Writer, manifest_id: str, *, branch: str | None = None) -> Restored:
-    """Create a branch at an earlier commit, ``restore-N`` unless named, with the present files.
+    """Create a branch at an earlier commit, by default ``restore-N``, with the current files.
 
     Raises:
         BranchExistsError: when ``branch`` exists.
@@ -127,10 +127,10 @@ def _merge_again(chat: ChatStore, head: str | None, manifest_id: str | None) -> 
 def _wanted(
     chat: ChatStore, paths: Iterable[str], now: FolderState, then: FolderState, manifest_id: str
 ) -> tuple[str, ...]:
-    """Return the paths as trees have them, each once; no path is the whole workspace.
+    """Return the paths as in trees, each once; the empty tuple is the whole workspace.
 
     Raises:
-        UnknownNameError: naming the nearest path of the earlier commit.
+        UnknownNameError: if a path is in neither state; the hint has the most similar path of the earlier commit.
     """
     wanted = dict.fromkeys(posixpath.normpath(path) for path in paths)
     if "." in wanted:
@@ -152,7 +152,7 @@ def _has(chat: ChatStore, state: FolderState, path: str) -> bool:
 
 
 def _is_below(folder: str, paths: Iterable[str]) -> bool:
-    """Return whether a folder is at or below one of some paths."""
+    """Return whether a folder is one of the paths, or below one of them."""
     return any(folder == path or folder.startswith(f"{path}/") for path in paths)
 
 
@@ -163,7 +163,7 @@ def _empty_folders(
     then: FolderState,
     wanted: tuple[str, ...],
 ) -> tuple[str, ...]:
-    """Return the empty folders after ``wanted`` was restored, which made ``tree``."""
+    """Return the empty folders after ``wanted`` was restored; ``tree`` is the restored tree."""
     if not wanted:
         return then.empty_folders
     kept = {folder for folder in now.empty_folders if not _is_below(folder, wanted)}

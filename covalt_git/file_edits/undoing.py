@@ -1,7 +1,7 @@
 """Undo of the last change of a chat's files, and redo; each is a new commit, so nothing is lost.
 
-An undo commit has the files of the parent of the commit that it undoes, and a redo commit those of the
-commit before an undo.  The next undo or redo treats either as the commit whose files it has.
+An undo commit has the files from before the commit that it undoes.  A redo commit has the files from before
+the undo.  The next undo or redo treats an undo or redo commit as the earlier commit that has the same files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NothingToUndoError(CovaltError):
-    """No commit before has other files."""
+    """No earlier commit has other files."""
 
     code = "nothing_to_undo"
     http_status = 409
@@ -39,7 +39,7 @@ def undo(writer: Writer) -> Restored:
 
     Raises:
         NothingToUndoError: when no commit of the active branch has changed a file.
-        InTheWayError: when a path that no commit holds is where a file goes.
+        InTheWayError: if an untracked path is where a file must be written.
     """
     chat = writer.chat
     last = _last_change(chat, writer.commit_changes(), "undo", "redo")
@@ -58,7 +58,7 @@ def redo(writer: Writer) -> Restored:
 
     Raises:
         NothingToRedoError: when there was no undo, or files have changed since.
-        InTheWayError: when a path that no commit holds is where a file goes.
+        InTheWayError: if an untracked path is where a file must be written.
     """
     chat = writer.chat
     last = _last_undo(chat, writer.commit_changes())
@@ -82,7 +82,7 @@ def is_redoable(chat: ChatStore) -> bool:
 
 
 def _last_undo(chat: ChatStore, oid: str | None) -> WorkspaceManifest | None:
-    """Return the undo that the next redo takes back; None if files have changed since, or without one."""
+    """Return the undo that the next redo reverts; None if there is none, or files have changed since."""
     last = _last_change(chat, oid, "redo")
     restored = None if last is None else last.record.restore
     return last if restored is not None and restored.command == "undo" else None
@@ -91,7 +91,7 @@ def _last_undo(chat: ChatStore, oid: str | None) -> WorkspaceManifest | None:
 def _last_change(chat: ChatStore, oid: str | None, *commands: str) -> WorkspaceManifest | None:
     """Return the last commit, on first parents, that changed files or empty folders; or None.
 
-    A commit of one of the ``commands`` is replaced by the commit whose files it has.
+    A commit of one of the ``commands`` (``undo``, ``redo``) counts as the earlier commit with the same files.
     """
     while oid is not None:
         manifest = chat.manifest(oid)

@@ -22,7 +22,7 @@ _COMPARED = 100
 
 
 class Upload(NamedTuple):
-    """A file to add, with the name that it should have."""
+    """A file to add, with its wanted name."""
 
     name: str
     content: bytes
@@ -30,7 +30,7 @@ class Upload(NamedTuple):
 
 
 class Placed(UploadedFile):
-    """The path of an upload; ``was_there`` is whether the path had the same content before."""
+    """The path of an upload; ``was_there`` is whether the path already had the same content."""
 
     was_there: bool = False
 
@@ -42,7 +42,7 @@ class Placing(NamedTuple):
     fresh: dict[str, Upload]
 
     def record(self) -> tuple[UploadedFile, ...]:
-        """Return the uploads as the commit names them."""
+        """Return the record of the uploads for the commit."""
         return tuple(
             UploadedFile(path=one.path, renamed_from=one.renamed_from) for one in self.placed
         )
@@ -52,7 +52,7 @@ def check_size(name: str, size: int, config: WorkspaceConfig) -> None:
     """Check, before an upload is read, that a file of ``size`` bytes can be stored.
 
     Raises:
-        CovaltError: naming the setting.
+        CovaltError: if it is too large; the message names the setting of the limit.
     """
     if size > config.max_file_mb << 20:
         raise CovaltError(
@@ -117,7 +117,7 @@ def place(
 
 
 def _names(wanted: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
-    """Yield the wanted name, and then names with a number before the ending.
+    """Yield the wanted name, and then names with a number before the extension.
 
     After :data:`_COMPARED` names, a binary search finds an available one.
     """

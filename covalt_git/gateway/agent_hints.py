@@ -33,7 +33,7 @@ _REPLACED = [(re.compile(f"`?covalt-git chat {args}`?"), tool) for args, tool in
 
 
 def for_agent(hint: str, style: Style = "dots") -> str:
-    """Return a hint of a CovaltError for an agent that calls tools by names of a style."""
+    """Return a hint for an agent, with the names of tools in the agent's style."""
     hint = _WITHOUT_TOOL.sub("", hint).strip()
     for command, tool in _REPLACED:
         (name,) = tool_names.names([f"{BUILTIN_NAMESPACE}:{tool}"], style)

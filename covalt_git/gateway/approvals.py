@@ -53,7 +53,7 @@ def request_approval(
     """Return the outcome of a pending call after its approval, or the pending call.
 
     The call stays pending if ``pages`` has no URL for it, if the client cannot or does not open the page, or
-    if no reviewer decides within :data:`PATIENCE_S`.  With ``ask_again`` the client is then asked once more.
+    if no reviewer decides within :data:`PATIENCE_S`.  With ``ask_again``, the client is then asked a second time.
     """
     for _ in range(MOST_TIMES if ask_again else 1):
         approval = outcome.approval

@@ -107,10 +107,10 @@ def of_builtin(outcome: ToolOutcome, chat: ClientChat) -> types.CallToolResult:
 
 
 def approval_needed(approval: Approval, chat: ClientChat | None) -> types.CallToolResult:
-    """Return that a call needs approval, and how the client gets the result after it.
+    """Return the answer for a call that needs approval: this fact, and how the client gets the result later.
 
-    It is an error in the protocol, because there is no result that matches the output schema.  The command
-    that approves is left out, because a model that has a shell could run it.
+    It is an error in the protocol, because there is no result that matches the output schema.  It does not
+    contain the command that approves the call, because a model with a shell could run the command.
     """
     reasons = display.in_line(", ".join(approval.reasons))
     content = [

@@ -96,7 +96,7 @@ class Gateway:
         """Return the project with the current ``covalt.yaml``.
 
         Raises:
-            BrokenConfigError: if that cannot be used.
+            BrokenConfigError: if ``covalt.yaml`` cannot be used.
         """
         opened = Project.cached(self.root, self.role)
         principal = opened.principal._replace(id=self.by)

@@ -85,7 +85,7 @@ def with_chat(schema: JsonObject) -> JsonObject:
 
 
 def can_name_chat(schema: JsonObject) -> bool:
-    """Return whether the tool has no argument of its own with the name of the one for the chat."""
+    """Return whether the name of the argument for the chat is available: the tool has no such argument."""
     return CHAT_ARGUMENT not in schema.get("properties", {})
 
 

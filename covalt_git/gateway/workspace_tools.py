@@ -1,6 +1,6 @@
 """Built-in tools for agents: the files, the history and the branches of the client's chat.
 
-Access to them is decided by their ids, such as ``workspace:read_file``.  Each change is an ``edit`` commit.
+The access check uses their ids, such as ``workspace:read_file``.  Each change is an ``edit`` commit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOST_PATHS = 2000
 
 
 class NeedsApprovalError(CovaltError):
-    """A rule of the project requires approval, for which built-in tools cannot wait."""
+    """A rule of the project requires approval, but built-in tools cannot wait for an approval."""
 
     code = "needs_person"
     http_status = 403
@@ -53,7 +53,7 @@ class UnreadableError(CovaltError):
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """Result of a built-in tool, the files that it changed, and its manifest."""
+    """Result of a built-in tool, the files that it changed, and its commit."""
 
     value: JsonObject
     changes: Sequence[Change] = field(default=())
@@ -120,7 +120,7 @@ def write_file(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
 
 
 def diff(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
-    """Return the differences of two manifests, with patches."""
+    """Return the differences of two commits, with patches."""
     old, new = args.get("old"), args.get("new", "")
     if old is None and new:
         shown = manifests.get_workspace_manifest(context, chat_id=chat_id, manifest=new)
@@ -131,7 +131,7 @@ def diff(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
 
 
 def log(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
-    """Return the newest manifests of a branch."""
+    """Return the newest commits of a branch."""
     page = manifests.list_manifests(
         context,
         chat_id=chat_id,
@@ -163,14 +163,14 @@ def checkout(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
 
 
 def restore(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
-    """Restore files from a manifest."""
+    """Restore files from a commit."""
     manifest, paths = args["manifest"], args.get("paths", ())
     restored = edits.restore_workspace(context, chat_id=chat_id, manifest=manifest, paths=paths)
     return _moved(restored.branch, restored.manifest_id, restored.changes)
 
 
 def manifest_facts(manifest: ManifestRow) -> JsonObject:
-    """Return a manifest as JSON for agents: its title, its author and the files that it changed."""
+    """Return a commit as JSON for agents: its title, its author and the files that it changed."""
     return {
         "id": manifest.id,
         "parents": [*manifest.parents],

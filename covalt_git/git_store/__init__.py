@@ -1,8 +1,8 @@
 """Git objects, packs and refs of bare stores: the only package that imports dulwich.
 
-It reads and durably writes blobs, trees, commits and refs; their meaning in a chat is defined in
-``workspaces``.  Dulwich makes and applies deltas, moves refs, and parses configs and the protocol's lines; this
-package reads and writes objects and packs, and orders the writes and fsyncs.
+It reads blobs, trees, commits and refs, and writes them durably; their meaning in a chat is defined in
+``workspaces``.  Dulwich makes and applies deltas, moves refs, and parses configs and the protocol's lines.  This
+package reads and writes objects and packs, and decides in which order files are written and fsynced.
 """
 
 from covalt_git.git_store.bundles import SIGNATURES as BUNDLE_SIGNATURES

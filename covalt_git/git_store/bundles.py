@@ -1,7 +1,7 @@
-"""Bundles: files with refs and all objects that they reach, from which stock git clones and fetches.
+"""Git bundles: files with refs and all objects that the refs reach; stock git can clone and fetch from them.
 
-Format: ``gitformat-bundle(5)``; version 2, or 3 where the hash is not sha1.  Dulwich holds all objects
-of a bundle in memory and knows no sha256 in them.
+Format: ``gitformat-bundle(5)``; version 2, or 3 if the hash is not sha1.  Dulwich's bundles are not used:
+dulwich reads all objects into memory, and does not support sha256 in bundles.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def write_bundle(
     file: IO[bytes],
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Write some refs, ``HEAD`` possibly among them, and all they reach; return the number of objects.
+    """Write refs, possibly ``HEAD`` too, and all objects that they reach; return the number of objects.
 
-    ``progress`` is called with the number of objects written and of all.
+    ``progress`` is called with the number of written objects and the total number.
 
     Raises:
         BrokenStoreError: when an object that they reach is missing or damaged.
@@ -71,7 +71,7 @@ def read_bundle_header(file: IO[bytes]) -> BundleHeader:
     """Return the header of a bundle, and leave ``file`` where its pack begins.
 
     Raises:
-        BadBundleError: when the file is not a bundle, or holds only a part of a history.
+        BadBundleError: if the file is not a bundle, or contains only a part of a history.
     """
     signature = file.readline(_LONGEST_LINE)
     if signature not in SIGNATURES:

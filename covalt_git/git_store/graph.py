@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CommitGraph:
-    """Commits and their parents.  It caches every commit it reads, so it is for one operation."""
+    """Commits and their parents, all cached after the first read; create one for each operation."""
 
     def __init__(self, reader: ObjectReader) -> None:
         self.reader = reader
@@ -45,10 +45,10 @@ class CommitGraph:
         return level
 
     def merge_base(self, ours: str, theirs: str) -> str | None:
-        """Return the best common ancestor of two commits, None where they have none.
+        """Return the best common ancestor of two commits; None if they have no common ancestor.
 
-        A common ancestor is best if it is no ancestor of another one.  After a criss-cross merge there are
-        several: then it is the one with the latest time, and of those the one with the greatest id.
+        A common ancestor is best if it is not an ancestor of another common ancestor.  After a criss-cross merge,
+        several are best; then the latest one is returned, and of equal times the one with the greatest id.
         """
         common = self.ancestors([ours]).keys() & self.ancestors([theirs])
         above = {parent for oid in common for parent in self.commit(oid).parents}
@@ -70,7 +70,7 @@ def ancestors(
 
 
 def parents_first(parents: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Yield commits, given with their parents, each after those of its parents that are among them."""
+    """Yield the keys of ``parents``, which maps commits to their parents, each commit after its parents."""
     done: set[str] = set()
     for start in parents:
         path = [start]
@@ -84,7 +84,7 @@ def parents_first(parents: Mapping[str, Collection[str]]) -> Iterator[str]:
 
 
 def new_in_tree(reader: ObjectReader, tree: str, found: set[str]) -> list[str]:
-    """Return the ids of a tree and of all it holds that are not ``found`` yet, and add them there."""
+    """Return the ids of a tree and of everything in it, except those in ``found``; add them to ``found``."""
     new = []
     waiting = [(tree, FOLDER)]
     while waiting:
@@ -98,7 +98,7 @@ def new_in_tree(reader: ObjectReader, tree: str, found: set[str]) -> list[str]:
 
 
 def reachable(reader: ObjectReader, tips: Iterable[str]) -> set[str]:
-    """Return the ids of all objects that ``tips`` reach, which may be of any kind."""
+    """Return the ids of all objects that ``tips`` reach; tips may be objects of any kind."""
     found: set[str] = set()
     commits = []
     for tip in tips:
@@ -118,7 +118,7 @@ def reachable(reader: ObjectReader, tips: Iterable[str]) -> set[str]:
 
 
 def peel(reader: ObjectReader, oid: str) -> tuple[list[str], str, bytes]:
-    """Return the tags on the way to the object that ``oid`` is or names, its id and its kind."""
+    """Follow a chain of tags from ``oid``; return the tags, and the id and kind of the object at its end."""
     tags = []
     while (found := reader.read_object(oid))[0] == b"tag":
         tags.append(oid)

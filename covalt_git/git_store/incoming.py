@@ -1,8 +1,8 @@
-"""Quarantine of a received pack: a folder beside a store, which reads from the store, but is not read by it.
+"""Quarantine of a received pack: a folder of objects that the store does not read yet.
 
 The declared size of every entry is checked before the entry is inflated, and the size of every
-delta's result before the delta is applied, so that a small pack cannot take much memory.  Deltas may
-start from objects of the store (thin packs).  Format: ``gitformat-pack(5)``.
+delta's result before the delta is applied, so that a small pack cannot take much memory.  The base of a
+delta may be an object of the store (thin packs).  Format: ``gitformat-pack(5)``.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class PackLimits(NamedTuple):
     """Limits of a received pack, in bytes.
 
     Attributes:
-        pack: of the pack itself.
+        pack: size of the pack itself.
         objects: number of objects.
-        blob: of the content of one file.
-        other: of one commit or tree.
-        together: of all objects and deltas, inflated.
+        blob: size of the content of one file.
+        other: size of one commit or tree.
+        together: size of all objects and deltas, inflated.
     """
 
     pack: int
@@ -64,11 +64,11 @@ class PackLimits(NamedTuple):
 class Quarantine:
     """One received pack, in a folder that exists as long as the quarantine is open.
 
-    The folder is locked, so that :func:`clear_incoming` leaves it to its process.
+    The folder is locked, so that :func:`clear_incoming` does not remove it while its process runs.
     """
 
     def __init__(self, store: ObjectReader, folder: Path, limits: PackLimits) -> None:
-        """Prepare a quarantine for ``store`` in ``folder``, which is of the same file system."""
+        """Prepare a quarantine for ``store`` in ``folder``, which must be on the same file system."""
         self.ids: frozenset[str] = frozenset()
         self._store = store
         self._limits = limits
@@ -98,7 +98,7 @@ class Quarantine:
                 return
 
     def receive(self, parts: Iterable[bytes]) -> None:
-        """Store and index a pack that comes in parts; all of them are read, even of a refused one.
+        """Store and index a pack, received in parts; all parts are read, even if the pack is refused.
 
         Raises:
             BadPackError: when it is malformed or too large; then no object of it can be read.
@@ -149,7 +149,7 @@ def clear_incoming(folder: Path) -> None:
 
 
 class _ReceivedPack(PackFile):
-    """A received pack, which is indexed: the offset of each object by its raw id, and CRC-32s by offset."""
+    """Index of a received pack: the offset of each object by its raw id, and CRC-32s by offset."""
 
     def __init__(self, path: Path, store: ObjectReader, limits: PackLimits) -> None:
         self._format = store.objects.object_format
@@ -229,7 +229,7 @@ class _ReceivedPack(PackFile):
             raise BadPackError("the base of a delta is missing")
 
     def _follow(self, base: int | bytes) -> None:
-        """Add the results of all deltas of one object, and of the deltas of these."""
+        """Add the results of all deltas that are based on one object, and then of the deltas based on these results."""
         ready = [(base, 0)]
         while ready:
             base, depth = ready.pop()
@@ -253,7 +253,7 @@ class _ReceivedPack(PackFile):
         self.offsets.setdefault(oid, at)
 
     def _check_size(self, kind: bytes, size: int) -> None:
-        """Check the size of an object of a kind, or of a delta and its result, whose kind is not known."""
+        """Check the size of an object of a kind, or of a delta and its result, for which the kind is unknown."""
         blob, other = self._limits.blob, self._limits.other
         most = {b"blob": blob, b"delta": max(blob, other)}.get(kind, other)
         if size > most:

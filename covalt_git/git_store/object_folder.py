@@ -1,4 +1,4 @@
-"""Folder ``objects`` of a store: its packs, loose objects and alternates; the links to and the removal of packs.
+"""Folder ``objects`` of a store: its packs, loose objects and alternates; linking and removing packs.
 
 Formats: ``gitrepository-layout(5)``, ``gitformat-pack(5)``.
 """
@@ -38,7 +38,7 @@ class ObjectFolder:
         self._packs: list[PackFile] = []
 
     def close(self) -> None:
-        """Close all packs, as when files were replaced under their names."""
+        """Close all packs, for example after their files were replaced."""
         self._packs = []  # a mapping is closed with its last reference
 
     @functools.cached_property
@@ -82,7 +82,7 @@ class ObjectFolder:
         return {path.parent.name + path.name: path for path in files}
 
     def find(self, oid: str) -> tuple[PackFile, int] | None:
-        """Return the pack of an object and the offset there; None if no pack that was found has it."""
+        """Return the pack of an object and its offset in the pack; None if no known pack has it."""
         raw = bytes.fromhex(oid)
         for number, pack in enumerate(self._packs):
             try:
@@ -96,7 +96,7 @@ class ObjectFolder:
         return None
 
     def has(self, oid: str) -> bool:
-        """Return whether an object is in this folder or an alternate; loose ones are read."""
+        """Return whether an object is in this folder or an alternate; a loose object is read to check it."""
         if self.find(oid):
             return True
         with contextlib.suppress(KeyError):
@@ -145,12 +145,12 @@ def _is_protected(pack: Path) -> bool:
 
 
 def link_objects(source: ObjectFolder, target: ObjectFolder) -> None:
-    """Link all packs and loose objects, which exist as long as one folder has a link to them.
+    """Hard-link all packs and loose objects into another folder, so that they exist as long as one folder has them.
 
     The caller holds the lock of the source's chat, and fsyncs the target.
 
     Raises:
-        BrokenStoreError: when the source borrows objects from yet another folder.
+        BrokenStoreError: if the source has alternates, that is, borrows objects from a third folder.
     """
     if source.alternates:
         store = source.path.parent
@@ -175,7 +175,7 @@ def link_objects(source: ObjectFolder, target: ObjectFolder) -> None:
 def remove_packs(folder: Path, packs: Iterable[Path]) -> None:
     """Remove packs.
 
-    A multi-pack-index is removed first, since it would name removed packs; git writes it again.
+    A multi-pack-index is removed first, because it would name removed packs; git writes a new one.
     """
     (folder / "multi-pack-index").unlink(missing_ok=True)
     for pack in packs:
@@ -186,7 +186,7 @@ def remove_packs(folder: Path, packs: Iterable[Path]) -> None:
 def clear_temporary(objects: Path) -> None:
     """Remove temporary files of processes that died from an ``objects`` folder.
 
-    Empty loose objects are removed, too: a power cut leaves them of writes without fsync.
+    Empty loose objects are removed, too: a power cut can leave them after writes without fsync.
     """
     for path in [*objects.glob(f"{TEMPORARY}*"), *objects.glob(f"pack/{TEMPORARY}*")]:
         path.unlink(missing_ok=True)

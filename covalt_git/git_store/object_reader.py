@@ -47,7 +47,7 @@ DAMAGE = (
 
 @contextlib.contextmanager
 def damage_of(oid: str, path: Path) -> Iterator[None]:
-    """Raise errors over an object of the store at ``path`` as ``BrokenStoreError``."""
+    """Convert errors about an object of the store at ``path`` to ``BrokenStoreError``."""
     try:
         yield
     except (KeyError, *DAMAGE) as error:
@@ -72,7 +72,7 @@ class ObjectReader:
 
     @property
     def object_format(self) -> str:
-        """Git's hash here: ``sha1`` or ``sha256``."""
+        """The hash of the store: ``sha1`` or ``sha256``."""
         return self.objects.object_format.name
 
     def has(self, oid: str) -> bool:
@@ -119,7 +119,7 @@ class ObjectReader:
             return decode_commit(self._read(oid, b"commit"))
 
     def blob_size(self, oid: str) -> int:
-        """Return the size of a blob in bytes, from the header of its pack entry where it is packed."""
+        """Return the size of a blob in bytes; if it is packed, only the header of its pack entry is read."""
         with damage_of(oid, self.path):
             return self.objects.size(oid)
 
@@ -138,11 +138,11 @@ class ObjectReader:
         return text.decode("utf-8", "replace")
 
     def check_tree(self, oid: str) -> str:
-        """Return what ``git fsck --strict`` reports of a tree apart from its names, or nothing."""
+        """Return the first error that ``git fsck --strict`` reports for a tree, except for its names; or an empty text."""
         return why_bad_tree(self._read(oid, b"tree"), self._id_length)
 
     def check_commit(self, oid: str) -> str:
-        """Return what ``git fsck --strict`` reports of a commit by itself, or nothing."""
+        """Return the first error that ``git fsck --strict`` reports for a commit alone, or an empty text."""
         return why_bad_commit(self._read(oid, b"commit"), self._id_length)
 
     @property

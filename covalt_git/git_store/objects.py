@@ -39,7 +39,7 @@ class BrokenStoreError(CovaltError):
 
 
 class DamagedObjectError(Exception):
-    """Bytes that are not a valid object; the caller adds which object it is."""
+    """Bytes that are not a valid object; the caller adds the object's id to the message."""
 
 
 class TreeEntry(NamedTuple):
@@ -85,7 +85,7 @@ def encode_tree(entries: Iterable[TreeEntry]) -> bytes:
 
 
 def decode_tree(content: bytes, id_length: int) -> list[TreeEntry]:
-    """Return the entries of a tree in its own order; an id has ``id_length`` bytes.
+    """Return the entries of a tree in the order of the tree; an id has ``id_length`` bytes.
 
     Raises:
         ValueError: when the content is not a tree.

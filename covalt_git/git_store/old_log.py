@@ -1,8 +1,8 @@
 r"""Write-ahead log of stores of version 0.1, which is replayed once.
 
 Version 0.1 appended the files of a small commit to ``wal`` with one fsync, and then wrote packs and refs
-without one.  After a power cut, a pack or ref may be missing or damaged whose content is in the log.
-:func:`replay` writes it again, and renames the log to ``wal.settled``, which gc removes.
+without one.  After a power cut, a pack or ref may be missing or damaged, but its content is in the log.
+:func:`replay` writes the content again, and renames the log to ``wal.settled``, which gc removes.
 
 The log is one record after another::
 
@@ -38,7 +38,7 @@ _FILE = re.compile(r"objects/(?:[0-9a-f]{2}|pack)/(?:pack-)?[0-9a-f]{38,64}(?:\.
 
 
 class _Record(NamedTuple):
-    """A ref that moved to ``new`` (None: no ref) by the time ``at``, and the files that it needs by path."""
+    """A record: at the time ``at``, a ref moved to ``new`` (None: was deleted); and the files that it needs, by path."""
 
     ref: str
     new: str | None
@@ -47,7 +47,7 @@ class _Record(NamedTuple):
 
 
 def is_left(store: Path) -> bool:
-    """Return whether a store has a log that was not replayed."""
+    """Return whether a store has a log that is not replayed yet."""
     with contextlib.suppress(FileNotFoundError):
         return (store / NAME).stat().st_size > 0
     return False
@@ -56,8 +56,8 @@ def is_left(store: Path) -> bool:
 def replay(store: GitStore, *, aside: str) -> None:
     """Write the files and refs of the log again, if there is one.  It is idempotent.
 
-    A ref that has moved since stays as it is.  If the name of a lost ref is in use, a ref below ``aside``
-    gets its commit.  Only the holder of the chat's lock may call it.
+    A ref that has moved since then does not change.  If the name of a lost ref is in use, a new ref below
+    ``aside`` gets its commit.  Only the holder of the chat's lock may call it.
 
     Raises:
         BrokenStoreError: when an object cannot be restored; then the log is kept.
@@ -103,7 +103,7 @@ def _restore(store: GitStore, ref: str, records: Sequence[_Record], aside: str) 
 
 
 def _records(content: bytes) -> Iterator[_Record]:
-    """Yield the whole records that a log begins with."""
+    """Yield the complete records at the beginning of a log."""
     place = 0
     while start := _START.match(content, place):
         line_end = content.find(b"\n", place)

@@ -45,11 +45,11 @@ def write_folder(
 ) -> str:
     """Write the files of ``folder`` at a revision into ``target``; return the commit's id.
 
-    A folder that did not exist then is empty; submodules are left out.  With ``only``, entries of
-    other names are left out, too.
+    If the commit does not have the folder, ``target`` stays empty.  Submodules are left out.  With ``only``,
+    entries with other names are left out, too.
 
     Raises:
-        UnknownRevisionError: when ``folder`` is in no repository, or that has no such commit.
+        UnknownRevisionError: when ``folder`` is in no repository, or the repository has no such commit.
     """
     with _around(folder) as repository, _reading(revision):
         commit = _commit(repository, revision)
@@ -63,7 +63,7 @@ def write_staged(folder: Path, target: Path, *, only: Collection[str] | None = N
 
     The other arguments are those of :func:`write_folder`.
 
-    The index is the one that git names to its hooks in ``GIT_INDEX_FILE``, or else the repository's.
+    The index is the file in ``GIT_INDEX_FILE``, which git sets for its hooks, or else the repository's index.
 
     Raises:
         UnknownRevisionError: when ``folder`` is in no repository, or its index has conflicts.
@@ -81,10 +81,10 @@ def write_staged(folder: Path, target: Path, *, only: Collection[str] | None = N
 
 
 def merge_base(folder: Path, one: str, other: str) -> str:
-    """Return the id of the commit that two revisions both come from, as ``git merge-base`` finds it.
+    """Return the id of the merge base of two revisions, as ``git merge-base`` does.
 
     Raises:
-        UnknownRevisionError: when one of them is no commit, or they have none in common.
+        UnknownRevisionError: if one of them is not a commit, or they have no merge base.
     """
     with _around(folder) as repository:
         ids = []
@@ -102,7 +102,7 @@ def merge_base(folder: Path, one: str, other: str) -> str:
 
 
 def submodules(folder: Path, revision: str) -> dict[str, str]:
-    """Return the submodules below ``folder`` at a revision: their paths in it, and their commits.
+    """Return the submodules below ``folder`` at a revision: their paths relative to the folder, and their commits.
 
     Raises:
         UnknownRevisionError: as :func:`write_folder`.
@@ -116,13 +116,13 @@ def submodules(folder: Path, revision: str) -> dict[str, str]:
 
 
 def folder_versions(folder: Path) -> Iterator[list[tuple[str, bytes, bool]]]:
-    """Yield the versions of ``folder`` in the history of the last commit, the latest first, each once.
+    """Yield each version of ``folder`` in the history of HEAD once, the latest first.
 
     At most 10,000 commits are read.  A version is its files: path below the folder, content, and
     whether it is executable.  Links and names that are not UTF-8 are left out.
 
     Raises:
-        UnknownRevisionError: when ``folder`` is in no repository, or that has no commit.
+        UnknownRevisionError: when ``folder`` is in no repository, or the repository has no commit.
     """
     with _around(folder) as repository:
         found = set()
@@ -188,7 +188,7 @@ def _around(folder: Path) -> Repo:
 
 @contextlib.contextmanager
 def _reading(revision: str) -> Iterator[None]:
-    """Report an unreadable revision as missing."""
+    """Convert errors of unreadable revisions to :class:`UnknownRevisionError`."""
     try:
         yield
     except UnmergedEntries:
@@ -202,7 +202,7 @@ def _reading(revision: str) -> Iterator[None]:
 
 
 def _commit(repository: Repo, revision: str) -> Commit:
-    """Return the commit of a branch, a tag, an id or its beginning, or ``~`` and ``^`` from there."""
+    """Return the commit of a branch, a tag, or an id or its beginning; ``~`` and ``^`` may follow."""
     if not revision or ":" in revision:
         raise ValueError("not the name of a commit")
     if not repository.get_refs():
@@ -234,7 +234,7 @@ def _tree(repository: Repo, folder: Path, commit: Commit) -> Tree | None:
 def _walk(
     store: BaseObjectStore, tree: Tree, prefix: bytes = b"", depth: int = 0
 ) -> Iterator[tuple[bytes, int, ObjectID]]:
-    """Yield path, mode and id of all entries, but for names that git refuses to check out."""
+    """Yield path, mode and id of all entries, except for names that git refuses to check out."""
     for name, mode, oid in tree.iteritems():
         if name in _FORBIDDEN_NAMES or b"/" in name or depth > _MAX_DEPTH:
             continue

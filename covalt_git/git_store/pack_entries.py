@@ -27,8 +27,8 @@ _STEP = 4_096  # bytes that are passed to zlib beyond those that a stream should
 class EntryHeader(NamedTuple):
     """The header of one entry.
 
-    ``size`` is that of the inflated entry, ``length`` that of the header.  ``base`` is the distance
-    back to the base of a delta, or its raw id.
+    ``size`` is the size of the inflated entry, ``length`` the length of the header.  ``base`` is the distance
+    back to the base of a delta, or the raw id of the base.
     """
 
     kind: int
@@ -88,7 +88,7 @@ def result_size(start: bytes) -> int:
 
 
 def _size(start: bytes, at: int, size: int, shift: int) -> tuple[int, int]:
-    """Return a size of several bytes, of which those from ``at`` are not read yet, and the place after it."""
+    """Continue to read a size that is encoded in several bytes, from ``at``; return it and the offset after it."""
     while start[at - 1] & 0x80:
         size |= (start[at] & 0x7F) << shift
         at, shift = at + 1, shift + 7

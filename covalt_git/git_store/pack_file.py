@@ -1,6 +1,6 @@
-"""Packs, mapped for reading.
+"""Packs, mapped into memory for reading.
 
-Dulwich's reader takes two to four times as long for an object (34 us for a commit; inflating it is 7).
+Dulwich's reader takes two to four times as long for an object (34 us for a commit, of which inflating takes 7).
 Format: ``gitformat-pack(5)``.
 """
 
@@ -36,7 +36,7 @@ _START = 1024  # enough for zlib to return the first bytes of a stream
 
 
 class PackFile:
-    """One pack.  Both its files are opened when it is first read, and may be removed after that.
+    """One pack.  Its two files are opened at the first read; after that, the files may be removed.
 
     Results of deltas, and objects that deltas start from, are cached up to ``cache_bytes``.
     """
@@ -82,7 +82,7 @@ class PackFile:
     def read(self, offset: int, read_base: ReadRaw) -> tuple[bytes, bytes]:
         """Return the kind and content of the object at an offset, not verified.
 
-        ``read_base`` returns those of the base of a delta that this pack lacks, by the raw id.
+        If the base of a delta is not in this pack, ``read_base`` returns its kind and content by its raw id.
         """
         chain: list[int] = []
         while (found := self._cache.get(offset)) is None:
@@ -127,6 +127,6 @@ class PackFile:
         return entry_header(self._pack[offset : offset + MOST_HEADER_BYTES], self.id_length)
 
     def _inflated(self, offset: int) -> bytes:
-        """Return the content of the entry at an offset: that of an object, or a delta."""
+        """Return the inflated entry at an offset: the content of an object, or a delta."""
         header = self._header(offset)
         return inflate(self._pack, offset + header.length, header.size)[0]

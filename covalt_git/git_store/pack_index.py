@@ -1,6 +1,6 @@
-"""Indexes of packs, mapped for reading: version 2, which git writes since 2008.
+"""Indexes of packs, mapped into memory for reading: version 2, which git writes since 2008.
 
-Dulwich looks an id up in several times the time, which is a quarter of a log.  Format: ``gitformat-pack(5)``.
+Dulwich needs several times as long to look up an id, and lookups are a quarter of the time of a log.  Format: ``gitformat-pack(5)``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _IN_TABLE = 1 << 31  # the offset is in the table of large offsets
 
 
 def mapped(path: Path) -> mmap.mmap:
-    """Return the content of a file, mapped for reading."""
+    """Return the content of a file, mapped into memory for reading."""
     with path.open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 

@@ -1,7 +1,7 @@
-"""Stream of a pack of given objects, which copies the compressed entries of existing packs.
+"""Stream of a pack of selected objects, which copies the compressed entries of existing packs.
 
-Used for clone, fetch, export, import and push.  A delta is copied if its base is in
-the stream before it; every other object is sent whole.  Format: ``gitformat-pack(5)``.
+Used for clone, fetch, export, import and push.  A delta is copied if its base precedes it in the stream;
+every other object is sent completely.  Format: ``gitformat-pack(5)``.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _entries(reader: ObjectReader, ids: Iterable[str], encoder: PackEncoder) -> 
 def _packed(
     pack: PackFile, left: dict[bytes, None], reader: ObjectReader, encoder: PackEncoder
 ) -> Iterator[bytes]:
-    """Yield the entries of one pack that are ``left``, and remove them from there."""
+    """Yield the entries of one pack whose ids are in ``left``, and remove the ids from ``left``."""
     if len(pack.index) > _LISTED * len(left):
         return
     rows = pack.entries()

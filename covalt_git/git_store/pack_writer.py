@@ -35,7 +35,7 @@ _LEVEL = 1
 
 
 class PackEncoder:
-    """Bytes of a pack, part by part, and the index of its entries.
+    """Encoder that returns the bytes of a pack in parts, and collects the index of its entries.
 
     Attributes:
         entries: the offset and CRC-32 of each entry by its raw object id.
@@ -56,13 +56,13 @@ class PackEncoder:
         return self.entry(oid, KINDS.index(kind), len(content), zlib.compress(content, _LEVEL))
 
     def delta(self, oid: bytes, delta: bytes, base: bytes) -> bytes:
-        """Return the entry of a delta; its base was encoded before."""
+        """Return the entry of a delta; its base must be encoded already."""
         return self.entry(oid, OFS_DELTA, len(delta), zlib.compress(delta, _LEVEL), base)
 
     def entry(
         self, oid: bytes, kind: int, size: int, compressed: bytes, base: bytes | None = None
     ) -> bytes:
-        """Return the entry of an object whose ``size`` bytes, or those of its delta, are compressed."""
+        """Return the entry of an object, or of a delta: ``compressed`` has ``size`` bytes after inflating."""
         distance = None if base is None else self._end - self.entries[base][0]
         kind = kind if base is None else OFS_DELTA
         content = bytes(pack_object_header(kind, distance, size, self._format)) + compressed
@@ -96,11 +96,11 @@ class PackWriter:
         self._files.close()
 
     def write(self, parts: Iterable[bytes]) -> None:
-        """Write parts of the pack as :attr:`encoder` returned them, all but the trailer."""
+        """Write parts of the pack that :attr:`encoder` returned, all but the trailer."""
         self._pack.writelines(parts)
 
     def finish(self, *, durable: bool) -> Path:
-        """Give the pack its name, after an fsync if ``durable``; return its path."""
+        """Rename the pack to its final name, after an fsync if ``durable``; return its path."""
         checksum = self.encoder.trailer()
         self._pack.write(checksum)
         index = self._temporary_file("idx")

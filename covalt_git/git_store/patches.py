@@ -1,4 +1,4 @@
-"""Git's patches of single files, as ``git apply`` takes them."""
+"""Git patches of single files, which ``git apply`` accepts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INDEX_WITH_MODE = re.compile(rb"^(index [0-9a-f]+\.\.[0-9a-f]+) \d+$", re.MULTI
 def patch_of_blobs(
     store: ObjectReader, path: str, old: tuple[int, str] | None, new: tuple[int, str] | None
 ) -> bytes:
-    """Return the patch of one path between two (mode, blob id), either of them absent.
+    """Return the patch of one path between two versions, each a mode and a blob id; one may be absent.
 
     Raises:
         BrokenStoreError: when a blob is missing or damaged.
@@ -34,7 +34,7 @@ def patch_of_blobs(
 
 
 def file_patch(path: str, old: Side | None, new: Side | None) -> bytes:
-    """Return the patch of one path between two sides, either of them absent."""
+    """Return the patch of one path between two sides; one of them may be absent."""
     if old and new and stat.S_IFMT(old[0]) != stat.S_IFMT(new[0]):
         return file_patch(path, old, None) + file_patch(path, None, new)
     out = io.BytesIO()

@@ -79,10 +79,10 @@ def usage(store: ObjectFolder) -> ObjectUsage:
 
 
 def combine(store: ObjectFolder, *, most: int = MOST_PACKS) -> None:
-    """Combine small packs into one where a store has more than ``most`` of them.
+    """Combine small packs into one if a store has more than ``most`` packs.
 
-    The smallest are combined, at most 16 MiB.  A larger pack is added only if the smaller ones have half
-    its size, so that no object is copied often (as in ``git repack --geometric``).
+    The smallest packs are combined, at most 16 MiB.  A larger pack is added only if the smaller ones together
+    have at least half its size, so that no object is copied often (as in ``git repack --geometric``).
     """
     if len(store.packs) <= most:
         return
@@ -102,7 +102,7 @@ def combine(store: ObjectFolder, *, most: int = MOST_PACKS) -> None:
 
 
 def rewrite(store: ObjectFolder, live: AbstractSet[str], *, until: float) -> None:
-    """Write one pack of all objects that are ``live``, or in files younger than ``until``; remove the rest.
+    """Write one pack of all objects that are ``live`` or in files newer than ``until``; remove all others.
 
     ``until`` is in seconds since 1970.  Packs with a ``.keep`` file stay.
     """
@@ -118,7 +118,7 @@ def _replace(
     loose: Mapping[str, Path],
     keep: Callable[[str, float], bool],
 ) -> None:
-    """Replace packs and ``loose`` objects by one pack of those of their objects that ``keep`` selects.
+    """Replace packs and ``loose`` objects by one pack of the objects that ``keep`` selects.
 
     ``keep`` is called with the id of an object and the time at which its file was written.
     """
@@ -168,7 +168,7 @@ class _Repacking:
             yield from self._object(oid, None)
 
     def _tree(self, oid: str, base: str | None) -> Iterator[bytes]:
-        """Yield a tree after what is in it; ``base`` is what the parent commit has in its place."""
+        """Yield a tree after its entries; ``base`` is the tree at the same path in the parent commit."""
         if oid not in self._left:
             return
         before = b"" if base is None else self._find(base)
@@ -182,7 +182,7 @@ class _Repacking:
         yield from self._object(oid, base)
 
     def _object(self, oid: str, base: str | None) -> Iterator[bytes]:
-        """Yield the entry of an object: a delta of ``base`` if that was yielded and is like it."""
+        """Yield the entry of an object: a delta if ``base`` was already yielded and is similar."""
         if oid not in self._left:
             return
         del self._left[oid]
@@ -209,7 +209,7 @@ class _Repacking:
         return b""
 
     def _read(self, oid: str) -> tuple[bytes, bytes]:
-        """Return the kind and content of an object; most are read several times."""
+        """Return the kind and content of an object; cached, because most objects are read several times."""
         if oid not in self._cache:
             kind, content = self._store.read(oid)
             if object_id(kind, content, self._store.object_format.name) != oid:
@@ -234,7 +234,7 @@ def _delta(base: bytes, content: bytes) -> bytes | None:
 
 
 def _shared(base: bytes, content: bytes) -> int:
-    """Return how many bytes two contents share at their beginning and end, counted in steps."""
+    """Return how many bytes two contents share at their beginning and end, rounded down to steps."""
     most = min(len(base), len(content)) // _STEP * _STEP
     start = _shared_start(base, content, most)
     return start + _shared_start(base[::-1], content[::-1], most - start)

@@ -1,11 +1,11 @@
-"""Git's smart HTTP protocol of a store: the answers to a fetch, the request and the report of a push.
+"""Server side of git's smart HTTP protocol: answers to fetches, and the requests and reports of pushes.
 
-Versions 0 and 1 of the protocol; a client that asks for version 2 is answered in version 0, which it
-accepts.  Every request is complete in itself.  Partial clones (``--filter``), atomic and signed pushes
+Versions 0 and 1 of the protocol are supported; a client that asks for version 2 gets version 0, which it
+accepts.  No state is stored between requests.  Partial clones (``--filter``), atomic and signed pushes
 and push options are not offered.  Formats: ``gitprotocol-http(5)``, ``gitprotocol-pack(5)``.
 
-Dulwich's handlers are not used: they have no ``deepen-since``, ``deepen-not`` and ``deepen-relative``,
-refuse a push from a shallow clone, and write an answer where a web server has to yield it.
+Dulwich's handlers are not used.  They do not support ``deepen-since``, ``deepen-not`` and ``deepen-relative``,
+refuse a push from a shallow clone, and write the answer to a file instead of yielding it.
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ class Stream(Protocol):
 
 
 class BadRequestError(CovaltError):
-    """A request that git does not make, or one that was cut off."""
+    """A request that git would not send, or that is incomplete."""
 
     code = "bad_git_request"
 
 
 class VisibleRefs(NamedTuple):
-    """The refs of a store that a client may see, with the ids they are at; ``head`` is HEAD's."""
+    """The refs of a store that a client may see, with their object ids; ``head`` is the ref of HEAD."""
 
     reader: ObjectReader
     refs: dict[str, str]
     head: str
 
     def advertise(self, service: str, version: int) -> Iterator[bytes]:
-        """Yield the answer that opens every fetch and every push."""
+        """Yield the first answer of every fetch and every push: the refs and the server's capabilities."""
         yield from (_line(f"# service={service}\n"), FLUSH)
         if version == 1:
             yield _line("version 1\n")
@@ -101,7 +101,7 @@ def _in_band(band: int, content: bytes) -> Iterator[bytes]:
 
 
 def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield parts of 64 KiB and more: each takes a message to the web server's loop."""
+    """Join small parts to parts of at least 64 KiB, because each part costs a message to the web server's loop."""
     together, size = [], 0
     for part in parts:
         together.append(part)
@@ -180,7 +180,7 @@ class _Wants:
 
     @property
     def deepens(self) -> bool:
-        """Whether the client says how far back the history shall go."""
+        """Whether the client limits how far back the history goes."""
         return bool(self.depth) or self.since is not None or bool(self.without)
 
 
@@ -223,7 +223,7 @@ def _answer_fetch(visible: VisibleRefs, wants: _Wants, rounds: list[str]) -> Ite
 
 
 class _Sender:
-    """The commits that a client wants and those it has, and the objects that it lacks."""
+    """Commits that a client wants, commits that it has, and the objects that it lacks."""
 
     def __init__(self, visible: VisibleRefs, wants: _Wants) -> None:
         self.common: list[str] = []
@@ -249,16 +249,16 @@ class _Sender:
         self._boundary = self._new_boundary(visible.refs) if wants.deepens else self._shallow
 
     def add_common(self, oid: str) -> bool:
-        """Add a commit of the client to the common ones if it is known here; return whether it is.
+        """Add a commit that the client has to the common commits, if the server has it too; return whether it does.
 
-        Only commits that a visible ref reaches are: parts of others may be missing by now.
+        Only commits that a visible ref reaches count, because objects of other commits may be deleted already.
         """
         if oid in self._reachable:
             self.common.append(oid)
         return oid in self._reachable
 
     def shallow_lines(self) -> Iterator[bytes]:
-        """Yield where the client's history begins from now on, and where it no longer does."""
+        """Yield the commits at which the client's history newly begins, and those at which it no longer does."""
         reached = self._graph.ancestors(self._tips, self._boundary)
         for oid in sorted(self._boundary - self._shallow):
             yield _line(f"shallow {oid}")
@@ -266,7 +266,7 @@ class _Sender:
             yield _line(f"unshallow {oid}")
 
     def pack(self) -> Iterator[bytes]:
-        """Yield the pack, in side bands if the client knows them."""
+        """Yield the pack, in side bands if the client supports them."""
         banded = "side-band-64k" in self._wants.options
         try:
             ids = self._missing()
@@ -301,7 +301,7 @@ class _Sender:
         return missing
 
     def _new_boundary(self, refs: dict[str, str]) -> set[str]:
-        """Return the commits at which the client's history is to begin."""
+        """Return the commits at which the client's history will begin."""
         wants, graph = self._wants, self._graph
         if wants.depth:
             starts, steps = self._tips, wants.depth - 1
@@ -340,14 +340,14 @@ class Command(NamedTuple):
 
 
 class PushRequest(NamedTuple):
-    """The part of a push before its pack.  Git asks with an empty one whether it may send more."""
+    """The part of a push before its pack.  Git sends an empty one first, to learn whether it may push."""
 
     commands: tuple[Command, ...] = ()
     options: frozenset[str] = frozenset()
 
     @property
     def has_pack(self) -> bool:
-        """Whether a pack follows: it does unless refs are only deleted."""
+        """Whether a pack follows; it does unless the push only deletes refs."""
         return any(command.new for command in self.commands)
 
 
@@ -366,7 +366,7 @@ class PushReport(NamedTuple):
 
 
 def read_push(stream: Stream, object_format: str) -> PushRequest:
-    """Read the commands of a push; the pack that may follow is left in the stream.
+    """Read the commands of a push; a pack that follows is not read.
 
     Raises:
         BadRequestError: when git would not send them.

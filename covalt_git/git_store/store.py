@@ -1,4 +1,4 @@
-"""One bare git store: objects that become durable together, and refs that move by compare-and-swap.
+"""Bare git store: new objects become durable together, and refs move by compare-and-swap.
 
 New objects are pending, and readable through this object only, until :meth:`GitStore.flush` or
 :meth:`GitStore.swap_ref` writes them as one durable pack.  So a ref is never durable before all that it
@@ -69,14 +69,14 @@ _SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
 
 
 class GitStore(ObjectReader):
-    """One bare repository on disk, of one thread.  Close it after use.
+    """One bare repository on disk, for use by one thread.  Close it after use.
 
     Args:
         path: the folder of the repository.
         durable: whether objects are fsynced before a ref reaches them.
 
     Raises:
-        BrokenStoreError: when there is no repository, or one of a newer format.
+        BrokenStoreError: if there is no repository, or its format is newer than this version supports.
     """
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
@@ -89,9 +89,9 @@ class GitStore(ObjectReader):
 
     @classmethod
     def create(cls, path: Path, *, object_format: str = "sha1", durable: bool = True) -> Self:
-        """Make an empty bare repository at ``path``, its HEAD on the unborn branch main.
+        """Create an empty bare repository at ``path``, with HEAD on the unborn branch main.
 
-        The caller fsyncs the folder when it has its final name.
+        The caller fsyncs the folder after renaming it to its final name.
         """
         for folder in ("", "objects", "objects/pack", "hooks", "refs", "refs/heads"):
             (path / folder).mkdir()
@@ -105,7 +105,7 @@ class GitStore(ObjectReader):
         return cls(path, durable=durable)
 
     def close(self) -> None:
-        """Close open packs, and forget what is pending."""
+        """Close open packs, and discard pending objects."""
         self.abandon()
         self.objects.close()
 
@@ -118,7 +118,7 @@ class GitStore(ObjectReader):
     # Objects
 
     def has(self, oid: str) -> bool:
-        """Return whether an object is in the store, or pending; a damaged loose object is not."""
+        """Return whether an object is stored or pending; False for a damaged loose object."""
         if oid in self._pending:
             return True
         with contextlib.suppress(*DAMAGE):
@@ -174,12 +174,12 @@ class GitStore(ObjectReader):
         self.objects.refresh()
 
     def abandon(self) -> None:
-        """Forget the pending objects."""
+        """Discard the pending objects."""
         self._pending, self._pending_bytes = {}, 0
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[None]:
-        """Forget objects that are written in the block at its end: to compute what would be stored."""
+        """Discard the objects that the block writes, at its end; for computing a tree without storing it."""
         pending, size = self._pending, self._pending_bytes
         self._pending, self._in_scratch = dict(pending), True
         try:
@@ -221,7 +221,7 @@ class GitStore(ObjectReader):
         """Return the object id of a ref; None if the ref does not exist.
 
         Raises:
-            BrokenStoreError: when the ref has no id, as a write without fsync leaves it after a power cut.
+            BrokenStoreError: if the ref's file is empty, which a power cut can cause after a write without fsync.
         """
         text = (self._refs.read_ref(Ref(ref.encode())) or b"").decode("utf-8", "replace")
         if is_object_id(text):
@@ -235,7 +235,7 @@ class GitStore(ObjectReader):
         return None
 
     def refs(self, prefix: str) -> dict[str, str]:
-        """Return the refs below ``prefix`` (which ends in ``/``), sorted, with what they are at."""
+        """Return the refs below ``prefix`` (which ends in ``/``), sorted, with their object ids."""
         found = {name: self.read_ref(name) for name in self.ref_names(prefix)}
         return {name: oid for name, oid in found.items() if oid is not None}
 
@@ -247,8 +247,8 @@ class GitStore(ObjectReader):
     def swap_ref(self, ref: str, old: str | None, new: str | None) -> bool:
         """Move a ref from ``old`` to ``new``; None means that the ref does not exist.
 
-        Pending objects are flushed first.  Returns False, and moves nothing, when the ref is not at
-        ``old``, or another process has locked it.
+        Pending objects are flushed first.  Returns False and changes nothing if the ref is not at ``old``, or
+        if another process has locked it.
         """
         self.flush()
         name = Ref(ref.encode())
@@ -276,9 +276,9 @@ class GitStore(ObjectReader):
         return bool(moved)
 
     def clear_leftovers(self) -> None:
-        """Remove lock files and temporary files of processes that died, and fsync what they renamed.
+        """Remove lock files and temporary files of dead processes, and fsync the files that these renamed.
 
-        Only the holder of the chat's lock may call it: then no live process owns any of them.
+        Only the holder of the chat's lock may call it, because then no living process owns such a file.
         """
         clear_temporary(self.objects.path)
         for lock in [*self.path.glob("*.lock"), *self.path.glob("refs/**/*.lock")]:
@@ -337,7 +337,7 @@ def is_binary_content(content: bytes) -> bool:
 
 
 def create_work_repository(path: Path) -> None:
-    """Make an empty repository with a working tree at ``path``, on branch main."""
+    """Create an empty repository with a working tree at ``path``, on branch main."""
     Repo.init(str(path), default_branch=b"main").close()
 
 

@@ -58,7 +58,7 @@ def grants(root: Path, toolset_id: str | None = None) -> list[tuple[Toolset, str
     """Return the grants of all toolsets or of one, sorted: the toolset, the key and the grant.
 
     Raises:
-        UnknownNameError: with the nearest toolset.
+        UnknownNameError: if the toolset does not exist; the hint has the most similar one.
     """
     if toolset_id is None:
         files = (state_file(root, one) for one in toolset_ids(root / "toolsets"))
@@ -100,7 +100,7 @@ def grant_secret(
 ) -> SecretGrant:
     """Let a toolset with its current files send a secret to more hosts; return the grant of all its hosts.
 
-    The toolset's Python gets the secret for any hosts, also for none.
+    The toolset's Python code gets the secret, whatever the hosts are, even without a host.
 
     Raises:
         HostNeededError: if there is no host, but an HTTP tool sends the secret to one.
@@ -133,7 +133,7 @@ def grant_unsandboxed(root: Path, toolset_id: str, *, by: str) -> UnsandboxedGra
     """Let the tools of an imported toolset with its current files run on machines without a sandbox.
 
     Raises:
-        CovaltError: if it is the project's own, which needs no grant; and as :func:`grant_network`.
+        CovaltError: if the toolset is the project's own, which needs no grant; and as :func:`grant_network`.
     """
     toolset = _grantable(root, toolset_id)
     if not toolset.state.imported:
@@ -150,8 +150,8 @@ def grant_process(root: Path, toolset_id: str, server_id: str, *, by: str) -> Pr
     """Let a toolset start the program of one of its MCP servers, as currently declared.
 
     Raises:
-        UnknownNameError: if it does not declare the server.
-        CovaltError: if the server has a URL; and as :func:`grant_network`.
+        UnknownNameError: if the toolset does not declare the server.
+    CovaltError: if the server has a URL; and as :func:`grant_network`.
     """
     toolset = _grantable(root, toolset_id)
     server = find_server(toolset, server_id)
@@ -170,8 +170,8 @@ def grant_server(root: Path, toolset_id: str, server_id: str, *, by: str) -> Ser
     """Let a toolset use one of its MCP servers with a URL, as currently declared.
 
     Raises:
-        UnknownNameError: if it does not declare the server.
-        CovaltError: if the server has a command; and as :func:`grant_network`.
+        UnknownNameError: if the toolset does not declare the server.
+    CovaltError: if the server has a command; and as :func:`grant_network`.
     """
     toolset = _grantable(root, toolset_id)
     server = find_server(toolset, server_id)

@@ -1,7 +1,7 @@
 """Hosts and secrets that a toolset requests in its manifest, and whether they are granted.
 
-Not included are MCP servers, which the manifest already lists, and the hosts of Python code, which it
-does not list.
+MCP servers are not included, because the manifest already lists them.  The hosts that Python code needs are
+not included, because no manifest lists them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class GrantAsked(NamedTuple):
     """A requested host or secret; ``host`` has the form of a grant, and is None if it is unknown.
 
-    A secret is not ``needed`` if the request has a default for it, or if only MCP servers use it, whose
-    grants cover it.
+    A secret is not ``needed`` if the request has a default for it, or if only MCP servers use it, because
+    their grants cover it.
     """
 
     kind: Literal["network", "secret"]
@@ -75,7 +75,7 @@ def requested(toolset: Toolset) -> list[GrantAsked]:
 def variable_base_urls(toolset: Toolset) -> list[str]:
     """Return the references that are base URLs of HTTP tools, as in the manifest, sorted.
 
-    Their values, which the toolset does not contain, determine the hosts of the requests.
+    The hosts of these requests depend on values that the toolset does not contain.
     """
     found = set()
     for tool in toolset.manifest.tools if toolset.manifest else ():

@@ -60,7 +60,7 @@ class Part(NamedTuple):
 class Request:
     """Request with an ASCII, percent-encoded ``url``; ``parts`` precede ``content`` in the body.
 
-    Redirects to the origin of ``within`` must stay below its path.
+    A redirect to the origin of the URL ``within`` must stay below the path of ``within``.
     """
 
     method: str

@@ -81,7 +81,7 @@ def _with(request: httpx2.Request, token: str) -> httpx2.Request:
 
 
 class CheckedAuth(httpx2.Auth):
-    """Authentication by ``auth``, with a check of each of its requests and each received document.
+    """Authentication by ``auth``, with a check of each of its requests, and of each document that it receives.
 
     ``challenge`` is the server's challenge from an earlier 403.  If the server answers the first request
     without authentication, the login starts as after a 401, because the user requested it.

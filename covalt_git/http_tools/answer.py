@@ -56,7 +56,7 @@ def result_of(answer: Response, save: Callable[[str, bytes], str]) -> Any:
 
     Raises:
         BadResultError: if it is declared as JSON and is not.
-        CovaltError: if the workspace cannot hold its file.
+        CovaltError: if the workspace cannot store the file.
     """
     media_type, charset = _content_type(answer)
     if not answer.content:
@@ -150,7 +150,7 @@ def _encoding(charset: str) -> str:
 
 
 def _json_value(content: bytes) -> Any:
-    """Return a JSON value as a record can hold it.
+    """Return a JSON value in a form that a record can contain.
 
     An integer beyond 2^53, which some readers round, becomes a string of its digits; half of a
     surrogate pair becomes U+FFFD; of a repeated key the last value counts, as for most readers.

@@ -44,7 +44,7 @@ class LockedWorkspace(NamedTuple):
         """Return the bytes of a regular file.
 
         Raises:
-            NoSuchFileError: for everything else.
+            NoSuchFileError: if the path is anything else.
         """
         verdict = check_path(path)
         if verdict.kind == "refused":
@@ -71,7 +71,7 @@ class LockedWorkspace(NamedTuple):
         If the name exists already with other content, the file gets a number.
 
         Raises:
-            CovaltError: if the workspace cannot hold it.
+            CovaltError: if the workspace cannot store it.
         """
         with Folder.opened(self.folder) as root:
             wanted = [uploads.Upload(name, content)]

@@ -152,7 +152,7 @@ class RequestBuilder:
             raise BadRequestError(error.why, argument=renamed.get(error.name, error.name)) from None
 
     def _place(self, where: str | None, name: str, value: Any) -> None:
-        """Put an argument where it belongs; arguments of the path are in the URL already."""
+        """Put an argument into its part of the request; arguments of the path are in the URL already."""
         parameter = self.http.parameters.get(name)
         wire = (parameter.name if parameter else None) or name
         style = parameter.style if parameter else None
@@ -183,7 +183,7 @@ class RequestBuilder:
             raise BadRequestError("has no place in a body that is one text", argument=wire)
 
     def _write(self, body: HttpBody) -> None:
-        """Fill the body that the manifest writes out."""
+        """Fill in the templates of the manifest's ``body``."""
         if body.form is not None:
             self._set(_encoded(_pairs(self._fill(body.form))), _FORM)
         elif body.multipart is not None:

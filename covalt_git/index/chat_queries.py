@@ -67,7 +67,7 @@ class ChatQueries(SyncedIndex):
         self.with_recovery(lambda: chat_rows.sync_new_chats(self.connection, self.chats))
 
     def chat_rows(self, limit: int | None = None) -> list[JsonObject]:
-        """Return the rows of all chats, or of the newest ones, with their numbers of manifests and calls.
+        """Return the rows of all chats, or of the newest ones, with their numbers of commits and calls.
 
         The newest chat is first.
         """
@@ -91,7 +91,7 @@ class ChatQueries(SyncedIndex):
         )
 
     def heads(self, chat_id: str) -> dict[str, str]:
-        """Return the manifest of each branch by its name, without empty branches."""
+        """Return the newest commit of each branch by its name, without empty branches."""
         query = "SELECT refs FROM chats WHERE id = ?"
         found = self.read(query, (chat_id,), convert=lambda row: canonical_json.loads(row["refs"]))
         return {
@@ -113,12 +113,12 @@ class ChatQueries(SyncedIndex):
         return commit_names.resolve(chat, text)
 
     def manifest_of_record(self, chat_id: str, record_id: str) -> str | None:
-        """Return the manifest that a call, or another record, created in a chat; or None."""
+        """Return the commit of a call, or of another record, in a chat; or None."""
         query = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND source_ref = ?"
         return next(iter(self.read(query, (chat_id, record_id), convert=row_id)), None)
 
     def has_manifest(self, chat_id: str, manifest_id: str) -> bool:
-        """Return whether a chat has a manifest."""
+        """Return whether a chat has a commit."""
         query = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
         return bool(self.read(query, (chat_id, manifest_id), convert=row_id))
 
@@ -136,9 +136,9 @@ class ChatQueries(SyncedIndex):
         )
 
     def message_manifest(self, chat_id: str, message_id: str) -> str | None:
-        """Return the last manifest of a message: its own, or that of its last call.
+        """Return the last commit of a message: its own, or the commit of its last call.
 
-        A manifest of the active branch has precedence over those of other branches.
+        A commit of the active branch takes precedence over commits of other branches.
         """
         row = self.chat_row(chat_id)
         head = None if row is None else row["active_manifest_id"]
@@ -172,11 +172,11 @@ class ChatQueries(SyncedIndex):
     ) -> HistoryPage:
         """Return a page of a chat's history, newest first.
 
-        The history is that of all branches, or the manifest ``head`` and its ancestors.  With ``first_parents``
-        only first parents are followed.  ``before`` is the last manifest of the previous page.
+        The history is that of all branches, or the commit ``head`` and its ancestors.  With ``first_parents``
+        only first parents are followed.  ``before`` is the last commit of the previous page.
 
         Raises:
-            UnknownNameError: if the chat has no manifest ``before``.
+            UnknownNameError: if the chat has no commit ``before``.
         """
         heads: dict[str, list[str]] = {}
         for name, oid in self.heads(chat_id).items():
@@ -203,12 +203,12 @@ class ChatQueries(SyncedIndex):
     def history_nodes(
         self, chat_id: str, *, head: str | None = None, limit: int = 100, before: str | None = None
     ) -> list[HistoryNode]:
-        """Return the ids and parents of the manifests of a page, and of all previous pages.
+        """Return the ids and parents of the commits of a page, and of all previous pages.
 
         A graph that is drawn from them continues from page to page.
 
         Raises:
-            UnknownNameError: if the chat has no manifest ``before``.
+            UnknownNameError: if the chat has no commit ``before``.
         """
         values = {"chat_id": chat_id, "head": head, "before": before, "parents": ALL_PARENTS}
         query = "SELECT h.id, h.parents FROM history AS h"
@@ -226,7 +226,7 @@ class ChatQueries(SyncedIndex):
         limit: int,
         convert: Callable[[sqlite3.Row], Result],
     ) -> list[Result]:
-        """Return the manifests on one side of ``before``, newest first, at most ``limit``."""
+        """Return the commits on one side of ``before``, newest first, at most ``limit``."""
         before = values["before"]
         condition, steps = "", limit
         if before is not None:

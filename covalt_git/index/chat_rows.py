@@ -91,9 +91,9 @@ def _indexed_refs(row: sqlite3.Row | None) -> dict[str, str]:
 def _new_manifests(
     connection: sqlite3.Connection, chat: ChatStore, refs: dict[str, str], old_refs: dict[str, str]
 ) -> list[WorkspaceManifest] | None:
-    """Return the manifests that are not in the index, children first; None if the rows must be rebuilt.
+    """Return the commits that are not in the index, children first; None if the rows must be rebuilt.
 
-    That is if an indexed manifest is no longer reachable, or its classification as local or foreign changed.
+    They must be rebuilt if an indexed commit is no longer reachable, or became foreign or local since then.
     """
     if old_refs.get(FOREIGN) != refs.get(FOREIGN) and _is_another_chat(connection, chat):
         return None
@@ -116,8 +116,8 @@ def _new_manifests(
 def _is_another_chat(connection: sqlite3.Connection, chat: ChatStore) -> bool:
     """Return whether the index has rows of an earlier chat with the same id.
 
-    The list of foreign commits never loses an id, and gets only ids of new commits. So an empty list that
-    was not empty, or a listed commit that the index has as made here, is proof of another chat.
+    The list of foreign commits never loses an id, and gets only ids of new commits.  So it is another chat if
+    the list was not empty and is empty now, or if it has a commit that is not foreign in the index.
     """
     foreign = chat.foreign.ids()
     query = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND source != 'push'"
@@ -126,7 +126,7 @@ def _is_another_chat(connection: sqlite3.Connection, chat: ChatStore) -> bool:
 
 
 def _children_first(found: dict[str, WorkspaceManifest]) -> list[WorkspaceManifest]:
-    """Return the manifests sorted topologically, children before parents."""
+    """Return the commits sorted topologically, children before parents."""
     children = dict.fromkeys(found, 0)
     for manifest in found.values():
         for parent in manifest.parents:
@@ -168,7 +168,7 @@ def _write_chat(connection: sqlite3.Connection, chat: ChatStore, refs: dict[str,
 
 
 def _write_leaf(connection: sqlite3.Connection, chat: ChatStore) -> None:
-    """Set the leaf message of the active branch, after its manifest is written."""
+    """Set the leaf message (the last message) of the active branch, after the row of its commit is written."""
     connection.execute(
         """
         UPDATE chats SET active_leaf_message_id = (
@@ -182,9 +182,9 @@ def _write_leaf(connection: sqlite3.Connection, chat: ChatStore) -> None:
 
 @dataclass(frozen=True, order=True, slots=True)
 class Position:
-    """Sort key of a manifest in its chat's history; always greater than those of its parents.
+    """Sort key of a commit in its chat's history; always greater than the keys of its parents.
 
-    ``moment`` is the creation time, or that of a parent if it is later because of a wrong clock.  Manifests of
+    ``moment`` is the creation time, or that of a parent if it is later because of a wrong clock.  Commits of
     the same moment are sorted by ``generation``, the length of the longest path to a root, and then by id.
     """
 
@@ -194,7 +194,7 @@ class Position:
 
 
 def _position(connection: sqlite3.Connection, chat: ChatStore, oid: str) -> Position | None:
-    """Return the position of an indexed manifest, or None."""
+    """Return the position of an indexed commit, or None."""
     query = "SELECT moment, generation, id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
     row = connection.execute(query, (chat.id, oid)).fetchone()
     return None if row is None else Position(*row)
@@ -203,7 +203,7 @@ def _position(connection: sqlite3.Connection, chat: ChatStore, oid: str) -> Posi
 def _compute_position(
     connection: sqlite3.Connection, chat: ChatStore, manifest: WorkspaceManifest
 ) -> Position:
-    """Compute the position of a manifest whose parents are in the index."""
+    """Compute the position of a commit whose parents are in the index."""
     parents = [_position(connection, chat, parent) for parent in manifest.parents]
     indexed = [parent for parent in parents if parent is not None]
     # Without the Z, a time in whole seconds sorts before the same second with milliseconds.
@@ -215,7 +215,7 @@ def _compute_position(
 def _leaf(
     connection: sqlite3.Connection, chat: ChatStore, manifest: WorkspaceManifest
 ) -> str | None:
-    """Return the newest message among a manifest and its first-parent ancestors."""
+    """Return the newest message among a commit and its first-parent ancestors."""
     if manifest.source == "message":
         return manifest.source_ref
     query = "SELECT leaf_message_id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
@@ -258,7 +258,7 @@ def _write_manifest(
 
 
 def _is_copy(connection: sqlite3.Connection, call: ToolCall, position: Position) -> bool:
-    """Return whether an earlier manifest has the call; git's cherry-pick and rebase copy commits."""
+    """Return whether an earlier commit has the same call; git's cherry-pick and rebase copy commits."""
     row = connection.execute(
         """
         SELECT moment, generation, m.id FROM tool_calls AS c

@@ -147,7 +147,7 @@ def put(connection: sqlite3.Connection, table: str, row: Row) -> int:
 
 
 def put_new(connection: sqlite3.Connection, table: str, row: Row) -> int:
-    """Do the same for a row that rarely exists: five times as fast in a table with triggers."""
+    """Like :func:`put`, for a row that rarely exists already: five times as fast in a table with triggers."""
     try:
         return _insert(connection, "INSERT", table, row)
     except sqlite3.IntegrityError:

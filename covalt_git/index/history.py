@@ -1,6 +1,6 @@
 """Rows of a chat's history for lists and graphs, and the SQL of their order: newest first.
 
-A manifest is always before its parents, even if clocks were wrong; see ``workspace_manifests``.
+A commit is always before its parents, even if clocks were wrong; see the table ``workspace_manifests``.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ NEWEST_FIRST = "ORDER BY h.moment DESC, h.generation DESC, h.id DESC"
 
 
 class HistoryNode(NamedTuple):
-    """Id of a manifest and of its parents, for a graph of the history."""
+    """Id of a commit and of its parents, for a graph of the history."""
 
     id: str
     parents: tuple[str, ...]
 
 
 class HistoryRow(NamedTuple):
-    """Manifest in a list of a chat's history.
+    """Commit in a list of a chat's history.
 
-    ``tool_id``, ``status`` and ``error`` are of the call that created it.  ``branches`` are the branches that
+    ``tool_id``, ``status`` and ``error`` are of the call that it records.  ``branches`` are the branches that
     point to it.  ``changed_files`` counts the paths that differ from its first parent.
     """
 
@@ -78,12 +78,12 @@ class HistoryRow(NamedTuple):
 
     @property
     def made(self) -> CommitOrigin:
-        """Where the manifest was created."""
+        """Where the commit was created."""
         return commit_origin(self.source)
 
 
 class HistoryPage(NamedTuple):
-    """Page of a chat's history; ``more`` is whether older manifests follow."""
+    """Page of a chat's history; ``more`` is whether older commits follow."""
 
     rows: tuple[HistoryRow, ...]
     more: bool
@@ -95,7 +95,7 @@ def read_node(row: sqlite3.Row) -> HistoryNode:
 
 
 def read_history_row(row: sqlite3.Row, heads: Mapping[str, Sequence[str]]) -> HistoryRow:
-    """Convert a row; ``heads`` has the names of branches by manifest."""
+    """Convert a row; ``heads`` has the names of branches by commit."""
     return HistoryRow(
         id=row["id"],
         parents=tuple(canonical_json.loads(row["parents"])),

@@ -1,6 +1,6 @@
 """Connection to the index of a project, which rebuilds a damaged index.
 
-Queries are in :mod:`tool_queries` and :mod:`chat_queries`.  Access is never decided by the index.
+Queries are in :mod:`tool_queries` and :mod:`chat_queries`.  The index never decides about access.
 """
 
 from __future__ import annotations

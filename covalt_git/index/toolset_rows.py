@@ -83,7 +83,7 @@ def _changed(toolsets: Path, ids: list[str], indexed: dict[str, ToolsetSignature
 
 
 def _write(connection: sqlite3.Connection, reading: Row, rows: list[tuple[str, Row]]) -> None:
-    """Write the rows of a toolset; one with errors keeps its old rows, except in ``toolset_readings``."""
+    """Write the rows of a toolset; a toolset with errors keeps its old rows, except in ``toolset_readings``."""
     put(connection, "toolset_readings", reading)
     if not rows:
         return

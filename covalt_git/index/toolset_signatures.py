@@ -79,9 +79,9 @@ def is_unchanged(toolsets: int, old: ToolsetSignature) -> bool:
 
 
 def _scan(toolsets: Path, toolset_id: str, related: Iterable[str]) -> dict[bytes, Facts | None]:
-    """Return the facts of every path; those of a folder are read before its listing.
+    """Return the mode, size, times and inode of every path; for a folder, they are read before its listing.
 
-    So a file that is added during the scan invalidates them.
+    So a file that is added during the scan makes the signature outdated.
     """
     top = os.fsencode(toolsets) + b"/"
     single_files = map(os.fsencode, (f"{STATE_FOLDER}/{toolset_id}.yaml", *related))

@@ -85,12 +85,12 @@ class Bundle:
 
 
 def shown_source(path: Path) -> str:
-    """Return a path as stored in a checked-in file: of an absolute path only the name."""
+    """Return a path as it is stored in a state file, which git shares: of an absolute path only the name."""
     return path.name if path.is_absolute() else path.as_posix()
 
 
 def stage_bundle(root: Path, bundle: Bundle) -> UUID:
-    """Write a bundle into a folder of its own for an hour, and return the folder's id.
+    """Write a bundle into a new folder, which exists for an hour; return the folder's id.
 
     Raises:
         OSError: if it cannot be written.

@@ -39,7 +39,7 @@ def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
     """Remove a toolset with its state and its locks, and return it.
 
     Raises:
-        UnknownNameError: with the nearest id.
+        UnknownNameError: if the id does not exist; the hint has the most similar one.
         NotInGitError: if it has uncommitted files, unless ``force`` is set.
         CovaltError: if it cannot be removed; it is unchanged.
     """

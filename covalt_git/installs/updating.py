@@ -86,7 +86,7 @@ def update(
     current ones, including local changes.
 
     Raises:
-        UnknownNameError: with the nearest id.
+        UnknownNameError: if the id does not exist; the hint has the most similar one.
         NotUpdatedError: if it was not imported, its source is unknown or has another toolset, or a
             conflict of the last update is unresolved.
         CovaltError: if the new version is invalid, or a file cannot be written.

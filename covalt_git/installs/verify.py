@@ -81,7 +81,7 @@ def verify_toolset(root: Path, toolset_id: str) -> VerifiedToolset:
     """Compare the files of a toolset with the recorded digest, and with its grants and locks.
 
     Raises:
-        UnknownNameError: with the nearest id.
+        UnknownNameError: if the id does not exist; the hint has the most similar one.
         CovaltError: if its state file, which contains the digest, cannot be read.
     """
     toolset = _check_state(root, find_toolset(root, toolset_id))

@@ -1,1 +1,1 @@
-"""Merges of a chat's branches: three trees into one, their conflicts, and how these are decided."""
+"""Merges of a chat's branches, their conflicts, and the decisions of users about conflicts."""

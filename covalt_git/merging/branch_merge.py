@@ -1,8 +1,8 @@
 """Merge of a branch into the active one.
 
-A conflict without a decision ends the merge before anything is changed; ``refs/covalt/merge`` then has
-the names of the branches, so that the conflict can be resolved by its path alone.  Otherwise the merge is one
-commit with two parents.  The folder and the branch move to it through the journal, both or neither.
+If a conflict has no decision, the merge stops before anything is changed; ``refs/covalt/merge`` then stores
+the names of the branches, so that a user can resolve the conflict by its path alone.  Otherwise the merge is one
+commit with two parents.  The workspace and the branch change to it together, by the journal.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Merge(NamedTuple):
     """Result of a merge, or of its preview.
 
     ``manifest_id`` is the new head of the active branch; None in a preview of a new commit.  With the
-    status ``conflicts``, some conflicts have no decision, and nothing has changed.  ``lines`` has the
-    lines in conflict of those without a decision, by path.
+    status ``conflicts``, some conflicts have no decision, and nothing has changed.  For these conflicts,
+    ``lines`` has the lines in conflict, by path.
     """
 
     status: MergeStatus
@@ -64,7 +64,7 @@ class StoppedMerge(StrictModel):
 
 
 class _Sides(NamedTuple):
-    """Two histories and their merge base; ``ours`` is the folder, with uncommitted changes in a preview."""
+    """Two histories and their merge base; ``ours`` is the workspace, in a preview with uncommitted changes."""
 
     branch: str
     head: str | None
@@ -76,7 +76,7 @@ class _Sides(NamedTuple):
 
     @property
     def status(self) -> MergeStatus:
-        """The kind of merge that they need."""
+        """The kind of merge that the two histories need."""
         if self.theirs == self.base:
             return "already_merged"
         return "fast_forward" if self.fast_forward and self.head == self.base else "merged"
@@ -92,14 +92,14 @@ def merge(
 ) -> Merge:
     """Merge a branch, or another commit, into the active branch; uncommitted edits are committed first.
 
-    If the active branch has no commits of its own, it only moves, unless ``fast_forward`` is false.
+    If the active branch has no commits that ``branch`` lacks, it is fast-forwarded, unless ``fast_forward`` is false.
 
     Raises:
-        UnknownNameError: for an unknown branch or conflict, naming the nearest one.
-        AmbiguousNameError: when the name means several commits.
-        NotMergeableError: when a conflict cannot be decided by its choice.
-        InTheWayError: when a path that no commit holds is where a file of the merge goes.
-        UnsafeTreeError: when the branch holds a path that a scan never stores.
+        UnknownNameError: if the branch or a conflict does not exist; the hint has the most similar one.
+        AmbiguousNameError: if the name means several commits.
+        NotMergeableError: if a choice is not possible for its conflict.
+        InTheWayError: if an untracked path is where a file of the merge must be written.
+        UnsafeTreeError: if the branch contains a path that a scan never stores.
     """
     chat = writer.chat
     branch, theirs = _theirs(chat, branch)
@@ -164,7 +164,7 @@ def stopped(chat: ChatStore) -> StoppedMerge | None:
 
 
 def _remember(store: GitStore, merge: StoppedMerge | None) -> None:
-    """Store the merge that conflicts stopped; None is for a merge that did not stop."""
+    """Store a merge that conflicts stopped; with None, delete the stored one."""
     new = None
     if merge is not None:
         new = write_stored(store, merge, f"stopped merge: {merge.branch} into {merge.into}")
@@ -188,7 +188,7 @@ def _theirs(chat: ChatStore, name: str) -> tuple[str, str]:
 def _merge_trees(
     chat: ChatStore, sides: _Sides, done: Merge, choices: Choices
 ) -> tuple[FolderState, Merge]:
-    """Return the merged state of the folder, and the merge with its conflicts and notes."""
+    """Return the merged state of the workspace, and the merge with its conflicts and notes."""
     store = chat.store
     base, theirs = chat.state(sides.base), chat.state(sides.theirs)
     trees = TreeMerge(store, lambda path, text: rules.why_not_stored(path, text, chat.config))
@@ -217,5 +217,5 @@ def _merge_trees(
 
 
 def _three_ways(base: set[str], ours: set[str], theirs: set[str]) -> set[str]:
-    """Merge the changes of both sides to a set."""
+    """Merge sets: apply the changes of both sides to ``base``."""
     return (ours & theirs) | (ours - base) | (theirs - base)

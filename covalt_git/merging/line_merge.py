@@ -1,7 +1,7 @@
-r"""Merging texts by lines: the only module that knows merge3.
+r"""Merge of texts by lines, with the library merge3.
 
-A line ends where git says it does, behind ``\n``, so that ``\r\n`` and a missing last newline come
-through byte for byte.  Changes that touch are a conflict, as they are to git.
+As in git, a line ends after ``\n``, so that ``\r\n`` and a missing last newline do not change.  Changes of
+adjacent lines are a conflict, also as in git.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _MOST_EDITS = 500
 
 
 def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """Return the text with the changes of both sides; None where they are in conflict."""
+    """Return the text with the changes of both sides; None if they conflict."""
     parts = list(_parts(base, ours, theirs))
     return None if any(len(part) > 1 for part in parts) else b"".join(_together(parts))
 
 
 def union(base: bytes, ours: bytes, theirs: bytes) -> bytes:
-    """Return the text with the changes of both sides; where they are in conflict, both, ours first."""
+    """Return the text with the changes of both sides; in a conflict, the lines of both sides, ours first."""
     return b"".join(_together(part[-2:] for part in _parts(base, ours, theirs, refined=True)))
 
 
 def marked(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> bytes:
-    """Return the text with the changes of both sides, where they are in conflict as git shows it.
+    """Return the text with the changes of both sides, and with git's conflict markers where they conflict.
 
-    ``names`` are written after the marks, ours first.
+    ``names`` are the labels of the sides in the markers, ours first.
     """
     begin, end = _marks(names)
     parts = _parts(base, ours, theirs, refined=True)
@@ -60,8 +60,8 @@ def marked(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> b
 def conflicting(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> list[bytes]:
     """Return the lines in conflict in git's style diff3, each with some lines around them.
 
-    The lines of the base are between those of the two sides.  ``names`` are written after the marks,
-    ours first.  ``...`` is between conflicts that are not near each other.
+    The lines of the base are between those of the two sides.  ``names`` are the labels of the sides in the
+    markers, ours first.  A line ``...`` separates distant conflicts.
     """
     begin, end = _marks(names)
     lines: list[bytes] = []
@@ -84,7 +84,7 @@ def conflicting(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str])
 
 
 def is_text(*contents: bytes) -> bool:
-    """Return whether git takes all the contents for text."""
+    """Return whether git would treat all the contents as text."""
     return not any(is_binary_content(content) for content in contents)
 
 
@@ -95,9 +95,9 @@ def _marks(names: tuple[str, str]) -> list[list[bytes]]:
 def _parts(
     base: bytes, ours: bytes, theirs: bytes, *, refined: bool = False
 ) -> Iterator[tuple[Sequence[bytes], ...]]:
-    """Yield the lines of each region in which the sides agree, and of a conflict those of all three texts.
+    """Yield each region: merged lines, or for a conflict the lines of the base and of both sides.
 
-    If ``refined``, lines that both sides of a conflict have are not part of it, and it has no base.
+    If ``refined``, lines that are equal on both sides are not part of the conflict, and it has no base.
     """
     texts = Merge3(_lines(base), _lines(ours), _lines(theirs), sequence_matcher=_Matcher)
     regions = texts.merge_regions()
@@ -110,7 +110,7 @@ def _parts(
 
 
 def _together(parts: Iterable[Sequence[Sequence[bytes]]]) -> list[bytes]:
-    """Return the lines of all parts; a line that lacks its newline gets one if another follows."""
+    """Return the lines of all parts; a line without a newline gets one if another line follows."""
     merged: list[bytes] = []
     for lines in itertools.chain.from_iterable(parts):
         if merged and lines and not merged[-1].endswith(b"\n"):
@@ -126,9 +126,9 @@ def _lines(text: bytes) -> list[bytes]:
 class _Matcher:
     """The lines that two texts have in common, with difflib's interface, which merge3 calls.
 
-    Difflib ignores lines that are frequent in a long text, and so finds nothing in a table of few values.
-    The shortest edit, which git finds too, does not, and its time grows with the number of changes.  If
-    there are too many, the lines that occur only once in either text are compared.
+    Difflib ignores lines that are frequent in a long text, so it finds nothing in a table with few different
+    lines.  This class computes the shortest edit, as git does; the time grows with the number of changes.  If
+    there are too many changes, it compares only the lines that occur once in each text.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class _Matcher:
         self._b = b
 
     def get_matching_blocks(self) -> list[Block]:
-        """Return the blocks in order, and at the end one of no lines."""
+        """Return the blocks in order, and an empty block at the end, as difflib does."""
         a, b = self._a, self._b
         most = min(len(a), len(b))
         start = next((at for at in range(most) if a[at] != b[at]), most)
@@ -159,7 +159,7 @@ class _Matcher:
 
 
 def _joined(blocks: Iterable[Block]) -> list[Block]:
-    """Return blocks without the empty ones, those that touch as one."""
+    """Return the blocks without empty ones; adjacent blocks are joined."""
     joined: list[Block] = []
     for i, j, count in blocks:
         if joined and (i, j) == (joined[-1][0] + joined[-1][2], joined[-1][1] + joined[-1][2]):
@@ -170,7 +170,7 @@ def _joined(blocks: Iterable[Block]) -> list[Block]:
 
 
 def _unique_lines(a: Sequence[bytes], b: Sequence[bytes]) -> list[Block]:
-    """Return the most lines in one order that are once in either text, each as a block."""
+    """Return the longest common sequence of the lines that occur once in each text, each line as a block."""
     in_a, in_b = Counter(a), Counter(b)
     places = {line: at for at, line in enumerate(b) if in_b[line] == 1}
     pairs = [(at, places[line]) for at, line in enumerate(a) if in_a[line] == 1 and line in places]
@@ -191,11 +191,11 @@ def _unique_lines(a: Sequence[bytes], b: Sequence[bytes]) -> list[Block]:
 
 
 def _shortest_edit(a: Sequence[bytes], b: Sequence[bytes]) -> list[Block] | None:
-    """Return the blocks that the shortest edit of ``a`` to ``b`` leaves; None where it is too long.
+    """Return the blocks that are unchanged in the shortest edit from ``a`` to ``b``; None if it is too long.
 
-    Myers, "An O(ND) Difference Algorithm and Its Variations" (1986), section 4: ``furthest[k]`` is
-    how far into ``a`` the best path of so many edits comes on the diagonal ``k``, where the place in
-    ``a`` minus the one in ``b`` is ``k``.
+    Myers, "An O(ND) Difference Algorithm and Its Variations" (1986), section 4: on the diagonal ``k``, the
+    position in ``a`` minus the position in ``b`` is ``k``.  ``furthest[k]`` is the last position in ``a`` that
+    a path with the current number of edits reaches there.
     """
     furthest = {1: 0}
     steps: list[dict[int, int]] = []
@@ -219,13 +219,13 @@ def _is_entered_from_above(furthest: dict[int, int], k: int, edits: int) -> bool
 
 
 def _entered(furthest: dict[int, int], k: int, edits: int) -> int:
-    """Return where in ``a`` the best path enters a diagonal."""
+    """Return the position in ``a`` at which the best path enters a diagonal."""
     from_above = _is_entered_from_above(furthest, k, edits)
     return furthest[k + 1] if from_above else furthest[k - 1] + 1
 
 
 def _way_back(steps: list[dict[int, int]], k: int, at: int) -> list[Block]:
-    """Return the diagonal parts, from the start on, of the path that ended at ``at`` on ``k``."""
+    """Return the diagonal parts, in order, of the path that ends at the position ``at`` on the diagonal ``k``."""
     blocks: list[Block] = []
     for edits in range(len(steps), 0, -1):
         furthest = steps[edits - 1]

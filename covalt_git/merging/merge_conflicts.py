@@ -1,10 +1,9 @@
-"""Conflicts of a merge: their decisions, and the paths of versions that are kept beside a file.
+"""Conflicts of a merge: the decisions about them, and the paths at which other versions are saved.
 
-If both versions are kept, that of the active branch stays at its path.  Conflict markers are not
-written, so that tools and users can read every file.  The other version is beside it as
-``report.md.theirs-idea``; a file that the other branch deleted is kept as
-``report.md.deleted-in-idea``.  These names end differently, so that a tool that reads ``*.csv`` does
-not read both versions.
+If both versions are kept, the version of the active branch stays at its path.  The other version is saved in
+the same folder, as ``report.md.theirs-idea``; if the other branch deleted the file, the old version is saved as
+``report.md.deleted-in-idea``.  No conflict markers are written, so that tools and users can read every file.  The
+added ending prevents a tool that reads ``*.csv`` from reading both versions.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class NotMergeableError(CovaltError):
 
 
 class Choice(NamedTuple):
-    """Decision of one conflict; ``content`` is the new file's if the decision is ``content``."""
+    """Decision about one conflict; ``content`` is the new content of the file if the decision is ``content``."""
 
     decision: MergeDecision
     content: bytes = b""
@@ -64,21 +63,21 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Decisions of conflicts by path, and one of the rest, if there is one."""
+    """Decisions about conflicts by path, and ``rest``, the decision about all other conflicts, if any."""
 
     by_path: Mapping[str, Choice] = field(default_factory=dict)
     rest: Rest | None = None
 
     def of(self, path: str) -> Choice | None:
-        """Return the decision of the conflict at a path, if there is one."""
+        """Return the decision about the conflict at a path; None if there is none."""
         return self.by_path.get(path) or (Choice(self.rest) if self.rest else None)
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictResolution:
-    """Decision of the clashes of one merge of a branch.
+    """Application of the choices to the clashes of one merge of a branch.
 
-    ``unstored`` are the paths in the folder that no tree has, and the empty folders.
+    ``unstored`` are the untracked paths of the workspace and the empty folders.
     """
 
     chat: ChatStore
@@ -92,8 +91,8 @@ class ConflictResolution:
         """Return the tree after all decisions, and each conflict with its decision.
 
         Raises:
-            UnknownNameError: when a choice is for a path without a conflict.
-            NotMergeableError: when a choice is not possible at its path.
+            UnknownNameError: if a choice is for a path without a conflict.
+            NotMergeableError: if a choice is not possible at its path.
         """
         paths = [clash.path for clash in self.merged.clashes]
         for path in self.choices.by_path:
@@ -129,7 +128,7 @@ class ConflictResolution:
         return decided
 
     def _saved(self, clash: Clash) -> str:
-        """Add the other version beside the path, and return its path."""
+        """Save the other version in the same folder, and return its path."""
         version, role = (clash.theirs, "theirs") if clash.theirs else (clash.base, "deleted-in")
         assert version is not None  # a deleted file is in the base
         path = self._free_path(clash.path, f".{role}-{_label(self.branch)}")
@@ -143,7 +142,7 @@ class ConflictResolution:
         return path
 
     def _free_path(self, path: str, ending: str) -> str:
-        """Return a path beside ``path`` with this ending, and a number if that already exists."""
+        """Return an available path: ``path`` with an ending, and with a number if that exists already."""
         folder, slash, name = path.rpartition("/")
         above = folder + slash
         names = {*trees.names(self.chat.store, self.merged.tree, folder)}
@@ -155,7 +154,7 @@ class ConflictResolution:
         raise AssertionError  # there is always a next number
 
     def _why_not(self, path: str, version: TreeEntry) -> str:
-        """Return why a scan would not store the version at a path, or nothing."""
+        """Return why a scan would not store the version at a path; empty if it would."""
         if version.mode == FOLDER:
             return why_not_stored(f"{path}/x", b"", self.chat.config)
         content = self.chat.store.read_blob(version.oid)
@@ -173,9 +172,9 @@ def description(kind: ConflictKind, deleted: MergeSide | None, *, ours: str, the
 def conflicting_lines(
     store: GitStore, base: Entry, ours: Entry, theirs: Entry, *, names: tuple[str, str]
 ) -> str | None:
-    """Return the lines in conflict, as :func:`covalt_git.merging.line_merge.conflicting`.
+    """Return the lines in conflict, as :func:`covalt_git.merging.line_merge.conflicting` does.
 
-    None is for a side that is deleted, not text, or larger than 512 KiB.  The text is cut after 400 lines.
+    Returns None if a side is deleted, not text, or larger than 512 KiB.  The text is cut off after 400 lines.
     """
     sides = _texts(store, base, ours, theirs)
     if sides is None or any(len(side) > _MOST_BYTES for side in sides):
@@ -189,7 +188,7 @@ def conflicting_lines(
 def _texts(
     store: GitStore, base: Entry, ours: Entry, theirs: Entry
 ) -> tuple[bytes, bytes, bytes] | None:
-    """Return the contents of three versions of a file, or None if a side has no lines."""
+    """Return the contents of three versions of a file, or None if a version is not a text."""
     before, mine, other = (
         store.read_blob(side.oid) if side is not None and _is_file(side) else None
         for side in (base, ours, theirs)
@@ -227,7 +226,7 @@ def store_union(chat: ChatStore, path: str, base: Entry, ours: Entry, theirs: En
 
 
 def _names(name: str, ending: str) -> Iterator[str]:
-    """Yield names with the ending, and then with a number after it."""
+    """Yield the name with the ending, and then the same with a number at the end."""
     raw = name.encode("utf-8", "surrogateescape")
     for number in itertools.count(1):
         full = ending if number == 1 else f"{ending}-{number}"

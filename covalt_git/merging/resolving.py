@@ -1,8 +1,8 @@
-"""Pending conflicts of earlier merges: a list of them, and their decision.
+"""Unresolved conflicts of earlier merges: their list, and their resolution.
 
-A conflict is pending while the version that was kept beside its file exists.  A user who removes that
-version, or moves it over the file, has decided the conflict, too.  To resolve a conflict of a merge that
-stopped, the merge is made with that decision, and both versions of the other conflicts are kept.
+A conflict is unresolved as long as the saved other version exists.  A user can also resolve it by deleting the
+saved version, or by moving it over the file.  If a merge stopped at conflicts, resolving one of them makes the
+merge with this decision, and saves both versions of the other conflicts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Waiting(StrictModel):
-    """A pending conflict, whose other version is at ``saved_as``.
+    """An unresolved conflict, whose other version is saved at the path ``saved_as``.
 
     ``branch`` was merged, ``manifest_id`` is the merge, and ``base_id`` its merge base.
     """
@@ -45,9 +45,9 @@ class Waiting(StrictModel):
 
 
 def waiting(chat: ChatStore, oid: str | None, tree: str | None) -> list[Waiting]:
-    """Return the pending conflicts of the merges that a commit has in its history, sorted by path.
+    """Return the unresolved conflicts of the merges in the history of a commit, sorted by path.
 
-    ``tree`` is the commit's, or that of a scan of the folder.
+    ``tree`` is the tree of the commit, or of a scan of the workspace.
     """
     saved = {
         path for path, _ in trees.walk(chat.store, tree) if SAVED.search(path.rpartition("/")[2])
@@ -97,15 +97,15 @@ def lines(chat: ChatStore, conflict: Waiting, tree: str | None) -> str | None:
 
 
 def resolve(writer: Writer, path: str, choice: Choice) -> Sequence[FileChange]:
-    """Decide a conflict that is pending or stopped the last merge; return what changed in the folder.
+    """Resolve a conflict that is unresolved, or that stopped the last merge; return the changed files.
 
-    A pending one is decided in a commit of its own.  ``path`` is the conflict's, or that of the version
-    kept beside it.  The decision is about the present files: ``ours`` keeps the file with all changes
-    since the merge.
+    An unresolved conflict is resolved in a new commit.  ``path`` is the path of the conflict, or of the saved
+    other version.  The decision is about the current files: ``ours`` keeps the file with all changes since the
+    merge.
 
     Raises:
-        UnknownNameError: when no conflict is pending at the path.
-        NotMergeableError: when the conflict cannot have this decision.
+        UnknownNameError: if no conflict is unresolved at the path.
+        NotMergeableError: if the decision is not possible for this conflict.
     """
     chat = writer.chat
     head = writer.commit_changes()
@@ -148,12 +148,12 @@ def _chosen(
         case _:
             raise merge_conflicts.NotMergeableError(
                 f"both versions of {path!r} exist already",
-                hint=f"give the other a name that is its own: mv {typed(chat.workspace / conflict.saved_as)} ...",
+                hint=f"rename the other version: mv {typed(chat.workspace / conflict.saved_as)} ...",
             )
 
 
 def _named(chat: ChatStore, found: list[Waiting], path: str) -> Waiting:
-    """Return the pending conflict whose path, or the path of whose kept version, is ``path``."""
+    """Return the unresolved conflict with a path; it may also be the path of the saved version."""
     named = [one for one in found if path in {one.path, one.saved_as}]
     if not named:
         known = [one.path for one in found]

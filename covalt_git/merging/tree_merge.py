@@ -1,7 +1,7 @@
-"""Three-way merge of trees: a change of one side is taken, and changes of both sides clash.
+"""Three-way merge of trees: a path that one side changed gets this change; if both sides changed it, it is a clash.
 
-The file and the folder of one name are merged separately, and clash if both remain.  So a file that
-became a folder, or the reverse, needs no other rule.  Trees are compared by id, and read only if both
+A file and a folder with the same name are merged separately, and clash if both remain.  So no special rule is
+needed for a file that became a folder, or the reverse.  Trees are compared by id, and read only if both
 sides changed them.
 """
 
@@ -35,7 +35,7 @@ class Clash(NamedTuple):
 
 
 class MergedTree(NamedTuple):
-    """A merged tree (None: no files), which has our side where there is a clash."""
+    """A merged tree (None: no files); at the path of a clash it has our version."""
 
     tree: str | None
     clashes: tuple[Clash, ...] = ()
@@ -44,8 +44,8 @@ class MergedTree(NamedTuple):
 class TreeMerge(NamedTuple):
     """Merge of trees of one store.
 
-    ``refused`` returns why a file of some path and content cannot be stored, or nothing.  A merge of
-    lines that cannot be stored is a clash.
+    ``refused`` returns why a file with a path and content cannot be stored; empty if it can.  A file whose merged
+    lines cannot be stored is a clash.
     """
 
     store: GitStore
@@ -73,7 +73,7 @@ class TreeMerge(NamedTuple):
     def _entry(
         self, path: str, base: Entry, ours: Entry, theirs: Entry
     ) -> tuple[Entry, tuple[Clash, ...]]:
-        """Merge the entries of one name."""
+        """Merge the entries with one name."""
         sides = (base, ours, theirs)
         folder = self.merge(*(_folder(side) for side in sides), below=f"{path}/")
         file, clash = self._file(path, *(None if _folder(side) else side for side in sides))
@@ -90,7 +90,7 @@ class TreeMerge(NamedTuple):
     def _file(
         self, path: str, base: Entry, ours: Entry, theirs: Entry
     ) -> tuple[Entry, Clash | None]:
-        """Merge the files, or links, of one path."""
+        """Merge the files, or links, at one path."""
         if theirs in (ours, base):
             return ours, None
         if base == ours:
@@ -109,7 +109,7 @@ class TreeMerge(NamedTuple):
     def _content(
         self, path: str, base: Entry, ours: TreeEntry, theirs: TreeEntry
     ) -> tuple[str | None, ConflictKind]:
-        """Return the merged blob of two files; without one, the kind of the conflict."""
+        """Return the merged blob of two files; if they conflict, the kind of the conflict."""
         if ours.oid == theirs.oid or (base and base.oid == theirs.oid):
             return ours.oid, "text"
         if base and base.oid == ours.oid:
@@ -134,7 +134,7 @@ def _folder(side: Entry) -> str | None:
 
 
 def _mode(base: Entry, ours: TreeEntry, theirs: TreeEntry) -> int:
-    """Return the mode that one side changed; a file that both sides added is executable if one is."""
+    """Return the merged mode: the changed one; a file that both sides added is executable if it is on one side."""
     if base is None:
         return max(ours.mode, theirs.mode)
     return theirs.mode if base.mode == ours.mode else ours.mode

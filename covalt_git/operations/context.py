@@ -178,7 +178,7 @@ class Context:
         """Return a chat, open for reading until the context is closed.
 
         Raises:
-            UnknownNameError: with the most similar id.
+            UnknownNameError: if the id does not exist; the hint has the most similar one.
         """
         if chat_id not in self._chats:
             self._chats[chat_id] = self.project.chats.open(chat_id)
@@ -188,7 +188,7 @@ class Context:
         """Return the id of the commit that a name means; None for HEAD of a branch without commits.
 
         Raises:
-            UnknownNameError: with the nearest name.
+            UnknownNameError: if the name does not exist; the hint has the most similar one.
         """
         if name == "HEAD" and chat.head() is None:
             return None

@@ -337,7 +337,7 @@ def find(name: str) -> Operation[Any, Any]:
     """Return the operation with a name.
 
     Raises:
-        UnknownNameError: with the most similar name.
+        UnknownNameError: if the name does not exist; the hint has the most similar one.
     """
     if name not in _HOMES:
         raise UnknownNameError("operation", name, _HOMES, list_with="/api/openapi.json")

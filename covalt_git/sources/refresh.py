@@ -114,7 +114,7 @@ def sources(root: Path, toolset_id: str | None = None) -> list[ToolSource]:
     """Return the MCP servers with their own namespace, of one toolset or of all, in manifest order.
 
     Raises:
-        UnknownNameError: with the nearest toolset.
+        UnknownNameError: if the toolset does not exist; the hint has the most similar one.
     """
     if toolset_id is None:
         toolsets = [read_toolset(root, one) for one in toolset_ids(root / "toolsets")]

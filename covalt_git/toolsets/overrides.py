@@ -55,7 +55,7 @@ def overrides(root: Path, tool_id: str) -> Overrides:
     """Return the overrides of a tool.
 
     Raises:
-        UnknownNameError: naming the nearest tool.
+        UnknownNameError: if the tool does not exist; the hint has the most similar one.
     """
     toolset, name = _find(root, tool_id)
     return Overrides(tool_id, _own_override(toolset, name), _local(toolset, name))
@@ -71,7 +71,7 @@ def override_tool(
     toolset enables the tool.  Only the toolset's state file is written.
 
     Raises:
-        UnknownNameError: naming the nearest tool.
+        UnknownNameError: if the tool does not exist; the hint has the most similar one.
         BadOverrideError: with the problems of the new overrides.
         CovaltError: when the state file or the manifest is invalid; nothing is written.
     """

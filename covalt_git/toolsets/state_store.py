@@ -20,7 +20,7 @@ def find_toolset(root: Path, toolset_id: str) -> Toolset:
     """Return a toolset of the project.
 
     Raises:
-        UnknownNameError: naming the nearest one.
+        UnknownNameError: if the name does not exist; the hint has the most similar one.
     """
     known = toolset_ids(root / "toolsets")
     if toolset_id not in known:
@@ -32,7 +32,7 @@ def find_server(toolset: Toolset, server_id: str) -> McpServer:
     """Return an MCP server that a toolset declares.
 
     Raises:
-        UnknownNameError: naming the nearest one.
+        UnknownNameError: if the name does not exist; the hint has the most similar one.
     """
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
     for one in servers:
@@ -47,7 +47,7 @@ def changeable(root: Path, toolset_id: str) -> Toolset:
     """Return a toolset if its state file is valid: writing an invalid one would lose data.
 
     Raises:
-        UnknownNameError: naming the nearest toolset.
+        UnknownNameError: if the toolset does not exist; the hint has the most similar one.
         CovaltError: when the state file has errors, with its problems.
     """
     toolset = find_toolset(root, toolset_id)

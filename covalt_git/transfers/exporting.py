@@ -39,7 +39,7 @@ def export(
     """Write all of a chat, or one branch, to an open file.
 
     Raises:
-        UnknownNameError: naming the nearest branch.
+        UnknownNameError: if the branch does not exist; the hint has the most similar one.
         CovaltError: when the chat has no commit.
     """
     wanted = chat.branches() if branch is None else [chat.branch(branch)]

@@ -142,7 +142,7 @@ def rename(writer: Writer, old: str, new: str) -> Branch:
     """Rename a branch; HEAD follows it.
 
     Raises:
-        UnknownNameError: naming the nearest branch.
+        UnknownNameError: if the branch does not exist; the hint has the most similar one.
         CallWaitsError: when a call is pending on it.
         BranchExistsError: when the new name exists.
         MovedError: when a push moved the branch before; it keeps its old name.
@@ -190,7 +190,7 @@ def delete(writer: Writer, name: str, *, force: bool = False) -> DeletedBranch:
     """Delete a branch; with ``force``, also one with commits of its own or a pending call.
 
     Raises:
-        UnknownNameError: naming the nearest branch.
+        UnknownNameError: if the branch does not exist; the hint has the most similar one.
         ActiveBranchError: when it is active.
         CallWaitsError: when a call is pending on it.
         OnlyThereError: when it has commits that no other branch has.

@@ -170,7 +170,7 @@ class ChatStore:
         """Return one branch.
 
         Raises:
-            UnknownNameError: naming the nearest one.
+            UnknownNameError: if the name does not exist; the hint has the most similar one.
         """
         branches = {branch.name: branch for branch in self.branches()}
         if name not in branches:
@@ -236,7 +236,7 @@ class ChatStore:
         """Return the content of a file at a commit.
 
         Raises:
-            UnknownNameError: naming the nearest path.
+            UnknownNameError: if the path does not exist; the hint has the most similar one.
         """
         found = self.find_file(oid, path)
         if found is None:

@@ -92,7 +92,7 @@ class Chats:
         """Return which chat has that id now.
 
         Raises:
-            UnknownNameError: naming the nearest one.
+            UnknownNameError: if the name does not exist; the hint has the most similar one.
         """
         with self.as_left(chat_id) as chat:
             return OneChat(chat_id, chat.card().created_at)
@@ -109,7 +109,7 @@ class Chats:
         """Return the folder of a chat.
 
         Raises:
-            UnknownNameError: naming the nearest one.
+            UnknownNameError: if the name does not exist; the hint has the most similar one.
         """
         if not self.has(chat_id):
             raise UnknownNameError("chat", chat_id, self.ids(), list_with="covalt-git chat list")
@@ -119,7 +119,7 @@ class Chats:
         """Open a chat, after completing what a killed process left in it.
 
         Raises:
-            UnknownNameError: naming the nearest one.
+            UnknownNameError: if the name does not exist; the hint has the most similar one.
         """
         chat = self.as_left(chat_id)
         has_call = running_call.is_noted(chat.store.path)
@@ -131,7 +131,7 @@ class Chats:
         """Open a chat as it is, and write nothing.
 
         Raises:
-            UnknownNameError: naming the nearest one.
+            UnknownNameError: if the name does not exist; the hint has the most similar one.
         """
         return ChatStore(chat_id, self.path(chat_id), self.config, memory=self._memory(chat_id))
 
@@ -241,7 +241,7 @@ class Chats:
         """Return what would be deleted with a chat.
 
         Raises:
-            UnknownNameError: naming the nearest chat.
+            UnknownNameError: if the chat does not exist; the hint has the most similar one.
         """
         size = _unshared_size(self.path(chat_id))
         try:
@@ -261,7 +261,7 @@ class Chats:
         """Delete a chat, also one whose store is damaged; return what was deleted with it.
 
         Raises:
-            UnknownNameError: naming the nearest chat.
+            UnknownNameError: if the chat does not exist; the hint has the most similar one.
             ChatBusyError: when a process writes to it, such as a call that runs.
         """
         folder = self.path(chat_id)

@@ -189,7 +189,7 @@ class Writer:
         """Switch to a branch, after committing uncommitted changes; return what changed in the folder.
 
         Raises:
-            UnknownNameError: naming the nearest branch.
+            UnknownNameError: if the branch does not exist; the hint has the most similar one.
             InTheWayError: when a path that no commit holds is where a file of the branch goes.
             UnsafeTreeError: when the branch holds a path that a scan never stores.
         """
@@ -208,7 +208,7 @@ class Writer:
         """Switch from the active branch, whose changes are committed; return what changed in the folder.
 
         Raises:
-            InTheWayError: when a path that no commit holds is where a file goes.
+            InTheWayError: if an untracked path is where a file must be written.
             UnsafeTreeError: when the new commit holds a path that a scan never stores.
             MovedError: when the branch was to move and a push moved it before; nothing has changed.
         """

@@ -114,7 +114,7 @@ def chat(chat_id: str) -> ChatStore:
     """Return a chat, open for reading until the request ends.
 
     Raises:
-        UnknownNameError: with the most similar id.
+        UnknownNameError: if the id does not exist; the hint has the most similar one.
     """
     return context().chat(chat_id)
 

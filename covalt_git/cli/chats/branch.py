@@ -66,7 +66,7 @@ def list_branches(chat_id: str, *, deleted: bool, as_json: bool) -> None:
 @click.option("--from", "start", metavar="COMMIT", help="Start here; default: the folder as it is.")
 @json_option
 def new_branch(chat_id: str, name: str, start: str | None, *, as_json: bool) -> None:
-    """Create a branch; the folder stays on the active one.
+    """Create a branch, without checking it out.
 
     Example: covalt-git chat branch c1 idea --from HEAD~2
     """

@@ -39,9 +39,9 @@ def files(chat_id: str, commit: str, *, as_json: bool) -> None:
 @click.option("--stat", "only_names", is_flag=True, help="List only the paths.")
 @json_option
 def diff(chat_id: str, old: str, new: str, *, only_names: bool, as_json: bool) -> None:
-    """Show changes between COMMITs, or to the folder.
+    """Show changes between two COMMITs, or since one.
 
-    With one COMMIT, or none for HEAD, these are the changes from it to the current folder.
+    With one COMMIT, show the changes from it to the current workspace; the default is HEAD.
     As in git, main..idea is the same as main idea.
 
     Example: covalt-git chat diff c1 HEAD~2 HEAD

@@ -87,7 +87,7 @@ def log(
 
 
 def _page(chat_id: str, most: int | None, **which: object) -> ManifestPage:
-    """Return the newest commits of a history, at most so many; all of them for None."""
+    """Return the newest commits of a history, at most ``most``; all of them for None."""
     rows: list[ManifestRow] = []
     while True:
         page = ask(
@@ -115,7 +115,7 @@ def _print_empty(chat_id: str, branch: str) -> None:
 def _draw(found: ManifestPage, *, has_all: bool, oneline: bool) -> None:
     """Print commits next to the graph of their history, with the active branch in the first lane.
 
-    ``has_all``: whether the history is that of all branches, so that the active one is in it.
+    ``has_all``: whether it is the history of all branches, which includes the active one.
     """
     active, head = found.active_branch, found.active_manifest_id
     trunk = head if has_all or head in [one.id for one in found.manifests] else None
@@ -144,6 +144,6 @@ def _facts(manifest: ManifestRow) -> str:
 
 
 def branch_names(manifest: ManifestRow, active: str) -> str:
-    """Return the branches at a commit in brackets, the active one with a star; empty if none is."""
+    """Return the branches at a commit in brackets, the active one with a star; empty without branches."""
     names = [f"*{name}" if name == active else name for name in manifest.branches]
     return f" ({', '.join(names)})" if names else ""

@@ -184,7 +184,7 @@ def edit(
 def switch(chat_id: str, message: str, *, as_json: bool) -> None:
     """Check out the longest branch after a MESSAGE.
 
-    Of several branches with as many messages, it is the newest.
+    If several branches are equally long, it is the newest.
 
     Example: covalt-git chat message switch c1 app-77
     """
@@ -200,7 +200,7 @@ def switch(chat_id: str, message: str, *, as_json: bool) -> None:
 def go_on(chat_id: str, message: str | None, branch: str | None, *, as_json: bool) -> None:
     """Continue after a MESSAGE and its calls.
 
-    This is on the branch that ends with the MESSAGE, or on a new branch continue-1, ...
+    Checks out the branch that ends with the MESSAGE, or a new branch continue-1, ...
 
     Example: covalt-git chat message continue c1 app-77
     """

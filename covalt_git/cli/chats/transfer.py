@@ -1,4 +1,4 @@
-"""``covalt-git chat fork | export | import | gc | delete``: a chat as a whole."""
+"""``covalt-git chat fork | export | import | gc | delete``: commands for a complete chat."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def import_chat(source: Path, chat_id: str | None, title: str | None, *, as_json
     """Import an exported chat or a git repository.
 
     FILE is a bundle (covalt-git chat export, or git bundle create FILE --all), or the folder of a git
-    repository.  Every object, path and link is checked first, and no code runs.  Its commits count as
-    made elsewhere: the new chat has no calls or messages of its own.
+    repository.  Every object, path and link is checked first, and no code runs.  Its commits count
+    as made elsewhere: they are never read as calls, messages or approvals of the new chat.
 
     Example: covalt-git chat import c1.bundle
     """
@@ -170,7 +170,7 @@ def delete(chat_id: str, *, yes: bool, as_json: bool) -> None:
 
 
 def _print_not_copied(paths: Sequence[str]) -> None:
-    """Print the paths of the folder that a copy of a chat does not contain, if any."""
+    """Print the paths of the workspace that a copy of a chat does not contain, if any."""
     if paths:
         named = ", ".join(map(display.in_line, paths[:_MOST_NOTES]))
         more = f" and {len(paths) - _MOST_NOTES} more" if len(paths) > _MOST_NOTES else ""

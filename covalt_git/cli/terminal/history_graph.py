@@ -12,9 +12,9 @@ _PLAIN = str.maketrans("│─├┤┼┬┴╭╮╰╯", "|-+++++++++")
 
 
 def graph_rows(row: GraphRow) -> tuple[list[str], str]:
-    """Return the prefixes of a commit's lines: those up to its title, and the one of its details.
+    """Return the graph's prefixes of a commit's lines: a list that ends with the title's line, and the prefix of details.
 
-    The last of the first ones has the dot; lines before it show other lanes that join the commit.
+    The title's prefix has the dot; prefixes before it show other lanes that join the commit.
     """
     onward = set(row.through) | set(row.below)
     lines = [_dots(row), _crossing(row, row.below, "╭╮┬", onward)]

@@ -1,6 +1,6 @@
 """Ctrl-C during a call: it cancels the call, which is then completed and recorded.
 
-Python would raise ``KeyboardInterrupt`` anywhere, also between a run and its record.  Further presses
+Without this module, Python raises ``KeyboardInterrupt`` anywhere, even between a run and its record.  Further presses
 shortly after the first are ignored, because keys repeat; a later one ends the process, in case the call
 does not end.
 """

@@ -56,7 +56,7 @@ class FollowedCalls:
     def rest(self, answer: CallAnswer) -> CallAnswer:
         """Return the answer without the printed logs in its output.
 
-        The output contains logs: of Python tools as lines with a level, of other tools without.
+        The output contains logs: the lines of Python tools have a level, those of other tools have none.
         """
         printed = f"\n{answer.output}"
         for log in self._printed:
@@ -67,7 +67,7 @@ class FollowedCalls:
         return answer.model_copy(update={"output": printed[1:]})
 
     def _show_event(self, event: CallEvent) -> None:
-        """Print an event; an installation always, because it takes long."""
+        """Print an event; events of an installation are always printed, because it takes long."""
         if isinstance(event, Started) or not (self._shown or isinstance(event, Installing)):
             return
         try:

@@ -36,7 +36,7 @@ class Bar:
             output.move(f"{bar(done, total)} {self._noun}")
 
     def clear(self) -> None:
-        """Remove the bar, and wait again before the next one."""
+        """Remove the bar; the next one again appears only after the delay."""
         if self._is_shown:
             output.move()
         self._next, self._is_shown = None, False

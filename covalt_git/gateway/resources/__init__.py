@@ -1,1 +1,1 @@
-"""MCP resources of the gateway: workspace files, manifests, and resources of toolsets."""
+"""MCP resources of the gateway: workspace files, commits, and resources of toolsets."""

@@ -1,7 +1,7 @@
-"""MCP resources: workspace files, manifests, and resources of toolsets (MCP specification, "Resources").
+"""MCP resources: workspace files, commits, and resources of toolsets (MCP specification, "Resources").
 
-Lists have the files and manifests of the client's chat.  A client can read those of all its chats, if its role
-permits the built-in tool with the same content.
+Lists contain the files and commits of the client's chat.  A client can also read files and commits of its other
+chats, if its role may call the built-in tool that returns the same content.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Resources(NamedTuple):
     def listed(self) -> dict[str, Callable[[], types.Resource]]:
         """Return a function that describes each resource, by the sorted URIs of the resources.
 
-        They are the current files, the manifest of each branch, the resources of toolsets, and with
+        They are the current files, the newest commit of each branch, the resources of toolsets, and with
         ``list_pages`` the pages of tools.
         """
         listed = toolset_resources.listed(self.project)

@@ -1,10 +1,10 @@
-"""URIs of workspace files and manifests, which are MCP resources.
+"""URIs of workspace files and commits (workspace manifests), which are MCP resources.
 
 ::
 
     covalt-git://chats/c1/files/notes/today.md              as the chat has it now
-    covalt-git://chats/c1/manifests/<id>                    the manifest, as JSON
-    covalt-git://chats/c1/manifests/<id>/files/today.md     as of the manifest; never changes
+    covalt-git://chats/c1/manifests/<id>                    the commit, as JSON
+    covalt-git://chats/c1/manifests/<id>/files/today.md     as of the commit; never changes
     covalt-git://chats/c1/manifests/<id>/artifact           the toolset's page that showed the call's result
 """
 
@@ -32,7 +32,7 @@ _URI = re.compile(
 
 
 class ResourceUri(NamedTuple):
-    """A parsed URI: of a file if it has a path, else of a manifest or the page of its call."""
+    """A parsed URI: of a file if it has a path, else of a commit or the page of its call."""
 
     chat_id: str
     manifest_id: str | None
@@ -50,7 +50,7 @@ def has_uri(path: str) -> bool:
 
 
 def file(chat_id: str, path: str, *, manifest_id: str | None = None) -> str:
-    """Return the URI of a file, as it is now or as of a manifest."""
+    """Return the URI of a file, as it is now or as of a commit."""
     where = f"{SCHEME}://chats/{chat_id}"
     if manifest_id is not None:
         where += f"/manifests/{manifest_id}"
@@ -58,12 +58,12 @@ def file(chat_id: str, path: str, *, manifest_id: str | None = None) -> str:
 
 
 def manifest(chat_id: str, manifest_id: str) -> str:
-    """Return the URI of a manifest."""
+    """Return the URI of a commit."""
     return f"{SCHEME}://chats/{chat_id}/manifests/{manifest_id}"
 
 
 def artifact(chat_id: str, manifest_id: str) -> str:
-    """Return the URI of the toolset's page that is stored with the call of a manifest."""
+    """Return the URI of the toolset's page that is stored with the call of a commit."""
     return f"{manifest(chat_id, manifest_id)}/artifact"
 
 

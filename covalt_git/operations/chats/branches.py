@@ -188,7 +188,7 @@ def _require_branch(chat: ChatStore, name: str) -> None:
     """Check that a branch exists; if the name is a commit's, the hint shows how to return to that.
 
     Raises:
-        UnknownNameError: with the nearest branch.
+        UnknownNameError: if the branch does not exist; the hint has the most similar one.
     """
     try:
         chat.branch(name)

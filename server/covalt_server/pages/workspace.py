@@ -319,7 +319,7 @@ def edited_text(chat: ChatStore, path: str) -> FolderText:
     """Return an existing text file of the folder, for editing.
 
     Raises:
-        UnknownNameError: with the most similar path.
+        UnknownNameError: if the path does not exist; the hint has the most similar one.
         NotEditableError: as :func:`read_text`.
     """
     found = read_text(chat, path)
