@@ -1,7 +1,7 @@
-"""How things are named: ids, the one tool id, and the patterns that select tools.
+"""Rules for names: ids of toolsets, chats and branches, tool ids, and patterns that select tools.
 
-A name is parsed here once and compared as a value ever after; no other module splits an id or
-matches a pattern.  File names have a module of their own, :mod:`covalt_git.paths`.
+Only this module parses ids and matches patterns; other modules compare the parsed values.  Rules for file
+names are in :mod:`covalt_git.paths`.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ class BadNameError(CovaltError):
 
 
 def is_id(text: str) -> bool:
-    """Return whether ``text`` is a legal id of a toolset, a chat or a namespace."""
+    """Return whether ``text`` is a valid id of a toolset, a chat or a namespace."""
     return len(text) <= MAX_ID and _ID.fullmatch(text) is not None
 
 
 def check_id(text: str, kind: str) -> str:
-    """Return ``text``, a legal id of that kind.
+    """Return ``text`` if it is a valid id; ``kind`` is the word for it in messages.
 
     Raises:
-        BadNameError: with a legal id near it where there is one.
+        BadNameError: if it is not; the hint has a similar valid id, if there is one.
     """
     if is_id(text):
         return text
@@ -73,22 +73,22 @@ def check_id(text: str, kind: str) -> str:
 
 
 def suggest_id(text: str) -> str:
-    """Return the legal id most similar to ``text``; an empty string if no character can be used."""
+    """Return the valid id most similar to ``text``; an empty string if no character can be used."""
     words = re.findall(r"[a-z0-9]+", text.lower())
     near = "-".join(words).lstrip("0123456789-")[:MAX_ID].rstrip("-")
     return near if is_id(near) else ""
 
 
 def id_key(text: str) -> str:
-    """Return what has to be unique of an id: ``my-tools`` and ``my_tools`` are one name."""
+    """Return the form of an id that must be unique: ``my-tools`` and ``my_tools`` have the same."""
     return text.replace("-", "_")
 
 
 def check_branch(text: str) -> str:
-    """Return ``text``, a legal branch name: a cautious part of what git allows.
+    """Return ``text`` if it is a valid branch name; the rules are stricter than git's.
 
     Raises:
-        BadNameError: for everything else.
+        BadNameError: if it is not.
     """
     legal = (
         len(text) <= MAX_TOOL_PATH
@@ -107,7 +107,7 @@ def check_branch(text: str) -> str:
 
 
 def new_id() -> str:
-    """Return a new UUIDv7 (RFC 9562, section 5.7): ordered by time, finer than a millisecond."""
+    """Return a new UUIDv7 (RFC 9562, section 5.7); ids are ordered by time, also within a millisecond."""
     nanoseconds = time.time_ns()
     milliseconds, rest = divmod(nanoseconds, 1_000_000)
     fraction = (rest << 12) // 1_000_000  # 12 bits below the millisecond: method 3 of section 6.2
@@ -118,12 +118,12 @@ def new_id() -> str:
 
 
 def is_new_id(text: str) -> bool:
-    """Return whether ``text`` is a UUIDv7 as :func:`new_id` writes it."""
+    """Return whether ``text`` is a UUIDv7 in the form of :func:`new_id`."""
     return _NEW_ID.fullmatch(text) is not None
 
 
 def check_new_id(text: str, kind: str) -> str:
-    """Return ``text``, an id from a caller, if it is a UUIDv7 as :func:`new_id` writes it.
+    """Return ``text``, an id from a caller, if it is a UUIDv7 in the form of :func:`new_id`.
 
     Raises:
         BadNameError: if it is not.
@@ -137,23 +137,23 @@ def check_new_id(text: str, kind: str) -> str:
 
 
 class ToolId(NamedTuple):
-    """The one id of a tool: ``app-builder:write_file``, or ``app-builder.write_file`` to agents."""
+    """The id of a tool: ``app-builder:write_file``; agents see it as ``app-builder.write_file``."""
 
     namespace: str
     name: str
 
     @staticmethod
     def parse(text: str) -> ToolId:
-        """Return the id in either of its two spellings.
+        """Return the id from either of its two spellings.
 
         Raises:
-            BadNameError: when ``text`` is neither.
+            BadNameError: if ``text`` has neither spelling.
         """
         return _parsed(text)
 
     @property
     def path(self) -> str:
-        """The id as agents and patterns see it, dots between its segments."""
+        """The id in the form for agents and patterns, with dots between its segments."""
         return f"{self.namespace}.{self.name}"
 
     def __str__(self) -> str:
@@ -162,7 +162,7 @@ class ToolId(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def _parsed(text: str) -> ToolId:
-    """Parse an id once: lists and decisions ask for the parts of the same ones again and again."""
+    """Parse an id; cached, because lists and decisions need the parts of the same ids repeatedly."""
     separator = ":" if ":" in text else "."
     namespace, found, name = text.partition(separator)
     if not found or not is_id(namespace) or not is_tool_name(name):
@@ -174,15 +174,15 @@ def _parsed(text: str) -> ToolId:
 
 
 def is_tool_name(text: str) -> bool:
-    """Return whether ``text`` is a legal tool name within a namespace, also for MCP hosts."""
+    """Return whether ``text`` is a valid tool name within a namespace, also for MCP hosts."""
     return len(text) <= _MAX_NAME and _TOOL_NAME.fullmatch(text) is not None
 
 
 def local_names(upstream: Iterable[str]) -> dict[str, str]:
     """Return the local name of each tool of an MCP server, by its upstream name.
 
-    A legal name stays.  In other names each run of illegal characters becomes ``_``, and digits of the
-    name's hash are appended: the result does not depend on the server's other tools, and is unique.
+    A valid name stays the same.  In other names, each run of invalid characters becomes ``_``, and digits of the
+    name's hash are appended, so that the result is unique and does not depend on the server's other tools.
     """
     names = set(upstream)
     found = {name: name for name in names if is_tool_name(name)}
@@ -201,7 +201,7 @@ def local_names(upstream: Iterable[str]) -> dict[str, str]:
 
 
 def is_pattern(text: str) -> bool:
-    """Return whether ``text`` is a pattern over tool paths; a lone ``*`` is not (see ``matches``)."""
+    """Return whether ``text`` is a valid pattern of tool paths; a lone ``*`` is not (see ``matches``)."""
     segments = text.split(".")
     words = all(re.fullmatch(r"[A-Za-z0-9_*-]+", segment) for segment in segments)
     stars = all("**" not in segment or segment == "**" for segment in segments)
@@ -212,8 +212,8 @@ def matches(pattern: str, path: str) -> bool:
     """Return whether ``pattern`` selects the tool path.
 
     ``*`` matches any part of one segment, ``**`` any number of segments.  A lone ``*`` selects nothing,
-    because readers disagree whether it means everything or one segment; ``**`` means everything.
-    Takes at most pattern length x path length steps.
+    because some users expect everything and others one segment; ``**`` means everything.
+    The number of steps is at most the length of the pattern times the length of the path.
     """
     begins, ends = _edges(pattern)  # rules out most paths at once
     if pattern == "*" or not (path.startswith(begins) and path.endswith(ends)):
@@ -260,8 +260,8 @@ def _edges(pattern: str) -> tuple[str, str]:
 def matches_text(pattern: str, text: str) -> bool:
     """Return whether ``pattern`` matches all of ``text``; ``*`` matches any characters.
 
-    Linear in practice and at most the product of the lengths: each piece between stars is searched
-    for from the left, after the piece before it.
+    Each piece between stars is searched from the left, after the piece before it.  The time is linear in practice,
+    and at most the product of the lengths.
     """
     first, *rest = pattern.split("*")
     if not rest:

@@ -1,9 +1,8 @@
-"""Which file names may enter a workspace or a toolset: one validator with two verdicts.
+"""Rules for file names in workspaces and toolsets: a name is good, refused or unportable.
 
-*Refused* names could damage a checkout somewhere or hide from a reader; they are never stored.
-*Unportable* ones are fine here but could not be checked out on another system; a chat stores and
-reports them, a bundle and the API refuse them.  Folders, uploads, the API, pushed trees and bundles
-all ask this module.  The rules follow git's ``verify_path`` with protectNTFS and protectHFS both on.
+*Refused* names could damage a checkout on some system, or hide from a reader; they are never stored.
+*Unportable* names work on this system, but cannot be checked out on some other.  A chat stores and reports
+them; bundles and the API refuse them.  Scans, uploads, the API, pushed trees and bundles all use this module.  The rules follow git's ``verify_path`` with protectNTFS and protectHFS both on.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ GOOD = Verdict("good")
 
 
 def check_path(path: str | bytes) -> Verdict:
-    """Judge a path relative to a workspace or toolset, its elements separated by ``/``."""
+    """Return the verdict on a path relative to a workspace or toolset, with ``/`` between its elements."""
     if isinstance(path, bytes):
         try:
             path = path.decode("utf-8")
@@ -81,9 +80,9 @@ def check_path(path: str | bytes) -> Verdict:
 
 
 def normal_path(text: str) -> str:
-    """Return a path without ``.``, ``..`` and empty segments: the file that it leads to, links apart.
+    """Return a path without ``.``, ``..`` and empty segments, as if no folder in it were a link.
 
-    Only ``..`` at the beginning of a relative path remains, and the one ``/`` of an absolute path.
+    At the beginning, ``..`` of a relative path and a single ``/`` of an absolute path remain.
     """
     # POSIX lets `//x` mean another place than `/x`, so normpath() keeps it; no system here does.
     return posixpath.normpath("/" + text.lstrip("/") if text.startswith("/") else text)
@@ -100,7 +99,7 @@ def typed(path: Path) -> str:
 
 @functools.lru_cache(4096)  # a scan checks each name twice, and many folders have the same names
 def is_plain(name: str) -> bool:
-    """Return whether a name surely works on every system and is not one of git's; a quick first check."""
+    """Return whether a name certainly works on every system and is not special for git; a quick first check."""
     return _PLAIN.fullmatch(name) is not None
 
 
@@ -125,7 +124,7 @@ def check_element(name: str) -> Verdict:
 
 @lru_cache(maxsize=1 << 12)
 def is_git_file(name: str, wanted: str) -> bool:
-    """Return whether some file system reads ``name`` as ``wanted``, one of git's dot files."""
+    """Return whether some file system treats ``name`` as ``wanted``, one of git's dot files."""
     return any(
         plain == wanted or _is_short_name(plain, wanted, _NTFS_HASHES.get(wanted, ""))
         for plain in _readings(name)
@@ -141,7 +140,7 @@ def _is_short_name(plain: str, wanted: str, ntfs_hash: str) -> bool:
 
 
 def collisions(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of paths that a system ignoring case or Unicode form takes for one."""
+    """Yield pairs of paths that are one path on systems that ignore case or Unicode normalization."""
     seen: dict[str, str] = {}
     for path in paths:
         first = seen.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
@@ -157,7 +156,7 @@ def _is_git_directory(name: str) -> bool:
 
 
 def _readings(name: str) -> Iterator[str]:
-    """Yield the names that HFS+ and NTFS would read, elements split off by a backslash too."""
+    """Yield the names that HFS+ and NTFS would use instead, also those between backslashes."""
     visible = _HFS_IGNORED.sub("", unicodedata.normalize("NFC", name)).casefold()
     yield visible
     for element in visible.split("\\"):

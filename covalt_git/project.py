@@ -1,4 +1,4 @@
-"""An opened project: access to its parts, without logic of its own.
+"""An opened project, through which other modules get its parts; it contains no logic.
 
 The modules that make calls are imported on first use, because most commands only read and must start fast.
 """

@@ -1,8 +1,8 @@
 """Watch of a project's checked-in files, for ``covalt-git dev``.
 
-:class:`WatchedProject` holds the last scan of the project and reads only toolsets whose files changed.
-:class:`Changes` waits for the next scan: until the kernel's file events have paused for a moment, or for
-an interval where the file system reports no events.  Events only trigger a scan.  Each scan compares all
+:class:`WatchedProject` has the last scan of the project and reads only toolsets whose files changed.
+:class:`Changes` waits for the next scan: until file events of the kernel have paused for a moment, or for
+a fixed interval if the file system reports no events.  Events only trigger a scan.  Each scan compares all
 files, so that an overflow of the event queue loses no change.
 """
 
@@ -48,7 +48,7 @@ class ProjectScan(NamedTuple):
         version: id of this state of the files.
         reading: everything that is checked in.
         changed: ids of the toolsets that were added, removed or changed, sorted.
-        fixed: those of them that had errors before and have none now.
+        fixed: ids of the changed toolsets that had errors before and have none now.
     """
 
     version: str
@@ -123,7 +123,7 @@ class WatchedProject:
 
 
 def _differ(before: ProjectReading, now: ProjectReading) -> bool:
-    """Return whether covalt.yaml changed, or the problems that no single toolset has."""
+    """Return whether covalt.yaml changed, or the problems that do not belong to a single toolset."""
     return (before.config, before.problems) != (now.config, now.problems)
 
 
@@ -181,7 +181,7 @@ class Changes:
         return not self._is_closed(0)
 
     def scanned(self, took_s: float) -> None:
-        """Set the polling interval by the duration of a scan, so that polling uses little of the CPU."""
+        """Set the polling interval from the duration of a scan, so that polling uses little of the CPU."""
         self._interval_s = max(POLL_S, took_s * _REST)
 
     def close(self) -> None:

@@ -116,7 +116,7 @@ def _check_entrypoint(text: str) -> str:
 
 
 def _only_integer(value: object) -> object:
-    """Return a value that does not equal 1 for ``true`` and ``1.0``, which Python considers equal to 1."""
+    """Return the value, except for ``true`` and ``1.0``: Python considers them equal to 1, so text replaces them."""
     return value if type(value) is int else str(value).lower()
 
 

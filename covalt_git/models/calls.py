@@ -122,7 +122,7 @@ class Approval(StrictModel):
 
 
 class ToolCall(StrictModel):
-    """A row of the specification's ``tool_calls`` table, with parsed JSON columns."""
+    """A call, with the columns of the specification's table ``tool_calls``; JSON columns are parsed."""
 
     id: str
     chat_id: str

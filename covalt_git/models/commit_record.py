@@ -106,7 +106,7 @@ class MessageRecord(StrictModel):
 
 
 class RestoreRecord(StrictModel):
-    """A restore of a commit: its files, or the conversation with the current files."""
+    """A restore of a commit's files, or a return to a commit's conversation with the current files."""
 
     manifest_id: str | None = Field(None, description="None: before the first commit.")
     paths: tuple[str, ...] = Field((), description="Restored paths; empty: all.")
@@ -119,9 +119,9 @@ class RestoreRecord(StrictModel):
 class MergeConflict(StrictModel):
     """A path that the two sides of a merge changed differently, and the resolution.
 
-    ``both`` keeps the current branch's version at the path, and stores the other one at ``saved_as``.
-    The conflict is unresolved as long as that file exists.  If a side deleted the path, its version is
-    the deleted file.
+    The decision ``both`` keeps the active branch's version at the path, and saves the other version at
+    ``saved_as``.  The conflict is unresolved as long as the file ``saved_as`` exists.  If a side deleted the path,
+    its version is the file before the deletion.
     """
 
     path: str

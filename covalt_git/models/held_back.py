@@ -1,4 +1,4 @@
-"""Reasons why a tool of an MCP server is disabled regardless of all settings."""
+"""Reasons why a tool of an MCP server is held back: disabled regardless of all settings."""
 
 from typing import Literal
 

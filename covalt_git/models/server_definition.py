@@ -3,8 +3,8 @@
 The definition of a program is its command, arguments, working directory and environment; that of a
 remote server is its URL, transport and headers.  References such as ``${NAME}`` are not resolved.
 
-The files of a program are those of the toolset that a word of its command names, and all files in the
-same folders and below, which a script can import.  Node also loads ``package.json`` and
+The files of a program are the files of the toolset that words of its command name, and all files in the
+same folders and below, because a script can import them.  Node also loads ``package.json`` and
 ``node_modules/`` from the folders above a script.  The manifest is left out, as the definition is covered.
 """
 
@@ -95,7 +95,7 @@ def _files_of(server: McpServer, files: Mapping[str, str]) -> list[str]:
 def _places(server: McpServer, starts: Collection[str], deepest: int) -> Iterator[str]:
     """Yield the paths in the toolset that words of a command can mean, as a path or a module.
 
-    Words are resolved from the folders ``starts``, and by their last parts, at most ``deepest`` of them.
+    A word is resolved from each of the folders ``starts``, as it is and by its last 1 to ``deepest`` segments.
     """
     if server.cwd is not None:
         yield _plain(server.cwd)
@@ -107,7 +107,7 @@ def _places(server: McpServer, starts: Collection[str], deepest: int) -> Iterato
 
 
 def _ends(path: str, deepest: int) -> Iterator[str]:
-    """Yield the ends of a path: the path can be relative to another folder, or absolute."""
+    """Yield the ends of a path, because the path can be relative to another folder, or absolute."""
     parts = path.rsplit("/", deepest)[-deepest:] if deepest else [path]
     for start in range(len(parts)):
         yield "/".join(parts[start:])

@@ -32,8 +32,8 @@ class Tool(StrictModel):
     """An effective tool.
 
     ``input_schema`` comes from the manifest (``schema_is_declared``) or from the Python source, which is
-    parsed without running it.  ``confirmation`` names all sources that require approval of calls;
-    ``confirmation_is_settled`` means that the project decides it, in either direction.  ``icons`` are in
+    parsed without running it.  ``confirmation`` lists everything that requires approval of calls;
+    ``confirmation_is_settled`` means that the project decides whether calls need approval.  ``icons`` are in
     MCP's form; the ``src`` of a file of the toolset is ``toolset:<path>``.
 
     A tool of an MCP server (kind ``mcp``) has the name ``upstream`` on ``server``, which is the id of the

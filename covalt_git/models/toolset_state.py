@@ -50,7 +50,7 @@ GrantedHost = Annotated[str, AfterValidator(_check_host)]
 
 
 class LocalOverride(StrictModel):
-    """The project's override of a tool; it takes precedence over those of the toolset."""
+    """The project's override of a tool; it takes precedence over overrides of the toolset."""
 
     name_override: Text | None = Field(None, description="Display name.")
     description_override: str | None = Field(

@@ -83,9 +83,9 @@ class ApprovedCode(Result):
 
 
 class ApprovalDetail(ApprovalRow):
-    """An approval with the tool that it is about; while it is pending, also with what has changed since.
+    """An approval with its tool; while it is pending, also with the changes since the request.
 
-    If anything has changed, approving the call requests another approval.
+    If something has changed, approving the call runs nothing, but requests another approval.
     """
 
     description: str = Field(description="The tool's; empty if the tool is removed or hidden.")

@@ -53,7 +53,7 @@ class UnreadState(Result):
     hint: str
 
     def __str__(self) -> str:
-        """Return its place and its message, on one line."""
+        """Return the place and the message of the error, on one line."""
         about = self.model_dump(exclude={"state"})
         return f"{self.state}: {Problem(**about)}".partition("\n")[0]
 

@@ -214,10 +214,10 @@ def verify_toolset(context: Context, request: VerifyToolset) -> ToolsetVerified:
 
 
 def find_visible_toolset(context: Context, toolset_id: str) -> Toolset:
-    """Return a toolset with no tools that are hidden from the role.
+    """Return a toolset of which the role may see all tools.
 
     Raises:
-        UnknownNameError: with the nearest toolset that exists for the role.
+        UnknownNameError: if the toolset does not exist; the hint has the most similar one that the role may see.
         ForbiddenError: if one of its tools is hidden.
     """
     catalog = context.catalog

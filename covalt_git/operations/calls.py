@@ -264,7 +264,7 @@ def cancel_call(context: Context, request: CancelCall) -> CallCancelled:
 
 @operation(errors=(404,))
 def list_calls(context: Context, request: ListCalls) -> CallList:
-    """List a chat's calls of tools that exist for the role, newest first."""
+    """List a chat's calls of tools that the role may see, newest first."""
     chat = context.chat(request.chat_id)
     index, catalog = context.chat_index(), context.catalog
     index.sync_chat(chat)
@@ -334,7 +334,7 @@ def _finished(chat: ChatStore, manifest_id: str) -> JsonObject:
 
 
 def _is_unfinished(context: Context, chat: ChatStore, call_id: str) -> bool:
-    """Return whether a call has not ended, if it exists for the role; a queued call has no ref yet."""
+    """Return whether a call has not ended, if the role may see it; a queued call has no ref yet."""
     tool_id = RUNNING.tool_of(call_id, chat_id=chat.id)
     if tool_id is None and (noted := chat.call(call_id)) is not None:
         tool_id = noted.tool_id
@@ -342,7 +342,7 @@ def _is_unfinished(context: Context, chat: ChatStore, call_id: str) -> bool:
 
 
 def _find_call(context: Context, chat: ChatStore, call_id: str) -> ToolCall:
-    """Return a call of a tool that exists for the role; the index of the chat must be up to date."""
+    """Return a call of a tool that the role may see; the index of the chat must be up to date."""
     call = context.chat_index().call(chat.id, call_id)
     if call is None or not context.visibility.sees(call.tool_id):
         raise UnknownNameError("call", call_id, (), list_with=f"covalt-git chat log {chat.id}")

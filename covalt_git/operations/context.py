@@ -46,11 +46,11 @@ class Context:
         root: The project's folder.
         open_project: Returns the project for the principal that makes the request; called once, when an
             operation needs more than the folder.
-        progress: Called by long work with how much of how much is done.
+        progress: Called during long work with the number of finished parts, and of all parts.
         waiting: Called with the holder of a busy chat's lock, each time it changes.
         follower: Receives the events of calls, answers elicitation requests and may cancel a call.
-        report_notes: Called after each write, also a failed one, with what the files of the workspace
-            cannot express and no earlier commit recorded.
+        report_notes: Called after each write, also a failed one, with the new notes on the workspace: paths that
+            are not stored or not portable, and that no earlier commit recorded.
         report: Called with a text for each step of a long operation, such as "downloading the bundle".
     """
 

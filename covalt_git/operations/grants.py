@@ -60,7 +60,7 @@ class GrantAll(Request):
 
 
 class RevokeGrant(Request):
-    """Grants to revoke: all, or the grant with a ``key``, or only some of its hosts."""
+    """Grants to revoke: all, or the grant with a ``key``, or only some hosts of this grant."""
 
     toolset_id: str = Field(max_length=200)
     key: str | None = Field(
@@ -71,7 +71,7 @@ class RevokeGrant(Request):
 
 
 class GrantRow(Result):
-    """A grant; it ``holds`` until a covered file changes.
+    """A grant; ``holds`` is whether it is still valid, that is, no covered file has changed.
 
     It covers all files of the toolset, or the declaration of an MCP server with the files that it names.
     """
@@ -98,7 +98,7 @@ class GrantList(Result):
 
 
 class GrantsRevoked(Result):
-    """The keys of the revoked grants, and the rest of a grant of which only hosts were revoked."""
+    """The keys of the revoked grants, and the remaining grant if only some hosts were revoked."""
 
     toolset_id: str
     revoked: tuple[str, ...]

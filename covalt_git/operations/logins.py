@@ -187,10 +187,10 @@ def _choice(request: LogIn) -> ClientChoice | None:
 
 
 def _open(url: str) -> None:
-    """Show a URL in the user's browser, whose output is not read.
+    """Show a URL in the user's browser; output of the browser is ignored.
 
-    The URL is an argument of its own, never part of a line that a shell reads.  The program is Python's
-    ``webbrowser``, isolated from modules in the folder that it runs in.
+    The URL is a separate argument, never part of a shell command.  The program is Python's ``webbrowser``, started
+    in isolated mode, so that it imports no module of the current folder.
     """
     program = [sys.executable, "-I", "-m", "webbrowser", url]
     nowhere = subprocess.DEVNULL

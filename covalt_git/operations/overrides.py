@@ -86,8 +86,8 @@ def get_overrides(context: Context, request: GetOverrides) -> ToolOverrides:
 def override_tool(context: Context, request: OverrideTool) -> ToolOverridden:
     """Change a tool's name, description, renderer or approval, or enable it, for this project.
 
-    The values must be valid in a toolset's own override.  A new renderer does not keep the configuration of
-    the previous one.  Only the toolset's state file is written.
+    The values must also be valid in an override of ``toolset.yaml``.  A new renderer removes the configuration of
+    the previous renderer.  Only the toolset's state file is written.
     """
     values = request.model_dump(exclude={"tool_id", "clear"}, exclude_none=True)
     return _overridden(context, request.tool_id, values, request.clear)
@@ -95,7 +95,7 @@ def override_tool(context: Context, request: OverrideTool) -> ToolOverridden:
 
 @operation(changes=True, errors=(404,), admin="change tools")
 def enable_tool(context: Context, request: EnableTool) -> ToolOverridden:
-    """Enable or disable a tool, against its toolset's default; a disabled toolset has no callable tools."""
+    """Enable or disable a tool in this project; in a disabled toolset it cannot be called even if enabled."""
     return _overridden(context, request.tool_id, {"enabled": request.enabled}, ())
 
 

@@ -297,7 +297,7 @@ class Operation(Generic[RequestT, ResultT]):
 
     @property
     def name(self) -> str:
-        """The operation's name, as in the specification if that defines it."""
+        """The operation's name; if the specification defines the operation, the name is from there."""
         return self.run.__name__
 
     @property

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Failure(Result):
-    """An error of a part of a request; the other parts were performed."""
+    """An error of one part of a request; the other parts were performed."""
 
     error: str = Field(description="Its code.")
     error_description: str
@@ -28,7 +28,7 @@ class Failure(Result):
         return cls.of(error, error=error.code, error_description=error.message)
 
     def as_error(self) -> CovaltError:
-        """Return the error again."""
+        """Return this result as an error that can be raised."""
         error = CovaltError(self.error_description, hint=self.hint, problems=self.problems)
         error.code = self.error
         return error

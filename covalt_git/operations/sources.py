@@ -82,7 +82,7 @@ class DifferingTool(Result):
 
 
 class ConnectionRow(Result):
-    """The connection to a server for one chat; without a chat, the one that lists its tools."""
+    """The connection to a server for one chat; without a chat, the connection that lists the server's tools."""
 
     chat_id: str | None
     state: Literal["stopped", "starting", "ready", "failed"]
@@ -130,7 +130,7 @@ class SourceList(Result):
 
 
 class SourceRefreshed(Result):
-    """A refreshed source; ``drift`` are the differences from its previous tools."""
+    """A refreshed source; ``drift`` lists the differences from its previous tools."""
 
     source: SourceRow
     drift: tuple[DifferingTool, ...]

@@ -156,7 +156,7 @@ class AvailableTools(Result):
 
 @operation()
 def list_tools(context: Context, request: ListTools) -> ToolGroups:
-    """List the tools that exist for the role, by toolset and MCP server.
+    """List the tools that the role may see, by toolset and MCP server.
 
     With ``q``, only tools whose id, name or description contains all of its words.
     """
@@ -259,7 +259,7 @@ def get_available_tools(context: Context, _: EmptyRequest) -> AvailableTools:
 
 
 def visible_toolsets(context: Context) -> list[JsonObject]:
-    """Return the index's rows of the toolsets that exist for the role."""
+    """Return the index's rows of the toolsets that the role may see."""
     tool_ids = context.toolset_index().toolset_tools()
     catalog = context.catalog
     return [
@@ -283,7 +283,7 @@ def tool_row(context: Context, tool: Tool, row: JsonObject) -> ToolRow:
 
 
 def _state(context: Context, tool: Tool, row: JsonObject) -> ToolsetState:
-    """Return the state of a tool's toolset; grants are in its file only."""
+    """Return the state of a tool's toolset, from its file, because the index has no grants."""
     if tool.kind == "python":
         return ToolsetState(source_type=row["source_type"])
     file = context.project.root / "toolsets" / "state" / f"{tool.toolset_id}.yaml"

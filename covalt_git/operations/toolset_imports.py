@@ -284,7 +284,7 @@ def uninstall_toolset(context: Context, request: UninstallToolset) -> ToolsetUni
 
 
 def uploaded_bundle(file: Upload, signature: Upload | None = None) -> Bundle:
-    """Return the uploaded file, cut off after one byte more than the maximum, so that it is rejected."""
+    """Return the uploaded file, at most one byte more than the limit, so that a larger file is rejected."""
     signed = signature.stream.read(MAX_SIGNATURE + 1) if signature else None
     return Bundle.upload(file.stream.read(MAX_ARCHIVE + 1), file.name, signed)
 
@@ -318,7 +318,7 @@ def import_bundle(
 
 
 def trust_signer(context: Context, bundle: Bundle, line: str, *, dry_run: bool = False) -> None:
-    """Add a line to ``signers``, if its key signed the bundle and nothing else is wrong with the bundle.
+    """Add a line to ``signers``, if its key signed the bundle and the bundle has no other problem.
 
     Raises:
         CovaltError: if the line is invalid, and as :func:`import_bundle`.

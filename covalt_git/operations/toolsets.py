@@ -121,7 +121,7 @@ class GrantAsked(Result):
 class ToolsetDetail(ToolsetFacts):
     """A toolset with its content.
 
-    ``came`` has the facts of the import: source, time, version, digest and signer.  It is empty for the
+    ``came`` describes the import: source, time, version, digest and signer.  It is empty for the
     project's own toolsets.
 
     If a tool of the toolset is hidden from the role, files, servers, grants, manifest, state and problems

@@ -38,7 +38,7 @@ def explanation(code: str) -> Explanation:
     """Return the explanation of a code, which can be in lower case.
 
     Raises:
-        UnknownNameError: for an unknown code, naming the nearest.
+        UnknownNameError: if the code does not exist; the hint has the most similar one.
     """
     code = code.upper()
     if code not in titles():

@@ -1,4 +1,4 @@
-"""A chat in Python: calling tools in its workspace, and moving in its history."""
+"""Chat of the Python API: calls of tools in its workspace, its history and its messages."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class CallResult(NamedTuple):
     Attributes:
         id: The call's id.
         status: ``success``, ``error`` or ``pending``.
-        value: What the tool returned.
-        error: What went wrong, with ``code``, ``message`` and ``hint``; None for other statuses.
+        value: The result of the tool.
+        error: The error, with ``code``, ``message`` and ``hint``; None for other statuses.
         commit: The commit with the call and its files; None while it is pending.
-        render_plan: How the tool's author wants the value shown; None where that is not defined.
+        render_plan: How the tool's author wants the value to be shown; None if this is not defined.
         files_changed: The paths that it added, changed or deleted.
-        output: What the tool printed.
+        output: The text that the tool printed.
         execution_id: The approval that the call waits or waited for, for :meth:`Project.approve`.
         reasons: Why it needs approval, while it is pending.
     """
@@ -74,8 +74,8 @@ class CallResult(NamedTuple):
 class Chat:
     """A chat of a project: its workspace, branches and messages.
 
-    Wherever a method takes ``at``, it is a branch, ``HEAD``, a commit id or the beginning of one, a
-    message id, a call id, or the application's own id of a message; ``~N`` after it goes N commits back.
+    The argument ``at`` of the methods is a branch, ``HEAD``, a commit id or its beginning, a message id, a call id,
+    or the application's own id of a message.  ``~N`` after it goes N commits back.
     """
 
     def __init__(self, session: Session, chat_id: str) -> None:
@@ -112,7 +112,7 @@ class Chat:
             ``pending`` and an ``execution_id``.
 
         Raises:
-            CovaltError: when the call is refused: an unknown tool, invalid arguments, no permission.
+            CovaltError: if the call is refused: an unknown tool, invalid arguments, no permission.
         """
         answer = self._run(
             calls.call_tool,
@@ -126,16 +126,16 @@ class Chat:
     def snapshot(self) -> str | None:
         """Commit the uncommitted changes of the workspace; return the commit that has its files.
 
-        None means that nothing was ever committed and the workspace is empty.
+        Return None if the chat has no commit and its workspace is empty.
         """
         return self._run(edits.save_edits).manifest_id
 
     def checkout(self, branch: str) -> None:
-        """Make the workspace that of a branch; uncommitted changes are committed on the old one first."""
+        """Check out a branch; uncommitted changes are committed on the old branch first."""
         self._run(branches.switch_branch, branch=branch)
 
     def branch(self, name: str, at: str | None = None) -> str:
-        """Create a branch and return its commit; by default it starts at the workspace as it is now."""
+        """Create a branch and return its commit; by default it starts at the current workspace."""
         return self._run(branches.create_branch, name=name, from_manifest=at).manifest_id
 
     @property
@@ -158,9 +158,9 @@ class Chat:
         return self._run(merges.merge_branch, branch=branch, conflicts=prefer)
 
     def diff(self, old: str = "HEAD", new: str | None = None) -> tuple[FileDiff, ...]:
-        """Return the files that differ, with patches; by default from ``HEAD`` to the workspace now.
+        """Return the files that differ, with patches; by default from ``HEAD`` to the current workspace.
 
-        Patches of large files, and of many, are left out.
+        Patches of large files are left out, and all patches beyond a total size.
         """
         return self._run(files.get_workspace_diff, old=old, new=new or "").changes
 
@@ -176,7 +176,7 @@ class Chat:
         """Return the content of a file of a commit.
 
         Raises:
-            CovaltError: ``unknown_file``.
+            CovaltError: with the code ``unknown_file``.
         """
         with self._run(files.get_workspace_file, path=path, manifest=at).stream as stream:
             return stream.read()
@@ -184,7 +184,7 @@ class Chat:
     def upload(self, name: str, content: bytes, *, folder: str = "") -> Uploaded:
         """Add a file to the workspace, and commit it.
 
-        Where another file has the name, the new one gets a number: the result has its ``path``.
+        If another file has the name, the new file gets a number; the result has its ``path``.
         """
         uploads = (Upload(name, BytesIO(content)),)
         return self._run(edits.upload_files, files=uploads, folder=folder).files[0]
@@ -202,15 +202,15 @@ class Chat:
         Uncommitted changes are committed and undone first.  Another undo goes one change further back.
 
         Raises:
-            CovaltError: ``nothing_to_undo``.
+            CovaltError: with the code ``nothing_to_undo``.
         """
         return self._run(edits.undo_change).manifest_id
 
     def redo(self) -> str | None:
-        """Take back the last undo, unless files have changed since; return the new commit.
+        """Revert the last undo, unless files have changed since; return the new commit.
 
         Raises:
-            CovaltError: ``nothing_to_redo``.
+            CovaltError: with the code ``nothing_to_redo``.
         """
         return self._run(edits.redo_change).manifest_id
 
@@ -225,7 +225,7 @@ class Chat:
         """Add a message after the last one of the active branch, and return its id.
 
         Args:
-            text: The text; it may be left out where ``ref`` is given.
+            text: The text; it is optional with ``ref``.
             role: ``user``, ``assistant``, ``system``, ``tool`` or another one.
             ref: The application's own id of the message.
         """

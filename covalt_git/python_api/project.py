@@ -1,4 +1,4 @@
-"""A project, opened in Python: its tools, toolsets and chats."""
+"""Project of the Python API: its tools, toolsets and chats."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def open_project(path: str | os.PathLike[str] = ".", *, role: str | None = None)
 class Project:
     """An open project; use it as a context manager, or close it.
 
-    All methods may be called from several threads.  Each call sees the files of the project as they are
-    then, so a changed toolset or ``covalt.yaml`` needs no new object.
+    All methods may be called from several threads.  Each method reads the current files of the project, so a
+    changed toolset or ``covalt.yaml`` needs no new object.
     """
 
     def __init__(self, root: Path, role: str | None) -> None:
@@ -57,8 +57,8 @@ class Project:
     def close(self) -> None:
         """Close the project.
 
-        The last open project of the process ends the processes that tools run in, and the connections
-        to MCP servers.
+        Closing the last open project of this process also ends the processes of tools, and the connections to MCP
+        servers.
         """
         self._session.close()
 
@@ -75,7 +75,7 @@ class Project:
 
     @property
     def toolsets(self) -> tuple[ToolsetRow, ...]:
-        """The toolsets of which the role may see a tool."""
+        """The toolsets with at least one tool that the role may see."""
         return self._session.perform(toolsets.list_toolsets).toolsets
 
     @property
@@ -89,7 +89,7 @@ class Project:
         """Return a chat.
 
         Raises:
-            CovaltError: ``unknown_chat``.
+            CovaltError: with the code ``unknown_chat``.
         """
         return Chat(self._session, self._session.perform(chats.get_chat, chat_id=chat_id).id)
 
@@ -97,7 +97,7 @@ class Project:
         """Create a chat with an empty workspace; by default its id is the next of c1, c2 and so on.
 
         Raises:
-            CovaltError: when a chat has the id already, or no chat can have it.
+            CovaltError: if a chat with the id exists already, or the id is invalid.
         """
         return Chat(
             self._session, self._session.perform(chats.create_chat, chat_id=chat_id, title=title).id
@@ -108,7 +108,7 @@ class Project:
 
         Args:
             text: Words or a question.
-            limit: The most tools to return, 1 to 100.
+            limit: The maximum number of tools, 1 to 100.
         """
         return self._session.perform(tools.search_tools, query=text, limit=limit).tools
 
@@ -120,8 +120,8 @@ class Project:
         """Approve a pending call, and run it.
 
         Raises:
-            CovaltError: ``asked_again`` when the files or the tool changed since the call was made; the
-                hint names the new approval.
+            CovaltError: with the code ``asked_again``, if the files or the tool have changed since the request; the
+            hint names the new approval.
         """
         return CallResult.of(
             self._session.perform(approvals.approve_call, execution_id=execution_id)

@@ -1,4 +1,4 @@
-"""What the objects of one open project share: where it is, under which role, and whether it is closed."""
+"""Session of the Python API: the folder, role and open state that the objects of one open project share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Performs operations, each in a context of its own, so that threads share nothing."""
+    """Runner of operations, each in a separate context, so that threads share nothing."""
 
     _lock: ClassVar = threading.Lock()
     _open: ClassVar[int] = 0  # sessions of this process
@@ -43,7 +43,7 @@ class Session:
             return operation(context, **fields)
 
     def close(self) -> None:
-        """Close it; the last open session ends the processes that tools and MCP servers run in."""
+        """Close the session; closing the last one also ends the processes of tools and MCP servers."""
         with Session._lock:
             if self._is_closed:
                 return

@@ -117,5 +117,5 @@ def _error_at(source: bytes, place: int, message: str) -> PythonSyntaxError:
 
 
 def split_lines(source: bytes) -> list[bytes]:
-    """Return the lines as Python counts them, without line ends."""
+    """Return the lines, split where Python ends a line, without line ends."""
     return _LINE_END.split(source)

@@ -35,8 +35,8 @@ class Binding(NamedTuple):
     """Statement that binds a name.
 
     Attributes:
-        origin: of an import, the dotted name of the imported object.
-        node: of a function or class its definition, of ``name = value`` the value.
+        origin: for an import, the dotted name of the imported object.
+        node: for a function or class its definition, for ``name = value`` the value.
         certain: false inside ``if``, ``try`` and the like, which may not run.
     """
 
@@ -99,7 +99,7 @@ def literal(expression: ast.expr) -> Any:
 
 
 def _is_surely_json(value: object) -> bool:
-    """Return whether a constant is JSON, by a quick check that misses rare ones."""
+    """Return whether a constant is JSON, by a quick check that is false for some rare JSON values."""
     if type(value) is int:
         return -canonical_json.MAX_EXACT_INTEGER <= value <= canonical_json.MAX_EXACT_INTEGER
     return isinstance(value, bool | None) or (isinstance(value, str) and value.isascii())

@@ -65,12 +65,12 @@ class ToolDefinition(NamedTuple):
 
     Attributes:
         name: the name in ``@tool``; None if it is missing or computed.
-        description: the description in ``@tool``, or else of the docstring.
+        description: the description in ``@tool``, or else in the docstring.
         requires_confirmation: true unless it is provably false.
         category: the category in ``@tool``.
-        parameters: the parameters of callers; empty if the signature is unknown.
+        parameters: the parameters that callers can pass; empty if the signature is unknown.
         input_schema: the schema of the arguments; accepts every object if the signature is unknown.
-        takes_workspace: whether the runtime passes the workspace, which callers cannot.
+        takes_workspace: whether the function has a parameter for the workspace, which only the runtime passes.
         is_async: whether it is an ``async def``.
         line: the line of its ``def``, from 1.
         col: the column of its ``def`` in characters, from 1.

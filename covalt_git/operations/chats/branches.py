@@ -80,7 +80,7 @@ class ListBranches(Request):
 
 
 class CreateBranch(Request):
-    """A branch to create; without ``from_manifest`` at the current folder."""
+    """A branch to create; without ``from_manifest`` at the current workspace."""
 
     chat_id: str = Field(max_length=200)
     name: str = Field(max_length=200)
@@ -105,21 +105,21 @@ class BranchCreated(Result):
 
     name: str
     manifest_id: str
-    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
+    notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
 class BranchSwitched(Result):
-    """The branch that the folder is on, and the changes of the folder."""
+    """The active branch, and the changes of the workspace."""
 
     branch: str
     manifest_id: str | None
     changes: tuple[Change, ...]
-    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
+    notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
 @operation(changes=True, errors=(404, 409))
 def rename_branch(context: Context, request: RenameBranch) -> BranchRenamed:
-    """Rename a branch; the folder stays on it.
+    """Rename a branch; if it is active, it stays active.
 
     This is refused while a call on the branch is pending approval.
     """
@@ -130,7 +130,7 @@ def rename_branch(context: Context, request: RenameBranch) -> BranchRenamed:
 
 @operation(changes=True, errors=(404, 409))
 def delete_branch(context: Context, request: DeleteBranch) -> BranchDeleted:
-    """Delete a branch that the folder is not on.
+    """Delete a branch that is not active.
 
     Without ``force`` this is refused if the branch has commits that no other branch has, or if a call on
     it is pending approval.  With ``force`` such a call is cancelled.
@@ -157,7 +157,7 @@ def list_branches(context: Context, request: ListBranches) -> BranchList:
 
 @operation(changes=True, errors=(404, 409))
 def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
-    """Create a branch at a commit or at the current folder, without checking it out."""
+    """Create a branch at a commit or at the current workspace, without checking it out."""
     chat = context.chat(request.chat_id)
     start = request.from_manifest
     with context.writing(chat) as writer:

@@ -97,7 +97,7 @@ class WaitingCall(Result):
 
 
 class ChatStatus(Result):
-    """The current folder, compared with the last commit of its branch."""
+    """The current workspace, compared with the last commit of its branch."""
 
     changes: tuple[Change, ...] = Field(description="Uncommitted changes.")
     ignored: tuple[PathText, ...] = Field(
@@ -113,7 +113,7 @@ class ChatStatus(Result):
 
 
 class ChatDetail(ChatFacts):
-    """A chat with its branches and the status of its folder."""
+    """A chat with its branches and the status of its workspace."""
 
     branches: tuple[Branch, ...]
     status: ChatStatus
@@ -133,7 +133,7 @@ _PART = 1 << 18
 
 
 class ForkChat(Request):
-    """A chat to fork; without ``from_manifest`` with all branches and the current folder."""
+    """A chat to fork; without ``from_manifest`` with all branches and the current workspace."""
 
     chat_id: str = Field(max_length=200)
     from_manifest: str | None = Field(
@@ -146,10 +146,10 @@ class ForkChat(Request):
 
 
 class ChatForked(ChatRow):
-    """A forked chat; ``lacks`` are the paths of the folder that no commit contains."""
+    """A forked chat; ``lacks`` are the untracked paths of the workspace."""
 
     lacks: tuple[PathText, ...]
-    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
+    notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
 class ExportChat(Request):
@@ -184,8 +184,10 @@ class ChatExported(Result):
     branches: tuple[str, ...]
     objects: int
     size: int
-    lacks: tuple[PathText, ...] = Field(description="Paths of the folder that no commit contains.")
-    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
+    lacks: tuple[PathText, ...] = Field(
+        description="Paths of the workspace that no commit contains."
+    )
+    notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
 class ImportChatFrom(Request):
@@ -438,7 +440,7 @@ def _collect(context: Context, chat_id: str, *, now: bool) -> GarbageCollected:
 
 @operation(changes=True, errors=(404, 409))
 def delete_chat(context: Context, request: DeleteChat) -> ChatDeleted:
-    """Delete a chat with its history and its folder permanently."""
+    """Delete a chat with its history and its workspace permanently."""
     chats, chat_id = context.project.chats, request.chat_id
     if request.dry_run:
         return ChatDeleted.of(chats.loss(chat_id), chat_id=chat_id)

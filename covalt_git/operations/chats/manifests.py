@@ -62,7 +62,7 @@ class ListManifests(Request):
 
 
 class GetWorkspaceManifest(Request):
-    """A commit, by its own name or as the last one of a message; by default HEAD."""
+    """A commit, by its name, or by a message whose last commit it is; by default HEAD."""
 
     chat_id: str = Field(max_length=200)
     manifest: str | None = Field(
@@ -76,7 +76,7 @@ class GetWorkspaceManifest(Request):
 class ManifestRow(Result):
     """A commit of a chat, with its source.
 
-    For a call of a tool that does not exist for the role, ``title`` does not contain the tool, and
+    If the commit is a call of a tool that the role may not see, ``title`` does not contain the tool, and
     ``status`` is null.
     """
 
@@ -114,8 +114,8 @@ class ManifestPage(Result):
 class ManifestDetail(ManifestRow):
     """A commit of a chat with its changes.
 
-    ``record`` is the commit's record (docs/chats.md); it is empty for a call of a tool that does not exist
-    for the role.
+    ``record`` is the commit's record (docs/chats.md); it is empty for a call of a tool that the role
+    may not see.
     """
 
     changes: tuple[Change, ...] = Field(description="Compared with its first parent.")
@@ -163,8 +163,8 @@ def list_manifests(context: Context, request: ListManifests) -> ManifestPage:
 def get_workspace_manifest(context: Context, request: GetWorkspaceManifest) -> ManifestDetail:
     """Return one commit of a chat: its record and its changes.
 
-    The commit of a message is the last one of its calls; if several branches have one, that of the active
-    branch.
+    For a message, this is the commit of its last call.  If several branches have such a commit, the active branch
+    takes precedence.
     """
     chat = context.chat(request.chat_id)
     manifest = chat.manifest(_manifest_id(context, chat, request))

@@ -67,7 +67,7 @@ class ListConflicts(Request):
 
 
 class ResolveConflict(Request):
-    """A conflict that is pending or stopped the last merge, and its resolution."""
+    """A conflict of an earlier merge, or one that stopped the last merge; and its resolution."""
 
     chat_id: str = Field(max_length=200)
     path: str = Field(max_length=4096, description="Its path, or that of the other version.")
@@ -101,7 +101,7 @@ class Merged(Result):
     changes: tuple[Change, ...]
     conflicts: tuple[Conflict, ...]
     workspace: Notes
-    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
+    notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
 class WaitingConflict(Result):
@@ -119,7 +119,7 @@ class WaitingConflict(Result):
 
 
 class ConflictList(Result):
-    """The pending conflicts, by path, and those of a merge that stopped."""
+    """The unresolved conflicts, by path, and those of a merge that stopped."""
 
     conflicts: tuple[WaitingConflict, ...]
     stopped: Merged | None = Field(
@@ -134,14 +134,14 @@ class ConflictResolved(Result):
     manifest_id: str
     changes: tuple[Change, ...]
     conflicts: tuple[WaitingConflict, ...]
-    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
+    notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
 @operation(changes=True, errors=(404, 409))
 def merge_branch(context: Context, request: MergeBranch) -> Merged:
     """Merge a branch into the active one; uncommitted changes are committed first.
 
-    If both branches changed the same lines and the request does not resolve this, nothing is merged: the
+    If both branches changed the same lines and the request does not resolve this conflict, nothing is merged: the
     ``status`` is ``conflicts``, and ``resolve_conflict`` can make the merge.  With ``both``, the active
     branch's file is kept, and the other version is added as a file until ``resolve_conflict`` resolves it.
     """
@@ -175,10 +175,10 @@ def list_conflicts(context: Context, request: ListConflicts) -> ConflictList:
 
 @operation(changes=True, errors=(404, 409))
 def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictResolved:
-    """Resolve a pending conflict: the file gets the chosen version, and the other version's file is deleted.
+    """Resolve a conflict: the file gets the chosen version, and the file with the other version is deleted.
 
-    A conflict that stopped the last merge into the active branch is resolved by making that merge; each
-    other conflict is then pending, with both versions as files.
+    If the conflict stopped the last merge into the active branch, this makes that merge; its other conflicts
+    stay unresolved, with both versions as files.
     """
     chat = context.chat(request.chat_id)
     choice = _choice(request)
@@ -198,7 +198,7 @@ def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictReso
 
 
 def _stopped(chat: ChatStore) -> Merged | None:
-    """Return the merge that conflicts stopped, repeated now; None if it no longer conflicts."""
+    """Return a new preview of the merge that conflicts stopped; None if it no longer has conflicts."""
     merge = branch_merge.stopped(chat)
     if merge is None:
         return None
@@ -210,7 +210,7 @@ def _stopped(chat: ChatStore) -> Merged | None:
 
 
 def waiting_conflicts(chat: ChatStore, scan: Snapshot) -> tuple[WaitingConflict, ...]:
-    """Return the pending conflicts in a scan of a chat's workspace."""
+    """Return the unresolved conflicts in a scan of a chat's workspace."""
     ours = chat.active_branch()
     return tuple(
         WaitingConflict.of(

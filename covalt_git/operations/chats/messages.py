@@ -52,7 +52,7 @@ class AddMessage(Request):
 
 
 class RetryMessage(Request):
-    """A message of a user to answer again, or another message to replace."""
+    """A message of a user that gets another answer, or another message that is replaced."""
 
     chat_id: str = Field(max_length=200)
     message: str | None = Field(None, max_length=200, description=f"{_WHICH} null: the last one.")
@@ -120,13 +120,13 @@ class MessageDetail(MessageRow):
 
 
 class MessagePlace(Result):
-    """The chat's current branch, the last message on it, and the changes of the folder."""
+    """The chat's current branch, the last message on it, and the changes of the workspace."""
 
     branch: str
     manifest_id: str | None = Field(description="null: the branch has no commits.")
     message_id: str | None = Field(description="null: the branch has no messages.")
     changes: tuple[Change, ...]
-    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
+    notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
 @operation(errors=(404,))
@@ -166,8 +166,8 @@ def add_message(context: Context, request: AddMessage) -> MessagePlace:
 def retry_message(context: Context, request: RetryMessage) -> MessagePlace:
     """Start a branch, ``retry-1`` and so on, for another answer to a message of the role ``user``.
 
-    It starts after that message, with the files from before its calls.  For a message of another role,
-    it starts before that message, and what is added there replaces it.
+    The branch starts after that message, with the files from before its calls.  For a message of another role,
+    the branch starts before that message, and the next message there replaces it.
     """
     with context.writing(context.chat(request.chat_id)) as writer:
         place = messages.retry(writer, request.message, branch=request.branch)
@@ -178,7 +178,7 @@ def retry_message(context: Context, request: RetryMessage) -> MessagePlace:
 def edit_message(context: Context, request: EditMessage) -> MessagePlace:
     """Add a changed version of a message, on a new branch, ``edit-1`` and so on.
 
-    The files are those at the start of the original message.
+    The files are those from before the calls of the original message.
     """
     with context.writing(context.chat(request.chat_id)) as writer:
         place = messages.edit(
@@ -194,7 +194,7 @@ def edit_message(context: Context, request: EditMessage) -> MessagePlace:
 
 @operation(changes=True, errors=(404, 409))
 def switch_to_message(context: Context, request: SwitchToMessage) -> MessagePlace:
-    """Check out the branch with the longest continuation of a message; of several, the newest."""
+    """Check out the branch with the most messages after a message; of several, the newest."""
     with context.writing(context.chat(request.chat_id)) as writer:
         place = messages.switch(writer, request.message)
     return _place(place, writer)

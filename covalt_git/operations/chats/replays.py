@@ -49,13 +49,13 @@ class Replayed(Result):
     changes: tuple[Change, ...] = Field(
         description="From the recorded files to those of the replay."
     )
-    empty_folders: tuple[PathText, ...] = Field(description="Files that only one side has.")
+    empty_folders: tuple[PathText, ...] = Field(description="Empty folders that only one side has.")
     printed_the_same: bool
     toolset_changed: bool
     then: RanAs
     now: RanAs
     missing: tuple[PathNote, ...] = Field(
-        description="Paths of the folder that no commit contains."
+        description="Paths of the workspace that no commit contains."
     )
     branch: str | None = Field(description="The branch of the replay, if it is kept.")
     manifest_id: str | None = Field(description="The commit of the replay, if it is kept.")
@@ -65,8 +65,7 @@ class Replayed(Result):
 def replay_call(context: Context, request: ReplayCall) -> Replayed:
     """Run a recorded call again with its original files, and return the differences of the result.
 
-    It runs in a temporary folder, so that the chat's folder does not change.  A branch ``replay-N`` keeps
-    the result.
+    It runs in a temporary folder, so that the workspace does not change.  The result is on a branch ``replay-N``.
     """
     chat = context.chat(request.chat_id)
     engine = context.engine()

@@ -105,7 +105,7 @@ class FilesUploaded(Result):
     manifest_id: str | None
     files: tuple[Uploaded, ...]
     changed: bool
-    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
+    notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
 class SaveEdits(Request):
@@ -115,11 +115,11 @@ class SaveEdits(Request):
 
 
 class EditsSaved(Result):
-    """The last commit, which has the files of the current folder."""
+    """The last commit, which has the files of the current workspace."""
 
     manifest_id: str | None
     changed: bool
-    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
+    notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
 class RestoreWorkspace(Request):
@@ -141,7 +141,7 @@ class RestoreWorkspace(Request):
 
 
 class WorkspaceRestored(Result):
-    """The branch that the folder is on, its last commit, and the changes of the folder."""
+    """The active branch, its last commit, and the changes of the workspace."""
 
     branch: str
     manifest_id: str | None
@@ -150,7 +150,7 @@ class WorkspaceRestored(Result):
     hint: str = Field(
         description="How to repeat a merge, if the files are from before it; otherwise empty."
     )
-    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
+    notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
 class UndoChange(Request):
@@ -166,7 +166,7 @@ class RedoChange(Request):
 
 
 def most_upload_bytes(context: Context) -> int:
-    """Return the maximum size of an upload: the largest file that is stored, and the form around it."""
+    """Return the maximum size of an upload: that of the largest file that a chat stores, and of the form around it."""
     return (context.project.config.workspace.max_file_mb << 20) + _FORM_BYTES
 
 
@@ -174,8 +174,8 @@ def most_upload_bytes(context: Context) -> int:
 def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> FileUpdated:
     """Write a text file as UTF-8, as one ``edit`` commit; its executable bit is kept.
 
-    Other uncommitted changes are committed first.  If the file is no longer ``base``, nothing is written
-    and the answer is 409 ``moved``.
+    Other uncommitted changes are committed first.  If the file no longer has the blob id ``base``, nothing is
+    written and the answer is 409 ``moved``.
     """
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
@@ -195,7 +195,7 @@ def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> Fil
 def delete_workspace_file(context: Context, request: DeleteWorkspaceFile) -> FileDeleted:
     """Delete a file, as one ``edit`` commit; it stays in the history.
 
-    If it is no longer ``base``, nothing is deleted and the answer is 409 ``moved``.
+    If it no longer has the blob id ``base``, nothing is deleted and the answer is 409 ``moved``.
     """
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
@@ -234,7 +234,7 @@ def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
 
 @operation(changes=True, errors=(404, 409))
 def save_edits(context: Context, request: SaveEdits) -> EditsSaved:
-    """Commit the uncommitted changes of the folder, if there are any."""
+    """Commit the uncommitted changes of the workspace, if there are any."""
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
         before = chat.head()
@@ -247,7 +247,7 @@ def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceR
     """Restore files from a commit, in a new commit on the active branch.
 
     Uncommitted changes are committed first.  A folder is restored with everything below it; files that it
-    did not contain are removed.
+    did not contain at that commit are removed.
     """
     if request.keep_files and request.paths:
         raise InvalidRequestError(
@@ -289,7 +289,7 @@ def _check_branch(chat: ChatStore, branch: str | None) -> None:
     active = chat.active_branch()
     if branch not in {None, active}:
         raise MovedError(
-            f"the folder is on {active!r} now, not on {branch!r}",
+            f"the active branch is now {active!r}, not {branch!r}",
             hint=f"switch back: covalt-git chat checkout {chat.id} {branch}",
         )
 

@@ -39,18 +39,18 @@ if TYPE_CHECKING:
 _PATCHED_BYTES = 512 << 10
 _PATCH_BYTES = 2 << 20
 _MOST_CHANGES = 2_000
-_OR_FOLDER = f"{NAMES} Empty: the current folder."
+_OR_FOLDER = f"{NAMES} Empty: the current workspace."
 
 
 class GetWorkspaceFiles(Request):
-    """A commit, or the folder."""
+    """A commit, or the workspace."""
 
     chat_id: str = Field(max_length=200)
     manifest: str = Field("HEAD", max_length=200, description=_OR_FOLDER)
 
 
 class GetWorkspaceFile(Request):
-    """A file of a commit or of the folder."""
+    """A file of a commit or of the workspace."""
 
     chat_id: str = Field(max_length=200)
     path: str
@@ -61,7 +61,7 @@ class GetWorkspaceFile(Request):
 
 
 class GetWorkspaceDiff(Request):
-    """Two commits, or a commit and the folder, to compare."""
+    """Two commits, or a commit and the workspace, to compare."""
 
     chat_id: str = Field(max_length=200)
     old: str = Field(max_length=200, description=f"{NAMES} Empty: an empty workspace.")
@@ -75,7 +75,7 @@ class GetWorkspaceDiff(Request):
 
 
 class GetCommitDiff(Request):
-    """Two commits, or a commit and the folder, to compare completely."""
+    """Two commits, or a commit and the workspace, to compare completely."""
 
     chat_id: str
     old: str = Field("HEAD", description=NAMES)
@@ -120,7 +120,7 @@ class WorkspaceDiff(Result):
 
 @operation(errors=(404,))
 def get_workspace_files(context: Context, request: GetWorkspaceFiles) -> WorkspaceFiles:
-    """List the files of a commit, or of the current folder."""
+    """List the files of a commit, or of the current workspace."""
     chat = context.chat(request.chat_id)
     with _state(context, chat, request.manifest) as (manifest_id, tree, empty_folders):
         files = trees.files(chat.store, tree)
@@ -146,7 +146,7 @@ def get_workspace_files(context: Context, request: GetWorkspaceFiles) -> Workspa
 
 @operation(errors=(404, 416))
 def get_workspace_file(context: Context, request: GetWorkspaceFile) -> File:
-    """Send one file of a commit, or of the current folder.
+    """Send one file of a commit, or of the current workspace.
 
     Its ETag is its blob id, and range requests are supported.  PNG, JPEG, GIF, WebP, AVIF, WAV, MP3, Ogg
     and FLAC files have their media type; UTF-8 text and the target of a symbolic link are text/plain;
@@ -171,7 +171,7 @@ def get_workspace_file(context: Context, request: GetWorkspaceFile) -> File:
 
 @operation(errors=(404,))
 def get_workspace_diff(context: Context, request: GetWorkspaceDiff) -> WorkspaceDiff:
-    """Return the differences between two commits, or between a commit and the current folder.
+    """Return the differences between two commits, or between a commit and the current workspace.
 
     Files of more than 512 KiB, and files after the first 2 MiB of patches, are listed without a patch.  At
     most 2,000 paths are listed.
@@ -183,7 +183,7 @@ def get_workspace_diff(context: Context, request: GetWorkspaceDiff) -> Workspace
 
 @operation(errors=(404,), local=True)
 def get_commit_diff(context: Context, request: GetCommitDiff) -> WorkspaceDiff:
-    """Return the differences between two commits, or between a commit and the folder, without limits."""
+    """Return the differences between two commits, or between a commit and the workspace, without limits."""
     chat = context.chat(request.chat_id)
     with _changes(context, chat, request.old, request.new) as changes:
         return _diff(chat, changes, len(changes) if request.patches else 0, complete=True)
@@ -193,9 +193,9 @@ def get_commit_diff(context: Context, request: GetCommitDiff) -> WorkspaceDiff:
 def _state(
     context: Context, chat: ChatStore, text: str
 ) -> Iterator[tuple[str | None, str | None, Sequence[str]]]:
-    """Yield the id, the tree and the empty folders of a commit; without ``text``, of the current folder.
+    """Yield the id, the tree and the empty folders of a commit; without ``text``, of the current workspace.
 
-    For the folder, the id is that of the last commit, and its tree can only be read within the block.
+    For the workspace, the id is that of the last commit, and the tree can only be read within the block.
     """
     if text:
         manifest_id = context.commit_id(chat, text)
@@ -207,7 +207,7 @@ def _state(
 
 
 def _content(context: Context, chat: ChatStore, path: str, text: str) -> bytes | None:
-    """Return a file of a commit; without ``text``, of the current folder."""
+    """Return a file of a commit; without ``text``, of the current workspace."""
     if text or not chat.workspace.is_dir():
         file = chat.find_file(context.commit_id(chat, text or "HEAD"), path)
         return None if file is None else chat.store.read_blob(file.oid)
@@ -231,7 +231,7 @@ def _blob(chat: ChatStore, oid: str) -> Blob:
 
 @contextmanager
 def _changes(context: Context, chat: ChatStore, old: str, new: str) -> Iterator[list[FileChange]]:
-    """Yield the differences; the files of the folder can only be read within the block."""
+    """Yield the differences; the files of the workspace can only be read within the block."""
     before = chat.state(context.commit_id(chat, old)).tree if old else None
     with _state(context, chat, new) as (_, after, _folders):
         yield chat.tree_changes(before, after)
