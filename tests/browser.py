@@ -1,7 +1,5 @@
 """A real browser for tests of pages: headless Chromium with a new profile each time."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Running a command as at a prompt, in a process of its own; see :mod:`tests.command_server`."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import json
@@ -12,13 +10,10 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 REPOSITORY = Path(__file__).parent.parent
 

@@ -7,8 +7,6 @@ environment and folder, as at a prompt, and needs no half second to import what 
 carries its process id too, in a line before the exit status.
 """
 
-from __future__ import annotations
-
 import atexit
 import importlib
 import io

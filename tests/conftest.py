@@ -1,7 +1,5 @@
 """What any test may ask for."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """The connections that this process begins, by the account of Python's audit events."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

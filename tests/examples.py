@@ -1,7 +1,5 @@
 """How many examples hypothesis makes up for a law: some in every run, many in ``python -m tests.stress laws``."""
 
-from __future__ import annotations
-
 import os
 
 FACTOR = float(os.environ.get("COVALT_EXAMPLES", "0.4"))

@@ -1,14 +1,10 @@
 """Ending a process at every step of something that it does with files, one step after another."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 STEPS = {
     *("os.mkdir", "os.rename", "os.chmod", "os.link", "os.symlink", "os.truncate", "os.utime"),

@@ -1,7 +1,5 @@
 """The server of a project as a browser meets it: on a port, with a log of what it was asked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A project for MCP clients, and the SDK's own client to talk to it, in both protocol versions."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

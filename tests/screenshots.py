@@ -1,7 +1,5 @@
 """Pictures of the README, from the sample project: ``make screenshots`` writes ``docs/pictures/*.png``."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Keys that ssh-keygen made, and signatures of them."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from dataclasses import dataclass

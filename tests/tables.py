@@ -1,7 +1,5 @@
 """Tables of examples: a test module has them in a YAML file of its name, one row a line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """MCP servers that toolsets declare, taken as a person takes them who accepts whatever they give."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

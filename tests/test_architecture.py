@@ -1,7 +1,5 @@
 """docs/architecture.md says what the code is: its layers are those of import-linter, and its files exist."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

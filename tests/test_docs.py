@@ -1,7 +1,5 @@
 """The documents hold: their examples work, and what they name exists."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How hosts are written, which are granted, and that no spelling of a private one is a public one."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Names: ids, the one tool id, patterns over tools, and branches as git itself judges them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Paths: one verdict for each name, wherever it comes from, compared with git's own checks."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

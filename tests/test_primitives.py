@@ -1,17 +1,12 @@
 """Each primitive has one implementation, in the module that is its home."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import itertools
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[1]
 

@@ -1,7 +1,5 @@
 """Watching a project: the results of scans, and that every change causes one."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plain English: phrases that a reader has to decode are rare, and names are terms, not participles."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

@@ -1,7 +1,5 @@
 """Moments as files have them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Transcripts of the command line: the steps of a case, and what they print (see fixtures/cli/README.md)."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

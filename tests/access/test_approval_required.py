@@ -1,7 +1,5 @@
 """Which calls require approval: who asks for it, and which rules of the project apply."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

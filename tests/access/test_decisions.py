@@ -1,20 +1,16 @@
 """What a role may see, call and approve, and the reason that a decision gives."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from covalt_git.access import Action, Decision, Principal, UnknownRoleError, decide, sees_everything
 from covalt_git.models.project_config import ProjectConfig, RoleConfig
 from covalt_git.models.tool import Tool
 from tests.examples import examples
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
 
 ACTIONS: tuple[Action, ...] = ("see", "call", "approve")
 ANA = Principal("ana")

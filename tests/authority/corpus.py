@@ -1,7 +1,5 @@
 """A sample project, and changes of it whose effect on authority is known: ``sample.yaml`` and ``corpus.yaml``."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass

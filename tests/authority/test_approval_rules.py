@@ -1,7 +1,5 @@
 """Changes of approval rules: what asks less is never reported as asking more, or as the same."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import given, settings

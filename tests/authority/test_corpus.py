@@ -1,18 +1,13 @@
 """Each change of the corpus is reported with its verdict, its message and its place."""
 
-from __future__ import annotations
-
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from covalt_git.authority import Comparison, ProjectSnapshot, compare, read_commit
 from tests.authority.corpus import CASES, changed, sample
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 
 def stream(branches: Mapping[str, Mapping[str, str]]) -> bytes:

@@ -1,7 +1,5 @@
 """A change of every key that users can write is reported as authority, or ``keys.yaml`` says that it is not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A pattern lies within another exactly if the other matches everything that it matches."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,10 +1,9 @@
 """A schema without a wider difference accepts no value that the old one refused."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -14,9 +13,6 @@ from hypothesis import strategies as st
 from covalt_git.authority.schema_diff import judge_schemas
 from covalt_git.json_values.json_schema import schema_problems, value_problems
 from tests.examples import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 VALUES: list[Any] = [
     *(None, True, 0, 1, 2, 5, 2.5, -1, "", "a", "ab", "abcd", [], [1], ["a"], [1, 1], [1, 2, 3]),

@@ -1,7 +1,5 @@
 """A project with a toolset for each way in which a call can end, and short ways to act in it."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import shutil
@@ -9,16 +7,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from covalt_git.calls.engine import Request
 from covalt_git.calls.outcomes import CallOutcome
+from covalt_git.calls.running import Follower
+from covalt_git.models.calls import Approval, PendingCall, SandboxLevel
+from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.project import Project
 from covalt_git.system import file_lock
@@ -26,14 +28,6 @@ from covalt_git.toolsets.new_project import create_project
 from covalt_git.workspaces import branches
 from tests import command
 from tests.http_tools.upstream import Upstream, upstream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from covalt_git.calls.running import Follower
-    from covalt_git.models.calls import Approval, PendingCall, SandboxLevel
-    from covalt_git.models.chats import WorkspaceManifest
-
 
 TOOLSETS = Path(__file__).parents[2] / "fixtures" / "calls"
 

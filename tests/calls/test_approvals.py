@@ -1,9 +1,8 @@
 """Deciding an approval: once, by a role that may, and only for the call that was asked about."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,14 +16,9 @@ from covalt_git.catalog.catalog import BrokenToolsetError, DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import canonical_json
 from covalt_git.toolsets.toolset import read_toolset
-from tests.calls.conftest import code
+from tests.calls.conftest import World, code
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.calls.conftest import World
-
-    Cli = Callable[..., tuple[int, str]]
+Cli = Callable[..., tuple[int, str]]
 
 ROLES = """
     roles:

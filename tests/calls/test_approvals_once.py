@@ -1,12 +1,11 @@
 """An approved call runs once: with several approvers, after kills, and in any order of events."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,14 +20,9 @@ from hypothesis.stateful import (
 )
 
 from covalt_git.calls.approvals import AlreadyDecidedError, ApprovalRenewedError
+from tests.calls.conftest import World
 from tests.examples import examples
 from tests.workspaces.stores import dying
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.calls.conftest import World
 
 
 def is_alive(held: Path) -> bool:

@@ -1,22 +1,16 @@
 """An approval for files or a toolset that changed since is replaced by a new one with the difference."""
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git.calls.approvals import AlreadyDecidedError, ApprovalRenewedError
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from covalt_git.models.calls import Approval
-    from tests.calls.conftest import World
+from covalt_git.models.calls import Approval
+from tests.calls.conftest import World
 
 
 def renewed(world: World, execution_id: str) -> tuple[Approval, list[str]]:

@@ -1,18 +1,14 @@
 """A batch of calls in a file: all are checked before any runs, and the same file resumes a stopped batch."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from covalt_git.calls.batch import BadBatchError, read_batch
 from covalt_git.names import new_id
-
-if TYPE_CHECKING:
-    from tests.calls.conftest import World
+from tests.calls.conftest import World
 
 Cli = Callable[..., tuple[int, str]]
 

@@ -1,7 +1,5 @@
 """Secrets of calls: given to the tool that was granted them, and stored and shown nowhere."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,26 +1,20 @@
 """Read-only calls run concurrently with a writing call, on a copy of the last commit, and may not write."""
 
-from __future__ import annotations
-
 import queue
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.replay import replay
 from covalt_git.calls.running import CallEvent, Cancel, Follower, Started
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.models.outcomes import Log
-from tests.calls.conftest import code
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from covalt_git.calls.outcomes import CallOutcome
-    from covalt_git.workspaces.writer import Writer
-    from tests.calls.conftest import World
+from covalt_git.workspaces.writer import Writer
+from tests.calls.conftest import World, code
 
 
 class Call:

@@ -1,15 +1,9 @@
 """Which calls require approval: by their toolset, their decorator, the project's state or its rules."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from covalt_git.toolsets.new_project import CONFIG_TEXT
-
-if TYPE_CHECKING:
-    from tests.calls.conftest import World
+from tests.calls.conftest import World
 
 PLAIN = "from tools.plain import add as plain\nfrom covalt_toolset import get_context, tool\n"
 ADD = "def add(text: str = 'run'):\n    return plain(get_context().workspace, text)\n"

@@ -1,10 +1,8 @@
 """The steps of a call: what stops it before anything is recorded, and what its one commit holds."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,10 +11,7 @@ from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.toolset import read_toolset
-from tests.calls.conftest import code
-
-if TYPE_CHECKING:
-    from tests.calls.conftest import World
+from tests.calls.conftest import World, code
 
 IMPORTED = "source_type: zip\n"
 

@@ -1,19 +1,14 @@
 """Calls of HTTP tools: redirects need grants, and bad answers fail only their own call."""
 
-from __future__ import annotations
-
 import json
 from textwrap import dedent, indent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import World, make_world
 from tests.http_tools.upstream import Upstream, upstream
-
-if TYPE_CHECKING:
-    pass
 
 WHEN = {"granted_at": "2026-11-20T17:24:00Z", "granted_by": "local"}
 

@@ -1,20 +1,15 @@
 """A call with an idempotency key runs once, and repeating it returns what was recorded."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from covalt_git.calls.idempotency import IdTakenError
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches
-from tests.calls.conftest import code
-
-if TYPE_CHECKING:
-    from tests.calls.conftest import World
+from tests.calls.conftest import World, code
 
 
 @pytest.fixture

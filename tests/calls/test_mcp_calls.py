@@ -1,12 +1,10 @@
 """Calls of tools of MCP servers: granted, approved, recorded and cancelled."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,13 +12,11 @@ from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.running import Follower, Started
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import grant_process, revoke
+from covalt_git.models.commit_record import CallRecord
 from covalt_git.models.outcomes import Log, Progress
 from tests.calls.conftest import World, code, make_world
 from tests.settling import until
 from tests.taking_servers import take
-
-if TYPE_CHECKING:
-    from covalt_git.models.commit_record import CallRecord
 
 SERVER = Path(__file__).parents[2] / "fixtures" / "servers" / "first_era.py"
 SECRET = "canary-71c04d/+="

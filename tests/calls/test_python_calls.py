@@ -1,16 +1,12 @@
 """Calls of Python tools: imports, results, cancellation, and dependencies."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from covalt_git.runtime.environments import CannotInstallError
-
-if TYPE_CHECKING:
-    from tests.calls.conftest import World
+from tests.calls.conftest import World
 
 
 @pytest.fixture

@@ -1,22 +1,23 @@
 """Replaying a call on the files that it had: what differs is reported, and approval is required again."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from covalt_git.calls.approvals import MayNotApproveError
-from covalt_git.calls.replay import NotReplayableError, Replay, ReplayNeedsApprovalError, replay
+from covalt_git.calls.replay import (
+    Keep,
+    NotReplayableError,
+    Replay,
+    ReplayNeedsApprovalError,
+    replay,
+)
 from covalt_git.errors import CovaltError
 from covalt_git.json_values.difference import Difference
 from covalt_git.runtime import sandbox_levels
 from covalt_git.workspaces.writing import writing
+from tests.calls.conftest import World
 from tests.workspaces.stores import layout_of, upload
-
-if TYPE_CHECKING:
-    from covalt_git.calls.replay import Keep
-    from tests.calls.conftest import World
 
 CODE = "demo/tools/plain.py"
 RETURN = 'return {"text": text}'

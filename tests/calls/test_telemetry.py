@@ -1,17 +1,13 @@
 """What operators see of calls: spans where OpenTelemetry is set up, and one log record for each call."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from covalt_git.errors import CovaltError
-
-if TYPE_CHECKING:
-    from tests.calls.conftest import World
+from tests.calls.conftest import World
 
 SECRET = "what-no-log-may-hold"
 

@@ -1,9 +1,7 @@
 """Examples run in scratch chats; approval is required only for tools that can reach out of them."""
 
-from __future__ import annotations
-
+from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,12 +10,8 @@ from covalt_git.grants.grants import grant_network
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.registry import Chats
+from tests.calls.conftest import World
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.calls.conftest import World
 
 TABLES = tables(__file__)
 

@@ -1,20 +1,14 @@
 """A project with two small toolsets."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.catalog.catalog import Catalog
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from covalt_git.catalog.catalog import Catalog
 
 CODE = "def run(text: str = '') -> str:\n    return text\n"
 

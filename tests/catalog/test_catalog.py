@@ -1,9 +1,5 @@
 """What a principal sees and finds: never more than the access check allows, in no part of any answer."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,12 +8,10 @@ from covalt_git.catalog.catalog import BrokenToolsetError
 from covalt_git.errors import UnknownNameError
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.project_config import ProjectConfig
+from covalt_git.models.tool import Tool
 from covalt_git.toolsets.toolset import read_toolset
+from tests.catalog.conftest import Shelf
 from tests.examples import examples
-
-if TYPE_CHECKING:
-    from covalt_git.models.tool import Tool
-    from tests.catalog.conftest import Shelf
 
 GARDENER = """
     roles:

@@ -1,8 +1,7 @@
 """Tools of MCP servers in the catalog: found and allowed by the namespace of their server."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +13,6 @@ from covalt_git.models.tool_lock import ToolLock, locked_tool
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.project import Project
 from tests.models.test_tool_lock import DEFINITION
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MANIFEST = """\
 id: demo

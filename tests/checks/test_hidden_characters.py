@@ -1,7 +1,5 @@
 """Characters that hide text are reported; characters that languages and emoji need are not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """References of pages that their frame refuses."""
 
-from __future__ import annotations
-
 from covalt_git.checks.pages import MAX_PAGE_BYTES, artifact_problems
 from covalt_git.problems import codes
 

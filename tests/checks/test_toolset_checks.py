@@ -1,23 +1,17 @@
 """Mistakes in the files of a project, each with a code, a place and a message that says how to fix it."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from covalt_git.errors import Problem
 from covalt_git.problems import codes
 from covalt_git.problems.explain import titles
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import read_toolset
 from tests.tables import tables
 from tests.toolsets.projects import CASES, HEAD, MANIFEST, put_case, put_hello
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from covalt_git.errors import Problem
 
 TABLES = tables(__file__)
 

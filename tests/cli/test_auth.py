@@ -1,7 +1,5 @@
 """``auth``: signing in to servers through a browser, and the stored and printed facts of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

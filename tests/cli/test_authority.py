@@ -1,7 +1,5 @@
 """``covalt-git authority`` in the formats of other programs, and as the docs show it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reading commands of ``chat``: they store nothing, and do not wait for a writer."""
 
-from __future__ import annotations
-
 import fcntl
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``covalt-git dev``: every save is validated, and its problems are those of ``validate``."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

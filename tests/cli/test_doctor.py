@@ -1,7 +1,5 @@
 """``covalt-git doctor``: the machine, the sandbox levels, and when it exits with 1."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each command's help has an example, which parses; the examples for the sample project also run."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -1,23 +1,18 @@
 """Ctrl-C during calls, pressed once and as a key repeats: what ends, and what is recorded."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import signal
 import subprocess
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.models.commit_record import CallRecord
 from covalt_git.project import Project
 from tests.api_client import make_project
 from tests.command import Piped
-
-if TYPE_CHECKING:
-    from covalt_git.models.commit_record import CallRecord
 
 MANIFEST = """\
 id: demo

@@ -1,7 +1,5 @@
 """``--log-format json``: one JSON object a line on the error stream."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``covalt-git mcp install``: our server in the configuration of hosts."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """What is printed: hidden characters are escaped, columns are aligned, and a closed pipe is no error."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

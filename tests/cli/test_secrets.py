@@ -1,7 +1,5 @@
 """``covalt-git secret``: no command prints the value of a secret, wherever it comes from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

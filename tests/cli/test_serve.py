@@ -1,7 +1,5 @@
 """``covalt-git serve`` as a user or a script starts it: its address, its token, its end."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,21 +1,16 @@
 """The command line before a command runs: help, version, and what is loaded for them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 import click
 import pytest
 
 from covalt_git import __version__
 from covalt_git.cli import COMMANDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HEAVY = (
     *("yaml", "pydantic", "dulwich", "flask", "mcp", "rich", "jsonschema_rs", "rfc8785", "httpx2"),

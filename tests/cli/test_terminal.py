@@ -1,7 +1,5 @@
 """Commands at a terminal: progress that moves, and questions to the user."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``covalt-git toolset new``: each command that it prints works as it is printed."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 from pathlib import Path

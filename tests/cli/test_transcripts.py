@@ -1,7 +1,5 @@
 """The cases of fixtures/cli: each command prints what its transcript shows."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``validate`` as hooks, workflows and users at a terminal run them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A server with sessions, and the connections of one test."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A real server with an authorization server, and a person whose browser follows where it is led."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Connections to programs: started when needed, one a chat, restarted, and ended."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

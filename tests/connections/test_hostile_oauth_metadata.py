@@ -3,8 +3,6 @@
 A server, or its authorization server, may say this of itself (mcp-remote: CVE-2025-6514).
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

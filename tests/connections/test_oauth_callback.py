@@ -1,7 +1,5 @@
 """The callback URL of OAuth: it accepts one visit, with the secret state."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

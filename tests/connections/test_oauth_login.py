@@ -1,7 +1,5 @@
 """Signing in to a server: the flow, the stored login, which servers get its token, and its end."""
 
-from __future__ import annotations
-
 import asyncio
 import stat
 import subprocess

@@ -1,7 +1,5 @@
 """Files of stored logins."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

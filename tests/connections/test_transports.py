@@ -1,7 +1,5 @@
 """Servers at URLs: both transports, both protocol versions, headers, and refused connections."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,12 +1,8 @@
 """Names in JSON that was printed: the keys of objects, by their path."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import Any
 
 OPAQUE = (
     *(".args", ".result", ".expected", ".input_schema", ".output_schema", ".manifest", ".meta"),

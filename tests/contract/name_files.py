@@ -1,17 +1,12 @@
 """The files of ``names/``: one name a line, sorted, so that a diff shows what was added or removed."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.contract.source_names import REPOSITORY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 FOLDER = Path(__file__).with_name("names")
 UPDATE = "UPDATE_NAMES"

@@ -1,11 +1,7 @@
 """Names in JSON Schemas: the keys that a document may have, by their path, and the values of enumerations."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import Any
 
 _SAME_PLACE = ("anyOf", "oneOf", "allOf")
 _ALSO_SAME_PLACE = ("then", "else")

@@ -1,14 +1,9 @@
 """Names that only the source has: error codes, environment variables, refs and trailers."""
 
-from __future__ import annotations
-
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).parents[2]
 _FOLDERS = ("covalt_git", "covalt_toolset", "server/covalt_server")

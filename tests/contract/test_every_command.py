@@ -5,15 +5,13 @@ or remove a toolset touch nothing else.  ``walk.yaml`` has the commands; a new o
 test until it has a line there.
 """
 
-from __future__ import annotations
-
 import shlex
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -28,9 +26,6 @@ from covalt_git.toolsets.new_project import create_project
 from tests.command import REPOSITORY, Piped, run
 from tests.contract.json_names import json_keys, json_values
 from tests.contract.name_files import check_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WALK: dict[str, list[str]] = {
     name: [lines] if isinstance(lines, str) else lines

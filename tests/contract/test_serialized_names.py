@@ -1,12 +1,11 @@
 """Every name that others store or read: it changes only together with a file of ``names/``."""
 
-from __future__ import annotations
-
 import json
 import logging
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -44,9 +43,6 @@ from tests.contract.source_names import (
     keys_of_log_lines,
     source_nodes,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 STORED: dict[str, type[StrictModel]] = {
     "approval": Approval,

@@ -1,8 +1,7 @@
 """Names of commits: each means the same commit, or is the same error, in the store and in the index."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,10 +14,7 @@ from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World, world
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Face = Callable[[str], str]
+Face = Callable[[str], str]
 
 __all__ = ["world"]
 

@@ -1,20 +1,14 @@
 """The order of a chat's history: newest first, and no commit before its descendants."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 from covalt_git.index.index import Index
+from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces.chat import ChatStore
 from tests.workspaces.stores import branch_off, checkout, git, put, save
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from covalt_git.models.chats import WorkspaceManifest
-    from covalt_git.workspaces.chat import ChatStore
 
 
 def newest_first(manifests: Iterable[WorkspaceManifest]) -> list[WorkspaceManifest]:

@@ -1,22 +1,22 @@
 """The conversation: messages are commits, and going back in it is a branch that loses nothing."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from covalt_git.conversations import conversation, messages
 from covalt_git.conversations.conversation import (
     Conversation,
+    Message,
     MessageElsewhereError,
     MessageExistsError,
 )
-from covalt_git.conversations.messages import BadMessageError
+from covalt_git.conversations.messages import BadMessageError, MessageStep
 from covalt_git.errors import CovaltError
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.names import BadNameError
 from covalt_git.workspaces import commits
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     branch_off,
@@ -29,11 +29,6 @@ from tests.workspaces.stores import (
     put,
     upload,
 )
-
-if TYPE_CHECKING:
-    from covalt_git.conversations.conversation import Message
-    from covalt_git.conversations.messages import MessageStep
-    from covalt_git.workspaces.chat import ChatStore
 
 
 def say(chat: ChatStore, text: str | None, role: str = "user", **where: Any) -> str:

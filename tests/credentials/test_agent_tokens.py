@@ -1,7 +1,5 @@
 """Agent tokens: stored as digests in private files, and revoked at once."""
 
-from __future__ import annotations
-
 import json
 import stat
 from collections.abc import Callable

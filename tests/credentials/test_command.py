@@ -1,7 +1,5 @@
 """The command that prints secrets: real programs that run only once they are allowed."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Recognizing credentials in texts, and hiding them."""
 
-from __future__ import annotations
-
 import random
 import string
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sources of secrets, and masks that hide every form of them."""
 
-from __future__ import annotations
-
 import base64
 import html
 import json

@@ -1,7 +1,5 @@
 """Elicitation requests of a running call: supported kinds, valid answers, and the wait."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any

@@ -5,8 +5,6 @@
 which fault: of each fault the test that found it, and the nearest others.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -14,16 +12,14 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coverage import CoverageData
 
 from tests.faults.planting import HERE, REPOSITORY, Fault, read_faults
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 RECORDED = HERE / "tests.json"
 FOUND = HERE / "found.json"

@@ -1,7 +1,5 @@
 """A plugin of pytest: coverage notes by which test each line is run."""
 
-from __future__ import annotations
-
 import coverage
 import pytest
 

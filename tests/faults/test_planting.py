@@ -1,7 +1,5 @@
 """Every recorded fault can still be planted, where its record says or wherever its function went."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 from pathlib import Path

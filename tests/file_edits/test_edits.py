@@ -1,10 +1,7 @@
 """Editing one file from outside: on the content that was seen, as one manifest, or not at all."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,6 +12,8 @@ from covalt_git.file_edits import edits
 from covalt_git.file_edits.edits import BadPathError, MovedFileError
 from covalt_git.git_store import blob_id
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces.chat import ChatStore
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 from tests.tables import tables
 from tests.workspaces.stores import (
@@ -25,10 +24,6 @@ from tests.workspaces.stores import (
     save,
     scratch,
 )
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
 
 
 def edit(chat: ChatStore, path: str, content: bytes, before: bytes | None) -> str:

@@ -1,9 +1,7 @@
 """Restoring: any state comes back exactly, as a new state, and nothing is lost by it."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +9,9 @@ from hypothesis import strategies as st
 
 from covalt_git.conversations import conversation, messages
 from covalt_git.file_edits import restoring
+from covalt_git.file_edits.restoring import Restored
 from covalt_git.models.commit_record import MessageRecord
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.workspaces.stores import (
@@ -24,12 +24,6 @@ from tests.workspaces.stores import (
     save,
     scratch,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from covalt_git.file_edits.restoring import Restored
-    from covalt_git.workspaces.chat import ChatStore
 
 OLD: Layout = {
     "a": ("file", b"old"),

@@ -1,11 +1,8 @@
 """Uploads: a name that is taken gets a number, and what cannot be stored adds nothing at all."""
 
-from __future__ import annotations
-
 import os
 import resource
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +11,8 @@ from covalt_git.file_edits import edits, uploads
 from covalt_git.file_edits.uploads import Upload
 from covalt_git.models.commit_record import UploadedFile
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces.chat import ChatStore
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 from tests.tables import tables
 from tests.workspaces.stores import (
@@ -24,11 +23,6 @@ from tests.workspaces.stores import (
     tree_of,
     upload,
 )
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
-
 
 TABLES = tables(__file__)
 

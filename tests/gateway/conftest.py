@@ -1,7 +1,5 @@
 """Projects with the toolsets of ``fixtures/mcp_toolsets``."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Hints of errors as agents get them."""
 
-from __future__ import annotations
-
 import pytest
 
 from covalt_git.gateway.agent_hints import for_agent

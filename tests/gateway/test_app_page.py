@@ -5,8 +5,6 @@ The host, ``app_host.html``, is a page of another server that speaks the protoco
 ``_meta.ui.csp``; a careless host has no policy.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

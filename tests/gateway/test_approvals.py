@@ -1,7 +1,5 @@
 """Calls that require approval: what a client answers approves nothing, only the record does."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

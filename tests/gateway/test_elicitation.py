@@ -1,7 +1,5 @@
 """Elicitation requests of calls, with clients of both protocol versions that answer well and badly."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

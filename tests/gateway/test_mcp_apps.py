@@ -1,7 +1,5 @@
 """Pages of toolsets as MCP Apps: what hosts learn of them, and which roles have them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

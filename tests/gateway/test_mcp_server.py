@@ -1,7 +1,5 @@
 """Lists, calls and notifications of the MCP server, in both protocol versions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Search mode: an agent finds, reads and calls tools through three tools."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

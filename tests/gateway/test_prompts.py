@@ -1,7 +1,5 @@
 """Prompts, resources and completions of toolsets."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from typing import Any

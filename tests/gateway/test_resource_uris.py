@@ -1,7 +1,5 @@
 """URIs of workspace files, commits and pages."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Workspace files and commits as resources."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

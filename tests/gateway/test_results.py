@@ -1,7 +1,5 @@
 """Contents of results: images, audio, files, how they are shown, and log messages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The server as a host starts it: a process with the protocol on its standard input and output."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Pages of lists, and icons."""
 
-from __future__ import annotations
-
 import base64
 import shutil
 from pathlib import Path

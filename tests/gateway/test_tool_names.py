@@ -1,7 +1,5 @@
 """Names by which hosts call tools."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The built-in tools: an agent reads, writes, branches and goes back in its own chat."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A history made by stock git, and the packs that git makes of it."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Packs that are received: what stock git packs is stored, and nothing is read from the quarantine before."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import struct

@@ -1,8 +1,6 @@
 """Where two histories parted, as stock git sees it, whatever the clocks said."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -11,9 +9,6 @@ from hypothesis import strategies as st
 from covalt_git.git_store import CommitObject, GitStore
 from covalt_git.git_store.graph import CommitGraph
 from tests.workspaces.stores import git, run_git, scratch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HISTORIES = st.lists(
     st.tuples(st.lists(st.integers(0, 30), max_size=2), st.integers(0, 9)), min_size=2, max_size=14

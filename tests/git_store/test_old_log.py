@@ -1,7 +1,5 @@
 """The write-ahead log that version 0.1 left is replayed once, and undoes nothing that was done since."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

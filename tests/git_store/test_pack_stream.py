@@ -1,7 +1,5 @@
 """Packs that are sent: stock git unpacks them, whatever the objects are stored in."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Packs: objects written together are in one pack that stock git verifies, and git's packs are read too."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random

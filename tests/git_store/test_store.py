@@ -1,7 +1,5 @@
 """Git's objects and refs: what we write is what git writes, and a ref moves only from where it was."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import subprocess

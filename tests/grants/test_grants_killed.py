@@ -1,23 +1,17 @@
 """A process killed at any step of a decision leaves the old state or the new one, never a part."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from covalt_git.grants.grants import grant_network, grant_process, revoke_all
+from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.toolsets.overrides import override_tool
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
 from tests.grants.test_grants_merged import MANIFEST
 from tests.killing import killed_at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from covalt_git.models.toolset_state import ToolsetState
 
 DECISIONS: dict[str, Callable[[Path], object]] = {
     "toolset enable": lambda root: set_enabled(root, "demo", enabled=True),

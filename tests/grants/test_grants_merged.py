@@ -3,26 +3,20 @@
 Git merges lines.  Two decisions at the same place of a state file conflict; none is lost silently.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from itertools import combinations
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from covalt_git.grants.grants import grant_network, grant_process, grant_secret, revoke
 from covalt_git.installs.importing import import_toolset
 from covalt_git.manifests.state_files import read_state
+from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.toolsets.overrides import override_tool, overrides
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
 from tests.workspaces.stores import git, run_git
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from covalt_git.models.toolset_state import ToolsetState
 
 MANIFEST = """\
 id: NAME

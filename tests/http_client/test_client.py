@@ -1,21 +1,16 @@
 """The HTTP client against a real upstream: requests, destinations, redirects, answers and certificates."""
 
-from __future__ import annotations
-
 import ssl
 import subprocess
 import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git.hosts import Reach
 from covalt_git.http_client import Deadline, HttpClient, HttpError, Request
 from tests.http_tools.upstream import Upstream, answering, upstream
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

@@ -1,7 +1,5 @@
 """Bearer tokens on requests: for one origin, and refreshed once when one is refused."""
 
-from __future__ import annotations
-
 import asyncio
 
 import httpx2

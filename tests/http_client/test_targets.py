@@ -4,12 +4,10 @@ A fake resolver reads every spelling as C libraries do (``inet_aton``), so that 
 checks would be connected to.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import socket
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
@@ -21,9 +19,6 @@ from covalt_git.http_client import Deadline, HttpClient, Request
 from tests.connection_audit import Connections
 from tests.http_tools.upstream import Upstream, upstream
 from tests.test_hosts import KEPT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 DATA = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 HOSTS = [host for hosts in DATA["hosts"].values() for host in hosts]

@@ -1,7 +1,5 @@
 """Whatever an answer holds, it is a result, an error of the call, or nothing worse."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,11 +1,11 @@
 """A call of an HTTP tool from its manifest to its result, against a real upstream."""
 
-from __future__ import annotations
-
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,18 +14,12 @@ from covalt_git.credentials.values import SecretStore
 from covalt_git.hosts import Reach
 from covalt_git.http_tools.exchange import HttpJob, Surroundings, run
 from covalt_git.http_tools.files import LockedWorkspace
-from covalt_git.models.outcomes import Log, Outcome
+from covalt_git.models.outcomes import Log, Outcome, Progress
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.tool import Tool
 from covalt_git.models.tool_properties import Annotations, HttpRequest, Limits
 from tests.http_tools.upstream import Upstream, answering, upstream
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from covalt_git.models.outcomes import Progress
 
 TABLES = tables(__file__)
 SECRET = "hunter2-is-the-word"

@@ -1,9 +1,7 @@
 """Which request a manifest and arguments make: every placement, stated and by default."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -13,10 +11,8 @@ from hypothesis import strategies as st
 from covalt_git.http_client import Part, Request
 from covalt_git.http_tools.request import BadRequestError, RequestBuilder
 from covalt_git.models.tool_properties import HttpRequest
+from covalt_git.templating.references import Reference
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from covalt_git.templating.references import Reference
 
 URL = "https://a.example/x"
 FILES = {"reports/a.csv": b"1,2", "b.png": b"PNG", "odd \u2028name": b"?"}

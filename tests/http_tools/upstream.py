@@ -1,22 +1,18 @@
 """A third-party host: a Flask application in a thread, and a socket with configured answers."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import socket
+import ssl
 import threading
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flask import Flask, Response, jsonify, redirect, request
 
 from tests.wsgi_server import listening
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Iterator
 
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452") + b"\0" * 64
 

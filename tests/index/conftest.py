@@ -1,7 +1,5 @@
 """The project that is indexed."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,12 +1,11 @@
 """Every row of an index, to compare; and a project with chats, calls and approvals of every kind."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
@@ -22,9 +21,6 @@ from covalt_git.workspaces.recovery import recover
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writer import Writer
 from covalt_git.workspaces.writing import writing
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NO_DIGEST = "sha256:" + "0" * 64
 NOW = "2026-11-20T17:24:00.123Z"

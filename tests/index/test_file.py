@@ -1,7 +1,5 @@
 """An index file that is damaged, old, locked or deleted is made again, or named in an error."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random
@@ -10,16 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git.index.database import VERSION, IndexUnusableError, connect
 from covalt_git.toolsets.new_project import SAMPLES
 from tests.index.rows import Rows, anew, dump, open_index, synced
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.fixture

@@ -1,23 +1,18 @@
 """A chat's history in the index is that of its store, and parents always come after their children."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
+from covalt_git.index.history import HistoryRow
+from covalt_git.index.index import Index
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import HEADS, ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.index.rows import chats_of, finish, git, open_index, say
-
-if TYPE_CHECKING:
-    from covalt_git.index.history import HistoryRow
-    from covalt_git.index.index import Index
 
 
 def push(chat: ChatStore, branch: str, *parents: str, message: str, when: str) -> str:

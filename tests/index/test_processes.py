@@ -1,18 +1,13 @@
 """Several processes use one index at once: each gets complete answers, and in the end the rows are right."""
 
-from __future__ import annotations
-
 import multiprocessing
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
 from covalt_git.workspaces.writing import writing
 from tests.index.rows import anew, chats_of, open_index, synced
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 spawn = multiprocessing.get_context("spawn")
 

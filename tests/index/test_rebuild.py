@@ -1,11 +1,10 @@
 """The law of the index: an updated index equals a new one, row for row."""
 
-from __future__ import annotations
-
 import functools
 import random
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -30,10 +29,6 @@ from tests.index.rows import (
     say,
     synced,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def contents(root: Path) -> dict[Path, bytes]:

@@ -1,7 +1,5 @@
 """An index of a project at a commit: always the same rows, and nothing else changes."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,10 +1,10 @@
 """Searching tools by words: which fields are searched, what ranks first, and which typos are corrected."""
 
-from __future__ import annotations
-
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,10 +16,6 @@ from covalt_git.models.tool import Tool
 from tests.examples import examples
 from tests.index.rows import open_index
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TABLES = tables(__file__)
 

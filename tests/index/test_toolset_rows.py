@@ -1,23 +1,17 @@
 """Rows of toolsets: those of the last valid manifest, the problems of now, and every change noticed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from covalt_git.json_values import JsonObject
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.toolset import read_toolset
 from tests.index.rows import open_index, synced
 from tests.toolsets.projects import HEAD, HELLO, MANIFEST, put_hello
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from covalt_git.json_values import JsonObject
 
 UNKNOWN_KEY = MANIFEST + "colour: red\n"
 

@@ -3,19 +3,14 @@
 They are put together header by header, since no library writes most of them.
 """
 
-from __future__ import annotations
-
 import stat
 import struct
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MANIFEST = b'id: demo\nname: Demo\nversion: "1"\ntools:\n  - {id: run, entrypoint: "tools.a:run"}\n'
 TOOL = b'def run() -> str:\n    """Run."""\n    return "x"\n'

@@ -1,8 +1,8 @@
 """Bundles from URLs: the given host is contacted, and no other."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from werkzeug.wrappers import Request, Response
@@ -16,10 +16,6 @@ from covalt_git.toolsets.toolset import read_toolset
 from tests.installs.hostile_bundles import GOOD, archive
 from tests.ssh_keys import make_key
 from tests.wsgi_server import listening
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 class Upstream:

@@ -1,7 +1,5 @@
 """Importing toolsets: hostile bundles leave no files, others are disabled, and none of their code runs."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Staged bundles: the same bytes are returned for an hour, then none."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

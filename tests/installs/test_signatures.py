@@ -1,7 +1,5 @@
 """Signatures of bundles: those of trusted signers are valid, every other one is refused with a code."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Merging the files of a toolset: changes of both sides stay, and a conflict loses nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from covalt_git.bundles.archive_reader import Entry

@@ -1,8 +1,6 @@
 """Removing a toolset deletes only files that git can restore, unless it is forced."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,6 @@ from covalt_git.toolsets.toolset import read_toolset
 from tests.installs.hostile_bundles import GOOD, archive
 from tests.killing import killed_at
 from tests.workspaces.stores import git
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Updating a toolset merges both versions, keeps the project's decisions, and never stops halfway."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Merging YAML key by key: the result has the changes of both sides and our layout."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

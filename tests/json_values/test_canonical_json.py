@@ -1,7 +1,5 @@
 """Canonical JSON: equal values have equal bytes, and reading is strict."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -1,7 +1,5 @@
 """JSON values are equal exactly if their canonical texts are, and differ at the reported paths."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

@@ -1,11 +1,9 @@
 """JSON Schema as tools are checked by it: the standard's own vectors, and nothing fetched."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,8 +21,6 @@ from tests.tables import tables
 
 TABLES = tables(__file__)
 
-if TYPE_CHECKING:
-    pass
 
 VECTORS = Path(__file__).parents[2].parent / "shared" / "data" / "json-schema" / "draft2020-12"
 

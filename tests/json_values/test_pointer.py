@@ -1,7 +1,5 @@
 """A local reference leads where the validator goes by it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,15 +1,14 @@
 """Fixes of ``validate --fix``, which changes nothing else."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git import yaml_text
+from covalt_git.json_values import JsonObject
 from covalt_git.manifests.fixes import fix_text, fixable_files
 from covalt_git.models.toolset_manifest import ToolDeclaration
 from covalt_git.toolsets.project_files import read_project
@@ -19,10 +18,6 @@ from tests.toolsets.projects import CASES, put_case
 
 TABLES = tables(__file__)
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from covalt_git.json_values import JsonObject
 
 PATH = "toolsets/hello/toolset.yaml"
 HEAD = 'id: hello\nname: Hello\nversion: "1.0.0"\n'

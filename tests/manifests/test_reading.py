@@ -1,17 +1,18 @@
 """Reading YAML as a model: never a crash, every problem at its place, in plain words."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git import yaml_text
+from covalt_git.errors import Problem
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.reading import check, read_yaml
+from covalt_git.models.base import StrictModel
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.toolsets.toolset import read_toolset
@@ -20,12 +21,6 @@ from tests.tables import tables
 from tests.toolsets.projects import HEAD, MANIFEST, put_hello
 
 TABLES = tables(__file__)
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from covalt_git.errors import Problem
-    from covalt_git.models.base import StrictModel
 
 
 def problems_of(text: str, model: type[StrictModel] = ToolsetManifest) -> list[str]:

@@ -1,7 +1,5 @@
 """The files that the machine writes: stable, sorted and whole."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,20 +1,15 @@
 """The files of a toolset's folder: all of them, their kinds, and forbidden files."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import MAX_FILE_BYTES, read_bundle_files
 from covalt_git.problems import codes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def put(folder: Path, *paths: str) -> None:

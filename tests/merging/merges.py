@@ -1,22 +1,16 @@
 """Chats with two branches that parted, what stock git makes of merging them, and what we do."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
 from covalt_git.merging import branch_merge, resolving
-from covalt_git.merging.merge_conflicts import Choices
+from covalt_git.merging.merge_conflicts import Choice, Choices
 from covalt_git.workspaces import branches
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import Layout, checkout, clear, git, layout_of, put, run_git, save
-
-if TYPE_CHECKING:
-    from covalt_git.merging.merge_conflicts import Choice
-    from covalt_git.workspaces.chat import ChatStore
 
 TEXT = "".join(f"line {number}\n" for number in range(9)).encode()
 

@@ -1,15 +1,11 @@
 """Merging branches: what goes together is joined, exactly as stock git would, and all at once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from covalt_git.merging import branch_merge
 from covalt_git.merging.merge_conflicts import Choices
-from covalt_git.workspaces.chat import MovedError
+from covalt_git.workspaces.chat import ChatStore, MovedError
 from covalt_git.workspaces.switching import InTheWayError, Journal
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
@@ -34,9 +30,6 @@ from tests.workspaces.stores import (
     put,
     scratch,
 )
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.chat import ChatStore
 
 BASE: Layout = {"a": ("file", TEXT), "b": ("file", b"b"), "d/c": ("file", b"c")}
 

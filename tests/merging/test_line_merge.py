@@ -1,9 +1,7 @@
 """Merging texts by lines: as git does if all lines differ, and byte for byte."""
 
-from __future__ import annotations
-
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,10 +18,6 @@ def test_thousands_of_changes_among_lines_that_repeat_come_together_in_no_time()
 
     assert line_merge.merge(base, ours, theirs) == ours + b"  tag: y\n"
     assert line_merge.merge(base, ours, base.replace(b"on: 1", b"on: 3")) is None
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_union_has_the_lines_of_both_and_those_in_common_once() -> None:

@@ -1,15 +1,13 @@
 """Conflicts of a merge: reported, resolved, or saved with both versions."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from covalt_git.errors import CovaltError
 from covalt_git.merging import branch_merge, resolving
-from covalt_git.merging.merge_conflicts import Choice, Choices, NotMergeableError
+from covalt_git.merging.merge_conflicts import Choice, Choices, NotMergeableError, Rest
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces.chat import ChatStore
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 from tests.merging.merges import (
     TEXT,
@@ -21,11 +19,6 @@ from tests.merging.merges import (
     waiting,
 )
 from tests.workspaces.stores import Layout, fsck, git, open_chats, scratch
-
-if TYPE_CHECKING:
-    from covalt_git.merging.merge_conflicts import Rest
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
 
 BOTH = Choices(rest="both")
 SEED: Layout = {"seed": ("file", b"")}

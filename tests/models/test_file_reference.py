@@ -1,7 +1,5 @@
 """A result is a reference to a file only if it is nothing else besides."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

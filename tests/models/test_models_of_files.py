@@ -1,7 +1,5 @@
 """The models of files: full examples come back unchanged, and unknown keys are refused."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

@@ -1,7 +1,5 @@
 """The published schemas say what the models say: of each file that we have, sound or broken."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The digest of an MCP server: its keys in the manifest, and the files that its program uses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

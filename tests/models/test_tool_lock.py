@@ -1,7 +1,5 @@
 """Entries of locks: they hold whole definitions, digest every field, and give each tool a name of its own."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any

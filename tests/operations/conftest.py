@@ -1,7 +1,5 @@
 """A project in which every operation has something to do, and its faces."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """``compare_authority`` reads commits as they are: it follows no link, and runs and writes nothing."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

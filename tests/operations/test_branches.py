@@ -1,7 +1,5 @@
 """Branches of a chat: created, switched to, renamed, deleted; and files restored from other manifests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Bundles as an administrator exports, imports, verifies and updates them."""
 
-from __future__ import annotations
-
 import json
 from io import BytesIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Calls of tools, and the approvals that some of them need."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from covalt_git.models.calls import ToolCall

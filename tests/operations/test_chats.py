@@ -1,7 +1,5 @@
 """Chats: their lists, status, history and notes; forks, bundles, garbage and deletion."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -15,8 +15,6 @@
 - ``hidden``: fields that name what the role ``guest`` may not see; the answer is the same 404
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

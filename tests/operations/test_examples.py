@@ -1,7 +1,5 @@
 """Examples of tools as ``tool test`` runs them: which are chosen, and what they leave."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Grants: what each covers, what ends it, and what cannot be granted."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Merges of branches, and their conflicts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Messages of a chat: retried, edited, switched to and continued."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What cannot be stored is reported once, by the first operation that finds it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

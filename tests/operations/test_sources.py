@@ -1,7 +1,5 @@
 """Tools of MCP servers: listed when a user refreshes, and enabled as they were accepted."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """Tools: listed, searched and described, whether each can be called, and what the project overrides."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Toolsets: listed and described with their problems, enabled and disabled, and hidden from roles."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``validate``, baselines and ``fix_files``: which files they report on, and which they change."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files of a workspace: listed, compared, edited, deleted and uploaded."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,8 +1,6 @@
 """Excerpt of a problem on a terminal: the carets are below the value."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,9 +9,6 @@ from hypothesis import strategies as st
 from covalt_git.errors import Problem
 from covalt_git.problems.excerpts import Sources, excerpt, width
 from covalt_git.text import display
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def drawn(line: str, col: int, room: int = 80) -> list[str]:

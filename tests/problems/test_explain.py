@@ -1,7 +1,5 @@
 """Every code is explained, and its examples are what they say."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path, PurePosixPath

@@ -1,10 +1,8 @@
 """Formats of problems for GitHub, SARIF readers and CI servers, and baselines."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import jsonschema_rs
@@ -25,9 +23,6 @@ from covalt_git.problems.junit import junit_report
 from covalt_git.problems.repository import repository_prefix
 from covalt_git.problems.sarif import sarif_log
 from tests.toolsets.projects import REPOSITORY
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SARIF = json.loads((REPOSITORY / "fixtures/sarif/sarif-2.1.0.json").read_text(encoding="utf-8"))
 for one in ("run", "toolComponent"):

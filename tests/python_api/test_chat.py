@@ -1,7 +1,5 @@
 """A chat in Python: its calls, files and branches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The example application with a project in it."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

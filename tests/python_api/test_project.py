@@ -1,7 +1,5 @@
 """Embedding a project in Python."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

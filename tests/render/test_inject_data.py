@@ -1,7 +1,5 @@
 """Pages and their data: where the script goes, and that no data can take the page apart."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

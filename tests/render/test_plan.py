@@ -1,7 +1,5 @@
 """Render plans: what each renderer is given, and where no plan ever leads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Loads a sample toolset's modules the way the runtime does: its folder first on the path."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """App Builder: its tools read, write, list, edit and delete files of the workspace only, and run commands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType

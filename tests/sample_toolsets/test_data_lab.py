@@ -1,7 +1,5 @@
 """Data Lab: columns, charts, reports and selections of tables, and broken tables."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """All sample toolsets: they have no problems, are read as they load, and their pages show data as text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

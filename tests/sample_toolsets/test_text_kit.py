@@ -1,7 +1,5 @@
 """Text Kit: search and replace agree, differences apply as patches, and refused calls change no file."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Callable

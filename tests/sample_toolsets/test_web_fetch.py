@@ -1,10 +1,8 @@
 """Web Fetch: its HTTP tools need a grant, and send a token only where one is set."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,11 +14,9 @@ from covalt_git.hosts import Reach
 from covalt_git.http_client import Request
 from covalt_git.http_tools.request import RequestBuilder
 from covalt_git.http_tools.secret_lookup import Lookup
+from covalt_git.models.tool import Tool
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.toolset import Toolset, read_toolset
-
-if TYPE_CHECKING:
-    from covalt_git.models.tool import Tool
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -1,7 +1,5 @@
 """Attacks that run other code than what was checked, granted, approved and recorded."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import itertools
@@ -10,9 +8,10 @@ import py_compile
 import sys
 import threading
 import zipfile
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -31,14 +30,9 @@ from covalt_git.runtime.pool import shared
 from covalt_git.runtime.python_tool import run
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError, ToolsetCopy
-from tests.calls.conftest import make_world
+from tests.calls.conftest import World, make_world
 from tests.examples import examples
 from tests.taking_servers import take
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.calls.conftest import World
 
 SERVER = Path(__file__).parents[2] / "fixtures" / "servers" / "first_era.py"
 WHO = "def who(workspace=None) -> str:\n    return {!r}\n"

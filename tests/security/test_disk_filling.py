@@ -1,24 +1,18 @@
 """Calls that try to fill the disk, or to make others read without end what takes no space there."""
 
-from __future__ import annotations
-
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.models.project_config import effective_limits
 from covalt_git.models.tool_properties import Limits
 from covalt_git.runtime.disk_space import DiskFullError
 from tests.calls.conftest import World, make_world, world
 from tests.runtime.conftest import Workshop, pool, workshop
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from covalt_git.calls.outcomes import CallOutcome
 
 __all__ = ["pool", "workshop", "world"]
 

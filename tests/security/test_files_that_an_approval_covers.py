@@ -1,19 +1,13 @@
 """Attacks that change what an approved call meets, after the reviewer has looked."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from covalt_git.calls.approvals import ApprovalRenewedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.calls.conftest import World
+from tests.calls.conftest import World
 
 
 def rewritten(folder: Path) -> None:

@@ -1,28 +1,29 @@
 """A commit that came by a push or an import is never believed to be a call, a message or anything else."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.calls.engine import Request
+from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.conversations.conversation import Conversation
 from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.merging.resolving import waiting
+from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.commit_record import (
     CommitRecord,
     MergeConflict,
     MergeRecord,
     MessageRecord,
     RestoreRecord,
+    Source,
     UploadedFile,
     WorkspaceNotes,
 )
@@ -35,11 +36,6 @@ from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World, make_world
 from tests.index.rows import dump
 from tests.workspaces.stores import as_listed, call_record, fsck, git
-
-if TYPE_CHECKING:
-    from covalt_git.calls.outcomes import CallOutcome
-    from covalt_git.models.chats import WorkspaceManifest
-    from covalt_git.models.commit_record import Source
 
 EMPTY_PACK = b"PACK" + (2).to_bytes(4, "big") + bytes(4)
 EMPTY_PACK += hashlib.sha1(EMPTY_PACK).digest()

@@ -1,18 +1,12 @@
 """Workspaces whose many or huge files would slow down each call or download of their chat."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from covalt_git.file_edits import uploads
 from covalt_git.http_tools.files import LockedWorkspace
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.folders import Folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 MANY = 1_000
 

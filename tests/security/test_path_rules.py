@@ -1,11 +1,11 @@
 """Approval rules about paths: another spelling of a path never asks less than the path itself."""
 
-from __future__ import annotations
-
 import json
 import posixpath
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,10 +20,6 @@ from covalt_git.toolsets.new_project import create_project
 from covalt_toolset import set_context
 from tests.examples import examples
 from tests.sample_toolsets.conftest import forget_tools, load
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import ModuleType
 
 __all__ = ["load"]
 

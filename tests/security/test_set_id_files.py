@@ -1,31 +1,25 @@
 """Set-user-ID and set-group-ID files that a tool tries to leave for other users of the machine."""
 
-from __future__ import annotations
-
 import errno
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from covalt_git.calls.engine import Request
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import grant_process
+from covalt_git.models.calls import SandboxLevel
 from covalt_git.runtime.python_tool import run
 from covalt_git.runtime.sandbox.seccomp import SET_ID
 from covalt_git.runtime.sandbox.syscall_numbers import NUMBERS
+from covalt_git.workspaces.chat import ChatStore
 from tests.calls.conftest import World, world
 from tests.calls.test_mcp_calls import manifest
 from tests.runtime.conftest import Workshop, pool, workshop
 from tests.runtime.in_sandbox import HOLDING, LEVELS, Yard, yard
 from tests.taking_servers import take
 from tests.workspaces.conftest import chat, chats
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from covalt_git.models.calls import SandboxLevel
-    from covalt_git.workspaces.chat import ChatStore
 
 __all__ = ["chat", "chats", "pool", "workshop", "world", "yard"]
 

@@ -1,25 +1,19 @@
 """Hosts that answer an HTTP tool too slowly or too much: the call ends, and its chat keeps working."""
 
-from __future__ import annotations
-
 import gzip
 import socket
 import threading
 import tracemalloc
-from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git.calls.engine import Request
 from covalt_git.calls.running import CallEvent, Cancel, Follower, Started
 from covalt_git.http_client import Request as HttpRequest
-from tests.calls.conftest import world
+from tests.calls.conftest import World, world
 from tests.calls.test_http_calls import call, check, declare
 from tests.http_client.test_client import client, failure, get
 from tests.http_tools.upstream import Upstream, answering
-
-if TYPE_CHECKING:
-    from tests.calls.conftest import World
 
 __all__ = ["world"]
 

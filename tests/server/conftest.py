@@ -1,7 +1,5 @@
 """What tests of the preview server may ask for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Calls that are followed over the API by server-sent events."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Parsed fragment of HTML: its elements, attributes and text, for tests of sanitized HTML."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 VOID = {"br", "hr", "img"}

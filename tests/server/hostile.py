@@ -4,8 +4,6 @@ Its limits are small, so that each is hit at once.  Whatever forks ends by itsel
 so that a limit that does not hold fails a test and not the machine.
 """
 
-from __future__ import annotations
-
 import fcntl
 import subprocess
 from pathlib import Path

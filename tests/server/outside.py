@@ -1,7 +1,5 @@
 """Another server on this machine, which notes everything that ever reaches it."""
 
-from __future__ import annotations
-
 import http.server
 import socket
 import threading

@@ -3,8 +3,6 @@
 ``test_form_page.py`` holds these rules against a real browser.
 """
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files dropped on a page, in a real browser."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

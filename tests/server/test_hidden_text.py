@@ -1,7 +1,5 @@
 """Hidden characters where a reviewer decides: escaped on pages and in commands, unchanged in JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

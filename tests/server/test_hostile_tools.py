@@ -1,7 +1,5 @@
 """Hostile tools at every sandbox level of this machine: the server answers and the chat keeps working."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 from collections.abc import Iterator

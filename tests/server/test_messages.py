@@ -1,7 +1,5 @@
 """Messages after a form: shown once, in a signed cookie that scripts and other sites do not get."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,25 +1,20 @@
 """Requests that the server refuses, on every route: other hosts, other origins, no token."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 import pytest
 from flask import Flask
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from werkzeug.test import TestResponse
 
 from tests.api_client import BEARER, HOME, PORT, TOKEN, Api, configure, refused
 from tests.examples import examples
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from werkzeug.test import TestResponse
 
 OWN_HOST = f"127.0.0.1:{PORT}"
 RIGHT = {"Host": OWN_HOST, "Accept": "application/json", **BEARER}

@@ -1,7 +1,5 @@
 """Vendored files of our pages: unchanged since they were built, licensed, and complete."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The socket that the server listens on, and the errors when it cannot."""
 
-from __future__ import annotations
-
 import socket
 import sys
 from collections.abc import Iterator

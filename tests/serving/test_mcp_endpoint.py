@@ -1,7 +1,5 @@
 """``/mcp`` of a served project: the server's own token, and agent tokens, each with its role and chats."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,21 +1,16 @@
 """The router of the apps, its access log, and its lifespan."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
 
 import pytest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.serving.listen_socket import listen
 from covalt_git.serving.router import router
 from covalt_git.serving.uvicorn_server import Server
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 def named(name: str) -> ASGIApp:

@@ -1,7 +1,5 @@
 """The URL of the pages of a project, for a process that has to lead a user there."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,11 +1,10 @@
 """Refreshing the tools of MCP servers: new and changed definitions are off until they are accepted."""
 
-from __future__ import annotations
-
 import json
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,10 +25,6 @@ from covalt_git.sources.refresh import (
 from covalt_git.toolsets.toolset import read_toolset
 from tests.killing import killed_at
 from tests.toolsets.projects import REPOSITORY
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 SERVER = REPOSITORY / "fixtures/servers/changing.py"
 

@@ -1,7 +1,5 @@
 """Files are written whole, durable, and leave no temporary file."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import stat

@@ -1,7 +1,5 @@
 """Values are cached while no file changes; every change gives another signature."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

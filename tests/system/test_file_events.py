@@ -1,7 +1,5 @@
 """Events of the kernel about folders: all that happened before they are read, and no others."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

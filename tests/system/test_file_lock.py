@@ -1,7 +1,5 @@
 """A lock excludes other holders, in this process or another, until its holder closes it or ends."""
 
-from __future__ import annotations
-
 import multiprocessing
 import signal
 from multiprocessing.connection import Connection

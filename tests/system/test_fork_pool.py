@@ -1,7 +1,5 @@
 """Work in forked processes: the results are those of one process, whatever happens to the others."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

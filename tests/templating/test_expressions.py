@@ -1,7 +1,5 @@
 """Expressions: their values, texts without one, and errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

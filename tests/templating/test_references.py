@@ -1,7 +1,5 @@
 """How references to values outside the project are written, and what only looks like one."""
 
-from __future__ import annotations
-
 import pytest
 
 from covalt_git.templating.references import Reference, malformed, split

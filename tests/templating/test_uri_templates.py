@@ -1,7 +1,5 @@
 """Addresses with variables in them: which are one, and what the variables are then."""
 
-from __future__ import annotations
-
 import pytest
 
 from covalt_git.templating.uri_templates import BadUriTemplateError, UriTemplate

@@ -1,7 +1,5 @@
 """Addresses with arguments: what they become, what is refused, and that no value leaves the prefix."""
 
-from __future__ import annotations
-
 from urllib.parse import unquote, urljoin, urlsplit
 
 import httpx2

@@ -1,7 +1,5 @@
 """Which characters are written as escapes where, for all code points."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import unicodedata

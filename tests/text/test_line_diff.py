@@ -1,18 +1,13 @@
 """Differences by lines say how one text becomes the other."""
 
-from __future__ import annotations
-
 import subprocess
-from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.text import line_diff
 from tests.examples import examples
-
-if TYPE_CHECKING:
-    import pytest
 
 texts = st.lists(st.sampled_from(["a", "b", "", "\x0c", "c\r", "\u2028x"])).map("\n".join)
 

@@ -6,8 +6,6 @@ The module ``regex`` carries the database; this version carries Unicode 16.0.0. 
 ``unicodedata`` has another version in each Python and lacks the derived properties.
 """
 
-from __future__ import annotations
-
 import importlib
 from itertools import groupby
 from typing import Final

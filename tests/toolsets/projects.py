@@ -1,7 +1,5 @@
 """Small projects on disk: from the cases of ``fixtures/invalid``, or from a few texts."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Effective tools: what the manifest, Python, the toolset's overrides and the project say, combined."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,22 +1,17 @@
 """Bundles: the same bytes for the same files, without secrets and facts of this machine."""
 
-from __future__ import annotations
-
 import base64
 import io
 import os
 import stat
 import subprocess
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from covalt_git.toolsets.export import NotExportedError, pack_bundle
 from covalt_git.toolsets.toolset import Toolset, read_toolset
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MANIFEST = """\
 id: demo

@@ -1,7 +1,5 @@
 """Icons are images with the right content; no client gets another file as an icon."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 

@@ -1,18 +1,13 @@
 """New projects are valid and readable, and creating one overwrites nothing."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from covalt_git.toolsets.new_project import (
     SAMPLES,
     create_project,
 )
 from covalt_git.toolsets.project_files import read_project
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def contents(folder: Path) -> dict[str, bytes]:

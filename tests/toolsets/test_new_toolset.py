@@ -1,7 +1,5 @@
 """New toolsets are valid and complete, and creating one overwrites nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

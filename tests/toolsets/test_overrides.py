@@ -1,8 +1,7 @@
 """Overrides of the project: every field replaces the toolset's, and the state file holds only these."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,14 +9,10 @@ from covalt_git.errors import CovaltError
 from covalt_git.index.index import Index
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.renderers import Renderer
+from covalt_git.models.tool import Tool
 from covalt_git.toolsets.overrides import FIELDS, BadOverrideError, override_tool
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import read_toolset
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from covalt_git.models.tool import Tool
 
 SECRET = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6"
 MANIFEST = """\

@@ -1,8 +1,6 @@
 """A project as a whole: its root, its configuration, and the namespaces of its toolsets."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +8,6 @@ from covalt_git.manifests.project_root import find_root
 from covalt_git.problems import codes
 from covalt_git.toolsets.project_files import read_project
 from tests.toolsets.projects import HEAD, put_hello
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def put(root: Path, **toolsets: str) -> None:

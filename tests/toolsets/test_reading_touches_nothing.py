@@ -1,7 +1,5 @@
 """The law of reading: whatever the files hold, reading ends with problems, changes nothing and starts nothing."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Iterator

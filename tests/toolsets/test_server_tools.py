@@ -1,8 +1,7 @@
 """Effective tools of MCP servers: off until their definition is accepted, and never less careful than the project."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from covalt_git.access import Action, Principal, confirmation, decide
 from covalt_git.manifests.state_files import write_lock, write_state
 from covalt_git.models.project_config import ProjectConfig
+from covalt_git.models.tool import Tool
 from covalt_git.models.tool_lock import LockedTool, ToolLock, locked_tool
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
@@ -19,11 +19,6 @@ from covalt_git.toolsets.overrides import override_tool
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from tests.examples import examples
 from tests.models.test_tool_lock import DEFINITION, mutated
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from covalt_git.models.tool import Tool
 
 MANIFEST = """\
 id: demo

@@ -1,7 +1,5 @@
 """Reading toolsets: valid, broken and linked ones."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

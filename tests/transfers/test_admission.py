@@ -1,9 +1,6 @@
 """Admission of foreign histories into a chat: each object is checked."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -13,10 +10,8 @@ from covalt_git.git_store import GitStore
 from covalt_git.git_store.graph import CommitGraph
 from covalt_git.transfers import admission
 from covalt_git.transfers.admission import Admitted, NotAdmittedError, admit
+from covalt_git.workspaces.chat import ChatStore
 from tests.workspaces.stores import FAST, fsck, git, scratch
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.chat import ChatStore
 
 Entry = tuple[str, bytes, str]
 

@@ -1,9 +1,6 @@
 """An export is one file that stock git reads, the same bytes for the same refs."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +8,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store import BrokenStoreError
 from covalt_git.transfers.exporting import Exported, export_to
 from covalt_git.workspaces import records
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     add_message,
@@ -23,9 +21,6 @@ from tests.workspaces.stores import (
     run_git,
     upload,
 )
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.chat import ChatStore
 
 
 @pytest.fixture

@@ -1,14 +1,12 @@
 """A fork has all of a chat's history and none of its room, and each goes its own way."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from covalt_git.git_store import repacking
 from covalt_git.models.chats import Origin
 from covalt_git.transfers.forking import fork
+from covalt_git.workspaces.chat import ChatStore
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     add_message,
@@ -22,10 +20,6 @@ from tests.workspaces.stores import (
     save,
     upload,
 )
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
 
 LONG = "a long text, which is a record of its own " * 1000
 

@@ -1,13 +1,10 @@
 """An import of an exported chat or of a git history is complete or changes nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import struct
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +15,8 @@ from covalt_git.transfers.admission import NotAdmittedError
 from covalt_git.transfers.exporting import export, export_to
 from covalt_git.transfers.importing import Imported, import_bundle, import_path
 from covalt_git.workspaces import records
+from covalt_git.workspaces.chat import ChatStore
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 from tests.killing import killed_at
 from tests.transfers.test_admission import put_blob, put_commit, put_object, put_tree
@@ -35,10 +34,6 @@ from tests.workspaces.stores import (
     scratch,
     upload,
 )
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
 
 LONG = "a long text, a record of its own " * 1000
 

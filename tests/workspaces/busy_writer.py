@@ -3,8 +3,6 @@
 ``python busy_writer.py FOLDER SEED STEPS`` works on the chat c1 of the project data in FOLDER.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 from pathlib import Path

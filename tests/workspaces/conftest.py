@@ -1,18 +1,12 @@
 """A chat to work in, and all chats of its project."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
+from covalt_git.workspaces.chat import ChatStore
+from covalt_git.workspaces.registry import Chats
 from tests.workspaces.stores import open_chats, scratch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
 
 
 @pytest.fixture

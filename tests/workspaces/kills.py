@@ -1,25 +1,19 @@
 """Processes that are killed: at each change of the disk in turn, or after a block."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from covalt_git.workspaces import branches
+from covalt_git.workspaces.chat import ChatStore
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 from tests.killing import killed_at
 from tests.workspaces.stores import fsck, layout_of, open_chats
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 State = dict[str, object]

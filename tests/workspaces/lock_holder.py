@@ -1,7 +1,5 @@
 """A process that takes the lock of a chat, says so and keeps it: ``python lock_holder.py FOLDER TIMEOUT_S``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

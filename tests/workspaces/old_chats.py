@@ -5,18 +5,14 @@ calls and approvals, and the files of the folder.  In a log, ``BOOT`` is replace
 that opens the chat.
 """
 
-from __future__ import annotations
-
 import json
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from covalt_git.workspaces import branches
+from covalt_git.workspaces.chat import ChatStore
 from tests.workspaces.stores import layout_of
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.chat import ChatStore
 
 FOLDER = Path(__file__).parents[2] / "fixtures/chats-0.1"
 EXPECTED: dict[str, dict[str, Any]] = json.loads(

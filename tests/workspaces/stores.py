@@ -1,34 +1,27 @@
 """Chats in a folder of their own, what a folder holds, and stock git, which judges the stores."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import Upload
+from covalt_git.json_values import JsonObject
 from covalt_git.models.calls import Approval, PendingCall, ToolsetVersion
-from covalt_git.models.chats import Chat
+from covalt_git.models.chats import Chat, FileChange
 from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, collecting, commits
+from covalt_git.workspaces.chat import ChatStore
+from covalt_git.workspaces.collecting import Collected
 from covalt_git.workspaces.registry import Chats
+from covalt_git.workspaces.writer import Writer
 from covalt_git.workspaces.writing import writing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from covalt_git.json_values import JsonObject
-    from covalt_git.models.chats import FileChange
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.collecting import Collected
-    from covalt_git.workspaces.writer import Writer
 
 FAST = WorkspaceConfig(durability="fast")
 DIGEST = "sha256:" + "0" * 64

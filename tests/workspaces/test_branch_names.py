@@ -1,18 +1,17 @@
 """Renaming and deleting branches: what waits on one is settled first, and nothing is out of reach."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from covalt_git.conversations.commit_names import resolve
+from covalt_git.models.calls import PendingCall
+from covalt_git.models.chats import Branch
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.branches import (
+    DeletedBranch,
     Rename,
 )
-from covalt_git.workspaces.chat import finished_call, write_stored
+from covalt_git.workspaces.chat import ChatStore, finished_call, write_stored
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     approval_of,
@@ -26,12 +25,6 @@ from tests.workspaces.stores import (
     save,
     upload,
 )
-
-if TYPE_CHECKING:
-    from covalt_git.models.calls import PendingCall
-    from covalt_git.models.chats import Branch
-    from covalt_git.workspaces.branches import DeletedBranch
-    from covalt_git.workspaces.chat import ChatStore
 
 
 @pytest.fixture

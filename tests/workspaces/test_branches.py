@@ -1,9 +1,5 @@
 """Branches and checkout: only what differs is touched, and nothing unsaved is ever overwritten."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from covalt_git.errors import CovaltError
@@ -11,6 +7,7 @@ from covalt_git.git_store import BrokenStoreError
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.paths import typed
 from covalt_git.workspaces.chat import ChatStore
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.switching import InTheWayError, UnsafeTreeError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
@@ -26,9 +23,6 @@ from tests.workspaces.stores import (
     tree_of,
     upload,
 )
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.registry import Chats
 
 
 def test_checkout_touches_only_what_differs(chat: ChatStore) -> None:

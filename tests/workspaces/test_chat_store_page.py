@@ -1,7 +1,5 @@
 """A chat that is built with git commands alone, as ``docs/design/chat-store.md`` describes it, is a chat."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

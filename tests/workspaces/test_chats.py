@@ -1,11 +1,10 @@
 """Chats: created completely or not at all, found by their names, and reported if damaged."""
 
-from __future__ import annotations
-
 import os
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store import BrokenStoreError
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.chat import ABOUT
-from covalt_git.workspaces.registry import ChatExistsError, OneChat
+from covalt_git.workspaces.registry import ChatExistsError, Chats, OneChat
 from tests.workspaces.stores import (
     dying,
     fsck,
@@ -25,12 +24,6 @@ from tests.workspaces.stores import (
     save,
     upload,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from covalt_git.workspaces.registry import Chats
 
 
 @pytest.mark.parametrize("chat_id", ["my_chat", "my-chat"])

@@ -1,11 +1,8 @@
 """Garbage collection frees what nothing leads to, and never anything else."""
 
-from __future__ import annotations
-
 import os
 import time
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +11,8 @@ from hypothesis import strategies as st
 from covalt_git.git_store import BrokenStoreError, GitStore, repacking
 from covalt_git.git_store.graph import reachable
 from covalt_git.workspaces import branches, collecting
-from covalt_git.workspaces.chat import HEADS
+from covalt_git.workspaces.chat import HEADS, ChatStore
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 from tests.killing import killed_at
 from tests.workspaces.stores import (
@@ -30,10 +28,6 @@ from tests.workspaces.stores import (
     scratch,
     upload,
 )
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
 
 LARGE = os.urandom(300_000)
 

@@ -1,17 +1,16 @@
 """Commit format 1: the record of a commit, for covalt-git and for stock git."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.json_values import canonical_json
-from covalt_git.models.calls import CallError
+from covalt_git.models.calls import CallError, PendingCall
 from covalt_git.models.commit_record import (
+    CallRecord,
     CommitRecord,
     MessageRecord,
     PathNote,
@@ -21,7 +20,7 @@ from covalt_git.models.commit_record import (
 )
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chat import finished_call
+from covalt_git.workspaces.chat import ChatStore, finished_call
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     DIGEST,
@@ -34,11 +33,6 @@ from tests.workspaces.stores import (
     scratch,
     upload,
 )
-
-if TYPE_CHECKING:
-    from covalt_git.models.calls import PendingCall
-    from covalt_git.models.commit_record import CallRecord
-    from covalt_git.workspaces.chat import ChatStore
 
 TEXT = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=60),

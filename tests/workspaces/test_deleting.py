@@ -1,24 +1,18 @@
 """Deleting a chat removes all of it, or nothing."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.lock import ChatBusyError
-from covalt_git.workspaces.registry import Loss
+from covalt_git.workspaces.registry import Chats, Loss
 from covalt_git.workspaces.writing import writing
 from tests.killing import killed_at
 from tests.workspaces.stores import branch_off, open_chats, pending_call, upload
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
 
 
 def test_everything_of_a_chat_is_deleted_and_listed_before(chat: ChatStore, chats: Chats) -> None:

@@ -1,11 +1,11 @@
 """Killed at any change of the disk, a step on a chat has not begun or is finished."""
 
-from __future__ import annotations
-
 import io
 import subprocess
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,17 +18,12 @@ from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.names import new_id
 from covalt_git.transfers import pushing
 from covalt_git.workspaces import branches, commits
+from covalt_git.workspaces.chat import ChatStore
+from covalt_git.workspaces.registry import Chats
+from covalt_git.workspaces.writer import Writer
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.kills import seen, states_after_kills
 from tests.workspaces.stores import Layout, branch_off, call_record, checkout, clear, git, put, save
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
-    from covalt_git.workspaces.writer import Writer
 
 
 def first(writer: Writer) -> conversation.Message:

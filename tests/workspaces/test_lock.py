@@ -1,7 +1,5 @@
 """The lock of a chat between real processes: no write is lost, and the next writer is not overtaken."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os
@@ -11,17 +9,14 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git.system import file_lock
 from covalt_git.workspaces.lock import CancelledError, ChatBusyError, ChatGoneError, held
 from tests.workspaces.kills import process
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def printed(started: subprocess.Popen[str]) -> str:

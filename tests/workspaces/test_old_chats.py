@@ -1,7 +1,5 @@
 """Chats that version 0.1 left on the disk are opened, continued, cloned and collected."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

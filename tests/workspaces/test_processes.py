@@ -1,26 +1,20 @@
 """Several processes, and killed ones: nothing acknowledged is lost, nothing is repaired by hand."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random
 import signal
+import subprocess
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from covalt_git.workspaces.chat import ChatStore
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 from tests.stress.stores import reachable
 from tests.workspaces.kills import process
 from tests.workspaces.stores import as_listed, branch_off, fsck, layout_of, tree_of, upload
-
-if TYPE_CHECKING:
-    import subprocess
-    from contextlib import AbstractContextManager
-
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
 
 
 def busy(chats: Chats, seed: int, steps: int) -> AbstractContextManager[subprocess.Popen[str]]:

@@ -1,20 +1,19 @@
 """Large record fields: stored next to the commits, complete on reading, and readable without."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from covalt_git.conversations.commit_names import resolve
 from covalt_git.models.calls import CallError, FileReference, RenderPlan
-from covalt_git.models.commit_record import CommitRecord, MessageRecord, UploadedFile
+from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRecord, UploadedFile
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chat import finished_call
+from covalt_git.workspaces.chat import ChatStore, finished_call
 from covalt_git.workspaces.records import LARGE, MissingRecordError
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     call_record,
@@ -26,11 +25,6 @@ from tests.workspaces.stores import (
     save,
     upload,
 )
-
-if TYPE_CHECKING:
-    from covalt_git.models.commit_record import CallRecord
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
 
 BIG = "x" * LARGE
 

@@ -1,17 +1,13 @@
 """Calls whose process died, and approvals: the next writer settles each of them, once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.models.calls import Approval
+from covalt_git.models.calls import Approval, PendingCall
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, running_call
-from covalt_git.workspaces.chat import CALLS, MovedError, finished_call, write_stored
+from covalt_git.workspaces.chat import CALLS, ChatStore, MovedError, finished_call, write_stored
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     FUTURE,
@@ -29,10 +25,6 @@ from tests.workspaces.stores import (
     scratch,
     upload,
 )
-
-if TYPE_CHECKING:
-    from covalt_git.models.calls import PendingCall
-    from covalt_git.workspaces.chat import ChatStore
 
 PAST = "2001-01-01T00:00:00.000Z"
 

@@ -1,15 +1,13 @@
 """A switch of the folder that a process did not finish: the next writer does, and keeps edits."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import BrokenStoreError, TreeEntry
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.switching import Switch, WorkingFolder
 from covalt_git.workspaces.trees import FolderState, edited
@@ -24,9 +22,6 @@ from tests.workspaces.stores import (
     save,
     upload,
 )
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.chat import ChatStore
 
 OLD: Layout = {
     "a": ("file", b"old a"),

@@ -1,7 +1,5 @@
 """Snapshots: what a folder holds is stored byte for byte, what cannot be stored is named."""
 
-from __future__ import annotations
-
 import os
 import random
 import resource
@@ -9,8 +7,8 @@ import shutil
 import socket
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +17,8 @@ from hypothesis import strategies as st
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.paths import check_element
 from covalt_git.workspaces import branches
+from covalt_git.workspaces.chat import ChatStore
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.workspaces.stores import (
@@ -36,12 +36,6 @@ from tests.workspaces.stores import (
     scratch,
     tree_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
 
 NAMES = st.one_of(
     st.sampled_from([".env", ".gitignore", ".gitattributes", "ü", "日本語", "-rf", "a b", "x.py"]),

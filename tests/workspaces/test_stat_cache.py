@@ -1,15 +1,13 @@
 """The stat cache: a snapshot with it always equals the snapshot that reads everything."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +15,8 @@ from hypothesis import strategies as st
 
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import branches, stat_cache
+from covalt_git.workspaces.chat import ChatStore
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.scan import scan
 from covalt_git.workspaces.snapshot import Snapshot
 from covalt_git.workspaces.stat_cache import NOT_SCANNED, Clock, StatCache
@@ -34,12 +34,6 @@ from tests.workspaces.stores import (
     scratch,
     tree_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from covalt_git.workspaces.chat import ChatStore
-    from covalt_git.workspaces.registry import Chats
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -1,7 +1,5 @@
 """YAML text: which values it means, which text is refused and where, and that written text reads back."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """The HTTP adapter of operations: bodies, queries, ETags, files, ranges, uploads and their limits."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

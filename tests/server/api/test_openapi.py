@@ -1,7 +1,5 @@
 """The OpenAPI document: valid, complete, and true of what the operations answer."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

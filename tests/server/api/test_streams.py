@@ -1,7 +1,5 @@
 """Calls that are followed over the API: their events, broken connections, and cancellation."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

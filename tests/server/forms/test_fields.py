@@ -1,14 +1,13 @@
 """Fields of a form: which one each part of a schema gets, what it shows, and how it is drawn."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
+from covalt_git.json_values import JsonObject
 from covalt_server.forms.fields import MAX_FIELDS, Choice, Field, draw
 from covalt_server.forms.form import Submitted, opened
 from covalt_server.forms.shapes import MAX_DEPTH, MISSING, Kind
@@ -16,10 +15,6 @@ from tests.examples import examples
 from tests.json_values.test_json_schema import json_values, schemas
 from tests.server.sent_form import html, sent
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from covalt_git.json_values import JsonObject
-
 
 TABLES = tables(__file__)
 

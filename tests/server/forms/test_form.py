@@ -1,16 +1,14 @@
 """Values read back from a form: what it shows, what is typed, and what is wrong with it."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 from werkzeug.datastructures import MultiDict
 
-from covalt_git.json_values import canonical_json
+from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.json_values.json_schema import schema_problems, value_problems
 from covalt_server.forms.form import opened, submitted
 from covalt_server.forms.problems import FieldProblem
@@ -18,9 +16,6 @@ from tests.examples import examples
 from tests.json_values.test_json_schema import json_values, schemas
 from tests.server.sent_form import html, sent
 from tests.tables import tables
-
-if TYPE_CHECKING:
-    from covalt_git.json_values import JsonObject
 
 # --- showing a value and reading it back -----------------------------------------------------------
 

@@ -1,7 +1,5 @@
 """A tool's form in a real browser, with JavaScript and without."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Line breaks of a text that comes back from a browser, which sends all of them as CR LF."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import example, given

@@ -1,7 +1,5 @@
 """A project served as `covalt-git serve` serves it, stock git as its client, and hand-made requests."""
 
-from __future__ import annotations
-
 import hashlib
 import http.client
 import io

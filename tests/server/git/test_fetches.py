@@ -1,7 +1,5 @@
 """Clones and fetches of chats by stock git, and the credentials that they need."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import random

@@ -3,8 +3,6 @@
 Each is refused with its reason, and leaves neither a ref nor a file behind.
 """
 
-from __future__ import annotations
-
 import gzip
 import random
 import shutil

@@ -1,7 +1,5 @@
 """``git push`` to a chat: new states and branches, refusals, and broken connections."""
 
-from __future__ import annotations
-
 import io
 import random
 import re
