@@ -45,6 +45,8 @@ GRACE_S = 0.5
 """Time in which a cancelled call may end by itself."""
 
 _CHECK_S = 0.1
+_ANSWER_S = 0.01
+"""Intervals of checking limits, and whether an elicitation has been answered."""
 _READ = 1 << 16
 _KILLED = range(-signal.NSIG, 0)
 _OWN_PROCESSES = {"full": 2}
@@ -201,7 +203,8 @@ class AwaitedCall:
             if now > (min(late, grace_end) if cancelled else late):
                 break
             try:
-                self._exchange(selector, min(_CHECK_S, late - now + 0.001))
+                interval = _ANSWER_S if self._questions.is_open else _CHECK_S
+                self._exchange(selector, min(interval, late - now + 0.001))
             except KeyboardInterrupt:
                 if cancelled:
                     break
@@ -226,8 +229,6 @@ class AwaitedCall:
         if (reply := self._questions.reply()) is not None:
             self._send_later(reply, selector)
         for key, ready in selector.select(within_s):
-            if key.fileobj is self._questions:
-                continue
             if ready & selectors.EVENT_WRITE and not self._send():
                 selector.modify(key.fileobj, selectors.EVENT_READ)
             if ready & selectors.EVENT_READ and not self._take(key.fd):
@@ -236,8 +237,6 @@ class AwaitedCall:
         for questions in received:
             if (reply := self._questions.ask(questions)) is not None:
                 self._send_later(reply, selector)
-            elif self._questions not in selector.get_map():
-                selector.register(self._questions, selectors.EVENT_READ)
 
     def _request_end(self, selector: selectors.BaseSelector) -> float:
         """Signal to the tool that it is cancelled; return the end of its grace period."""

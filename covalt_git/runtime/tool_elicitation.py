@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
@@ -29,10 +27,7 @@ _QUESTIONS: TypeAdapter[dict[str, Question]] = TypeAdapter(dict[str, Question])
 
 
 class ToolElicitation:
-    """The inquiries of one call, one at a time; ``waited_s`` is how long it has waited for answers.
-
-    ``fileno`` can be read from once an answer is there.
-    """
+    """The inquiries of one call, one at a time; ``waited_s`` is how long it has waited for answers."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -42,14 +37,11 @@ class ToolElicitation:
         self._before_s = 0.0
         self._count = 0
         self._records: list[QuestionRecord] = []
-        self._ends: tuple[int, int] | None = None
 
-    def fileno(self) -> int:
-        """Return a descriptor that is readable when an answer is there."""
-        if self._ends is None:
-            self._ends = os.pipe()
-            os.set_blocking(self._ends[0], False)
-        return self._ends[0]
+    @property
+    def is_open(self) -> bool:
+        """Whether the tool waits for an answer."""
+        return self._inquiry is not None
 
     @property
     def waited_s(self) -> float:
@@ -69,19 +61,14 @@ class ToolElicitation:
                 raise CannotAskError("no user can be asked this")
             if self._count > MOST_INQUIRIES:
                 raise CannotAskError(f"a call asks at most {MOST_INQUIRIES} times")
-            inquiry = self._job.ask(questions)
+            self._inquiry = self._job.ask(questions)
         except CovaltError as error:
             return _refusal(error)
-        self._inquiry, self._since = inquiry, time.monotonic()
-        self.fileno()
-        assert self._ends is not None
-        wake = os.dup(self._ends[1])
-        inquiry.on_end(lambda: _wake(wake))
+        self._since = time.monotonic()
         return None
 
     def reply(self) -> JsonObject | None:
         """Return the reply to the tool, or None before there is one."""
-        self._hear()
         inquiry = self._inquiry
         if inquiry is None:
             return None
@@ -96,12 +83,6 @@ class ToolElicitation:
         finally:
             self._end()
 
-    def _hear(self) -> None:
-        """Take what has woken us; an inquiry that is over may do so late."""
-        with contextlib.suppress(BlockingIOError):
-            while self._ends is not None and os.read(self._ends[0], 16):
-                pass
-
     def _end(self) -> None:
         """Record the elicitation, and withdraw it."""
         if self._inquiry is None:
@@ -114,17 +95,7 @@ class ToolElicitation:
     def close(self) -> tuple[QuestionRecord, ...]:
         """Withdraw what is still asked; return all that was."""
         self._end()
-        if self._ends is not None:
-            for end in self._ends:
-                os.close(end)
-            self._ends = None
         return tuple(self._records)
-
-
-def _wake(end: int) -> None:
-    with contextlib.suppress(OSError):  # the call has ended, and reads it no longer
-        os.write(end, b"\0")
-    os.close(end)
 
 
 def _refusal(error: CovaltError) -> JsonObject:
