@@ -1,14 +1,15 @@
 """Network hosts: parsing of URLs and host rules, and the check whether a request is granted.
 
 A URL is parsed once by a strict grammar, and only its parts are used afterwards, so that two parsers
-cannot find different hosts in it.  The module does not resolve names: the HTTP client passes each resolved
-address to :class:`Reach`.  The special-purpose networks are those of the IANA registries (RFC 6890 and
+cannot find different hosts in it.  The HTTP client and the egress proxy pass each address of :func:`resolve`
+to :class:`Reach`.  The special-purpose networks are those of the IANA registries (RFC 6890 and
 its updates, as of 2026-11) and the addresses that cloud providers reserve.
 """
 
 from __future__ import annotations
 
 import re
+import socket
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -315,6 +316,16 @@ class Reach(NamedTuple):
             if host != address
             else f"{host} is {why}"
         )
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """Return the IP addresses of a host from the system's resolver, in the order to try them in.
+
+    Raises:
+        OSError: if the host has no address.
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def _why_reserved(ip: Ip) -> str:

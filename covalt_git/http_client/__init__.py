@@ -9,7 +9,7 @@ environment are not used, certificates are always verified, and a deadline limit
 from covalt_git.http_client.client import HttpClient, Part, Request, Response
 from covalt_git.http_client.deadline import Deadline
 from covalt_git.http_client.errors import HttpError
-from covalt_git.http_client.transport import Resolve, resolve
+from covalt_git.http_client.transport import Resolve
 
 __all__ = [
     "Deadline",
@@ -19,5 +19,4 @@ __all__ = [
     "Request",
     "Resolve",
     "Response",
-    "resolve",
 ]

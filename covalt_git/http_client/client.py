@@ -11,14 +11,13 @@ from urllib.parse import urljoin
 import httpx2
 
 import covalt_git
-from covalt_git.hosts import BadHostError, Origin, Reach, origin_of
+from covalt_git.hosts import BadHostError, Origin, Reach, origin_of, resolve
 from covalt_git.http_client.errors import HttpError
 from covalt_git.http_client.transport import (
     LimitedStream,
     Transport,
     causes,
     granted_origin,
-    resolve,
     system_trust,
     why_broken,
 )

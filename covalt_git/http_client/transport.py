@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import os
-import socket
 import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import httpcore2
 import httpx2
 
-from covalt_git.hosts import BadHostError, origin_of
+from covalt_git.hosts import BadHostError, origin_of, resolve
 from covalt_git.http_client.errors import HttpError
 
 if TYPE_CHECKING:
@@ -45,16 +44,6 @@ class HostPolicy(Protocol):
 
     def why_not(self, host: str, address: str) -> str:
         """Return why a host may not be reached at an IP address; "" if it may."""
-
-
-def resolve(host: str, port: int) -> Sequence[str]:
-    """Return the IP addresses of a host from the system's resolver.
-
-    Raises:
-        OSError: if the host has no address.
-    """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def granted_origin(reach: HostPolicy, url: str) -> Origin:

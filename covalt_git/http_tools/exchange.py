@@ -13,8 +13,8 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.errors import CovaltError
-from covalt_git.hosts import Origin, origin_of
-from covalt_git.http_client import Deadline, HttpClient, HttpError, Request, Response, resolve
+from covalt_git.hosts import Origin, origin_of, resolve
+from covalt_git.http_client import Deadline, HttpClient, HttpError, Request, Response
 from covalt_git.http_tools.answer import BadResultError, error_of, result_of
 from covalt_git.http_tools.request import BadRequestError, RequestBuilder
 from covalt_git.http_tools.secret_lookup import Lookup

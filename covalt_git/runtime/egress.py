@@ -17,7 +17,7 @@ import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.errors import CovaltError
-from covalt_git.hosts import BadHostError, Origin, Reach, normal_host, origin_of
+from covalt_git.hosts import BadHostError, Origin, Reach, normal_host, origin_of, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,10 +41,14 @@ _PER_CONNECTION = {
 
 
 class EgressRefusedError(CovaltError):
-    """A connection that was refused; the tool receives ``http_status``."""
+    """A connection that was refused; the tool receives ``http_status`` with the code as its reason."""
 
     code = "egress_refused"
     http_status = 403
+
+    def __init__(self, message: str, *, code: str = code, status: int = http_status) -> None:
+        super().__init__(message)
+        self.code, self.http_status = code, status
 
 
 class _Wanted(NamedTuple):
@@ -55,12 +59,6 @@ class _Wanted(NamedTuple):
     tunnel: bool
 
 
-def resolve_host(host: str, port: int) -> list[str]:
-    """Return the addresses of a host, in the order in which the system would try them."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-
 class Egress:
     """Proxy of one sandbox, until it is closed.
 
@@ -68,7 +66,7 @@ class Egress:
     """
 
     def __init__(
-        self, hosts: Sequence[str], *, resolve: Callable[[str, int], Sequence[str]] = resolve_host
+        self, hosts: Sequence[str], *, resolve: Callable[[str, int], Sequence[str]] = resolve
     ) -> None:
         self._reach = Reach.of(*hosts)
         self._resolve = resolve
@@ -252,12 +250,8 @@ def _answer(end: socket.socket, error: CovaltError) -> None:
 
 
 def _unreachable(message: str) -> EgressRefusedError:
-    error = EgressRefusedError(message)
-    error.code, error.http_status = "unreachable", 502
-    return error
+    return EgressRefusedError(message, code="unreachable", status=502)
 
 
 def _malformed(message: str) -> EgressRefusedError:
-    error = EgressRefusedError(message)
-    error.code, error.http_status = "malformed", 400
-    return error
+    return EgressRefusedError(message, code="malformed", status=400)
