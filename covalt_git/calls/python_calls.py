@@ -14,8 +14,9 @@ from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
 from covalt_git.models.calls import CallError
 from covalt_git.models.outcomes import MIB, Outcome, limit_error
-from covalt_git.runtime import environments, python_tool
+from covalt_git.runtime import environments, pool, python_tool
 from covalt_git.runtime.disk_space import DiskSpace
+from covalt_git.runtime.jobs import Job
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def prepare(found: Found, follower: Follower) -> None:
         CannotInstallError: if the dependencies cannot be installed.
         InstallCancelledError: if the follower cancels meanwhile.
     """
-    python_tool.prepare(_interpreter(found, follower))
+    pool.shared().start(_interpreter(found, follower))
 
 
 def check_space(tool: Tool, chat: ChatStore) -> None:
@@ -109,7 +110,7 @@ def run(
         return Outcome("error", error=failure)
     mask = Mask(secrets.values())
     outcome = python_tool.run(
-        python_tool.Job(
+        Job(
             toolset=ToolsetCopy.of(toolset),
             entrypoint=str(tool.entrypoint),
             args=call.args,

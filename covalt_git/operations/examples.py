@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from covalt_git.names import matches, matches_text
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.tools import visible_toolsets
-from covalt_git.runtime import python_tool
+from covalt_git.runtime import pool
 from covalt_git.workspaces.registry import Chats
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def test_tools(context: Context, request: TestTools) -> ToolsTested:
 
     A tool that lacks a grant, or that needs approval and may reach the network, is skipped.
     """
-    python_tool.prepare(Path(sys.executable))
+    pool.shared().start()
     tools, broken = _chosen(context, request.patterns)
     jobs = [(tool, number + 1) for tool in tools for number in range(len(tool.examples))]
     done: list[ExampleRun] = []

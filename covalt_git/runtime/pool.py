@@ -18,7 +18,6 @@ import sys
 import tempfile
 import threading
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,6 +43,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _PROGRAM = Path(__file__).with_name("processes") / "program.py"
 _OURS = Path(__file__).parents[1]
+_SDK = _OURS.with_name("covalt_toolset")
 _END_S = 10.0
 _TRIAL_S = 30.0
 
@@ -104,17 +104,16 @@ class SandboxProcess:
     def next_call(self) -> tuple[socket.socket, int]:
         """Send a call's connection and output; return our ends of both, which the caller closes."""
         ours, theirs = socket.socketpair()
-        written = None
+        written: list[int] = []
         if self.output is not None:  # the first call prints to the pipe of the import
             printed, self.output = self.output, None
         else:
-            printed, written = os.pipe()
-        ends = [theirs.fileno(), *([] if written is None else [written])]
+            printed, *written = os.pipe()
         # A sandbox that has ended reports it over `life`.
         with theirs, contextlib.suppress(OSError):
-            wire.send(self.calls, None, ends)
-        if written is not None:
-            os.close(written)
+            wire.send(self.calls, None, [theirs.fileno(), *written])
+        for end in written:
+            os.close(end)
         ours.setblocking(False)
         os.set_blocking(printed, False)
         return ours, printed
@@ -155,7 +154,7 @@ class ForkServerProcess:
         with theirs:
             try:
                 self._process = subprocess.Popen(
-                    [*argv, whose, str(_sdk()), str(_OURS)],
+                    [*argv, whose, str(_SDK), str(_OURS)],
                     cwd="/",
                     env={"PATH": PATH, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"},
                     stdin=subprocess.DEVNULL,
@@ -175,8 +174,8 @@ class ForkServerProcess:
         """Whether the process runs."""
         return self._process.poll() is None
 
-    def open(self, spec: SandboxSpec, function: str, *, idle_s: float = IDLE_S) -> SandboxProcess:
-        """Fork a sandbox, which ends by itself after ``idle_s`` without a call.
+    def open(self, spec: SandboxSpec, function: str) -> SandboxProcess:
+        """Fork a sandbox, which ends by itself after :data:`IDLE_S` without a call.
 
         Raises:
             NoWorkerError: if the fork server has ended.
@@ -198,7 +197,7 @@ class ForkServerProcess:
             "limits": spec.limits._asdict(),
             "warm": spec.warm,
             "scratch_in": tempfile.gettempdir(),
-            "idle_s": idle_s,
+            "idle_s": IDLE_S,
         }
         life, their_life = socket.socketpair()
         calls, their_calls = socket.socketpair()
@@ -267,9 +266,7 @@ class ForkServerProcess:
 class SandboxPool:
     """The fork servers and idle sandboxes of a process; thread-safe."""
 
-    def __init__(self, *, idle_s: float = IDLE_S, most_idle: int = MOST_IDLE) -> None:
-        self._idle_s = idle_s
-        self._most_idle = most_idle
+    def __init__(self) -> None:
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self._servers: dict[Path, ForkServerProcess] = {}
@@ -306,16 +303,16 @@ class SandboxPool:
             ToolsetChangedError: as :meth:`ForkServerProcess.open`.
         """
         try:
-            return self.start(spec.python).open(spec, function, idle_s=self._idle_s)
+            return self.start(spec.python).open(spec, function)
         except NoWorkerError:  # it was killed; start another
-            return self.start(spec.python).open(spec, function, idle_s=self._idle_s)
+            return self.start(spec.python).open(spec, function)
 
     def give_back(self, sandbox: SandboxProcess) -> None:
         """Keep a sandbox for the next call with its spec."""
         with self._lock:
             self._idle.append(sandbox)
-            over = self._idle[: -self._most_idle]
-            self._idle = self._idle[-self._most_idle :]
+            over = self._idle[:-MOST_IDLE]
+            self._idle = self._idle[-MOST_IDLE:]
         for old in over:
             old.end()
 
@@ -358,14 +355,6 @@ def _is_over(sandbox: SandboxProcess, spec: SandboxSpec) -> bool:
     """Return whether a sandbox has ended, or its toolset has changed."""
     same = sandbox.spec.toolset.source == spec.toolset.source
     return (same and sandbox.spec.toolset != spec.toolset) or not sandbox.is_usable()
-
-
-def _sdk() -> Path:
-    """Return the folder of the package that tools import; importing it here would take 30 ms."""
-    found = find_spec("covalt_toolset")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

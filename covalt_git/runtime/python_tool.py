@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git.models.outcomes import Log, Outcome, Progress
-from covalt_git.runtime.awaited_call import MAX_OUTPUT, AwaitedCall
-from covalt_git.runtime.jobs import Job
+from covalt_git.runtime.awaited_call import AwaitedCall
 from covalt_git.runtime.pool import NoWorkerError, SandboxPool, SandboxProcess, SandboxSpec, shared
 from covalt_git.runtime.sandbox.policy import RunLimits
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from covalt_git.models.tool_properties import Limits
-
-__all__ = ["MAX_OUTPUT", "Job", "Log", "Outcome", "Progress", "prepare", "run"]
-
-
-def prepare(python: Path) -> None:
-    """Start the fork server of an interpreter, so that it is ready when the call comes."""
-    shared().start(python)
+    from covalt_git.models.outcomes import Outcome
+    from covalt_git.runtime.jobs import Job
 
 
 def run(job: Job, *, pool: SandboxPool | None = None) -> Outcome:
@@ -33,18 +23,11 @@ def run(job: Job, *, pool: SandboxPool | None = None) -> Outcome:
     """
     pool = pool or shared()
     spec, function = _spec(job), job.entrypoint.partition(":")[2]
-    sandbox = pool.take(spec)
-    try:
-        if sandbox is None:
-            job.toolset.make()
-        if job.begin is not None:
-            job.begin()
-    except BaseException:
-        if sandbox is not None:
-            pool.give_back(sandbox)
-        raise
+    job.toolset.make()
+    if job.begin is not None:
+        job.begin()
     outcome = None
-    if sandbox is not None:
+    if (sandbox := pool.take(spec)) is not None:
         outcome = _run_in(sandbox, job, pool)
     if outcome is None:  # no sandbox was idle, or it ended before the call began
         outcome = _run_in(pool.open(spec, function), job, pool)
@@ -78,16 +61,12 @@ def _spec(job: Job) -> SandboxSpec:
         level=job.level,
         python=job.python,
         hosts=job.hosts,
-        limits=_limits(job.limits),
+        limits=RunLimits(
+            cpu_s=job.limits.cpu_s,
+            memory_mb=job.limits.memory_mb,
+            # The warm sandbox that the tool process is forked from is counted too.
+            processes=(job.limits.processes or RunLimits().processes) + 1,
+            file_mb=job.limits.file_mb,
+        ),
         warm=job.warm,
-    )
-
-
-def _limits(limits: Limits) -> RunLimits:
-    return RunLimits(
-        cpu_s=limits.cpu_s,
-        memory_mb=limits.memory_mb,
-        # The warm sandbox that the tool process is forked from is counted too.
-        processes=(limits.processes or RunLimits().processes) + 1,
-        file_mb=limits.file_mb,
     )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.runtime.python_tool import MAX_OUTPUT, run
+from covalt_git.runtime.awaited_call import MAX_OUTPUT
+from covalt_git.runtime.python_tool import run
 
 if TYPE_CHECKING:
     from tests.runtime.conftest import Workshop

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.runtime.python_tool import MAX_OUTPUT
+from covalt_git.runtime.awaited_call import MAX_OUTPUT
 from tests.runtime.conftest import error_of
 from tests.tables import tables
 

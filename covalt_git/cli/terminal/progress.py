@@ -11,7 +11,7 @@ from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.interrupt import cancelling
 from covalt_git.cli.terminal.progress_bar import bar
 from covalt_git.models.outcomes import Log, Progress
-from covalt_git.runtime.python_tool import MAX_OUTPUT
+from covalt_git.runtime.awaited_call import MAX_OUTPUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -55,8 +55,8 @@ def receive(end: socket.socket) -> Any:
     Raises:
         EOFError: where the stream ends within a frame.
     """
-    head = end.recv(HEAD.size)
-    return _rest(end, head) if head else None
+    received = receive_with_descriptors(end)
+    return received and received[0]
 
 
 def receive_with_descriptors(end: socket.socket) -> tuple[Any, list[int]] | None:
@@ -66,14 +66,10 @@ def receive_with_descriptors(end: socket.socket) -> tuple[Any, list[int]] | None
         EOFError: where the stream ends within a frame.
     """
     head, descriptors, _, _ = socket.recv_fds(end, HEAD.size, MAX_DESCRIPTORS)
-    return (_rest(end, head), descriptors) if head else None
-
-
-def _rest(end: socket.socket, head: bytes) -> Any:
-    """Return the value of a frame that has begun with so much of its head."""
-    if len(head) < HEAD.size:
-        head += _exactly(end, HEAD.size - len(head))
-    return loads(_exactly(end, HEAD.unpack(head)[0]))
+    if not head:
+        return None
+    head += _exactly(end, HEAD.size - len(head))
+    return loads(_exactly(end, HEAD.unpack(head)[0])), descriptors
 
 
 def _exactly(end: socket.socket, size: int) -> bytes:
