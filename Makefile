@@ -66,13 +66,13 @@ $(THEIRS)/.ready: $(READY) $(addprefix fixtures/servers/,package.json package-lo
 	if wait $$npm && [ $$pip = 0 ]; then touch $@; \
 	else echo "install Node and npm to run the tests that use MCP servers of others"; fi
 
-# Format, lint, types, layers, and plain English.
+# Format, lint, types, layers, plain English, and the page about the specification.
 check: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q tests/test_texts.py
+	$(BIN)/pytest -q tests/test_texts.py tests/specification/test_requirements.py
 
 format: $(READY)
 	$(BIN)/ruff format

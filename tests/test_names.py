@@ -108,6 +108,7 @@ def test_texts_that_are_not_patterns(text: str) -> None:
     assert not is_pattern(text)
 
 
+@pytest.mark.requirement("toolshed-policy.segment", "toolshed-policy.depth")
 @pytest.mark.parametrize(("pattern", "path", "selected"), TABLES["pattern_selects_paths"])
 def test_pattern_selects_paths(pattern: str, path: str, selected: bool) -> None:  # noqa: FBT001 - a column of the table
     assert matches(pattern, path) is selected

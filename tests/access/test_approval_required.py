@@ -63,6 +63,7 @@ def test_a_rule_of_the_project_may_waive_approval() -> None:
     assert confirmation(config, make_tool(confirmation=("toolset", "decorator")), {}) == ()
 
 
+@pytest.mark.requirement("cjson-toolsets.tools.permissions")
 def test_the_first_rule_that_applies_decides() -> None:
     config = make_config(
         rule("shop.**"),

@@ -58,6 +58,7 @@ def test_only_an_administrator_without_denials_sees_everything(
     assert sees_everything(config, ANA) is everything
 
 
+@pytest.mark.requirement("toolshed-policy.filter")
 @pytest.mark.parametrize(
     ("role", "allowed", "reason"),
     [
@@ -105,6 +106,7 @@ def test_a_disabled_tool_is_hidden_and_cannot_be_called() -> None:
     assert "disabled" not in ask({}, "call", off).reason
 
 
+@pytest.mark.requirement("toolshed-roles")
 def test_the_role_of_the_principal_replaces_the_default_role() -> None:
     config = make_config("guest", guest={}, dev={"allow": ["**"]})
 

@@ -9,6 +9,7 @@ PLAIN = "from tools.plain import add as plain\nfrom covalt_toolset import get_co
 ADD = "def add(text: str = 'run'):\n    return plain(get_context().workspace, text)\n"
 
 
+@pytest.mark.requirement("covalt-1.3.requires_confirmation", "covalt-10.confirmation")
 def test_a_call_that_requires_approval_waits_and_changes_nothing(world: World) -> None:
     outcome = world.call("ask", text="hello")
 
@@ -22,6 +23,7 @@ def test_a_call_that_requires_approval_waits_and_changes_nothing(world: World) -
     assert not (world.workspace / "runs.txt").exists()
 
 
+@pytest.mark.requirement("covalt-4.2.confirmation")
 @pytest.mark.parametrize(
     "source",
     [

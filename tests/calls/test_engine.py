@@ -86,6 +86,7 @@ def test_a_toolset_edited_while_a_call_waits_for_the_chat_is_read_again(world: W
 # The commit of a call
 
 
+@pytest.mark.requirement("covalt-4.3.7", "covalt-4.3.8")
 def test_a_successful_call_is_one_commit_that_holds_everything(world: World) -> None:
     outcome = world.call("add", text="hello")
 

@@ -1,6 +1,7 @@
 """Calls of tools of MCP servers: granted, approved, recorded and cancelled."""
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.running import Follower, Started
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import grant_process, revoke
+from covalt_git.installs.uninstall import uninstall
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.models.outcomes import Log, Progress
 from tests.calls.conftest import World, code, make_world
@@ -182,6 +184,7 @@ def test_progress_and_logs_are_reported_and_cancelling_ends_the_call(
 # Secrets
 
 
+@pytest.mark.requirement("covalt-6.2.runtime")
 def test_a_server_gets_its_declared_variables_and_secrets_which_are_not_stored(
     world: World,
 ) -> None:
@@ -194,3 +197,14 @@ def test_a_server_gets_its_declared_variables_and_secrets_which_are_not_stored(
     assert keyed["KEY"] == "***"
     assert SECRET not in world.git("log", "--format=%B", "main")
     assert SECRET not in (world.root / "toolsets/state/demo.yaml").read_text()
+
+
+@pytest.mark.requirement("covalt-6.3.1")
+def test_uninstalling_a_toolset_ends_its_servers(world: World, tmp_path: Path) -> None:
+    here = World(Path(shutil.copytree(world.root, tmp_path / "project", symlinks=True)))
+    assert result(here, "first:add", a=1, b=1) == "2"
+    assert [one.state for one in CONNECTIONS.health(here.root)] == ["ready"]
+
+    uninstall(here.root, "demo", force=True)
+
+    until(lambda: "ready" not in {one.state for one in CONNECTIONS.health(here.root)})

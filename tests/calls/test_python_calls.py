@@ -19,6 +19,7 @@ def counted(world: World) -> Any:
     return world.call("own:counted").call.result
 
 
+@pytest.mark.requirement("covalt-4.3.6")
 def test_modules_are_imported_once_until_a_file_changes_and_calls_share_no_state(
     own: World,
 ) -> None:

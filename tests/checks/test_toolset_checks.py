@@ -34,6 +34,13 @@ def found(root: Path, more: str) -> list[tuple[int, int, str]]:
 # Golden cases
 
 
+@pytest.mark.requirement(
+    "cjson-toolsets.headers.credentials",
+    "cjson-toolsets.server.credentials",
+    "cjson-toolsets.id",
+    "cjson-tools.name.required",
+    "covalt-3.2.renderer",
+)
 @each_case
 def test_each_case_is_reported_as_expected_with_places_and_in_house_style(
     case: Path, tmp_path: Path, pytestconfig: pytest.Config

@@ -50,6 +50,7 @@ def on_port(port: int, transport: str = "streamable-http") -> Definition:
     return at(f"http://127.0.0.1:{port}/{path}", transport)
 
 
+@pytest.mark.requirement("cjson-toolsets.headers")
 @transports
 def test_a_server_at_a_url_is_called_with_its_headers(
     connections: Connections, transport: str

@@ -38,6 +38,7 @@ def new_function() -> Callable[..., str]:
     return greet
 
 
+@pytest.mark.requirement("covalt-4.2.metadata")
 @pytest.mark.parametrize(
     ("decorator", "metadata"),
     [

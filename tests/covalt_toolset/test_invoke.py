@@ -44,6 +44,7 @@ def nested(depth: int) -> object:
     return value
 
 
+@pytest.mark.requirement("covalt-4.2.pydantic")
 @pytest.mark.parametrize(("annotation", "value", "expected"), TABLES["accepted"])
 def test_value_arrives_as_its_type(annotation: str, value: object, expected: str) -> None:
     arrived = invoke(taking(annotation), {"value": value})

@@ -34,6 +34,7 @@ def property_of(annotation: str, default: object = ...) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.requirement("covalt-4.2.schema", "covalt-4.2.pydantic")
 @pytest.mark.parametrize(("annotation", "schema"), TABLES["annotations"])
 def test_annotation_becomes_a_schema(annotation: str, schema: Any) -> None:
     assert property_of(annotation) == schema
@@ -69,6 +70,7 @@ def test_parameters_without_default_are_required() -> None:
 def documented(path: str, size: int = 1) -> None: ...
 
 
+@pytest.mark.requirement("covalt-4.2.docstring")
 @pytest.mark.parametrize(
     "docstring",
     [
@@ -103,6 +105,7 @@ def test_docstring_describes_parameters(docstring: str) -> None:
 # Workspace and result
 
 
+@pytest.mark.requirement("toolshed-tool")
 @pytest.mark.parametrize(("annotation", "schema"), TABLES["results"])
 def test_return_annotation_becomes_a_schema(annotation: str, schema: Any) -> None:
     found = describe(returning(annotation)).output_schema

@@ -111,6 +111,7 @@ def test_a_path_comes_back_with_all_below_it_and_nothing_else(
 # The law
 
 
+@pytest.mark.requirement("covalt-2.2.materialize")
 @settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 1 << 32))
 def test_every_manifest_of_a_random_history_comes_back_exactly(seed: int) -> None:

@@ -70,6 +70,7 @@ def test_a_call_returns_its_result_once_it_is_approved_on_the_page(
     assert [one.id for one in commits(shared, chat_id)] == [result.meta["covalt-git/manifest"]]
 
 
+@pytest.mark.requirement("toolshed-elicitation.1")
 @versions
 def test_a_client_that_opens_no_page_gets_the_id_to_resume(
     shared: Path, chat_id: str, version: str
@@ -145,6 +146,7 @@ def test_the_state_of_one_call_is_refused_for_another(shared: Path, chat_id: str
 # Resuming
 
 
+@pytest.mark.requirement("toolshed-elicitation.4")
 @versions
 def test_a_pending_call_is_resumed_once_it_is_approved(
     shared: Path, chat_id: str, version: str

@@ -28,6 +28,7 @@ tools: [{id: wave, entrypoint: tools.more:wave}]
 """
 
 
+@pytest.mark.requirement("toolshed-policy.filter")
 @versions
 @pytest.mark.parametrize("role", [None, "reader"])
 def test_the_list_is_the_catalog_of_the_role(shared: Path, version: str, role: str | None) -> None:

@@ -18,6 +18,7 @@ def test_search_mode_lists_the_meta_tools_alone(shared: Path, version: str) -> N
     assert {*own} & {*talk(shared, tool_names, version=version)} == {"resume"}
 
 
+@pytest.mark.requirement("toolshed-search_tools", "toolshed-read_tool")
 @versions
 @pytest.mark.parametrize(("style", "name"), [("dots", "demo.write"), ("underscore", "demo_write")])
 def test_a_tool_is_found_read_and_called(shared: Path, version: str, style: str, name: str) -> None:

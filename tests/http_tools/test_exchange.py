@@ -112,6 +112,7 @@ def test_a_missing_argument_has_the_default_of_its_schema(desk: Desk) -> None:
     assert outcome.result["query"] == {"q": ["x"], "n": ["2"]}
 
 
+@pytest.mark.requirement("cognipeer-flow.response")
 @pytest.mark.parametrize(("content", "media_type", "result"), TABLES["results"])
 def test_an_answer_becomes_json_or_text(
     desk: Desk, content: str, media_type: str, result: object

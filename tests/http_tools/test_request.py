@@ -31,6 +31,7 @@ def built(http: dict[str, Any], args: dict[str, Any]) -> Request:
     return RequestBuilder(model, args, lookup, lookup, FILES.__getitem__).build()
 
 
+@pytest.mark.requirement("cognipeer-flow.request")
 @pytest.mark.parametrize("name", REQUESTS)
 def test_request_of_a_manifest_and_arguments(name: str) -> None:
     row = REQUESTS[name]

@@ -111,6 +111,7 @@ def test_servers_are_listed_and_their_references_are_not_resolved(
     assert b"s3cret" not in (tmp_path / "data" / "index.db").read_bytes()
 
 
+@pytest.mark.requirement("covalt-1.1.enabled", "covalt-1.5.enabled")
 def test_disabling_a_toolset_disables_its_tools_and_servers(root: Path) -> None:
     put_hello(root, f"{MANIFEST}mcp_servers: [{{id: web, command: npx}}]\n")
     synced(root)

@@ -39,6 +39,7 @@ def save(folder: Path, content: bytes) -> Path:
     return file
 
 
+@pytest.mark.requirement("covalt-3.1.manifest", "covalt-3.3.1")
 @pytest.mark.parametrize(("name", "content"), EVIL, ids=[name for name, _ in EVIL])
 def test_a_hostile_bundle_is_refused_and_leaves_nothing(
     root: Path, name: str, content: bytes

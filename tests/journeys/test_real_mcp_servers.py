@@ -302,6 +302,7 @@ def test_a_grant_that_is_taken_back_stops_it(world: World) -> None:
     assert world.result("memory:read_graph")["entities"]
 
 
+@pytest.mark.requirement("covalt-6.3.1")
 def test_disabling_stops_them_all_and_enabling_brings_them_back(world: World) -> None:
     for tool, args in (("everything:echo", {"message": "x"}), ("memory:read_graph", {})):
         world.result(tool, **args)

@@ -50,12 +50,16 @@ def app_builder(project: Terminal) -> Terminal:
     return project
 
 
+@pytest.mark.requirement("covalt-10.valid")
 def test_section_10_validates_and_only_its_old_renderers_warn(app_builder: Terminal) -> None:
     problems = app_builder.json("validate")["problems"]
 
     assert [(one["code"], one["severity"]) for one in problems] == [("CG206", "warning")] * 3
 
 
+@pytest.mark.requirement(
+    "covalt-10.functions", "covalt-10.files", "covalt-10.command", "covalt-10.input_schema"
+)
 def test_section_10_writes_reads_and_runs(app_builder: Terminal) -> None:
     written = app_builder.json(
         "call", "c1", "app-builder:write_file", '{"path": "a/b.py", "content": "print(1)"}'
@@ -82,6 +86,7 @@ def test_section_10_writes_reads_and_runs(app_builder: Terminal) -> None:
     assert ran["render_plan"]["config"] == {"content": "print(1)", "language": "shell"}
 
 
+@pytest.mark.requirement("covalt-10.confirmation")
 def test_section_10_needs_approval_to_run_a_command(app_builder: Terminal) -> None:
     command = ("call", "c1", "app-builder:run_command", '{"command": "touch x"}')
 
@@ -127,6 +132,7 @@ def test_section_3_2_loads_with_its_server_declared_and_not_started(my_toolset: 
     ]
 
 
+@pytest.mark.requirement("covalt-5.3.plan")
 def test_section_5_3_gives_the_printed_plan(my_toolset: Terminal) -> None:
     call = my_toolset.json("call", "c1", "my-toolset:analyze_data", '{"filename": "x.csv"}')
 

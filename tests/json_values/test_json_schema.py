@@ -196,6 +196,7 @@ def test_problem_of_a_value(schema: Any, value: Any, message: str) -> None:
     assert value_problems(schema, value) == [((), message)]
 
 
+@pytest.mark.requirement("cjson-tools.argsSchema", "toolshed-tool")
 def test_all_problems_are_reported_at_once_with_their_places() -> None:
     schema = {
         "properties": {"a": {"type": "string"}, "rows": {"items": {"type": "integer"}}},

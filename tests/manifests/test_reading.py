@@ -47,6 +47,7 @@ def test_sound_file_gives_its_model_and_places(tmp_path: Path) -> None:
     assert str(problem) == ("toolset.yaml:10:17: CG999 tools[greet].entrypoint: so so\n  hint: do")
 
 
+@pytest.mark.requirement("covalt-4.1.format")
 @pytest.mark.parametrize(("text", "expected"), TABLES["words_of_a_manifest"])
 def test_message_of_a_manifest(text: str, expected: str) -> None:
     assert words(text) == expected

@@ -18,6 +18,7 @@ def put(folder: Path, *paths: str) -> None:
         (folder / path).write_text(path)
 
 
+@pytest.mark.requirement("covalt-1.2.kind", "covalt-3.1.folders")
 def test_files_are_listed_by_path_with_their_kind(tmp_path: Path) -> None:
     put(
         tmp_path,

@@ -23,6 +23,7 @@ def own(operate: Operations) -> Operations:
     return operate
 
 
+@pytest.mark.requirement("covalt-0.workspace", "covalt-2.3.switch")
 def test_each_branch_has_its_own_history_and_files(own: Operations) -> None:
     made = own("create_branch", chat_id="own", name="idea")
     switched = own("switch_branch", chat_id="own", branch="idea")

@@ -34,6 +34,7 @@ def write_file(operate: Operations, message_id: str) -> Any:
     )
 
 
+@pytest.mark.requirement("covalt-0.workspace", "covalt-2.3.switch")
 def test_retries_and_edits_of_a_message_are_siblings_on_branches(new: Operations) -> None:
     one = add(new, "Make\na page")
     two = add(new, "Here it is", role="assistant", ref="m2")
@@ -63,6 +64,7 @@ def test_retries_and_edits_of_a_message_are_siblings_on_branches(new: Operations
     assert git(new.store("new"), "fsck", "--strict") == ""
 
 
+@pytest.mark.requirement("covalt-2.3.leaf", "covalt-2.3.manifest")
 def test_lists_and_details_follow_the_active_message(new: Operations) -> None:
     one, two = add(new, "one"), add(new, "two", role="assistant")
     for operation, leaf in (("retry_message", one), ("switch_to_message", two)):

@@ -54,6 +54,7 @@ def described(text: str) -> Any:
 # The decorator and the signature
 
 
+@pytest.mark.requirement("covalt-4.2.discoverable", "covalt-4.3.3")
 def test_decorated_function_has_a_name_and_texts() -> None:
     found = read(
         '''
@@ -251,6 +252,7 @@ def plain(schema: Any) -> Any:
     return {key: plain(value) for key, value in schema.items()}
 
 
+@pytest.mark.requirement("covalt-1.3.input_schema")
 @pytest.mark.parametrize("parameters", TABLES["same"])
 def test_schema_equals_that_of_the_loaded_function(parameters: str) -> None:
     module = f"{MODULE}\ndef f({parameters}): ..."

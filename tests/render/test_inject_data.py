@@ -42,6 +42,7 @@ def run(browser: Browser, folder: Path, scripts: list[bytes]) -> list[Any]:
     return values
 
 
+@pytest.mark.requirement("covalt-5.4.2", "covalt-5.4.3")
 @pytest.mark.parametrize("page", TABLES["script_goes_where_a_browser_sees_it_first"])
 def test_script_goes_where_a_browser_sees_it_first(page: str) -> None:
     before, _, after = page.partition("|")

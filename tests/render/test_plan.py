@@ -33,6 +33,7 @@ def test_tool_without_a_renderer_has_no_plan() -> None:
     assert plan(None, args={}, result={"a": 1}, chat_id="c") is None
 
 
+@pytest.mark.requirement("covalt-4.3.9", "covalt-5.3.plan")
 def test_plan_holds_the_resolved_configuration() -> None:
     config = {"file": "$args.path", "language": "auto", "editable": True}
 
@@ -121,6 +122,7 @@ def test_data_never_leads_a_frame_elsewhere(template: str, data: object) -> None
     assert made.error
 
 
+@pytest.mark.requirement("covalt-4.4.plan")
 @pytest.mark.parametrize(
     "renderer",
     [

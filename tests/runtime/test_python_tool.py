@@ -44,6 +44,7 @@ def test_no_variable_of_the_parent_reaches_a_tool(
     assert CANARY not in str(outcome)
 
 
+@pytest.mark.requirement("covalt-0.python")
 def test_standard_input_is_empty_and_the_folder_is_the_workspace(workshop: Workshop) -> None:
     outcome = workshop.run("""
         import os, sys

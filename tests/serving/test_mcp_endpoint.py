@@ -252,6 +252,7 @@ def test_a_client_without_a_session_works_in_the_newest_chat_of_its_token(
     assert not talk_over_http(port, has_argument, token=token, query=f"?chat={first}")
 
 
+@pytest.mark.requirement("toolshed-elicitation.2")
 @versions
 def test_a_call_that_requires_approval_leads_to_its_page(
     root: Path, port: int, version: str

@@ -93,6 +93,7 @@ def enabled(root: Path) -> dict[str, bool]:
     return {tool.tool_id: tool.enabled for tool in read_toolset(root, "gear").tools}
 
 
+@pytest.mark.requirement("cjson-toolsets.tools", "toolshed-sources.mcp")
 def test_tools_of_every_page_are_listed_and_off_until_accepted(root: Path) -> None:
     found = asked(root, start=True)
 

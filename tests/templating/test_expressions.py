@@ -43,6 +43,13 @@ def resolve(value: Any) -> Any:
     return resolved
 
 
+@pytest.mark.requirement(
+    "covalt-5.2.args_name",
+    "covalt-5.2.args",
+    "covalt-5.2.return_path",
+    "covalt-5.2.return",
+    "covalt-5.2.chat_id",
+)
 @pytest.mark.parametrize(("text", "value"), TABLES["text_that_is_one_expression_becomes_its_value"])
 def test_text_that_is_one_expression_becomes_its_value(text: str, value: object) -> None:
     assert resolve(text) == value

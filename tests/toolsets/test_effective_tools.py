@@ -49,6 +49,7 @@ def effective(
     return found
 
 
+@pytest.mark.requirement("covalt-1.3.name", "covalt-1.3.description", "cjson-tools.summary")
 def test_the_project_comes_before_overrides_the_manifest_and_python() -> None:
     settings: dict[str, Any] = {
         "local": {"name_override": "Local", "description_override": "local"},
@@ -74,6 +75,12 @@ def test_the_project_comes_before_overrides_the_manifest_and_python() -> None:
 answers = st.sampled_from([None, True, False])
 
 
+@pytest.mark.requirement(
+    "covalt-1.4.requires_confirmation",
+    "cjson-tools.requiresApproval",
+    "cjson-toolsetDefaults",
+    "cjson-toolsetDefaults.requiresApproval",
+)
 @given(default=answers, declared=answers, decorated=st.booleans(), override=answers, local=answers)
 @settings(max_examples=examples(100))
 def test_only_the_project_waives_approval(
@@ -101,6 +108,13 @@ ON = {"enabled": True}
 OFF = {"enabled": False}
 
 
+@pytest.mark.requirement(
+    "covalt-1.3.enabled",
+    "covalt-1.4.enabled",
+    "cjson-tools.enabled",
+    "cjson-toolsetDefaults",
+    "cjson-toolsetDefaults.enabled",
+)
 @pytest.mark.parametrize(
     ("settings", "enabled"),
     [

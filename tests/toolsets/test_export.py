@@ -51,6 +51,7 @@ def refusals(root: Path, secrets: dict[str, str] | None = None, **options: bool)
     return [str(problem).splitlines()[0] for problem in refused.value.problems]
 
 
+@pytest.mark.requirement("covalt-3.4.3")
 def test_a_bundle_holds_the_files_sorted_and_no_facts_of_this_machine(root: Path) -> None:
     state = root / "toolsets/state/demo.yaml"
     state.parent.mkdir()

@@ -80,6 +80,9 @@ def test_every_field_is_tested_below() -> None:
     assert {field for changes, _, _ in WINS for field in changes} == set(FIELDS)
 
 
+@pytest.mark.requirement(
+    "covalt-5.3.override", "covalt-1.4.name_override", "covalt-1.4.description_override"
+)
 @pytest.mark.parametrize(("changes", "field", "wanted"), WINS, ids=[str(one[0]) for one in WINS])
 def test_every_field_replaces_the_toolsets_in_the_files_and_the_index(
     root: Path, changes: dict[str, Any], field: str, wanted: object

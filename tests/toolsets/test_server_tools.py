@@ -158,6 +158,7 @@ def test_the_definition_digest_covers_the_server_and_not_the_rest_of_the_toolset
     assert (tool(root).definition_digest != before) is covered
 
 
+@pytest.mark.requirement("covalt-1.5.requires_confirmation")
 @pytest.mark.parametrize(
     ("server", "override", "local", "expected"),
     [

@@ -85,6 +85,7 @@ def everything_in(store: Path) -> bytes:
     return done.stdout
 
 
+@pytest.mark.requirement("covalt-2.2.materialize", "covalt-2.2.snapshot")
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
 @settings(deadline=None, max_examples=examples(50))
 @given(layout=layouts())
@@ -112,6 +113,7 @@ def test_snapshot_and_checkout_elsewhere_give_the_same_files(
                 assert layout_of(copy.workspace) == layout
 
 
+@pytest.mark.requirement("covalt-2.1.workspace")
 @settings(deadline=None, max_examples=examples(50))
 @given(first=layouts(), second=layouts())
 def test_going_to_another_branch_and_back_brings_back_everything(

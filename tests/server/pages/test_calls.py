@@ -79,6 +79,7 @@ def called(visitor: Visitor, api: Api, tool: str, /, **args: Any) -> Page:
     return visitor.open(f"/chats/c1/calls/{call['id']}")
 
 
+@pytest.mark.requirement("covalt-5.1.code", "covalt-8.3.code")
 def test_code_of_a_call_can_be_edited(visitor: Visitor, api: Api) -> None:
     page = called(visitor, api, "code", path="a.py", content="print(1)\n")
 
@@ -89,6 +90,7 @@ def test_code_of_a_call_can_be_edited(visitor: Visitor, api: Api) -> None:
     assert api.get("list_manifests", chat_id="c1")["manifests"][0]["source"] == "edit"
 
 
+@pytest.mark.requirement("covalt-8.3.open")
 def test_a_changed_file_is_shown_at_its_commit_without_an_editor(
     visitor: Visitor, api: Api
 ) -> None:
@@ -113,6 +115,7 @@ def test_an_edit_on_an_old_page_overwrites_nothing(visitor: Visitor, api: Api) -
     assert api.read("a.py").get_data() == b"print(2)\n"
 
 
+@pytest.mark.requirement("covalt-5.1.document", "covalt-8.3.document")
 def test_a_document_is_sanitised_markdown(visitor: Visitor, api: Api) -> None:
     text = "# Title\n\n<script>alert(1)</script> [x](javascript:alert(1))\n"
     call = api.call("shows:document", path="a.md", content=text)
@@ -125,6 +128,7 @@ def test_a_document_is_sanitised_markdown(visitor: Visitor, api: Api) -> None:
     assert all(not link.href.startswith("javascript:") for link in page.links)
 
 
+@pytest.mark.requirement("covalt-5.4.4", "covalt-8.3.html")
 def test_a_page_of_a_toolset_or_of_a_call_is_in_a_sandboxed_frame(
     visitor: Visitor, api: Api
 ) -> None:
@@ -137,6 +141,7 @@ def test_a_page_of_a_toolset_or_of_a_call_is_in_a_sandboxed_frame(
         assert frame["src"].startswith("/artifacts/c1/")
 
 
+@pytest.mark.requirement("covalt-5.1.frame")
 def test_a_frame_has_another_host_than_our_page(visitor: Visitor, api: Api) -> None:
     page = called(visitor, api, "frame", port=3000)
 
@@ -162,6 +167,7 @@ RESULTS: list[tuple[str, dict[str, Any], list[str]]] = [
 ]
 
 
+@pytest.mark.requirement("covalt-0.renderers", "covalt-8.3.plan")
 @pytest.mark.parametrize(("tool", "args", "shown"), RESULTS, ids=[row[0] for row in RESULTS])
 def test_a_result_is_shown_by_its_renderer(
     visitor: Visitor, api: Api, tool: str, args: dict[str, Any], shown: list[str]

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from uuid import UUID
 
+import pytest
 from werkzeug.datastructures import FileStorage
 
 from tests.api_client import BEARER, HOME, Api, configure, form_file
@@ -48,6 +49,9 @@ def form_of(page: Page, **fields: str) -> Form:
     )
 
 
+@pytest.mark.requirement(
+    "covalt-0.bundles", "covalt-8.1.import", "covalt-8.1.export", "covalt-8.1.uninstall"
+)
 def test_a_toolset_is_imported_granted_called_exported_and_uninstalled(
     visitor: Visitor, api: Api
 ) -> None:

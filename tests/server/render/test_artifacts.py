@@ -72,6 +72,7 @@ def no_record(_: FileReference) -> bytes:
     raise AssertionError("the page stands in the plan")
 
 
+@pytest.mark.requirement("covalt-5.1.html", "covalt-5.4.1")
 def test_a_page_is_the_stored_artifact_with_its_data() -> None:
     kept = FileReference(ref=f"sha256:{'0' * 64}", size=9)
     plan = RenderPlan(renderer="html", config={"data": {"a": "<"}}, artifact=kept)

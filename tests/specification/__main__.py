@@ -1,0 +1,5 @@
+"""Write docs/specification.md: ``python -m tests.specification``."""
+
+from tests.specification.page import PAGE, page
+
+PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,48 @@
+"""The endpoints of the specification's section 7, by name and method."""
+
+from typing import Any
+
+import pytest
+
+from tests.api_client import BEARER, HOME, Api, form_file
+from tests.installs.hostile_bundles import GOOD, archive
+from tests.tables import tables
+
+TABLES = tables(__file__)
+
+
+@pytest.mark.parametrize(("requirement", "case"), TABLES["an_endpoint_answers_its_method_alone"])
+def test_an_endpoint_answers_its_method_alone(
+    api: Api, requirement: str, case: tuple[str, str, dict[str, Any], str]
+) -> None:
+    method, name, request, answer = case
+    (api.root / "toolsets/demo").exists() or api.send_form(
+        "import_toolset", {"file": form_file("demo.zip", archive(GOOD))}
+    )
+    message = api.post("add_message", chat_id="c1", role="user", text="hello")["message_id"]
+    api.post(
+        "call_tool",
+        chat_id="c1",
+        message_id=message,
+        tool_id="app-builder:write_file",
+        args={"path": "a.txt", "content": "hello"},
+    )
+    request = {
+        key: value.format(message=message) if isinstance(value, str) else value
+        for key, value in request.items()
+    }
+    found = api.ask(name, **request) if method == "GET" else api.tell(name, **request)
+
+    assert found.status_code == 200, (requirement, found.get_data(as_text=True))
+    assert answer in found.get_data().decode("latin-1")
+    other = {"GET": "POST", "POST": "GET"}[method]
+    refused = api.client().open(f"/api/{name}", method=other, base_url=HOME, headers=BEARER)
+    assert refused.status_code == 405
+
+
+@pytest.mark.requirement("covalt-7.1.import_toolset")
+def test_a_zip_is_imported_by_an_upload(api: Api) -> None:
+    found = api.send_form("import_toolset", {"file": form_file("demo.zip", archive(GOOD))})
+
+    assert found.status_code == 200
+    assert (api.root / "toolsets/demo/toolset.yaml").exists()

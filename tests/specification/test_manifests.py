@@ -1,0 +1,125 @@
+"""Keys of toolset manifests: configurations of renderers, references, and data of other applications."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from covalt_git.access.grants import Granted
+from covalt_git.connections.definition import Definition
+from covalt_git.credentials.values import SecretStore
+from covalt_git.http_tools.secret_lookup import Lookup
+from covalt_git.models.renderers import config_model
+from covalt_git.runtime import mcp_servers
+from covalt_git.toolsets.toolset import read_toolset
+from tests.api_client import Api, form_file
+
+SERVERS = """\
+id: far
+name: Far
+version: "1.5"
+secrets: [PLACE, KEY]
+mcp_servers:
+  - {id: web, url: "https://far.example/${env:PLACE}", headers: {X-Key: "Bearer ${secret:KEY}"}}
+  - {id: program, command: npx, args: ["${env:PLACE}"], env: {API_KEY: "${KEY}"}}
+extensions: {vendor: {icons: [1, null, {deep: true}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("renderer", "configs"),
+    [
+        pytest.param(
+            "code",
+            [
+                {"file": "$args.path", "language": "auto", "editable": True},
+                {"content": "$return.code"},
+            ],
+            marks=pytest.mark.requirement("covalt-1.4.code"),
+        ),
+        pytest.param(
+            "document",
+            [{"file": "$args.path", "editable": True}, {"content": "$return.text"}],
+            marks=pytest.mark.requirement("covalt-1.4.document"),
+        ),
+        pytest.param(
+            "html",
+            [{"artifact": "./artifacts/viz.html", "data": "$return"}],
+            marks=pytest.mark.requirement("covalt-1.4.html"),
+        ),
+        pytest.param(
+            "frame",
+            [{"url": "http://localhost:$return.port"}, {"port": "$return.port"}],
+            marks=pytest.mark.requirement("covalt-1.4.frame"),
+        ),
+    ],
+)
+def test_a_renderer_has_these_keys(renderer: str, configs: list[dict[str, Any]]) -> None:
+    model = config_model(renderer)
+
+    for config in configs:
+        assert model.model_validate(config).model_dump(exclude_unset=True) == config
+    with pytest.raises(ValidationError):
+        model.model_validate({**configs[0], "colour": "red"})
+
+
+@pytest.fixture
+def far(root: Path) -> Path:
+    folder = root / "toolsets/far"
+    folder.mkdir()
+    (folder / "toolset.yaml").write_text(SERVERS, encoding="utf-8")
+    return root
+
+
+@pytest.mark.requirement(
+    "cjson-toolsets.headers.references",
+    "cjson-toolsets.server",
+    "cjson-toolsets.server.references",
+    "covalt-6.2.runtime",
+)
+def test_references_of_a_server_are_resolved_when_it_starts(far: Path) -> None:
+    toolset = read_toolset(far, "far")
+    assert toolset.manifest is not None
+
+    def defined(values: dict[str, str], position: int) -> Definition:
+        assert toolset.manifest is not None
+        return mcp_servers.definition(
+            toolset,
+            toolset.manifest.mcp_servers[position],
+            root=far,
+            workspace=far / "workspace",
+            chat_id="c1",
+            may=Granted("far"),
+            lookup=Lookup(frozenset({"PLACE", "KEY"}), SecretStore(values)),
+        )
+
+    web = defined({"PLACE": "mcp", "KEY": "k1"}, 0)
+    assert (web.url, web.headers) == ("https://far.example/mcp", {"X-Key": "Bearer k1"})
+    program = defined({"PLACE": "later", "KEY": "k2"}, 1)
+    assert (program.argv, program.env) == (("npx", "later"), {"API_KEY": "k2"})
+
+
+@pytest.mark.requirement("cjson-toolsets.extensions", "cjson-toolsets.version")
+def test_extensions_and_version_survive_export_and_import(far: Path, api: Api) -> None:
+    bundle = api.ask("export_toolset", toolset_id="far").get_data()
+    api.post("uninstall_toolset", toolset_id="far", force=True)
+    assert not (far / "toolsets/far").exists()
+
+    api.send_form("import_toolset", {"file": form_file("far.zip", bundle)})
+
+    manifest = api.get("get_toolset", toolset_id="far")["manifest"]
+    assert manifest["extensions"] == {"vendor": {"icons": [1, None, {"deep": True}]}}
+    assert manifest["version"] == "1.5"
+
+
+@pytest.mark.requirement("covalt-6.3.2")
+def test_uninstalling_a_toolset_removes_its_rows(far: Path, api: Api) -> None:
+    assert "far" in [row["id"] for row in api.get("list_toolsets")["toolsets"]]
+    assert (far / "data/index.db").exists()
+
+    api.post("uninstall_toolset", toolset_id="far", force=True)
+
+    assert "far" not in [row["id"] for row in api.get("list_toolsets")["toolsets"]]
+    groups = api.get("list_tools")["groups"]
+    assert not {"web", "program"} & {group["id"] for group in groups}

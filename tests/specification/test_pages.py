@@ -1,0 +1,68 @@
+"""The pages of the specification's section 8: toolsets, the tool picker, and the files of a workspace."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.api_client import Api
+from tests.server.visitor import Visitor
+
+SERVER = """\
+id: search
+name: Search
+version: "1"
+mcp_servers: [{id: search-server, command: npx}]
+"""
+
+
+@pytest.fixture
+def visitor(root: Path) -> Visitor:
+    folder = root / "toolsets/search"
+    folder.mkdir()
+    (folder / "toolset.yaml").write_text(SERVER, encoding="utf-8")
+    return Visitor.of(root)
+
+
+def part(source: str, begin: str, end: str) -> str:
+    """Return the text of a page between two texts."""
+    return source.partition(begin)[2].partition(end)[0]
+
+
+@pytest.mark.requirement("covalt-8.2.groups", "covalt-8.2.renderer", "covalt-8.2.confirmation")
+def test_the_picker_groups_tools_with_their_renderers_and_approvals(visitor: Visitor) -> None:
+    source = visitor.open("/tools").source
+
+    groups = re.findall(r"<h2>([^<]+)</h2>\s*<span class=\"badge\">([^<]+)</span>", source)
+    assert ("App Builder", "toolset") in groups
+    assert ("search-server", "MCP server") in groups
+    write = part(source, ">Write File<", "</h3>")
+    run = part(source, ">Run Command<", "</h3>")
+    assert ">code</span>" in write
+    assert "needs approval" not in write
+    assert "needs approval" in run
+
+
+@pytest.mark.requirement("covalt-8.1.list", "covalt-8.1.tools")
+def test_toolsets_are_listed_with_a_switch_and_their_tools(visitor: Visitor) -> None:
+    page = visitor.open("/toolsets")
+    off = visitor.send(page.form("/toolsets/data-lab/enabled"))
+
+    assert off.form("/enabled").fields["enabled"] == ["true"]
+    assert "/toolsets/data-lab" in [one.href for one in page.links]
+    assert "data-lab:summarize" in visitor.open("/toolsets/data-lab").text
+
+
+@pytest.mark.requirement("covalt-8.4.tree", "covalt-8.4.view", "covalt-8.4.changed")
+def test_files_are_a_tree_that_marks_the_last_changes(visitor: Visitor, api: Api) -> None:
+    api.write("docs/old.md", "old")
+    api.write("docs/new.md", "new")
+
+    page = visitor.open("/chats/c1/files")
+
+    folder = part(page.source, "docs/", "</ul>")
+    assert "added" in part(folder, ">new.md</a>", "</li>")
+    assert "added" not in part(folder, ">old.md</a>", "</li>")
+    shown = visitor.open(page.link("new.md"))
+    assert "new" in shown.text
+    assert "download=true" in shown.link("Download")
