@@ -122,7 +122,7 @@ def delete_file(path: str) -> dict[str, Any]:
         path: file path relative to the workspace
     """
     written = Path(path)
-    if written.name in {"", ".."}:
+    if written.name in {"", ".."} or "\0" in path:
         raise ValueError(f"{path!r} does not name a file")
     if str(written) != path:
         raise _other(path, str(written))
