@@ -1,11 +1,11 @@
 """The endpoint ``/mcp``: one MCP server for the server's own token, and one for each agent token.
 
 Sessions, subscriptions and pending elicitation requests belong to the MCP server of a token: other
-tokens cannot see them, and they end with the token.  Tokens of one role share the project that was read.
+tokens cannot see them, and they end with the token.  Tokens of one role share one opened project.
 
 A client without a token gets the URL of the resource metadata (RFC 9728; the MCP specification,
 "Authorization").  The metadata names no ``authorization_servers``, because the endpoint accepts only the
-tokens that ``covalt-git token new`` makes.  The SDK's route for it requires one, so it is not used.
+tokens of ``covalt-git token new``.  The SDK's route for the metadata requires such a server, so it is not used.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _UNAUTHORIZED = 401
 
 
 class RoleGoneError(CovaltError):
-    """The role of a token is no longer one of ``covalt.yaml``."""
+    """The role of a token is no longer defined in ``covalt.yaml``."""
 
     code = "role_gone"
     http_status = 403
@@ -141,7 +141,7 @@ class McpEndpoint:
 
 
 class _Server:
-    """MCP server of one token, in its own task: a task group must end in the task that started it."""
+    """MCP server of one token, in a separate task, because a task group must end in the task that started it."""
 
     def __init__(self, app: Starlette) -> None:
         self.app = app

@@ -111,7 +111,7 @@ class Refreshed(NamedTuple):
 
 
 def sources(root: Path, toolset_id: str | None = None) -> list[ToolSource]:
-    """Return the MCP servers with their own namespace, of one toolset or of all, in manifest order.
+    """Return the MCP servers with a valid namespace, of one toolset or of all, in the order of the manifests.
 
     Raises:
         UnknownNameError: if the toolset does not exist; the hint has the most similar one.
@@ -162,7 +162,7 @@ def find_source(root: Path, toolset_id: str, namespace: str) -> ToolSource:
 
 
 def reference_of(server: McpServer) -> str:
-    """Return a server's command on one line, or its URL."""
+    """Return the command of a server on one line, or the server's URL."""
     if server.command is None:
         return server.url or ""
     return command_line((server.command, *server.args))

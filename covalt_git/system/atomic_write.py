@@ -29,11 +29,11 @@ _STALE_S = 3600
 def replace(path: Path, content: str | bytes, *, private: bool = False) -> None:
     """Write or replace the file at ``path``, and keep the mode of the old one; text is UTF-8.
 
-    If ``private``, only the owner can access the file, and the folder if that is new.
+    If ``private``, only the owner can access the file, and the folder if this function creates it.
 
     Raises:
         OSError: when it cannot be written; the old file is unchanged.
-        UnicodeEncodeError: likewise.
+        UnicodeEncodeError: when the text cannot be encoded; the old file is unchanged.
     """
     path.parent.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
     _remove_stale(path)
@@ -100,7 +100,7 @@ def fsync_data(handle: int) -> None:
 
 
 def fsync_many(paths: Sequence[str]) -> None:
-    """Fsync files and the names in folders, which are in the same file system.
+    """Fsync files, and the names in folders; all must be in the same file system.
 
     Symbolic links are skipped, as they are part of their folder.
     """
@@ -117,7 +117,7 @@ def fsync_many(paths: Sequence[str]) -> None:
 
 
 def fsync_tree(folder: Path | str) -> None:
-    """Fsync a folder with everything in it, which is in the same file system."""
+    """Fsync a folder with everything in it; all must be in the same file system."""
     found = [str(folder)]
     for top, folders, files in os.walk(folder):
         found += [f"{top}/{name}" for name in (*folders, *files)]

@@ -61,8 +61,8 @@ class FileCache:
 def signature(*paths: Path | str) -> str | None:
     """Return the signature of these files and of all files below these folders.
 
-    It is None if a file was changed within the last ``TICK_NS``, as its timestamp may not show another
-    change.
+    Return None if a file was changed within the last ``TICK_NS``, because another change might not change
+    its timestamp.
     """
     started = time.time_ns()
     found: list[tuple[bytes, Facts | None]] = []
@@ -80,7 +80,7 @@ def signature(*paths: Path | str) -> str | None:
 
 
 def lstat(path: bytes) -> Facts | None:
-    """Return the facts of a path, or None if it does not exist or cannot be accessed."""
+    """Return the stat facts of a path, or None if it does not exist or cannot be accessed."""
     try:
         return facts_of(os.lstat(path))
     except OSError:

@@ -1,8 +1,8 @@
 """Parallel map over many items, in forked processes; results keep the order of the items.
 
-The pools of the standard library start processes that import all modules, which takes as long as the
-work.  Forked processes have them.  A process with other threads does not fork, because locks of these
-threads would never be released in the child; it maps the items itself.
+Processes of the standard library's pools import all modules first, which takes as long as the work.  A forked
+process has the modules already.  If this process has other threads, it does not fork but does the work itself,
+because locks of those threads would never be released in a child.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _start(work: Callable[[Item], Output], batches: list[list[Item]]) -> dict[in
 
 
 def _stop(workers: dict[int, int]) -> None:
-    """Close the pipes, so that workers that still write end; wait for all of them."""
+    """Close the pipes, which ends workers that are still writing; wait for all workers."""
     for pipe in workers:
         os.close(pipe)
     for process in workers.values():

@@ -1,17 +1,17 @@
 """Expressions in a renderer's configuration and in HTTP requests: their syntax and values.
 
-Section 5.2 of the specification, made exact.  They occur in the texts of a configuration, not in keys::
+They make section 5.2 of the specification exact.  They occur in the texts of a configuration, not in keys::
 
-    $args  $args.path     the arguments, or one of them; $return is the result likewise
+    $args  $args.path     the arguments, or one of them; in the same way $return is the result
     $return.items.0.name  keys and list indexes, joined by dots
     $chat_id              the chat's id
-    $workspace/out.txt    "workspace:out.txt": a place, never a path on this machine;
-                          $toolset likewise
+    $workspace/out.txt    "workspace:out.txt", never a path on this machine;
+                          in the same way $toolset
     ${args.my-key}        the same in braces, for keys with hyphens, or directly before other text
     $$                    a dollar
 
 A text that is exactly one expression becomes its value, of any type, and its keys may contain hyphens.
-Within a longer text, strings are inserted unchanged and other values as JSON.  There an expression
+In a longer text, strings are inserted unchanged and other values as JSON.  In such a text, an expression
 without braces includes every ``.word`` after it, so that the meaning of a text never depends on the
 data.  ``$chat_id``, ``$workspace`` and ``$toolset`` have no parts.  All other dollars stay, as in prices
 and shell variables.  Values are never searched for expressions.

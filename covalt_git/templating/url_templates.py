@@ -206,7 +206,7 @@ def encoded_list(items: Iterable[str]) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as URLs, headers and forms contain it: texts unchanged, other values as JSON."""
+    """Return a value as text for URLs, headers and forms: texts unchanged, other values as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, float) and value.is_integer():
@@ -307,7 +307,7 @@ def _check_beginning(text: str, base: Reference | None, begins: str, *, settled:
 def _segments(argument: Argument, value: Any) -> list[list[str]]:
     """Return the segments of an argument's value: one, or several with ``keeps_slashes``.
 
-    A segment is a list of items: those of a list, or the one value.
+    A segment is a list of items: the items of the value if it is a list, else the value itself.
     """
     if value is None:
         raise BadValueError(argument.name, "is required for the URL")

@@ -8,7 +8,7 @@ for texts that users decide on, ``in_lines`` if they have several lines, and ``r
 The kinds of characters come from Unicode 16.0.0 in every version of Python (``unicode_table.py``):
 
 - ``line-break``: line feed, vertical tab, form feed, carriage return, U+0085, U+2028, U+2029
-  (classes BK, CR, LF and NL of UAX 14).  ``control``: the others of general category Cc.
+  (classes BK, CR, LF and NL of UAX 14).  ``control``: all other characters of general category Cc.
 - ``bidi``: Bidi_Control (PropList.txt).
 - ``invisible``: Default_Ignorable_Code_Point (DerivedCoreProperties.txt), assigned or not, and the
   other format characters (Cf) except Prepended_Concatenation_Mark, which have a glyph.
@@ -99,7 +99,7 @@ def shorten(text: str, most: int = 80) -> str:
 
 
 def running(text: str, escape_one: Callable[[str], str] = escape) -> str:
-    """Return prose; blanks are not escaped, nor joiners and emoji selectors that have an effect."""
+    """Return prose; blanks are not escaped, and joiners and emoji selectors only if they have no effect."""
     allowed = {*_VISIBLE, "blank"}
     parts, end = [], 0
     for found in _JOINER.finditer(text):

@@ -1,7 +1,7 @@
 """Effective tools of a toolset: its declarations, Python sources and overrides, merged.
 
 The order of precedence is: the project's state file, the toolset's ``tool_overrides``, its ``tools``,
-the Python source.  Confirmation is different: each of them can require it, and only the project can
+the Python source.  Approval is different: each of these can require it, and only the project can
 waive it.
 
 A tool of an MCP server is an entry in the lock of the server's namespace.  It is disabled until the
@@ -52,7 +52,7 @@ def enabled_by_toolset(
 ) -> bool:
     """Return whether a toolset enables one of its tools.
 
-    ``override`` is the toolset's own; ``declared`` is None for tools of MCP servers.
+    ``override`` is from ``toolset.yaml``; ``declared`` is None for tools of MCP servers.
     """
     values = (override.enabled, declared.enabled if declared else None, manifest.defaults.enabled)
     return next(one for one in values if one is not None)
@@ -153,7 +153,7 @@ def _server_tool(
     override: ToolOverride,
     local: LocalOverride,
 ) -> Tool:
-    """Return a tool as it is after all overrides, if its definition were accepted."""
+    """Return a tool after all overrides, as if its definition were accepted."""
     titles = (local.name_override, override.name_override, locked.title, _annotated_title(locked))
     descriptions = (local.description_override, override.description_override, locked.description)
     enabled = local.enabled
@@ -181,7 +181,7 @@ def _server_tool(
 
 
 def _annotated_title(locked: LockedTool) -> str:
-    """Return the title in the annotations, which is where it was before MCP 2025-06-18."""
+    """Return the title in the annotations, where servers wrote it before MCP 2025-06-18."""
     annotations = locked.more.get("annotations")
     title = annotations.get("title") if isinstance(annotations, dict) else None
     return title if isinstance(title, str) else ""

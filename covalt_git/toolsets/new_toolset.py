@@ -50,11 +50,11 @@ class ToolsetExistsError(CovaltError):
 def create_toolset(root: Path, toolset_id: str, *, template: Template, name: str = "") -> list[str]:
     """Create ``toolsets/<id>`` of the project at ``root`` atomically; return the paths of its files.
 
-    The default of ``name`` is made of the id.
+    The default of ``name`` is derived from the id.
 
     Raises:
         BadNameError: when the id or the name is invalid; its hint has a valid, available id.
-        ToolsetExistsError: when the id already exists; its hint has an available one.
+        ToolsetExistsError: when the id already exists; its hint has an available id.
     """
     existing = _existing_ids(root)
     _check_available(toolset_id, existing)
@@ -123,7 +123,7 @@ def _exists_error(toolset_id: str, existing: dict[str, str]) -> ToolsetExistsErr
 def _existing_ids(root: Path) -> dict[str, str]:
     """Return why each id is not available, by the id's comparison key.
 
-    This includes ids of which only a state file is left: its grants were not for a new toolset.
+    This includes ids of which only a state file is left, because its grants are not for a new toolset.
     """
     toolsets = root / "toolsets"
     existing = {
@@ -138,7 +138,7 @@ def _existing_ids(root: Path) -> dict[str, str]:
 
 
 def _available_id(wanted: str, existing: dict[str, str]) -> str:
-    """Return ``wanted``, or if that exists, ``wanted-N`` with the lowest N from 2 that is available."""
+    """Return ``wanted`` if it is available, else the first available of ``wanted-2``, ``wanted-3``, ..."""
     short = wanted[: MAX_ID - 8].rstrip("-_")
     numbered = (f"{short}-{number}" for number in count(2))
     reserved = RESERVED_TOOLSET_IDS

@@ -1,4 +1,4 @@
-"""Overrides of tools by the project, which take precedence over those of the toolset.
+"""Overrides of tools by the project, which take precedence over overrides of the toolset.
 
 They are stored in ``toolsets/state/<id>.yaml``.  Cleared overrides are removed from the file.
 """
@@ -122,7 +122,7 @@ def _names(toolset: Toolset) -> set[str]:
 
 
 def _own_override(toolset: Toolset, name: str) -> JsonObject:
-    """Return the toolset's own override of a tool."""
+    """Return the override of a tool in ``toolset.yaml``."""
     for one in toolset.manifest.tool_overrides if toolset.manifest else ():
         named = overridden_tool(toolset.id, one.tool_id, toolset.state)
         if named == override_key(toolset.id, name):
@@ -148,7 +148,7 @@ def _enabled_by_toolset(toolset: Toolset, name: str) -> bool:
 def _state_with(
     root: Path, toolset: Toolset, name: str, override: JsonObject
 ) -> Reading[ToolsetState]:
-    """Return the state file as it will be with that override of a tool, read back from its YAML."""
+    """Return the state after adding the override of a tool, read back from the new YAML."""
     facts = toolset.state.model_dump(mode="json", exclude_defaults=True)
     changed = facts.get("overrides", {}) | {name: override}
     facts["overrides"] = {tool: fields for tool, fields in changed.items() if fields}

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 class CheckedToolset(NamedTuple):
     """The parts of a toolset that checks across toolsets need.
 
-    ``tool_ids`` are those of :class:`Toolset`.  ``requests_grants`` is true if it may lack a grant.
-    ``namespaces`` are those of its servers and sources: the place in the manifest, the id there, and
-    the name in this project.  ``locks`` are the paths of its servers' lock files.
+    ``tool_ids`` are as in :class:`Toolset`.  ``requests_grants`` is true if it may lack a grant.
+    ``namespaces`` has for each server and source the place in the manifest, the id there, and the namespace
+    in this project.  ``locks`` are the paths of its servers' lock files.
     """
 
     id: str
@@ -141,7 +141,7 @@ def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:
 
 
 def _namespace_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
-    """Find namespaces of two toolsets.  A server may have the name of its own toolset."""
+    """Find namespaces that two toolsets use.  A server may have the id of the toolset that contains it."""
     own: Loc = ("id",)
     # An alias renames a server or source only: the tools of a toolset always have its id.
     claims = [(toolset, own, toolset.id, toolset.id) for toolset in toolsets]
@@ -186,7 +186,7 @@ def _declared_namespaces(manifest: ToolsetManifest | None) -> Iterator[tuple[Loc
 
 
 def _lock_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
-    """Check the lock files that no toolset has read: their structure, and that a toolset declares them."""
+    """Check the lock files that no toolset has read: their structure, and that a toolset declares their server."""
     owned = {
         id_key(named): toolset.id for toolset in toolsets for _, _, named in toolset.namespaces
     }

@@ -1,7 +1,7 @@
 """Lock files of a toolset's MCP servers: which server has which lock, and the checks of a lock.
 
 The author of a toolset cannot fix the definitions of a server.  So problems in them are warnings and
-do not affect the toolset's own tools.  Errors are problems that only a manual edit can cause.
+do not affect the toolset's own tools.  Only problems that a manual edit must have caused are errors.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def check_lock(lock: Reading[ToolLock], manifest: ToolsetManifest | None) -> lis
 
 
 class _Faults(NamedTuple):
-    """The problems of a lock file by itself; ``untrue`` and ``unusable`` as in :class:`ServerLock`."""
+    """The problems inside a lock file; ``untrue`` and ``unusable`` as in :class:`ServerLock`."""
 
     problems: tuple[Problem, ...]
     untrue: frozenset[str] = frozenset()
@@ -183,7 +183,7 @@ def _tool_problems(lock: Reading[ToolLock], loc: Loc, tool: LockedTool) -> Itera
 def _twice(
     lock: Reading[ToolLock], value: ToolLock, name: str, manifest: ToolsetManifest | None
 ) -> Iterator[Problem]:
-    """Find a tool of a server that has the id of a tool of the toolset itself."""
+    """Find tools of a server with the id of a tool that the toolset itself declares."""
     if manifest is None or value.namespace != manifest.id:
         return
     if name in {tool.id for tool in manifest.tools}:

@@ -1,7 +1,7 @@
 """A toolset read from its folder: manifest, state, files, tools and problems.
 
 Reading runs no code of the toolset.  A toolset with errors has all parts that could be read, so that
-its problems can be shown in place.  It is not sound, so that none of its tools can be called.
+its problems can be shown in place.  It is not ``sound``, so none of its tools can be called.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Toolset:
 
     @property
     def related_files(self) -> tuple[str, ...]:
-        """The paths below ``toolsets/`` that also affect its tools: locks, and folders of their names."""
+        """The paths below ``toolsets/`` that also affect its tools: locks, and folders with the names of namespaces."""
         found: list[str] = []
         for server in self.manifest.mcp_servers if self.manifest else ():
             namespace = namespace_of(server.id, self.state)
@@ -109,7 +109,7 @@ class Toolset:
     def tool_ids(self) -> list[str] | None:
         """The ids of its tools and of its servers' tools, or None if its manifest is invalid.
 
-        Its prompts and resources come last: the patterns of roles apply to them as to tools.
+        The ids of its prompts and resources come last, because the patterns of roles apply to them too.
         """
         if self.manifest is None:
             return None
@@ -140,7 +140,7 @@ class Toolset:
         return len(self.manifest.tools) + len(self.server_tools)
 
     def tool(self, tool_id: str) -> Tool | None:
-        """Return one of its tools."""
+        """Return the tool with an id."""
         return next((tool for tool in self.tools if tool.tool_id == tool_id), None)
 
 

@@ -1,4 +1,4 @@
-"""Read-only copies of toolsets: ``data/cache/toolsets/<digest>/`` holds exactly the files of a digest.
+"""Read-only copies of toolsets: ``data/cache/toolsets/<digest>/`` has exactly the files with this digest.
 
 A toolset is checked, granted and recorded by its digest, but its folder can change at any time.
 Therefore tools and MCP servers run from the copy, never from the folder.  A process compares a copy
@@ -44,7 +44,7 @@ _VERIFIED: dict[Path, _Listing] = {}
 
 
 class ToolsetChangedError(CovaltError):
-    """The folder of a toolset no longer holds the files that were checked."""
+    """The folder of a toolset no longer has the files that were checked."""
 
     code = "toolset_changed"
     http_status = 409
@@ -59,13 +59,13 @@ class CopyError(CovaltError):
 
 @dataclass(slots=True)
 class HeldCopy:
-    """A copy that is not removed until :meth:`close`."""
+    """A copy that other processes do not remove before :meth:`close`."""
 
     folder: Path
     _lock: int
 
     def close(self) -> None:
-        """Let the copy be removed; calling this again does nothing."""
+        """Allow the removal of the copy; a second call does nothing."""
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)

@@ -73,7 +73,7 @@ def toolsets_lock(root: Path) -> Iterator[None]:
 def locks_toolsets(
     change: Callable[Concatenate[Path, Params], Result],
 ) -> Callable[Concatenate[Path, Params], Result]:
-    """Hold the exclusive lock on a project's toolsets while the function runs; it takes the root first."""
+    """Decorate a function to hold the lock on the toolsets while it runs; its first argument is the project's root."""
 
     @functools.wraps(change)
     def with_lock(root: Path, /, *args: Params.args, **named: Params.kwargs) -> Result:

@@ -1,1 +1,1 @@
-"""Chats and their commits that come from elsewhere or go there: pushes, imports, exports and forks."""
+"""Transfers of chats and commits: pushes, imports, exports and forks."""

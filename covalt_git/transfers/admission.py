@@ -1,8 +1,8 @@
-"""Admission of a history of commits that come from elsewhere: all objects, paths and links are inspected.
+"""Inspection of received commits, before a chat may have them: of all objects, paths and links.
 
-Imports and pushes call :func:`admit` before any ref of the chat names what was received.  An
-admitted history holds what a snapshot might have stored, and passes ``git fsck --strict``.
-Paths that only some systems can check out are admitted and listed in ``Admitted.unportable``.
+Imports and pushes call :func:`admit` before a ref of the chat refers to a received object.  An admitted history
+contains only files that a scan could have stored, and passes ``git fsck --strict``.  Paths that only some
+systems can check out are admitted, and listed in ``Admitted.unportable``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MOST_REFUSED = 20
 
 
 class NotAdmittedError(CovaltError):
-    """A history that a chat cannot have; ``problems`` names the paths and commits."""
+    """A received history that is refused; ``problems`` names the paths and commits."""
 
     code = "not_admitted"
 
@@ -53,8 +53,8 @@ class Admitted(NamedTuple):
     """A history that is admitted.
 
     Attributes:
-        commits: the ids of the commits that are new, each after its parents.
-        objects: the ids of all objects that were inspected, these commits among them.
+        commits: the ids of the new commits, each after its parents.
+        objects: the ids of all inspected objects, including these commits.
         unportable: the paths that some system cannot check out, each where it occurs first.
     """
 
@@ -66,12 +66,13 @@ class Admitted(NamedTuple):
 def admit(
     graph: CommitGraph, new: Iterable[str], known: Iterable[str] = (), *, config: WorkspaceConfig
 ) -> Admitted:
-    """Inspect everything that the commits ``new`` reach and the chat's own commits ``known`` do not.
+    """Inspect all objects that the received commits ``new`` reach, except those that the chat's commits ``known``
+    reach.
 
     Each object is inspected once, and verified against its id.
 
     Raises:
-        NotAdmittedError: with every path and commit that is refused, up to some twenty.
+        NotAdmittedError: with the refused paths and commits, at most about twenty.
     """
     commits = _new_commits(graph, new, known)
     parents = {parent for oid in commits for parent in graph.commit(oid).parents}
@@ -115,8 +116,8 @@ def _new_commits(graph: CommitGraph, new: Iterable[str], known: Iterable[str]) -
 class _Extent(NamedTuple):
     """Size, depth and links of a tree, independent of its path.
 
-    ``longest`` and ``deepest`` are paths below it; ``climber`` is the link that leads up furthest
-    and ``climb`` the number of folders that it needs above this tree to lead to the inside.
+    ``longest`` and ``deepest`` are paths in the tree.  ``climber`` is the link with the most ``..``; ``climb`` is the
+    number of folders that must be above this tree, so that the link stays inside of the workspace.
     """
 
     files: int = 0
@@ -127,7 +128,7 @@ class _Extent(NamedTuple):
     climber: bytes = b""
 
     def plus(self, other: _Extent) -> _Extent:
-        """Return the extent of both together in one tree."""
+        """Return the extent of a tree that contains both."""
         climbs = self if self.climb >= other.climb else other
         return _Extent(
             self.files + other.files,
@@ -139,7 +140,7 @@ class _Extent(NamedTuple):
         )
 
     def below(self, name: bytes) -> _Extent:
-        """Return the extent of a tree that has this one under ``name``."""
+        """Return the extent of a tree that contains this one under ``name``."""
         start = name + b"/"
         return _Extent(
             self.files,
@@ -165,7 +166,7 @@ class _Inspection:
     _sizes: dict[str, int] = field(default_factory=dict)
 
     def trust(self, tree: str) -> _Extent:
-        """Return the extent of a tree that the chat already has, and so was inspected."""
+        """Return the extent of a tree that the chat already has; it is not inspected again."""
         if tree not in self._extents:
             extent = _Extent()
             for name, mode, oid in self.reader.read_tree(tree):
@@ -181,7 +182,7 @@ class _Inspection:
         return self._extents[tree]
 
     def commit(self, oid: str) -> None:
-        """Inspect a commit, and the objects of its tree that were not inspected yet."""
+        """Inspect a commit, and the objects of its tree that are not inspected yet."""
         self._commit = oid
         self.objects.add(oid)
         commit = self.reader.read_commit(oid)
@@ -280,12 +281,12 @@ class _Inspection:
 
 @lru_cache(maxsize=1 << 16)
 def _verdict(name: str) -> tuple[Verdict, bool]:
-    """Return the verdict on a name, and whether it is one of git's own files."""
+    """Return the verdict on a name, and whether it is a file that git reads, such as ``.gitmodules``."""
     return check_element(name), bool(why_git_refuses(name, LINK, b""))
 
 
 def _climb(target: bytes) -> int:
-    """Return the number of folders that a link needs above it to lead to the inside."""
+    """Return the number of folders that must be above a link, so that it stays inside of the workspace."""
     for depth in range(MAX_DEPTH):
         if link_stays_inside(target, depth=depth):
             return depth

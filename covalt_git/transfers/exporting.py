@@ -1,7 +1,7 @@
 """Export of a chat to one file: a git bundle with its branches, its records and its description.
 
 Stock git reads it: ``git bundle verify``, ``git clone FILE``.  Pending calls, approvals, deleted
-branches and uncommitted changes of the folder are not exported.
+branches and uncommitted changes of the workspace are not exported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Exported(NamedTuple):
-    """What an export holds; ``size`` is in bytes."""
+    """The content of an export; ``size`` is in bytes."""
 
     branches: tuple[str, ...]
     objects: int

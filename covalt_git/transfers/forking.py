@@ -30,9 +30,9 @@ def fork(
 ) -> ChatStore:
     """Fork the chat of ``writer`` and open the fork, which has no workspace until its first write.
 
-    Uncommitted changes are committed first, and the fork has all branches; with the id of a commit as
-    ``at``, it only has that commit's history on the branch main.  Unless passed, it has the next
-    available id and the same title.
+    Uncommitted changes are committed first, and the fork has all branches.  If ``at`` is the id of a commit, the
+    fork only has the history of that commit, on the branch main.  By default, the fork has the next available id
+    and the same title.
 
     Raises:
         ChatExistsError: when the id exists.

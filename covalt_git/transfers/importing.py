@@ -46,7 +46,7 @@ class Imported(NamedTuple):
 
     Attributes:
         chat_id: its id in this project.
-        was: its id before; None for a repository of git.
+        was: the id of the exported chat; None if a git repository was imported.
         branches: the names of its branches.
         commits: the number of its commits.
         unportable: the paths that some system cannot check out.
@@ -75,10 +75,10 @@ def import_path(
 ) -> Imported:
     """Import a bundle or a git repository at ``path`` as a new chat, which has no workspace yet.
 
-    Unless an id is passed, the chat keeps its id if that is available.
+    Without an id as argument, the chat keeps its id if that is available.
 
     Raises:
-        CovaltError: when it is damaged or has something that is not admitted; nothing is left of it.
+        CovaltError: if it is damaged or has objects that are not admitted; then no file of it stays.
     """
     if path.is_dir():
         return _import_repository(chats, path, chat_id, title)
@@ -98,7 +98,7 @@ def import_bundle(
     Raises:
         BadBundleError: when the file is not a bundle, or has only a part of a history.
         BadPackError: when its pack is damaged or too large.
-        NotAdmittedError: naming the paths and commits that are not admitted.
+        NotAdmittedError: with the paths and commits that are not admitted.
     """
     header = read_bundle_header(file)
     source = _Source(header.object_format, header.refs, None, iter(partial(file.read, _PART), b""))
@@ -193,7 +193,7 @@ class _Import:
             ) from None
 
     def _about(self, reader: ObjectReader) -> AboutChat | None:
-        """Return the description of the chat; a repository of git has none."""
+        """Return the description of the chat; None for a git repository."""
         oid = self.source.refs.get(ABOUT)
         if oid is None:
             return None
@@ -225,7 +225,7 @@ class _Import:
 def left_out(writer: Writer) -> tuple[PathNote, ...]:
     """Return the files of the active branch that the next commit will not have, such as ignored ones.
 
-    They stay in the history and in the folder.
+    They stay in the history and in the workspace.
     """
     chat = writer.chat
     paths = changed_paths(chat.store, chat.state(chat.head()).tree, writer.scan().tree)
@@ -237,7 +237,7 @@ def _heads(source: _Source) -> dict[str, str]:
     """Return the branches of a source.
 
     Raises:
-        CovaltError: when it has no branch, or one with a name that a chat cannot have.
+        CovaltError: if it has no branch, or a branch with a name that is invalid in a chat.
     """
     refs = source.refs.items()
     heads = {ref.removeprefix(HEADS): oid for ref, oid in refs if ref.startswith(HEADS)}

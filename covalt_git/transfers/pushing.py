@@ -1,12 +1,12 @@
-"""Refs of a chat that git may fetch, and the policy of a push.
+"""Pushes to a chat: which refs git may fetch and push, and how a push is carried out.
 
-A push creates branches and moves them forward; it never overwrites or deletes one.  The received pack
+A push can create a branch or fast-forward it, but never overwrite or delete it.  The received pack
 stays in a quarantine until every object is inspected by the rules of an import (:mod:`.admission`), and
 only objects that a moved branch reaches are stored.  So a push that fails or is killed changes nothing.
 The chat is locked only while branches move.
 
-The active branch moves together with the folder, as in a merge.  Uncommitted changes of the folder
-are committed on it first; the push is then outdated.
+If the active branch moves, the workspace changes with it, as in a merge.  Uncommitted changes of the workspace
+are committed first; then the branch has moved, and the push is refused as outdated.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Accepted(NamedTuple):
 
     Attributes:
         objects: the objects that the branch reaches, of the pack or of the chat.
-        lookalikes: the new commits that look like our records.
+        lookalikes: the new commits whose messages look like records of covalt-git.
     """
 
     command: Command
@@ -172,7 +172,7 @@ class _Push:
         return _Accepted(command, objects, lookalikes(graph.reader, admitted.commits))
 
     def _move(self, writer: Writer, accepted: Sequence[_Accepted]) -> None:
-        """Move the branches that are still where the client saw them."""
+        """Move the branches that are still at the commit that the client saw."""
         store = self.chat.store
         ready = []
         for one in accepted:
@@ -192,7 +192,7 @@ class _Push:
                 self._refuse(one.command, error)
 
     def _check_still(self, writer: Writer, one: _Accepted) -> None:
-        """Check, with the chat locked, that the branch has not moved and its objects exist."""
+        """Check again, while the chat is locked, that the branch has not moved and that its objects exist."""
         chat = self.chat
         active = one.name == chat.active_branch()
         now = writer.commit_changes() if active else chat.store.read_ref(one.command.ref)
@@ -220,7 +220,7 @@ def _check_kind(chat: ChatStore, command: Command) -> tuple[str, str]:
     """Return the branch that a command creates or moves, and its new commit.
 
     Raises:
-        NotPushedError: when the command is another one.
+        NotPushedError: if the command does something else.
     """
     name = command.ref.removeprefix(HEADS)
     if name == command.ref:
@@ -238,7 +238,7 @@ def _check_kind(chat: ChatStore, command: Command) -> tuple[str, str]:
 
 
 def _list_foreign(chat: ChatStore, found: set[str]) -> None:
-    """List commits that no branch reaches yet, not even a deleted one.
+    """Add commits to the list of foreign commits, unless a branch, or a deleted branch, reaches them already.
 
     They may be in the store already, if a push was killed.
     """
@@ -248,7 +248,7 @@ def _list_foreign(chat: ChatStore, found: set[str]) -> None:
 
 
 def _move_branch(writer: Writer, one: _Accepted) -> None:
-    """Create a branch or move it forward; the folder follows the active branch."""
+    """Create or fast-forward a branch; if it is active, the workspace changes with it."""
     chat, command = writer.chat, one.command
     if one.name == chat.active_branch():
         writer.advance(chat.head(), str(command.new))

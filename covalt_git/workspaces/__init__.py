@@ -1,1 +1,1 @@
-"""Chat workspaces: each a bare git store of commits, and one working folder."""
+"""Chats on disk: each has a bare git store with its commits, and a working folder, the workspace."""

@@ -1,10 +1,10 @@
 """Branches of a chat: creation, renaming and deletion.
 
-A reviewer of a call is shown its branch.  So a branch cannot be renamed while a call is pending on it,
-and is deleted with one only by force: the call then ends as an error, ``cancelled``.
+A reviewer of a call sees its branch.  So a branch with a pending call cannot be renamed, and can be deleted only
+by force: the call then ends with the error ``cancelled``.
 
-The last commit of a deleted branch, if no other branch has it, stays at
-``refs/covalt/deleted/<uuid7>/<name>``; the id has the time of the deletion.
+When a branch is deleted and no other branch has its last commit, ``refs/covalt/deleted/<uuid7>/<name>`` keeps the
+commit; the UUID contains the time of the deletion.
 
 A rename changes two refs and perhaps HEAD.  It is stored first, at ``refs/covalt/rename``.  Each later
 step can be repeated, and the last one removes that ref.
@@ -41,7 +41,7 @@ RENAME = "refs/covalt/rename"
 
 
 class BranchExistsError(CovaltError):
-    """A branch with that name already exists."""
+    """A branch with that name, or a conflicting one, already exists."""
 
     code = "branch_exists"
     http_status = 409
@@ -90,7 +90,7 @@ def check_free(chat: ChatStore, name: str) -> None:
 
     Raises:
         BadNameError: when the name is not valid.
-        BranchExistsError: when the branch exists, or one name is a folder of the other, as ``a`` of ``a/b``.
+        BranchExistsError: if the branch exists, or a branch such as ``a/b`` for ``a``, or the reverse.
     """
     check_branch(name)
     names = chat.branch_names()
@@ -110,7 +110,7 @@ def create(writer: Writer, name: str, manifest_id: str | None) -> None:
     """Create a branch at a commit.
 
     Raises:
-        BranchExistsError: when it exists.
+        BranchExistsError: if the branch exists.
         CovaltError: when the chat has no commit yet.
     """
     chat = writer.chat
@@ -145,7 +145,7 @@ def rename(writer: Writer, old: str, new: str) -> Branch:
         UnknownNameError: if the branch does not exist; the hint has the most similar one.
         CallWaitsError: when a call is pending on it.
         BranchExistsError: when the new name exists.
-        MovedError: when a push moved the branch before; it keeps its old name.
+        MovedError: if a push moved the branch in the meantime; it keeps its old name.
     """
     chat = writer.chat
     at = chat.branch(old).manifest_id
@@ -163,7 +163,7 @@ def rename(writer: Writer, old: str, new: str) -> Branch:
 def finish_rename(store: GitStore) -> None:
     """Complete the stored rename, if there is one.
 
-    If a push has moved the branch since, or created one with the new name, nothing is renamed.
+    If a push has moved the branch since then, or created a branch with the new name, nothing is renamed.
     """
     stored = store.read_ref(RENAME)
     if stored is None:
@@ -179,7 +179,7 @@ def finish_rename(store: GitStore) -> None:
 
 
 def _add_new_name(store: GitStore, old: str, new: str, at: str) -> bool:
-    """Add the new name of a branch, and return whether it has both."""
+    """Add the new name of a branch, and return whether it has both names now."""
     if store.read_ref(old) not in {at, None}:
         store.swap_ref(new, at, None)
         return False
@@ -187,7 +187,7 @@ def _add_new_name(store: GitStore, old: str, new: str, at: str) -> bool:
 
 
 def delete(writer: Writer, name: str, *, force: bool = False) -> DeletedBranch:
-    """Delete a branch; with ``force``, also one with commits of its own or a pending call.
+    """Delete a branch; with ``force``, even if it has commits that no other branch has, or a pending call.
 
     Raises:
         UnknownNameError: if the branch does not exist; the hint has the most similar one.
@@ -223,7 +223,7 @@ def delete(writer: Writer, name: str, *, force: bool = False) -> DeletedBranch:
 
 
 def deleted(chat: ChatStore) -> list[DeletedBranch]:
-    """Return the deleted branches with commits that no branch has, last deleted first."""
+    """Return the deleted branches with commits that no branch has, the most recently deleted first."""
     reachable = chat.reachable()
     refs = reversed(chat.store.refs(DELETED).items())
     return [

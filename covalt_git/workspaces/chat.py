@@ -57,7 +57,7 @@ Stored = TypeVar("Stored", bound=StrictModel)
 
 
 class MovedError(StaleError):
-    """A ref moved before a writer could move it, as by a push."""
+    """Another process, such as a push, moved a ref before a writer could move it."""
 
 
 class AboutChat(StrictModel):
@@ -80,13 +80,13 @@ class ChatMemory:
     """Cache of a chat that outlives its ``ChatStore``.
 
     Attributes:
-        manifests: commits with short messages, by their id and whether they were made elsewhere.
+        manifests: commits with short messages; the key is the id, and whether the commit is foreign.
     """
 
     manifests: dict[tuple[str, bool], WorkspaceManifest] = field(default_factory=dict)
 
     def remember(self, key: tuple[str, bool], manifest: WorkspaceManifest) -> None:
-        """Remember a commit; forget the others if there are many."""
+        """Cache a commit; if there are many, discard the others."""
         if len(self.manifests) == _MOST_REMEMBERED:
             self.manifests.clear()
         self.manifests[key] = manifest
@@ -195,7 +195,7 @@ class ChatStore:
         return found
 
     def reachable(self, *, but: str | None = None) -> dict[str, None]:
-        """Return the ids of the commits of all branches ``but`` one, newest first in each."""
+        """Return the ids of the commits of all branches except ``but``, newest first in each branch."""
         heads = (branch.manifest_id for branch in self.branches() if branch.name != but)
         return self.above(*(oid for oid in heads if oid), without=())
 
@@ -216,7 +216,7 @@ class ChatStore:
             oid = manifest.parent_id
 
     def state(self, oid: str | None) -> FolderState:
-        """Return the state of the folder at a commit."""
+        """Return the content of the workspace at a commit."""
         if oid is None:
             return FolderState()
         manifest = self.manifest(oid)
@@ -262,8 +262,8 @@ class ChatStore:
     def scan_in_memory(self) -> Iterator[Snapshot]:
         """Yield a snapshot of the folder, without a lock, and without writing to the store.
 
-        In the block, :meth:`tree_changes` and :meth:`patch` can read its files.  A missing folder has the
-        files of the active branch, as the next writer restores it.
+        In the block, :meth:`tree_changes` and :meth:`patch` can read its files.  If the folder is missing, the snapshot has
+        the files of the active branch, because the next writer restores them.
         """
         with self.store.scratch():
             if self.workspace.is_dir():
@@ -277,7 +277,7 @@ class ChatStore:
         return trees.changes(self.store, old, new)
 
     def patch(self, change: FileChange) -> str:
-        """Return git's patch of one change; bytes that are not UTF-8 are replaced."""
+        """Return the git patch of one change; bytes that are not UTF-8 are replaced."""
         old = (change.old.mode, change.old.oid) if change.old else None
         new = (change.new.mode, change.new.oid) if change.new else None
         return patch_of_blobs(self.store, change.path, old, new).decode("utf-8", "replace")
@@ -285,14 +285,14 @@ class ChatStore:
     # Calls and approvals
 
     def calls(self) -> list[PendingCall]:
-        """Return the pending calls, and the one that runs, oldest first."""
+        """Return the pending calls and the running call, oldest first."""
         found = {call.id: call for call in self._stored_below(CALLS, PendingCall)}
         if (running := running_call.read(self.store.path)) is not None:
             found[running.id] = running  # it may have been pending before
         return [found[call_id] for call_id in sorted(found)]
 
     def call(self, call_id: str) -> PendingCall | None:
-        """Return a call that is pending or runs, or None."""
+        """Return a pending or running call, or None."""
         running = running_call.read(self.store.path)
         if running is not None and running.id == call_id:
             return running
@@ -311,7 +311,7 @@ class ChatStore:
         return [value for value in found if value is not None]
 
     def _stored_at(self, ref: str, kind: type[Stored]) -> Stored | None:
-        """Return the value at a ref, which a writer may move or remove meanwhile."""
+        """Return the value at a ref; None if a writer removes the ref meanwhile."""
         oid = self.store.read_ref(ref)
         while oid is not None:
             try:
@@ -325,12 +325,12 @@ class ChatStore:
 
 
 def state_of(tree: str | None, record: CommitRecord) -> FolderState:
-    """Return the state of the folder at a commit with this tree and record."""
+    """Return the content of the workspace at a commit with this tree and record."""
     return FolderState(None if tree in trees.EMPTY else tree, record.workspace.empty_folders)
 
 
 def finished_call(manifest: WorkspaceManifest) -> ToolCall | None:
-    """Return the call that made a commit, as the ``tool_calls`` table shows it."""
+    """Return the call that a commit records, as a row of the ``tool_calls`` table."""
     call = manifest.record.call
     if call is None:
         return None
@@ -352,7 +352,7 @@ def finished_call(manifest: WorkspaceManifest) -> ToolCall | None:
 
 
 def waiting_call(call: PendingCall) -> ToolCall:
-    """Return a call that is pending or runs, as the ``tool_calls`` table shows it."""
+    """Return a pending or running call as a row of the ``tool_calls`` table."""
     return ToolCall(
         id=call.id,
         chat_id=call.chat_id,
@@ -369,7 +369,7 @@ def read_stored(store: ObjectReader, oid: str, kind: type[Stored]) -> Stored:
     """Return the model that :func:`write_stored` stored.
 
     Raises:
-        BrokenStoreError: when the object has no such model.
+        BrokenStoreError: if the object does not contain such a model.
     """
     line = store.read_note(oid).partition("\n\n")[2]
     try:
@@ -383,21 +383,21 @@ def read_stored(store: ObjectReader, oid: str, kind: type[Stored]) -> Stored:
 
 
 def write_stored(store: GitStore, value: StrictModel, subject: str) -> str:
-    """Store a model as a blob for a ref: a subject and one line of canonical JSON; return its id."""
+    """Store a model as a blob, for a ref: a subject and one line of canonical JSON; return the blob's id."""
     line = canonical_json.dumps(value.model_dump(mode="json", exclude_none=True))
     return store.write_blob(b"%s\n\n%s\n" % (commits.one_line(subject).encode(), line))
 
 
 def existing(store: GitStore, *refs: str) -> dict[str, str]:
-    """Return those refs that exist, with their objects."""
+    """Return the refs that exist, with their object ids."""
     return {ref: oid for ref in refs if (oid := store.read_ref(ref)) is not None}
 
 
 def move_branch(store: GitStore, name: str, old: str | None, new: str | None) -> None:
-    """Move a branch from one commit to another; None is no branch.
+    """Move a branch from the commit ``old`` to ``new``; None means that the branch does not exist.
 
     Raises:
-        MovedError: when it is at a third commit.
+        MovedError: if the branch is not at ``old``.
     """
     if not store.swap_ref(HEADS + name, old, new):
         raise MovedError(f"the branch {name!r} has moved", hint="try again")

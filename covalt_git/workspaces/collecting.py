@@ -1,9 +1,9 @@
 """Garbage collection: delete unreachable objects of a chat, and write the others into one pack.
 
-Branches, calls and approvals keep what they reach.  Branches that were deleted less than 30 days ago do,
-too, and objects in files that are younger than an hour stay, since git stores objects before it moves a
-ref to them.  Large fields are deleted with the last commit that has them; ``refs/covalt/records`` then
-starts a new history.
+Objects stay if a branch, a call or an approval reaches them, or a branch that was deleted less than 30 days ago.
+Objects in files that are younger than an hour stay too, because git stores objects before it moves a ref to
+them.  Large fields are deleted with the last commit that needs them; then ``refs/covalt/records`` starts a new
+history.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Collected(NamedTuple):
 def collect(
     writer: Writer, *, everything: bool = False, progress: Callable[[str], None] = lambda _: None
 ) -> Collected:
-    """Delete unreachable objects and write one pack; ``progress`` is called with each long step.
+    """Delete unreachable objects and write one pack; ``progress`` is called at each long step.
 
-    With ``everything``, deleted branches and young objects are deleted, too.
+    With ``everything``, recently deleted branches and young objects are removed, too.
 
     Raises:
         BrokenStoreError: when the store is damaged; nothing is deleted then.
@@ -70,7 +70,7 @@ def collect(
 
 
 def _tips(chat: ChatStore) -> list[str]:
-    """Return the objects of all refs, and the commits that pending calls were requested on."""
+    """Return the objects of all refs, and the commits on which pending calls were requested."""
     bases = [call.base for call in chat.calls()]
     bases += [one.base for one in chat.approvals() if one.state == "pending"]
     refs = chat.store.refs("refs/").values()

@@ -1,4 +1,4 @@
-"""Commit format, version 1: how a commit record is written into a commit message and read back.
+"""Commit format, version 1: writing and reading the record in a commit message.
 
 ::
 
@@ -12,7 +12,7 @@
     Covalt-Toolset: app-builder 1.0.0 sha256:...
 
 The JSON line is RFC 8785.  The trailers repeat fields of the record for users of ``git log``; only the
-source and the message are read back.  A record counts only in the chat that it was made in (see
+source and the message are read back.  A record counts only in the chat that created it (see
 :mod:`.foreign_commits`).
 """
 
@@ -46,7 +46,7 @@ _ODD = re.compile(r"[^A-Za-z0-9._@+-]+")
 
 
 def now() -> str:
-    """Return the present time in the form of records."""
+    """Return the current time in the format of records."""
     return timestamps.now()
 
 
@@ -76,7 +76,7 @@ def build(
     subject: str,
     message_id: str | None = None,
 ) -> CommitObject:
-    """Return the commit with a record; its large fields are stored in ``records`` first."""
+    """Return the commit for a record; large fields of the record are stored in ``records`` first."""
     fields = {"v": record.v} | record.model_dump(mode="json", exclude_defaults=True)
     line = records.encoded(fields)
     trailers = {
@@ -100,8 +100,8 @@ def build(
 def looks_like_record(commit: CommitObject) -> bool:
     """Return whether a commit has the trailer of a record.
 
-    :func:`read` may find a record only in such a commit, also in another version or after the large
-    fields of the store have changed.
+    Only in such a commit can :func:`read` find a record, in this version of covalt-git or a later one, whatever
+    large fields the store has.
     """
     return _SOURCE_TRAILER in commit.message
 
@@ -111,8 +111,8 @@ def read(
 ) -> WorkspaceManifest:
     """Return a commit as a workspace manifest.
 
-    A commit that is ``foreign``, that was made with git alone, or whose record was altered, is a
-    ``push``: its tree, parents, author and time count, and nothing in its message.
+    If a commit is ``foreign``, was created with git alone, or has an altered record, its source is ``push``: only
+    its tree, parents, author and time are used, not its message.
     """
     source, record, trailers = _parse("" if foreign else commit.message, records)
     subject = one_line(commit.message.partition("\n")[0])
@@ -136,7 +136,7 @@ def read(
 
 
 def _written(seconds: int) -> str:
-    """Return a commit's time in the form of records; a time that no calendar has is the epoch."""
+    """Return a commit's time in the format of records; a time out of range becomes 1970."""
     try:
         at = datetime.fromtimestamp(seconds, UTC)
     except (OSError, OverflowError, ValueError):

@@ -1,7 +1,7 @@
-"""Folder that is accessed by directory handles, so that no link leads a read or a write elsewhere.
+"""Access to a folder by directory handles, so that no link can redirect a read or a write.
 
-Each path is opened element by element from an open handle with ``O_NOFOLLOW``.  A link that a tool
-puts in the way is never followed: the access fails.
+Each path is opened element by element from an open handle with ``O_NOFOLLOW``.  If a tool puts a link into
+the path, the access fails.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST}
 
 @contextlib.contextmanager
 def unless_changed() -> Iterator[None]:
-    """Ignore the error that a folder of the path is gone, or was replaced by another kind of file."""
+    """Ignore errors because a folder of the path is gone, or was replaced by another kind of file."""
     try:
         yield
     except OSError as error:
@@ -61,10 +61,10 @@ class Folder(NamedTuple):
 
     @contextlib.contextmanager
     def parent_of(self, path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
-        """Yield the handle of the folder that holds ``path``, and the last element of it.
+        """Yield the handle of the parent folder of ``path``, and the last element of ``path``.
 
         Raises:
-            OSError: where an element is missing, a link, or not a folder.
+            OSError: if an element is missing, a link, or not a folder.
         """
         *elements, name = path.split("/")
         if ".." in elements or name == "..":
@@ -102,7 +102,7 @@ class Folder(NamedTuple):
         return FileState(mode=mode_of(status.st_mode), oid=blob_id(content, object_format))
 
     def is_free(self, path: str) -> bool:
-        """Return whether ``path`` does not exist, and no file or link is in the place of a folder above."""
+        """Return whether a file can be created at ``path``: it does not exist, and no parent is a file or link."""
         try:
             with self.parent_of(path) as (parent, name):
                 os.lstat(name, dir_fd=parent)
@@ -127,10 +127,9 @@ class Folder(NamedTuple):
             yield Folder(handle)
 
     def files_below(self, paths: Iterable[str]) -> Iterator[tuple[str, int, str, os.stat_result]]:
-        """Yield each entry at and below ``paths`` that is not a folder.
+        """Yield each entry at and below ``paths`` that is not a folder: path, handle of its folder, name, status.
 
-        That is its path, the handle of its folder, its name and its status.  Entries that are gone or
-        cannot be read are skipped.
+        Entries that are gone or cannot be read are skipped.
         """
         parents = (path.rpartition("/") for path in paths)
         waiting: list[tuple[str, list[str]]] = [(above, [name]) for above, _, name in parents]
@@ -151,7 +150,7 @@ class Folder(NamedTuple):
     def move_in(self, file: Path, path: str) -> set[str]:
         """Rename a file to ``path``, and create the folders above it.
 
-        Return the folders that have new names.
+        Return the folders that got new entries.
         """
         nearest = self.nearest(path)
         with self.parent_of(path, create=True) as (parent, name):
@@ -168,14 +167,14 @@ class Folder(NamedTuple):
     def remove(self, path: str, *, but: Container[str] = ()) -> None:
         """Remove the file or link at ``path``, then the folders above it that are empty, except ``but``.
 
-        A path that is gone, or that was replaced by a folder, is left as it is.
+        If the path is gone, or a folder replaced it, nothing is removed.
         """
         with unless_changed(), self.parent_of(path) as (parent, name):
             os.unlink(name, dir_fd=parent)
         self.remove_empty(path.rpartition("/")[0], but=but)
 
     def remove_empty(self, path: str, *, but: Container[str] = ()) -> None:
-        """Remove the folder at ``path`` and those above it, up to one that is not empty or in ``but``."""
+        """Remove the folder at ``path`` and its parents, as long as they are empty and not in ``but``."""
         while path and path not in but:
             try:
                 with self.parent_of(path) as (parent, name):
@@ -198,10 +197,7 @@ class Folder(NamedTuple):
                     os.fsync(folder.handle)
 
     def make(self, path: str) -> bool:
-        """Create the folder at ``path`` and those above it; return whether it exists then.
-
-        It does not if another kind of file is in the place of one of them.
-        """
+        """Create the folder at ``path`` and its parents; return False if one of them is another kind of file."""
         with unless_changed(), self.parent_of(f"{path}/.", create=True):
             return True
         return False
@@ -213,7 +209,7 @@ def folders_above(path: str) -> list[str]:
 
 
 def create(name: str, mode: int, content: bytes, *, parent: int | None = None) -> None:
-    """Create a file or link; ``name`` is a path, or a name in ``parent``, that does not exist."""
+    """Create a file or link at ``name``: a path, or a name in ``parent``, which must not exist."""
     if mode == LINK:
         os.symlink(os.fsdecode(content), name, dir_fd=parent)
         return
@@ -226,9 +222,9 @@ def create(name: str, mode: int, content: bytes, *, parent: int | None = None) -
 def clear_set_id(parent: int, name: str) -> None:
     """Clear the set-user-ID and set-group-ID bits of a regular file in an open folder.
 
-    Scans call it where they find such a file.  The sandbox keeps tools from setting them, but MCP servers and
-    tools at the level ``process`` run without its filter, and other users of the machine could run such a
-    program with the rights of the owner.  Folders keep the set-group-ID bit: new entries inherit the
+    Scans call it for such files.  The sandbox prevents tools from setting these bits, but MCP servers and
+    tools at the level ``process`` run without its filter.  With these bits, other users of the machine could run
+    the program with the rights of the owner.  Folders keep the set-group-ID bit: new entries inherit the
     group, which users rely on.  A file of another user keeps its bits.
     """
     with contextlib.suppress(OSError, NotImplementedError):  # the latter: glibc before 2.32
@@ -242,9 +238,9 @@ def clear_set_id(parent: int, name: str) -> None:
 def read_entry(
     parent: int, name: str, status: os.stat_result | None, *, most: int | None = None
 ) -> tuple[os.stat_result, bytes] | None:
-    """Return the status of a regular file or link when it was read, and its content; else None.
+    """Return the status of a regular file or link when it was read, and its content; None for other entries.
 
-    Pass the ``status`` of the entry, or None for a regular file.
+    ``status`` is the status of the entry; None for a regular file.
 
     Raises:
         OSError: when it does not exist or cannot be read.

@@ -1,9 +1,9 @@
-"""Foreign commits of a chat: those of a push or an import that look like records of covalt-git.
+"""Foreign commits of a chat: pushed or imported commits whose messages look like records of covalt-git.
 
-Any git can write a commit message, so a record counts only in the chat that it was made in.
-``refs/covalt/foreign`` is a blob with the full ids of such commits, one a line, sorted.  A push lists them
-under the chat's lock before a branch moves to them.  If it is killed in between, unknown ids stay in the
-list, which is harmless.  Ids are never removed.
+Anyone can write such a message with git, so a record counts only in the chat that created it.
+``refs/covalt/foreign`` is a blob with the full ids of such commits, one a line, sorted.  A push adds its commits to
+the list under the chat's lock, before a branch moves to them.  If the push is killed in between, ids of missing
+commits stay in the list, which is harmless.  Ids are never removed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def lookalikes(store: ObjectReader, oids: Iterable[str]) -> set[str]:
 
 @dataclass(slots=True)
 class ForeignCommits:
-    """The list of one open store, read again when the ref has moved."""
+    """The list of foreign commits of one open store; it is read again when its ref has moved."""
 
     store: GitStore
     _at: str | None = None
@@ -40,7 +40,7 @@ class ForeignCommits:
     def __contains__(self, oid: str) -> bool:
         """Return whether a commit that a ref reaches is listed.
 
-        The list is read again for each commit that is not :meth:`cover`-ed, since a push may have come.
+        The list is read again for each commit that is not covered (:meth:`cover`), because a push may have changed it.
         """
         if oid not in self._covered:
             self.ids()
@@ -48,11 +48,11 @@ class ForeignCommits:
         return oid in self._ids
 
     def cover(self, parents: Iterable[str]) -> None:
-        """Cover the parents of a commit that was looked up: they were listed no later."""
+        """Cover the parents of a commit that was looked up: if they are foreign, they were listed before it."""
         self._covered.update(parents)
 
     def add(self, oids: Collection[str]) -> None:
-        """List commits durably, before a ref reaches them; needs the chat's lock."""
+        """Add commits to the list, durably, before a ref reaches them; the caller holds the chat's lock."""
         known = self.ids()
         if known.issuperset(oids):
             return

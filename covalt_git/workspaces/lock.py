@@ -1,13 +1,13 @@
-"""Exclusive lock of a chat, for threads and processes, that names its holder.
+"""Exclusive lock of a chat, for threads and processes; its file contains the name of the holder.
 
 A writer takes ``lock.next``, then ``lock``, and then releases ``lock.next``, all by ``flock(2)``.  So
-a writer that has just released ``lock`` cannot overtake the one that waits for it.  The kernel
+a writer that has just released ``lock`` cannot take it again before a waiting writer.  The kernel
 releases the locks of a process that ends.
 
-The first line of ``lock`` names the holder, and is empty after a holder released it without an error.
-The second line is then a mark of this boot and this file.  Without that mark the next holder assumes
-an unclean end: after a power cut, and in a copy of the chat's folder.  The lines are written over
-the old ones, which needs no space on a full disk.
+The first line of ``lock`` names the holder; it is empty after a holder released the lock without an error.  Then
+the second line is a mark of this boot and this file.  If the mark is missing or different, as after a power cut
+and in a copy of the chat's folder, the next holder assumes that the last one left work unfinished.  New lines
+overwrite old ones in place, which works on a full disk too.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ def held(
     waiting: Callable[[str], None] | None,
     cancel: threading.Event | None = None,
 ) -> Iterator[bool]:
-    """Hold the lock of the chat in ``folder``; ``waiting`` is called with each holder it waits for.
+    """Hold the lock of the chat in ``folder``; while this waits, ``waiting`` is called with each holder.
 
     Yields whether the last holder may have left work unfinished.
 
     Raises:
-        ChatBusyError: when the lock is not free after ``timeout_s`` seconds; it names the holder.
-        CancelledError: when ``cancel`` is set before the lock is free.
-        ChatGoneError: when the chat was deleted, or replaced by another with its id.
+        ChatBusyError: if the lock is not free after ``timeout_s`` seconds; the message names the holder.
+        CancelledError: if ``cancel`` is set before the lock is free.
+        ChatGoneError: if the chat was deleted, or replaced by another chat with its id.
     """
     until = time.monotonic() + timeout_s
     reported = {""}
@@ -111,7 +111,7 @@ def held(
 def is_abandoned(folder: Path, *, has_call: bool) -> bool:
     """Return whether a holder ended without releasing the lock, and may have left work unfinished.
 
-    After a power cut the lock may not show it: ``has_call`` is whether the chat says that a call runs.
+    After a power cut, the lock may look released.  So ``has_call`` is whether the chat has a note of a running call.
     """
     with contextlib.suppress(FileNotFoundError), (folder / "lock").open("rb") as file:
         is_left = has_call or _lines(file.fileno())[0] != ""
@@ -120,7 +120,7 @@ def is_abandoned(folder: Path, *, has_call: bool) -> bool:
 
 
 def _check_exists(lock: int, folder: Path, chat_id: str) -> None:
-    """Check that an open lock is still the chat's."""
+    """Check that an open lock file is still the file of the chat."""
     with contextlib.suppress(FileNotFoundError):
         if os.path.samestat(os.fstat(lock), (folder / "lock").stat()):
             return
@@ -160,7 +160,7 @@ def _lines(handle: int) -> list[str]:
 
 
 def _write(handle: int, lines: list[str]) -> None:
-    """Write the first lines; if that fails, empty the file, which is no clean end either."""
+    """Write the first lines; if that fails, empty the file, which also counts as unfinished work."""
     with contextlib.suppress(OSError):
         try:
             os.pwrite(handle, "".join(f"{line}\n" for line in lines).encode(), 0)
@@ -169,7 +169,7 @@ def _write(handle: int, lines: list[str]) -> None:
 
 
 def _command() -> str:
-    """Return this program's name and the subcommand, none of which can be a secret."""
+    """Return this program's name and the subcommand; neither can contain a secret."""
     path, *arguments = (sys.argv or ["python"])[:3]
     program = Path(path or "python").name
     program = "covalt-git" if program == "__main__.py" else program

@@ -1,13 +1,13 @@
-"""Large fields of commit records, stored in the tree of ``refs/covalt/records``.
+"""Large fields of commit records, stored as files ("records") in the tree of ``refs/covalt/records``.
 
 A field whose canonical JSON is longer than 16 KiB is ``{"ref": "sha256:<hex>", "size": n}`` in the record;
 its bytes are the file ``<first two digits>/<hex>`` of that tree.  A small value that looks like such a
-reference is stored there, too.  ``git fetch <store> 'refs/covalt/*:refs/covalt/*'`` copies the ref.  In a
-clone without it the field shows that its bytes are missing.
+reference is stored there too.  ``git fetch <store> 'refs/covalt/*:refs/covalt/*'`` copies the ref.  In a
+clone without the ref, the field has a text about the missing bytes.
 
-A fork, a deleted branch or a failed write can leave records that no commit needs.  To find the :func:`used`
-ones, each commit message is searched for text that looks like a reference, and so is each such record,
-since a large render plan may refer to another record.
+A fork, a deleted branch or a failed write can leave records that no commit needs.  :func:`used` finds the needed
+records: it searches each commit message for text that looks like a reference, and then each record that is
+found, because a large render plan can refer to another record.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DIGEST = re.compile(rb"[0-9a-f]{64}")
 
 
 class MissingRecordError(CovaltError):
-    """The store does not hold the bytes of a reference."""
+    """The store does not have the bytes of a reference."""
 
     code = "missing_record"
     http_status = 404
@@ -70,7 +70,7 @@ class Records:
         """Return the bytes of a reference.
 
         Raises:
-            MissingRecordError: when the store does not hold them.
+            MissingRecordError: if the store does not have them.
         """
         digest = reference.ref.removeprefix("sha256:")
         oid = self._new.get(digest) or self._find(digest)
@@ -83,7 +83,7 @@ class Records:
         return content
 
     def save(self) -> None:
-        """Write the fields stored since the last call into the tree, and move the ref to it."""
+        """Write the fields that were stored since the last :meth:`save` into the tree, and move the ref to it."""
         fresh = {digest: oid for digest, oid in self._new.items() if self._find(digest) is None}
         self._new.clear()
         if not fresh:
@@ -146,10 +146,10 @@ def entries(store: ObjectReader, tip: str | None) -> dict[str, str]:
 
 
 def used(store: ObjectReader, stored: dict[str, str], texts: Iterable[str]) -> dict[str, str]:
-    """Return those of the records ``stored`` that the texts, such as commit messages, need.
+    """Return the records among ``stored`` to which texts, such as commit messages, refer directly or indirectly.
 
     Raises:
-        AlteredRecordError: when the bytes of one of them do not match its name.
+        AlteredRecordError: if the bytes of a record do not match its name.
     """
     found: dict[str, str] = {}
     waiting = [digest for text in texts for digest in _references(text)]
@@ -165,12 +165,12 @@ def used(store: ObjectReader, stored: dict[str, str], texts: Iterable[str]) -> d
 
 
 def needed(store: ObjectReader, tip: str | None, commits: Iterable[str]) -> dict[str, str]:
-    """Return the records of the commit ``tip`` that commits and their ancestors need, as :func:`used`."""
+    """Return the records of the commit ``tip`` that commits and their ancestors need, as :func:`used` does."""
     return used(store, entries(store, tip), messages(store, commits))
 
 
 def write(store: GitStore, records: dict[str, str], time: int) -> str | None:
-    """Store a commit of these records alone, dated ``time``; return its id, or None without any."""
+    """Store a commit that has only these records, with the date ``time``; return its id, or None without records."""
     return _write_commit(store, records, time) if records else None
 
 
@@ -184,7 +184,7 @@ def messages(store: ObjectReader, tips: Iterable[str]) -> Iterator[str]:
 def _write_commit(
     store: GitStore, records: dict[str, str], time: int, *, before: str | None = None
 ) -> str:
-    """Store a commit of these records and of those of the commit ``before``; return its id."""
+    """Store a commit with these records and the records of the commit ``before``; return its id."""
     tree = None if before is None else store.read_commit(before).tree
     edits = {_path(digest): TreeEntry(b"", FILE, oid) for digest, oid in records.items()}
     return store.write_commit(
@@ -200,7 +200,7 @@ def _write_commit(
 
 
 def _with_fields(record: JsonObject, change: Callable[[str, Any], Any]) -> JsonObject:
-    """Return a record with each field changed; a call and a message have fields of their own."""
+    """Return a commit record with ``change`` applied to each field, also to the fields of its call and message."""
     changed = {}
     for name, value in record.items():
         if name in _CONTAINERS and isinstance(value, dict):

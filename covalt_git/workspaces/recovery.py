@@ -1,4 +1,4 @@
-"""Recovery of a chat: completion of what a killed process left, before the next writer begins."""
+"""Recovery of a chat: completes the unfinished work of a killed process before the next writer begins."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _ENDINGS = {
 def recover(writer: Writer, *, unclean: bool = True) -> None:
     """Recover the locks, branches, folder, calls and approvals of a chat, in that order.
 
-    A call that was running is recorded as an error, with what it had changed.  A pending call whose
-    approval was decided or has expired is recorded, too.  Stale locks, temporary files, renames and
-    approvals without a call can exist only if the last writer's end was ``unclean``.  Only the
+    A call that was running is recorded as an error, with the files that it changed.  A pending call is recorded
+    if its approval was decided or has expired.  Stale locks, temporary files, stored renames and approvals
+    without a call are only looked for if the last writer may have left work unfinished (``unclean``).  Only the
     holder of the chat's lock may call this.
     """
     chat = writer.chat
@@ -62,7 +62,7 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """Close a chat's folder to other users, for whom version 0.1 left it open."""
+    """Make a chat's folder private; version 0.1 created it with access for other users."""
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode & 0o077:
         with contextlib.suppress(PermissionError):  # it belongs to another user of the project
@@ -95,7 +95,7 @@ def _expired(approval: Approval) -> Approval:
 
 
 def _is_without_branch(chat: ChatStore, call: PendingCall) -> bool:
-    """Return whether a running call's branch is gone: only the branch of an ended call can be removed."""
+    """Return whether a running call's branch is gone; then the call has ended, because else its branch cannot be deleted."""
     gone = chat.store.read_ref(HEADS + call.branch) is None
     return call.status == "running" and call.base is not None and gone
 

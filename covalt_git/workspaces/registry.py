@@ -1,12 +1,12 @@
 """Registry of a project's chats, which creates, lists, opens and deletes them.
 
-A chat is a folder of ``data/chats``.  It appears, and disappears, as a whole by one rename::
+A chat is a folder of ``data/chats``.  It appears and disappears by a single rename::
 
     data/chats/.new-<uuid7>/    a chat that is being created; its creator holds the folder's lock
     data/chats/.gone-<uuid7>/   a chat that is being deleted
 
 Each creation first removes such folders of killed processes.  Only the owner may enter a chat's
-folder, since a tool decides on the modes of the files in its workspace.
+folder, because tools can give files of the workspace modes that permit other users to read them.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class OneChat(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """What is deleted with a chat: numbers of commits, branches and pending calls, and bytes of files.
+    """The loss when a chat is deleted: numbers of commits, branches and pending calls, and bytes of files.
 
-    Files that forks share do not count.  The numbers are None if the store cannot be read.
+    Files that the chat shares with forks do not count.  The numbers are None if the store cannot be read.
     """
 
     manifests: int | None
@@ -69,9 +69,9 @@ class Loss(NamedTuple):
 class Chats:
     """The chats of a project, each a folder of ``data/chats``.
 
-    With ``only``, no other chat exists for the caller.  With an agent as ``maker``, no chat exists that
-    it did not create; the store of a chat names its creator, also after the agent's token was deleted.
-    ``memories`` are of the chats that the process opened last.
+    With ``only``, only this chat exists for the caller.  With an agent as ``maker``, only chats exist that this agent
+    created; the store of a chat names its creator, even after the agent's token was deleted.  ``memories`` are
+    the caches of the chats that the process opened last.
     """
 
     folder: Path
@@ -89,7 +89,7 @@ class Chats:
         return is_id(chat_id) and _is_chat(self.folder / chat_id) and self._is_visible(chat_id)
 
     def one(self, chat_id: str) -> OneChat:
-        """Return which chat has that id now.
+        """Return the chat that has an id now, with its creation time.
 
         Raises:
             UnknownNameError: if the name does not exist; the hint has the most similar one.
@@ -116,7 +116,7 @@ class Chats:
         return self.folder / chat_id
 
     def open(self, chat_id: str) -> ChatStore:
-        """Open a chat, after completing what a killed process left in it.
+        """Open a chat, after completing the unfinished work of a killed process.
 
         Raises:
             UnknownNameError: if the name does not exist; the hint has the most similar one.
@@ -128,7 +128,7 @@ class Chats:
         return chat
 
     def as_left(self, chat_id: str) -> ChatStore:
-        """Open a chat as it is, and write nothing.
+        """Open a chat without completing unfinished work, and without writing anything.
 
         Raises:
             UnknownNameError: if the name does not exist; the hint has the most similar one.
@@ -136,7 +136,7 @@ class Chats:
         return ChatStore(chat_id, self.path(chat_id), self.config, memory=self._memory(chat_id))
 
     def _memory(self, chat_id: str) -> ChatMemory:
-        """Return the memory of a chat, and remove that of the chat that was opened longest ago."""
+        """Return the cache of a chat; if there are too many caches, remove the least recently used one."""
         memory = self.memories.pop(chat_id, None) or ChatMemory()
         self.memories[chat_id] = memory
         if len(self.memories) > _MOST_MEMORIES:
@@ -144,7 +144,7 @@ class Chats:
         return memory
 
     def finish_left(self) -> None:
-        """Complete what killed processes left in any of the chats, as when a server starts."""
+        """Complete the unfinished work of killed processes in all chats; servers call this at their start."""
         for chat_id in self.ids():
             # A chat may be damaged, or be deleted meanwhile.
             with contextlib.suppress(CovaltError), self.open(chat_id):
@@ -217,13 +217,13 @@ class Chats:
         wanted: str | None,
         preferred: str | None = None,
     ) -> str:
-        """Describe a created chat in its store, rename it into its place, and return its id.
+        """Describe a created chat in its store, rename its folder to its id, and return the id.
 
-        That is ``wanted``, or else ``preferred`` if it is free, or the next of ``c1``, ``c2``, ...
+        The id is ``wanted``, else ``preferred`` if it is available, else the next of ``c1``, ``c2``, ...
 
         Raises:
             ChatExistsError: when the id ``wanted`` exists.
-            BadNameError: when it is not valid.
+            BadNameError: when ``wanted`` is not valid.
         """
         folder = store.path.parent
         with self._locked():
@@ -258,11 +258,11 @@ class Chats:
         timeout_s: float = 5,
         waiting: Callable[[str], None] | None = None,
     ) -> Loss:
-        """Delete a chat, also one whose store is damaged; return what was deleted with it.
+        """Delete a chat, also if its store is damaged; return what was deleted with it.
 
         Raises:
             UnknownNameError: if the chat does not exist; the hint has the most similar one.
-            ChatBusyError: when a process writes to it, such as a call that runs.
+            ChatBusyError: if a process is writing to it, such as a running call.
         """
         folder = self.path(chat_id)
         with held(folder, chat_id, timeout_s=timeout_s, waiting=waiting):
@@ -283,7 +283,7 @@ class Chats:
             fsync(self.folder)
 
     def _locked(self) -> contextlib.AbstractContextManager[int]:
-        """Lock the folder of all chats: ids that differ in ``-`` and ``_`` only are one id."""
+        """Lock the folder of all chats, because ids that differ only in ``-`` and ``_`` must not exist both."""
         self.folder.mkdir(parents=True, exist_ok=True)
         return file_lock.held(self.folder)
 
@@ -304,7 +304,7 @@ class Chats:
         return next(name for name in numbered if name not in taken)
 
     def _is_visible(self, chat_id: str) -> bool:
-        """Return whether a chat in the folder exists for the caller."""
+        """Return whether a chat in the folder is visible to the caller."""
         if self.maker is None and self.only is None:
             return True
         if self.only is not None and chat_id != self.only.id:

@@ -1,7 +1,7 @@
 """Rules for what a workspace stores: names, links, ignore patterns, and git's own dot files.
 
-Scans, uploads, merges, imports and pushes ask the same functions.  Each returns the reason why something
-is not stored, or nothing.  ``.gitmodules`` and similar files mean nothing to a chat, but ``git fsck``
+Scans, uploads, merges, imports and pushes use these functions.  Each returns the reason why a file is not
+stored, or an empty text.  ``.gitmodules`` and similar files mean nothing to a chat, but ``git fsck``
 reads them, and git refuses to fetch a tree with one that it does not trust.  These rules follow git's
 ``fsck.c``; ``.gitmodules`` must have the plain form that most people write.
 """
@@ -53,7 +53,7 @@ _MODULES_LINE = re.compile(
 
 
 def why_not_stored(path: str, content: bytes, config: WorkspaceConfig) -> str:
-    """Return why a scan would not store a file of that path and content, or nothing."""
+    """Return why a scan would not store a file with this path and content; empty if it would."""
     verdict = check_path(path)
     if verdict.kind == "refused":
         return verdict.reason
@@ -71,7 +71,7 @@ def why_not_stored(path: str, content: bytes, config: WorkspaceConfig) -> str:
 
 
 def check_storable(path: str, content: bytes, config: WorkspaceConfig) -> None:
-    """Check that a scan would store a file of that path and content.
+    """Check that a scan would store a file with this path and content.
 
     Raises:
         CovaltError: with the reason.
@@ -83,7 +83,7 @@ def check_storable(path: str, content: bytes, config: WorkspaceConfig) -> None:
 
 
 def is_ignored(patterns: tuple[str, ...], path: str, *, folder: bool) -> bool:
-    """Return whether a pattern matches a path: its name, or all of it if the pattern has an inner ``/``."""
+    """Return whether a pattern matches the name of a path, or the complete path if the pattern has an inner ``/``."""
     for pattern in patterns:
         if pattern.endswith("/") and not folder:
             continue
@@ -96,7 +96,7 @@ def is_ignored(patterns: tuple[str, ...], path: str, *, folder: bool) -> bool:
 def why_not_named(path: str, name: str, *, folder: bool) -> str:
     """Return why an entry is not stored because of its name or path, or ``""``.
 
-    Its parent folder must be stored.
+    The caller has checked its parent folder.
     """
     if not is_plain(name):
         verdict = check_element(name)
@@ -135,8 +135,8 @@ def path_note(path: str, reason: str) -> PathNote:
 def link_stays_inside(target: bytes, *, depth: int) -> bool:
     """Return whether a link in a folder ``depth`` levels down provably stays in the workspace.
 
-    Only leading ``..`` are allowed, at most one for each level.  The folders above a stored link are
-    real, so those steps cannot leave; a later ``..`` could follow another link first.
+    Only leading ``..`` are allowed, at most one for each level.  The folders above a stored link are real
+    folders, so these ``..`` stay in the workspace.  A later ``..`` could come after another link.
     """
     try:
         text = target.decode("utf-8")
@@ -150,7 +150,7 @@ def link_stays_inside(target: bytes, *, depth: int) -> bool:
 
 
 def why_git_refuses(name: str, mode: int, content: bytes) -> str:
-    """Return why ``git fsck --strict`` would complain about a tree with this entry, or nothing."""
+    """Return why ``git fsck --strict`` would complain about a tree with this entry; empty if it would not."""
     if mode == LINK and any(is_git_file(name, wanted) for wanted in _NEVER_LINKS):
         return "git allows no link of that name"
     if mode == FOLDER:
@@ -167,7 +167,7 @@ def why_git_refuses(name: str, mode: int, content: bytes) -> str:
 
 
 def _is_trusted(content: bytes) -> bool:
-    """Return whether a ``.gitmodules`` holds only sections of plain names, paths and URLs."""
+    """Return whether a ``.gitmodules`` contains only sections with plain names, paths and URLs."""
     if b".." in content or b"::" in content or re.search(rb"[^\t\n\x20-\x7e]", content):
         return False
     in_section = False

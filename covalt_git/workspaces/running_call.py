@@ -1,9 +1,9 @@
-"""Note of the call that runs in a chat: a file of the store, written before the tool runs.
+"""Note of the running call of a chat: a file of the store, written before the tool runs.
 
-A chat has one writer, so that it has one running call, and the note of it is on the disk before the
-tool changes anything.  To write over one file costs one fsync; a ref and its object would cost several.
-The first line is the SHA-256 of the call and, after a space, the call in canonical JSON.  A line that
-is empty, or that does not match its digest, as after a power cut, notes no call.
+A chat has one writer and so at most one running call.  The note is durable before the tool changes anything.  A
+file that is overwritten needs one fsync; a ref and its object would need several.  The first line is the SHA-256
+of the call and, after a space, the call in canonical JSON.  If the line is empty, or does not match its digest,
+as after a power cut, there is no running call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LARGE = 1 << 16
 
 
 def put(store: Path, call: PendingCall, *, durable: bool) -> None:
-    """Write the note of a call; only the holder of the chat's lock may, as with :func:`forget`."""
+    """Write the note of a call; only the holder of the chat's lock may call this, or :func:`forget`."""
     line = canonical_json.dumps(call.model_dump(mode="json", exclude_none=True))
     path = store / NAME
     is_new = not path.exists()
@@ -42,9 +42,9 @@ def put(store: Path, call: PendingCall, *, durable: bool) -> None:
 
 
 def forget(store: Path, call_id: str) -> None:
-    """Erase the note, if it is of that call.
+    """Erase the note, if it is about that call.
 
-    A power cut may bring it back; the next holder of the lock then finds the commit of the call, too.
+    After a power cut the note may be there again.  The next holder of the lock then also finds the commit of the call.
     """
     call = _read(store)
     if call is None or call.get("id") != call_id:
@@ -57,7 +57,7 @@ def forget(store: Path, call_id: str) -> None:
 
 
 def is_noted(store: Path) -> bool:
-    """Return whether there is a note, without reading it all."""
+    """Return whether there is a note, without reading it completely."""
     with contextlib.suppress(OSError), (store / NAME).open("rb") as file:
         return file.read(1) not in {b"", b"\n"}
     return False

@@ -1,8 +1,8 @@
-"""Scan of a workspace: a folder becomes a tree, byte for byte, and notes on what a tree cannot hold.
+"""Scan of a workspace: stores the folder as a tree, byte for byte, and notes what a tree cannot contain.
 
-Nothing in the folder changes how it is read: no ``.gitignore``, attribute, filter, hook or nested
-repository.  What cannot be stored stays in place and gets a note; only what ``workspace.ignore``
-matches is left out without one.  Folders are opened by handle, and links are never followed.
+No file in the folder changes how it is read: no ``.gitignore``, attribute, filter, hook or nested
+repository.  An entry that cannot be stored stays in the folder and gets a note.  Entries that ``workspace.ignore``
+matches are left out without a note.  Folders are opened by handle, and links are never followed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _GoneError(Exception):
 
 @contextlib.contextmanager
 def _reading() -> Iterator[None]:
-    """Turn errors of the workspace into reasons; errors of the store remain errors."""
+    """Convert errors of reading the workspace to reasons why an entry is not stored."""
     try:
         yield
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def scan(
 ) -> FolderScan:
     """Store the folder at ``workspace`` and return its scan; objects are durable after a flush.
 
-    Files that have not changed since the scan ``known`` are not read; ``clock`` was read before this
+    Files that have not changed since the scan ``known`` are not read; ``clock`` has the time before this
     scan.  If nothing has changed, the result is ``known`` itself.
     """
     with Folder.opened(workspace) as folder:
@@ -94,7 +94,7 @@ def _head_tree(store: GitStore) -> str | None:
 class _Entries:
     """Entries of one folder during its scan; ``prefix`` is the folder's path with a slash, or empty.
 
-    ``stored`` has ids of files and folders by name that the branch has, so the store has them, too.
+    ``stored`` has the ids of this folder's files and folders on the branch, by name; the store has these objects.
     """
 
     handle: int
@@ -106,12 +106,12 @@ class _Entries:
     notes: list[Note] = field(default_factory=list)
 
     def leave(self, kind: str, name: str, reason: str = "") -> None:
-        """Leave an entry in place, which the tree lacks."""
+        """Note that an entry stays in the folder and is not in the tree."""
         self.notes.append((kind, name, reason))
         clear_set_id(self.handle, name)
 
     def is_as_known(self) -> bool:
-        """Return whether the files and folders that are stored are the very ones of the last scan."""
+        """Return whether the stored files and folders are the same objects as in the last scan."""
         known = self.known.folders
         same = self.files is self.known.files and len(self.folders) == len(known)
         return same and all(folder is known.get(name) for name, folder in self.folders.items())
@@ -119,7 +119,7 @@ class _Entries:
 
 @dataclass(slots=True)
 class _Walk:
-    """One scan.  ``linked`` has the blobs of files that have several names, by their stat."""
+    """One scan.  ``linked`` has the blobs of files with several hard links, by their stat."""
 
     store: GitStore
     config: WorkspaceConfig
@@ -157,7 +157,7 @@ class _Walk:
         return self.result(entries, mark, is_stored=is_stored)
 
     def attempt(self, store: Callable[[_Entries, str], None], entries: _Entries, name: str) -> None:
-        """Store one entry, or leave it in place with a note."""
+        """Store one entry, or note why it is not stored."""
         try:
             store(entries, name)
         except _GoneError:
@@ -289,7 +289,7 @@ class _Walk:
 
 
 def _changed(handle: int, files: dict[str, FileStat]) -> set[str]:
-    """Return the names of an open folder's known files that are no longer as they were."""
+    """Return the names of an open folder's known files that have changed."""
     changed = set()
     for name, known in files.items():
         try:

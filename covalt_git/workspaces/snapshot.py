@@ -1,4 +1,4 @@
-"""Snapshot of a workspace: its tree, and everything in the folder that the tree lacks."""
+"""Snapshot of a workspace: its tree, and notes on everything in the folder that is not in the tree."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Snapshot:
         tree: the id of its tree; None if it has no files.
         notes: the notes of its commit record.
         ignored: the paths that ``workspace.ignore`` leaves out.
-        hollow: the folders that are not empty and of which nothing is stored, such as one around a
-            ``__pycache__``.  Their coming and going does not change the workspace.
+        hollow: the folders that are not empty but have no stored files, such as a folder with only a
+            ``__pycache__``.  Creating or deleting them does not count as a change of the workspace.
     """
 
     tree: str | None
@@ -62,24 +62,24 @@ class Snapshot:
 
     @property
     def left_in_place(self) -> tuple[str, ...]:
-        """The paths that are in the folder and not in the tree."""
+        """The untracked paths: those in the folder and not in the tree."""
         return self.ignored + tuple(note.path for note in self.notes.not_stored)
 
     def holds(self, state: FolderState) -> bool:
-        """Return whether the workspace is in a state; a hollow folder may have been an empty one."""
+        """Return whether the workspace has the content ``state``; there, a hollow folder may be an empty one."""
         empty, recorded = set(self.notes.empty_folders), set(state.empty_folders)
         return self.tree == state.tree and empty <= recorded <= empty | set(self.hollow)
 
     def unstored(self) -> list[str]:
-        """Return the paths that no commit holds, as the file system spells them, sorted."""
+        """Return the untracked paths, as the file system spells them, sorted."""
         notes = self.scan.all_notes()
         return sorted(path for kind, path, _ in notes if kind in scan.LEFT_IN_PLACE)
 
     def unstored_digest(self, workspace: Path) -> str:
-        """Return the digest of a list of all files that no commit holds, such as in ``node_modules``.
+        """Return the digest of a list of all untracked files, such as those in ``node_modules``.
 
-        An approval covers them, since the call may load them.  Their contents are not read; a row has
-        the change time, which no program can set.
+        An approval covers them, because the call may load them.  Their contents are not read.  Instead, the list
+        has their change times, which programs cannot set.
         """
         with Folder.opened(workspace) as root:
             files = sorted(
@@ -93,7 +93,7 @@ class Snapshot:
         return f"sha256:{rows.hexdigest()}"
 
     def usage(self, workspace: Path) -> tuple[int, int]:
-        """Return the number of files and their bytes by length, without those in ignored folders."""
+        """Return the number of files, and the sum of their lengths in bytes; without files in ignored folders."""
         sizes = [file[3] for file in self.scan.all_files()]
         left = [path for kind, path, _ in self.scan.all_notes() if kind == scan.NOT_STORED]
         with contextlib.suppress(OSError), Folder.opened(workspace) as root:
@@ -104,7 +104,7 @@ class Snapshot:
         return len(sizes), sum(sizes)
 
     def clear_set_id(self, workspace: Path) -> None:
-        """Clear set-user-ID and set-group-ID bits in what was left in place, and not scanned."""
+        """Clear set-user-ID and set-group-ID bits of the untracked files, which scans do not read."""
         with Folder.opened(workspace) as root:
             for _, parent, name, _ in root.files_below(self.unstored()):
                 clear_set_id(parent, name)

@@ -6,12 +6,12 @@ than one clock tick before the scan, a second change could leave the same time. 
 the time 0, which no real entry has, so that the next scan reads it again.  Neither we nor git notice a later
 write through an ``mmap`` that was open when the file was read: it need not change what ``stat`` returns.
 
-Whether the objects of a scan are in the store is not cached: git's own gc may have removed them.  The
-scan compares with the tree of the branch, and asks the store for the rest.
+The cache does not tell whether the objects of a scan are still in the store, because git's own gc may have
+removed them.  A scan knows that the objects of the branch's tree are there, and checks all others.
 
-The file has a header line, a CRC-32 and the scan as :mod:`marshal` writes it.  It is ignored if it is
-damaged, or of another version, of other settings, or of an earlier boot: after a power cut a file may
-not hold what it held.  Two processes that write at once leave a damaged file at worst.
+The file has a header line, a CRC-32 and the scan in the format of :mod:`marshal`.  It is ignored if it is
+damaged, or if another version, other settings or an earlier boot wrote it: after a power cut, workspace files
+may have lost writes.  If two processes write the cache at once, the file may be damaged, which is harmless.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _BOOT = boot_id()
 
 
 class FolderScan(NamedTuple):
-    """One folder as a scan found it.  It never changes, and later scans share it.
+    """Result of the scan of one folder.  It never changes, and later scans share it.
 
     ``mark`` is the folder's change time in ns, inode and device.  ``tree`` is None if nothing is stored.
     """
@@ -59,13 +59,13 @@ class FolderScan(NamedTuple):
     notes: tuple[Note, ...]
 
     def all_files(self) -> Iterator[FileStat]:
-        """Yield the files of the folder and of those in it."""
+        """Yield the files of the folder and of all folders in it."""
         yield from self.files.values()
         for folder in self.folders.values():
             yield from folder.all_files()
 
     def all_notes(self, prefix: str = "") -> Iterator[Note]:
-        """Yield the notes on the folder and on all in it, with paths instead of names."""
+        """Yield the notes on the folder and on everything in it, with paths instead of names."""
         for kind, name, reason in self.notes:
             yield kind, f"{prefix}{name}" if name else prefix[:-1], reason
         for name, folder in self.folders.items():
@@ -110,7 +110,7 @@ class StatCache:
         return cls(workspace.with_name("stat.cache"), header.encode("utf-8", "surrogatepass"))
 
     def recall(self) -> tuple[FolderScan, Clock]:
-        """Return the last scan, and the present time of the file system."""
+        """Return the last scan, and the current time of the file system."""
         try:
             try:
                 os.utime(self.file)
@@ -125,12 +125,12 @@ class StatCache:
         return self.scan, Clock(status.st_ctime_ns, status.st_dev)
 
     def clear(self) -> None:
-        """Let the next scan read everything."""
+        """Empty the cache, so that the next scan reads everything."""
         self.scan, self.head = self._saved = NOT_SCANNED, None
         self.file.unlink(missing_ok=True)
 
     def save(self) -> None:
-        """Write the last scan for other processes, which read more if this fails."""
+        """Write the last scan for other processes; if this fails, they only have to read more files."""
         saved, head = self._saved
         if (self.scan is saved and self.head == head) or not _BOOT:
             return

@@ -1,16 +1,16 @@
-"""Switches of a chat's working folder from the files of one commit to those of another.
+"""Switches of a chat's workspace from the files of one commit to the files of another.
 
-Each step of a switch is on the disk before the next begins:
+Each step of a switch is durable before the next one begins:
 
-1. every arriving file, and the journal, is written into ``staging/``;
+1. the new content of all changed files, and the journal, are written into ``staging/``;
 2. the journal is renamed to ``switch.json``, which announces the switch;
-3. each path that is still as in the old commit is replaced or removed; a path that is not holds a
-   user's edit, and stays;
-4. the branch moves, if the switch brings it to a new commit, and then HEAD;
+3. each path that still has the content of the old commit is replaced or removed; any other content is a user's
+   edit, which stays;
+4. if the switch brings a new commit, the branch moves to it; then HEAD changes;
 5. ``switch.json`` is removed.
 
 If a process dies after step 2, the next holder of the chat's lock repeats the switch
-(:meth:`WorkingFolder.roll_forward`).  Paths that were placed before are left as they are.
+(:meth:`WorkingFolder.roll_forward`).  Paths that have their new content already do not change again.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ _JOURNAL = "switch.json"
 
 
 class InTheWayError(CovaltError):
-    """A path that no commit holds is where a file of the switch goes."""
+    """An untracked path is where a file must be written."""
 
     code = "in_the_way"
     http_status = 409
 
 
 class UnsafeTreeError(CovaltError):
-    """A commit that was made by git alone has a path that must not be written into a folder."""
+    """A commit that was created with git alone has a path that must not be written into a folder."""
 
     code = "unsafe_tree"
 
 
 class Journal(StrictModel):
-    """An announced switch: the commits it goes from and to, and the ref that HEAD names afterwards.
+    """An announced switch: from the commit ``old`` to ``new``, after which HEAD names the branch ``head``.
 
-    If it ``moves`` that branch, the branch goes from the commit ``before`` (None: it is new) to ``new``.
+    If the switch ``moves`` that branch, it moves from the commit ``before`` (None: it is new) to ``new``.
     """
 
     v: int = 1
@@ -83,11 +83,11 @@ class Journal(StrictModel):
 
 @dataclass(slots=True)
 class Switch:
-    """The paths to change in ``folder`` to bring it from one state to another.
+    """The changes that bring ``folder`` from the content ``old`` to the content ``new``.
 
     Attributes:
-        staged: the arriving files, written elsewhere, by their path in the folder.
-        edited: the paths that hold a user's edit, which :meth:`place` left as they are.
+        staged: the staged files with new content, by their path in the folder.
+        edited: the paths with a user's edit, which :meth:`place` did not change.
     """
 
     store: GitStore
@@ -107,11 +107,11 @@ class Switch:
         """Check that the switch is possible, before anything is changed.
 
         Args:
-            left_in_place: the paths in the folder that no commit holds.
+            left_in_place: the untracked paths in the folder.
 
         Raises:
-            InTheWayError: when one of these paths is where the switch writes.
-            UnsafeTreeError: when the new state holds a path that a scan never stores.
+            InTheWayError: if an untracked path is where a file must be written.
+            UnsafeTreeError: if the new state contains a path that a scan never stores.
         """
         arriving = {path: now for path, _, now in self.differences if now is not None}
         for path, now in arriving.items():
@@ -130,13 +130,13 @@ class Switch:
                 )
 
     def stage(self, staging: Path) -> None:
-        """Write every arriving file into the folder ``staging``; nothing is fsynced."""
+        """Write the new content of each changed file into the folder ``staging``; nothing is fsynced."""
         for path, _, now in self.differences:
             if now is not None:
                 self.staged[path] = stage(staging, now.mode, self.store.read_blob(now.oid))
 
     def place(self, root: Folder) -> set[str]:
-        """Change each path that is still as in the old state; return the folders to fsync."""
+        """Change each path that still has its old content; return the folders to fsync."""
         changed: set[str] = set()
         stay = set[str]().union(*map(folders_above, self.staged))
         for path, was, now in self.differences:
@@ -158,7 +158,7 @@ class Switch:
     def _remove(
         self, root: Folder, path: str, was: TreeEntry | None, stay: Collection[str]
     ) -> set[str]:
-        """Remove a file, and the folders above it that are then empty, but those that ``stay``."""
+        """Remove a file, and the folders above it that are then empty, except those in ``stay``."""
         found = root.state(path, self.store.object_format)
         if found is None:  # a killed process may have removed it, and left its folder
             root.remove_empty(path.rpartition("/")[0], but=stay)
@@ -187,7 +187,7 @@ def write_folder(store: GitStore, state: FolderState, folder: Path) -> None:
     """Create ``folder`` with the files of a state; nothing is fsynced.
 
     Raises:
-        UnsafeTreeError: when the state holds a path that a scan never stores.
+        UnsafeTreeError: if the state contains a path that a scan never stores.
     """
     folder.mkdir()
     with Folder.opened(folder) as root:
@@ -233,7 +233,7 @@ def stage(staging: Path, mode: int, content: bytes) -> Path:
 
 
 class WorkingFolder(NamedTuple):
-    """The folder of a chat in which tools and users work.  Only the holder of the chat's lock changes it."""
+    """The workspace folder of a chat.  Only the holder of the chat's lock may call methods that change it."""
 
     chat: ChatStore
 
@@ -243,13 +243,13 @@ class WorkingFolder(NamedTuple):
         return self.chat.folder / _JOURNAL
 
     def staging(self) -> Path:
-        """Return the folder in which arriving files are written, and create it if it is missing."""
+        """Return the folder for staged files; create it if it is missing."""
         folder = self.chat.folder / _STAGING
         folder.mkdir(exist_ok=True)
         return folder
 
     def clear_staging(self) -> None:
-        """Remove the files of a killed process."""
+        """Remove the staged files of a killed process."""
         remove_tree(self.staging())
         self.staging()
 
@@ -278,12 +278,12 @@ class WorkingFolder(NamedTuple):
                 self.chat.workspace.unlink()
 
     def restore_if_missing(self) -> None:
-        """Write the files of the active branch if there is no workspace, as after a clone."""
+        """Write the files of the active branch if the workspace is missing, for example in a clone of the project."""
         if not self.exists():
             self._write(self.chat.state(self.chat.head()))
 
     def _write(self, state: FolderState) -> None:
-        """Create the workspace, with all its files at once: an empty one would be a user's edit."""
+        """Create the workspace with all its files by one rename; an empty workspace would look like a user's edit."""
         folder = self.staging() / new_id()
         try:
             write_folder(self.chat.store, state, folder)
@@ -314,13 +314,14 @@ class WorkingFolder(NamedTuple):
     def switch(self, journal: Journal, left_in_place: Iterable[str] = ()) -> list[FileChange]:
         """Switch the folder, the branch and HEAD, and return the changes of the folder.
 
-        ``left_in_place`` are the paths in the folder that no commit holds.
+        ``left_in_place`` are the untracked paths in the folder.  After each of these errors, the folder has its old
+        files.
 
         Raises:
-            InTheWayError: when one of these paths is where the switch writes; nothing has changed.
-            UnsafeTreeError: when the new commit holds a path that a scan never stores; likewise.
-            BrokenStoreError: when the store is damaged; a switch that was announced is undone.
-            MovedError: when a push moved the branch before; likewise.
+            InTheWayError: if an untracked path is where a file must be written.
+            UnsafeTreeError: if the new commit contains a path that a scan never stores.
+            BrokenStoreError: if the store is damaged; a switch that was announced is undone.
+            MovedError: if a push moved the branch in the meantime; the switch is undone.
         """
         store = self.chat.store
         old, new = self.chat.state(journal.old), self.chat.state(journal.new)
@@ -380,10 +381,10 @@ class WorkingFolder(NamedTuple):
             root.fsync(folders)
 
     def announced(self) -> Journal | None:
-        """Return the journal of a switch that was announced and has not ended, if there is one.
+        """Return the journal of an announced, unfinished switch, if there is one.
 
         Raises:
-            CovaltError: when ``switch.json`` is not a journal.
+            CovaltError: if ``switch.json`` is not a journal.
         """
         try:
             return Journal.model_validate_json(self.journal.read_bytes())
@@ -396,16 +397,16 @@ class WorkingFolder(NamedTuple):
             ) from None
 
     def roll_forward(self) -> None:
-        """Complete the switch that a killed process announced, if there is one."""
+        """Complete the unfinished switch of a killed process, if there is one."""
         journal = self.announced()
         if journal is not None:
             self.switch(journal)
 
     def edits(self, scanned: str | None, announced: Journal | None) -> list[FileChange]:
-        """Return the uncommitted changes of the folder, which was ``scanned`` as a tree.
+        """Return the uncommitted changes of the folder; ``scanned`` is the tree of its scan.
 
-        During an ``announced`` switch they are relative to the new commit, and a path that is still as in
-        the old commit is not changed.
+        During an ``announced`` switch, the changes are relative to the new commit, and a path that still has the
+        content of the old commit does not count as changed.
         """
         chat = self.chat
         new = chat.head() if announced is None else announced.new

@@ -1,4 +1,4 @@
-"""Workspace notes of a commit that is made from trees: those that a scan of its files would find."""
+"""Notes on the workspace for a commit that is made from trees: the notes that a scan of its files would find."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def notes(
     store: GitStore, scanned: WorkspaceNotes, before: str | None, after: FolderState
 ) -> WorkspaceNotes:
-    """Return the notes of a folder that was ``scanned`` at the tree ``before`` and goes to ``after``.
+    """Return the notes for the content ``after``, from the notes ``scanned`` of a folder with the tree ``before``.
 
     Files that could not be stored stay in place.  Names are checked only in folders with changes.
     """
@@ -40,7 +40,7 @@ def notes(
 
 
 def still_empty(store: GitStore, tree: str | None, folders: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the folders that stay empty with the files of a tree."""
+    """Return the folders among ``folders`` that stay empty with the files of a tree."""
     wanted = set(folders)
     above = {folder for path in wanted for folder in folders_above(path)}
     return tuple(path for path in sorted(wanted - above) if _has_room(store, tree, path))

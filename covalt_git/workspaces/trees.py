@@ -51,7 +51,7 @@ def files(store: GitStore, tree: str | None) -> dict[str, FileState]:
 
 
 def walk(store: GitStore, tree: str | None, prefix: str = "") -> Iterator[tuple[str, TreeEntry]]:
-    """Yield every file, link and folder of a tree with its path, in git's order, each tree read when due."""
+    """Yield every file, link and folder of a tree with its path, in git's order; trees are read on demand."""
     for entry in () if tree is None else store.read_tree(tree):
         path = prefix + _text(entry.name)
         yield path, entry
@@ -89,12 +89,12 @@ def changes(store: GitStore, old: str | None, new: str | None) -> list[FileChang
 
 
 def as_changes(found: Iterable[Difference]) -> list[FileChange]:
-    """Return differences in the form that users get."""
+    """Return differences as :class:`FileChange`, the form for users."""
     return [FileChange(path=path, old=state_of(was), new=state_of(now)) for path, was, now in found]
 
 
 def changed_paths(store: GitStore, old: str | None, new: str | None) -> list[str]:
-    """Return only the names of the paths that differ, sorted."""
+    """Return the paths that differ between two trees, sorted, without their content."""
     return sorted(path for path, _, _ in differences(store, old, new))
 
 
@@ -116,9 +116,9 @@ def differences(
 
 
 def edited(store: GitStore, tree: str | None, edits: Mapping[str, TreeEntry | None]) -> str | None:
-    """Write a tree with each of ``edits`` made, and return its id.
+    """Write a tree with all ``edits`` applied, and return its id.
 
-    A folder that has no file afterwards is removed.  A file is removed where a path needs a folder.
+    A folder without files is removed.  A file is removed if a path needs a folder in its place.
     """
     if not edits:
         return tree

@@ -1,7 +1,6 @@
-"""Writer of a chat: everything that the holder of the chat's lock may change.
+"""Writer of a chat: the changes that the holder of the chat's lock can make.
 
-Each change ends in one compare-and-swap of a ref.  Everything that the ref will reach is on the disk
-before.
+Each change ends with one compare-and-swap of a ref.  Before that, all objects that the ref will reach are durable.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _LISTED = 3
 
 @dataclass(slots=True)
 class Writer:
-    """The changes of a chat that its lock allows; ``snapshot`` is of the last scan of the workspace."""
+    """Writer of a locked chat; ``snapshot`` is the result of the last scan of the workspace."""
 
     chat: ChatStore
     by: str
@@ -64,16 +63,16 @@ class Writer:
         return self.snapshot
 
     def fresh_notes(self) -> WorkspaceNotes:
-        """Return the notes of the last scan that the commit before this writer does not have.
+        """Return the notes of the last scan, except those of the newest commit before this writer.
 
-        Each command shows them to its user, so that no file is left out silently.
+        Each command shows them to the user, so that no file is left out silently.
         """
         if self.snapshot is None:
             return WorkspaceNotes()
         return self.snapshot.notes.without(self._notes_at(self._before))
 
     def left_in_place(self) -> tuple[str, ...]:
-        """Return the paths of the last scan that no commit holds."""
+        """Return the untracked paths of the last scan."""
         return () if self.snapshot is None else self.snapshot.left_in_place
 
     def usage(self) -> tuple[int, int]:
@@ -81,12 +80,12 @@ class Writer:
         return (0, 0) if self.snapshot is None else self.snapshot.usage(self.chat.workspace)
 
     def unstored(self) -> tuple[str, list[str]]:
-        """Scan; return the digest of the files that no commit holds, and the paths at or above them."""
+        """Scan; return the digest of the untracked files, and the untracked paths: these files, or folders with them."""
         snapshot = self.scan()
         return snapshot.unstored_digest(self.chat.workspace), snapshot.unstored()
 
     def notes_for(self, manifest_id: str | None) -> WorkspaceNotes:
-        """Return the notes of a new commit with the files of another; unstored files stay in place."""
+        """Return the notes of a new commit with the files of another commit; untracked files stay in the folder."""
         notes = self._notes_at(manifest_id)
         if self.snapshot is None:
             return notes
@@ -102,7 +101,7 @@ class Writer:
     ) -> str | None:
         """Commit the uncommitted changes of the workspace; return the head of the active branch.
 
-        The commit's record has ``fields``.  Its subject lists changed paths unless one is passed.
+        The commit's record has ``fields``.  Without ``subject``, the subject lists the changed paths.
         """
         head = self.chat.head()
         state = self.chat.state(head)
@@ -119,9 +118,9 @@ class Writer:
         return head
 
     def _is_behind(self, head: str | None, snapshot: Snapshot) -> bool:
-        """Return whether git alone moved the active branch, and the folder has not changed since.
+        """Return whether plain git moved the active branch, and the folder has not changed since then.
 
-        The folder then has the files of the commit before, which are not a user's edit.
+        Then the folder still has the files of the previous commit, which are not a user's edit.
         """
         known = self.chat.stat_cache.head
         for manifest in self.chat.log(head):
@@ -148,7 +147,7 @@ class Writer:
         """Add a commit to a branch, by default the active one; return its id.
 
         Raises:
-            MovedError: when a push moved the branch meanwhile.
+            MovedError: if a push moved the branch meanwhile.
         """
         name = self.chat.active_branch() if branch is None else branch
         before = self.chat.store.read_ref(HEADS + name)
@@ -167,7 +166,7 @@ class Writer:
         subject: str,
         message_id: str | None = None,
     ) -> str:
-        """Store a commit that no branch has yet, durable with everything it reaches; return its id."""
+        """Store a commit, and everything that it reaches, durably, without moving a branch to it; return its id."""
         store = self.chat.store
         commit = commits.build(
             store.write_tree([]) if tree is None else tree,
@@ -186,12 +185,12 @@ class Writer:
     # Branches
 
     def checkout(self, name: str) -> list[FileChange]:
-        """Switch to a branch, after committing uncommitted changes; return what changed in the folder.
+        """Check out a branch, after committing uncommitted changes; return the changed files.
 
         Raises:
             UnknownNameError: if the branch does not exist; the hint has the most similar one.
             InTheWayError: when a path that no commit holds is where a file of the branch goes.
-            UnsafeTreeError: when the branch holds a path that a scan never stores.
+            UnsafeTreeError: if the branch contains a path that a scan never stores.
         """
         target = self.chat.branch(name)
         head = self.commit_changes()
@@ -200,26 +199,26 @@ class Writer:
         return self.switch(Journal(old=head, new=target.manifest_id, head=HEADS + name))
 
     def advance(self, head: str | None, new: str) -> list[FileChange]:
-        """Move the active branch and the folder from its ``head`` to a new commit, as :meth:`switch`."""
+        """Move the active branch and the folder from ``head`` to a new commit, as :meth:`switch` does."""
         ref = self.chat.store.head()
         return self.switch(Journal(old=head, new=new, head=ref, moves=True, before=head))
 
     def switch(self, journal: Journal) -> list[FileChange]:
-        """Switch from the active branch, whose changes are committed; return what changed in the folder.
+        """Switch from the active branch, after its changes were committed; return the changed files.
 
         Raises:
             InTheWayError: if an untracked path is where a file must be written.
-            UnsafeTreeError: when the new commit holds a path that a scan never stores.
-            MovedError: when the branch was to move and a push moved it before; nothing has changed.
+            UnsafeTreeError: if the new commit contains a path that a scan never stores.
+            MovedError: if a push moved the branch in the meantime; then nothing has changed.
         """
         snapshot = self.snapshot or self.scan()
         return self.folder.switch(journal, snapshot.left_in_place)
 
     def put_back(self, snapshot: Snapshot) -> None:
-        """Restore the files of the active branch in a folder that is as in a snapshot.
+        """Restore the files of the active branch in a folder whose content is ``snapshot``.
 
-        The snapshot becomes a commit without a branch.  So if the process dies, the journal of the
-        switch has both commits, and the next writer completes it.
+        The snapshot becomes a commit without a branch.  So the journal of the switch has two commits, and if the
+        process dies, the next writer can complete the switch.
         """
         head = self.chat.head()
         parents = () if head is None else (head,)
@@ -230,7 +229,7 @@ class Writer:
     # Calls and approvals
 
     def put_call(self, call: PendingCall) -> None:
-        """Store a call that is pending or runs, before it changes anything."""
+        """Store a pending or running call, before it changes anything."""
         store = self.chat.store
         if call.status == "running":
             running_call.put(store.path, call, durable=store.durable)
@@ -243,7 +242,7 @@ class Writer:
         running_call.forget(store.path, call.id)  # its own code required approval
 
     def drop_call(self, call_id: str) -> None:
-        """Remove a pending or running call, whose commit has everything that is known of it."""
+        """Remove a stored pending or running call, after its outcome was committed."""
         ref = CALLS + call_id
         before = self.chat.store.read_ref(ref)
         if before is not None:
@@ -253,7 +252,7 @@ class Writer:
     def put_approval(self, approval: Approval, *, before: Approval | None = None) -> bool:
         """Store an approval if the stored one equals ``before``; return whether it does.
 
-        Approvals are decided only here, so each is decided once.
+        Decisions are stored only by this method, so an approval is decided once.
         """
         store = self.chat.store
         ref = APPROVALS + approval.execution_id
@@ -273,10 +272,10 @@ class Writer:
     def finish_call(
         self, call: PendingCall, record: CallRecord, *, snapshot: Snapshot | None = None
     ) -> str:
-        """Commit a call, and remove that it is pending or runs; return the commit's id.
+        """Commit a call, and remove its stored pending or running state; return the commit's id.
 
-        ``snapshot`` is the folder after the call.  A call without it never ran: its commit is on the branch
-        that it was requested on, with the files of the commit before.
+        ``snapshot`` is the workspace after the call.  Without it, the call never ran: its commit is on the branch
+        on which it was requested, with the files of the previous commit.
         """
         if snapshot is None:
             head = self.chat.branch(call.branch).manifest_id
@@ -296,7 +295,7 @@ class Writer:
         return oid
 
     def _listed(self, old: str | None, snapshot: Snapshot) -> str:
-        """Return a list of the paths that differ from a tree."""
+        """Return the paths that differ from a tree as text; see :func:`listed`."""
         if old is None:  # a chat's first files may be very many, and only some are read
             found = trees.walk(self.chat.store, snapshot.tree)
             paths = (path for path, entry in found if entry.mode != FOLDER)
@@ -305,6 +304,6 @@ class Writer:
 
 
 def listed(paths: Sequence[str], *, total: int | None = None) -> str:
-    """Return the first paths, and the number of the others; ``total`` is of all, if not all are passed."""
+    """Return the first paths and the number of the others as text; ``total`` counts all, if not all are passed."""
     more = (len(paths) if total is None else total) - _LISTED
     return ", ".join(paths[:_LISTED]) + (f" and {more} more" if more > 0 else "")

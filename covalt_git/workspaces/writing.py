@@ -1,4 +1,4 @@
-"""Writing to a chat: lock it, recover what a killed process left, and yield its writer."""
+"""Writing to a chat: locks it, recovers it after a killed process, and yields its writer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def writing(
     waiting: Callable[[str], None] | None = None,
     cancel: threading.Event | None = None,
 ) -> Iterator[Writer]:
-    """Lock the chat, recover it and yield its writer; ``waiting`` is called with each other holder.
+    """Lock the chat, recover it and yield its writer; while this waits, ``waiting`` is called with each holder.
 
     Raises:
         ChatBusyError: when the lock is not free after ``timeout_s`` seconds.
@@ -48,9 +48,9 @@ def writing(
 
 
 def finish_left(chat: ChatStore) -> None:
-    """Complete what a killed process left, so that readers do not see it, unless the chat is locked.
+    """Complete the unfinished work of a killed process, so that readers do not see it; not if the chat is locked.
 
-    An error is left to the next writer, who reports it.
+    Errors are ignored here, because the next writer reports them.
     """
     with contextlib.suppress(CovaltError, OSError), writing(chat, timeout_s=0):
         pass
