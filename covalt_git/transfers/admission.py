@@ -66,8 +66,7 @@ class Admitted(NamedTuple):
 def admit(
     graph: CommitGraph, new: Iterable[str], known: Iterable[str] = (), *, config: WorkspaceConfig
 ) -> Admitted:
-    """Inspect all objects that the received commits ``new`` reach, except those that the chat's commits ``known``
-    reach.
+    """Inspect all objects that the received commits ``new`` reach and the chat's commits ``known`` do not reach.
 
     Each object is inspected once, and verified against its id.
 

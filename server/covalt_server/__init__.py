@@ -1,4 +1,4 @@
-"""The preview server: pages and an HTTP API over the engine of the command line, and nothing else.
+"""Server of a project: pages, an HTTP API and git over HTTP, which call the operations of ``covalt_git``.
 
-:func:`covalt_server.app.create_app` puts it together.
+:func:`covalt_server.app.create_app` creates the app.
 """

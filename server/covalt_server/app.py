@@ -69,7 +69,7 @@ def create_app(
 ) -> Flask:
     """Return the server of the project at ``root``, which listens on ``port``.
 
-    Requests with ``token`` act as the user of this machine, with ``role`` if it is given.  With
+    Requests with ``token`` act as the user of this machine, with ``role`` unless it is None.  With
     ``followed``, every page shows the project's problems, and reloads when the project changes.
 
     Raises:
@@ -97,7 +97,7 @@ def create_app(
 
 
 def create_git_app(root: Path, *, token: str, port: int, role: str | None = None) -> Flask:
-    """Return the app that serves git below ``/git``; arguments as of :func:`create_app`.
+    """Return the app that serves git below ``/git``; the arguments are those of :func:`create_app`.
 
     It is a separate app because pushes may be large and slow, and because its errors are for git.
 

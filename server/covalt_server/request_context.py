@@ -78,7 +78,7 @@ def project() -> Project:
     """Return the project with its current ``covalt.yaml``.
 
     Raises:
-        BrokenConfigError: if that has errors.
+        BrokenConfigError: if ``covalt.yaml`` has errors.
     """
     return context().project
 
@@ -105,7 +105,7 @@ def toolset_index() -> ToolQueries:
 
 
 def pending_approvals() -> list[JsonObject]:
-    """Return the index rows of the pending approvals that exist for the principal, oldest first."""
+    """Return the index rows of the pending approvals that are visible to the principal, oldest first."""
     approvals = context().approvals()
     return [row for row in chat_index().approvals("pending") if approvals.exists(row["tool_id"])]
 

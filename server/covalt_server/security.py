@@ -42,11 +42,11 @@ HEADERS = {
 
 
 class RequestRefusedError(CovaltError):
-    """The request has no accepted token, so that its answer must not contain data of the project."""
+    """The request is refused by these checks, so its answer must not contain data of the project."""
 
 
 class WrongHostError(RequestRefusedError):
-    """The request names another host: the sign of DNS rebinding."""
+    """The request is for a host that is not the server's, which is the sign of DNS rebinding."""
 
     code = "wrong_host"
     http_status = 421
@@ -115,7 +115,7 @@ class Guard(NamedTuple):
     def check_client(
         self, headers: RequestHeaders, known: Callable[[str], Agent | None]
     ) -> Agent | None:
-        """Return the agent that ``known`` finds for the token in the headers; None for the server's token.
+        """Return the agent of the token in the headers, which ``known`` looks up; None for the server's token.
 
         Raises:
             WrongHostError: for another host.
@@ -146,7 +146,7 @@ class Guard(NamedTuple):
         self._check_origin(headers)
 
     def is_token(self, text: str) -> bool:
-        """Return whether ``text`` is the server's token, in a time that does not depend on it."""
+        """Return whether ``text`` is the server's token; takes the same time for every text."""
         return hmac.compare_digest(text.encode(), self.token.encode())
 
     def _check_host(self, headers: RequestHeaders) -> None:

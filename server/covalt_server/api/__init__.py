@@ -1,1 +1,1 @@
-"""HTTP API."""
+"""HTTP API: the operations, and event streams of calls."""

@@ -2,7 +2,7 @@
 
 Events are numbered from 1; the id of the last one is ``end``.  They are stored while the call runs and
 until it expires, so that a client that lost its connection can resume.  A call is cancelled when its
-last client disconnects, unless the client asked to continue it.
+last client disconnects, unless a client requested that it continue.
 """
 
 from __future__ import annotations

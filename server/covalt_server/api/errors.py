@@ -1,4 +1,4 @@
-"""Error answers: JSON of one shape for API clients, a page for browsers."""
+"""Error answers: JSON in one format for API clients, a page for browsers."""
 
 from __future__ import annotations
 

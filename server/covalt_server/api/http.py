@@ -64,7 +64,7 @@ def install(app: Flask, operations: Iterable[Operation[Any, Any]]) -> None:
 
 
 def path(operation: Operation[Any, Any]) -> str:
-    """Return the path of an operation below ``/api/``, as Flask writes its variables."""
+    """Return the path of an operation below ``/api/``, with variables in Flask's syntax."""
     return _PATHS.get(operation.name, operation.name)
 
 

@@ -100,8 +100,8 @@ def number_attributes(*, is_integer: bool, required: bool) -> dict[str, str]:
 def text_attributes(schema: JsonObject, text: str, *, required: bool) -> dict[str, str]:
     """Return the attributes with the same meaning in browsers and in the schema.
 
-    Not ``maxlength``: it counts UTF-16 units and truncates pasted text.  Not ``type=email``: formats
-    are annotations in JSON Schema.  The date picker is used only for a valid or empty date.
+    ``maxlength`` is not used, because it counts UTF-16 units and truncates pasted text; nor ``type=email``, because
+    formats are annotations in JSON Schema.  The date picker is used only for a valid or empty date.
     """
     attributes = {"type": "text"}
     form = text_at(schema, "format")
@@ -151,12 +151,12 @@ def suggestions(shape: Shape) -> tuple[str, ...]:
 
 
 def shown_text(value: Any) -> str:
-    """Return a text or number as its box shows it."""
+    """Return a text or number in the form for its box."""
     if value is MISSING or value is None:
         return ""
     return value if isinstance(value, str) else as_json(value)
 
 
 def brief(value: Any) -> str:
-    """Return a value as a note shows it."""
+    """Return a value in the form for a note."""
     return shorten(value if isinstance(value, str) else as_json(value), _LONG_TEXT)

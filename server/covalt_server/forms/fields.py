@@ -1,11 +1,10 @@
 """Form of a tool as a tree of fields: the inputs of its schema, filled with a value.
 
-Showing a value never loses a part of it.  A part is shown as JSON if it has another type than its field, if a
-browser's box would change it (line ends, null characters), if it is empty and an empty box has another
-meaning, or if it is nested too deeply.  So reading the form back (:mod:`.parsing`) returns the same value.
+Showing a value never loses a part of it.  A part is shown as JSON in four cases: it has another type than its field; a browser's box would change it
+(line ends, null characters); it is empty, but an empty box has another meaning; or it is nested too deeply.  So reading the form back (:mod:`.parsing`) returns the same value.
 
-A field's name is ``args`` and a JSON pointer to its place in the value.  ``~`` and a word, which no pointer
-contains, mark what a form sends beside values::
+A field's name is ``args`` and a JSON pointer to its place in the value.  Form entries other than values end in
+``~`` and a word, which no pointer contains::
 
     args/filters/~set         the list exists, even if it has no items
     args/filters/~item        the items of the list: 0, 1, ...
@@ -70,13 +69,13 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One place of a value in a form.
+    """One field of a form, for one place of the value (a JSON pointer).
 
     Attributes:
         required: whether a value is required, which may be null if the field is ``nullable``.
         hint: name that the size of a text box is guessed from.
-        is_set: whether a list or an object exists; if not, ``text`` shows that it is omitted or null.
-        out: label of the button that removes a list or an object.
+        is_set: whether the value has this list or object; if not, ``text`` shows that it is omitted or null.
+        out: label of the button that removes the list or object.
         is_item: whether this is an item of a list.
     """
 
@@ -136,7 +135,7 @@ class Field:
 def draw(schema: JsonObject, value: Any = MISSING, typed: Mapping[str, str] | None = None) -> Field:
     """Return the form of a schema, filled with a value that may be partly invalid.
 
-    Without a value it has the required fields with their defaults.  ``typed`` is input that is not a
+    Without a value, the form has the required fields with their defaults.  ``typed`` is input that is not a
     valid value, by the name of its box; it is shown again.
     """
     root = Field(name=ROOT, loc=(), label=_label(schema, "arguments"), required=True)
@@ -157,7 +156,7 @@ def inner_name(name: str, key: str | int) -> str:
 
 
 def marked(shown: Field, problems: Mapping[str, Sequence[str]], focus: str = "") -> Field:
-    """Return a form with problems by the names of their fields, and the focus on one field."""
+    """Return a form with problems added to fields, by the names of the fields, and with the focus on one field."""
     return replace(
         shown,
         problems=tuple(problems.get(shown.name, ())),
@@ -174,7 +173,7 @@ class _Drawing:
         self._left = MAX_FIELDS
 
     def field(self, shown: Field, shape: Shape, value: Any) -> Field:
-        """Return a field with the value of its place."""
+        """Return the field of a place, filled with the value there."""
         self._left -= 1
         if value is MISSING and shown.required and shape.kind in COMPOSITE:
             value = None if shape.nullable else initial_value(shape)
@@ -298,7 +297,7 @@ def _json_box(shown: Field, value: Any, typed: str | None) -> Field:
 
 
 def _choice(shown: Field, shape: Shape, value: Any) -> Field:
-    """Return a choice of one value, a constant, or a checkbox."""
+    """Return a field for a choice of one value, a constant, or a checkbox."""
     is_const = shape.kind is Kind.CONSTANT and (value is MISSING or shape.holds(value))
     if is_const and shown.needed:
         return replace(shown, text=shape.options[0].label)
@@ -326,13 +325,13 @@ def _choices(shown: Field, shape: Shape, value: Any) -> Field:
 
 
 def _is_selection(shape: Shape, value: list[Any]) -> bool:
-    """Return whether checkboxes can represent this list: in their order, without duplicates."""
+    """Return whether checkboxes can represent this list: its items are in their order, without duplicates."""
     checked = [one.value for one in shape.options if any(same(one.value, it) for it in value)]
     return len(checked) == len(value) and all(map(same, checked, value))
 
 
 def _not_set(shown: Field, value: Any) -> Field:
-    """Return a list or an object that is left out or null."""
+    """Return the field of a list or an object that is omitted or null."""
     text = "null" if value is None else "not set"
     return replace(shown, is_set=False, text=text, can_add=True)
 
@@ -345,7 +344,7 @@ def _remove_label(shown: Field) -> str:
 
 
 def _unset(shown: Field, shape: Shape, options: Sequence[tuple[Any, str]]) -> str:
-    """Return the label of the option without a value."""
+    """Return the label of the option for no value."""
     if shown.required:
         return "choose..."
     default = [label for value, label in options if same(value, shape.default)]
@@ -367,5 +366,5 @@ def _with_note(shown: Field, shape: Shape) -> Field:
 
 
 def _label(schema: Any, name: str) -> str:
-    """Return a part's own title; the title of a referenced schema names another value."""
+    """Return the title of a part; not that of a referenced schema, which describes a type and not this part."""
     return (text_at(schema, "title") if isinstance(schema, dict) else "") or name

@@ -23,7 +23,7 @@ A page needs two functions, and the macro ``inputs`` of ``templates/_form.html``
     </form>
 
 The buttons of the form send ``_add``, ``_remove``, ``_example`` and ``_use``; ``form.js`` sends
-``_check``.  ``_side`` is ``json`` if the value is the text of ``_json``; otherwise the fields have the value.  Only
+``_check``.  If ``_side`` is ``json``, the value is the text of ``_json``; otherwise it is in the fields.  Only
 the schema determines the type of a field's value; :mod:`.fields` describes the names.
 """
 
@@ -62,7 +62,7 @@ Side = Literal["form", "json"]
 class Submitted:
     """A new or submitted form.
 
-    ``value`` is the JSON value; None if the input cannot be read as one.  It is valid if ``wants`` is
+    ``value`` is the JSON value; None if the input is not a JSON value.  It is valid if ``wants`` is
     ``"run"``; a form with problems has to be shown again.
     """
 
@@ -190,10 +190,7 @@ def _wanted_parts(form: MultiDict[str, str], problems: Sequence[FieldProblem]) -
 
 
 def _start_of(fields: Field, name: str) -> str:
-    """Return the name of the box to focus within a field.
-
-    In a list that is the button that adds an item, if there is one.
-    """
+    """Return the name of the input to focus within a field; in a list, it is the button that adds an item."""
     one = next((one for one in fields.walk() if one.name == name), None)
     while one is not None and one.kind in COMPOSITE and one.children:
         if one.kind is Kind.LIST and one.can_add:

@@ -1,7 +1,7 @@
 """Parser of submitted form fields: input becomes values of the types in the schema.
 
-The inverse of :mod:`.fields`, which describes the names.  Input is not trusted: unknown names are ignored,
-and so is what is nested too deeply or too long.
+It is the inverse of :mod:`.fields`, which describes the names.  Input is untrusted: unknown names are ignored,
+and so are values that are nested too deeply or too long.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MAX_PARTS = 4 * MAX_DEPTH
 class FormReader:
     """Reader of a form's values by the shapes of its schema.
 
-    Adding or removing a list item changes the names of the fields after it; results use the new names.
+    Adding or removing a list item changes the names of later fields; results use the new names.
 
     Attributes:
         typed: input that is not a valid value, by the name of its box.
@@ -201,7 +201,7 @@ def _read_number(text: str) -> int | float | None:
 
 
 def lines(text: str) -> str:
-    """Return a text with the line ends from before the browser sent it."""
+    """Return a text with the line ends that it had before the browser converted them."""
     return text.replace("\r\n", "\n")
 
 

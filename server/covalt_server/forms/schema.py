@@ -1,4 +1,4 @@
-"""Flat schema of one place of a value, with references resolved and ``allOf`` merged.
+"""Flat schema of one part of a value, with references resolved and ``allOf`` merged.
 
 Schemas come from third parties and may be invalid.  A keyword with a value of the wrong type is ignored here;
 :mod:`covalt_git.json_values.json_schema` reports it.
@@ -26,7 +26,7 @@ _IMPLIED = {
 
 
 class Flattening:
-    """Resolver of the references of one place, up to a limit."""
+    """Resolver of the references of one part, up to a limit."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
@@ -81,31 +81,31 @@ def types_of(schema: JsonObject) -> list[str]:
 
 
 def object_at(schema: JsonObject, key: str) -> JsonObject:
-    """Return the object of a keyword."""
+    """Return the value of a keyword if it is an object, else an empty object."""
     found = schema.get(key)
     return found if isinstance(found, dict) else {}
 
 
 def list_at(schema: JsonObject, key: str) -> list[Any]:
-    """Return the list of a keyword."""
+    """Return the value of a keyword if it is a list, else an empty list."""
     found = schema.get(key)
     return found if isinstance(found, list) else []
 
 
 def text_at(schema: JsonObject, key: str) -> str:
-    """Return the text of a keyword."""
+    """Return the value of a keyword if it is a text, else an empty text."""
     found = schema.get(key)
     return found if isinstance(found, str) else ""
 
 
 def number_at(schema: JsonObject, key: str) -> int | float | None:
-    """Return the number of a keyword."""
+    """Return the value of a keyword if it is a number, else None."""
     found = schema.get(key)
     return found if is_number(found) else None
 
 
 def count_at(schema: JsonObject, key: str) -> int | None:
-    """Return the count of a keyword such as ``minItems``."""
+    """Return the value of a keyword such as ``minItems`` if it is a count, else None."""
     found = number_at(schema, key)
     return int(found) if found is not None and found >= 0 else None
 

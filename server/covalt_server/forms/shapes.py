@@ -40,7 +40,7 @@ _OFFERING = {"type", "properties", "items", "enum", "const", *_UNION}
 
 
 class Missing(Enum):
-    """Type of ``MISSING``, the value of a place that is omitted; null is another value."""
+    """Type of ``MISSING``, which represents an omitted value; null is a value."""
 
     MISSING = "missing"
 
@@ -78,7 +78,7 @@ _KINDS = {
 
 
 class Option(NamedTuple):
-    """One of the values that a place may have, and its label."""
+    """One of the values to choose from, and its label."""
 
     value: Any
     label: str
@@ -86,10 +86,10 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """The kind of field of one place, and its schema.
+    """The kind of field of one part of a value, and the part's schema.
 
-    ``schema`` has its references resolved and its ``allOf`` merged; of a union with null it is the
-    other branch.
+    ``schema`` has its references resolved and its ``allOf`` merged.  For a union of a type and null, it is the schema
+    of the type.
     """
 
     kind: Kind
@@ -161,7 +161,7 @@ def shape_of(schema: Any, root: JsonObject) -> Shape:
 def shape_of_arguments(schema: JsonObject) -> Shape:
     """Return the shape of a tool's arguments: an object, which may have no parts.
 
-    It is JSON if the schema allows arguments without naming them.
+    If the schema allows arguments that it does not name, the field is a text box for JSON.
     """
     shape = shape_of(schema, schema)
     is_none = shape.schema.get("type") == "object" and shape.schema.get("properties") == {}
@@ -189,9 +189,9 @@ def empty_value(shape: Shape, *, required: bool) -> Any:
 
 
 def start(shape: Shape) -> Any:
-    """Return the initial value of a required place: its default, or the value of its empty box.
+    """Return the initial value of a required part: its default, or the value of its empty box.
 
-    ``MISSING`` if the user has to enter one, and for lists and objects without a default, whose value is
+    It is ``MISSING`` if the user has to enter a value, and for lists and objects without a default; for these use
     :func:`initial_value`.
     """
     has_default = shape.default is not MISSING
@@ -213,7 +213,7 @@ def initial_value(shape: Shape, *, items: int = 0) -> Any:
 
 
 class _Reader:
-    """Reader of one place's shape; branches count towards its limit of references."""
+    """Reader of the shape of one part; branches of unions count towards its limit of references."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
@@ -232,7 +232,7 @@ class _Reader:
         return self._union(flat, branches) if branches else self._typed(flat)
 
     def _union(self, flat: JsonObject, branches: list[Any]) -> Shape:
-        """Return the only branch beside null, a choice among the values of all branches, or JSON."""
+        """Return the shape of a union: its only branch except null, a choice of the branches' values, or JSON."""
         base = {key: value for key, value in flat.items() if key not in _UNION}
         parts = [self._flat(branch) for branch in branches]
         others = [one for one in parts if one is not None and not _is_null(one)]
@@ -280,7 +280,7 @@ def _is_null(schema: JsonObject) -> bool:
 
 
 def _named(option: Option, shape: Shape) -> Option:
-    """Return an option with the title of its branch as label, as generators of enums write it."""
+    """Return an option whose label is the title of its branch; generators of schemas write enums in this way."""
     title = text_at(shape.schema, "title")
     return option._replace(label=title) if title and shape.kind is Kind.CONSTANT else option
 

@@ -1,8 +1,8 @@
 """``/git/<chat_id>``: chats for ``git clone``, ``git fetch`` and ``git push``.
 
-It implements git's smart HTTP only, and reports errors in plain text, which git shows.  Access is
-checked as everywhere (:mod:`.guard`), but the token is the password of any user, or comes in
-``Authorization: Bearer``.  Cookies are ignored.
+It implements git's smart HTTP only, and reports errors in plain text, which git shows.  Requests are
+checked as for pages (:mod:`covalt_server.security`), but the token is sent as the password, with any user name, or
+in ``Authorization: Bearer``.  Cookies are ignored.
 
 Format: ``gitprotocol-http(5)``.
 """
@@ -53,7 +53,7 @@ pages = Blueprint("git", __name__, url_prefix="/git")
 
 
 class NotGitError(CovaltError):
-    """A request that current versions of git do not make."""
+    """A request that current versions of git do not send."""
 
     code = "not_git"
     http_status = 403
@@ -160,7 +160,7 @@ def _for_git(chat_id: str) -> NotGitError:
 
 
 def _carried() -> str:
-    """Return the token in the Authorization header: Basic (of git) or Bearer."""
+    """Return the token in the Authorization header, which is Basic (git's default) or Bearer."""
     given = request.authorization
     if given is None:
         return ""

@@ -32,7 +32,7 @@ KINDS: tuple[QuestionKind, ...] = ("form", "url")
 
 
 def redirect_when_ready(stream: CallStream) -> Response:
-    """Wait until a call has ended or has a question, and redirect to the page of that.
+    """Wait until a call has ended or has a question, and redirect to the page of the call or the question.
 
     Raises:
         CovaltError: if the call was refused.

@@ -43,7 +43,7 @@ def choose() -> str:
 
 @pages.post("/imports")
 def bring() -> Response:
-    """Check and stage a bundle, and redirect to its review; an invalid bundle is not stored."""
+    """Check and store the bundle of a form, and redirect to its review; an invalid bundle is not stored."""
     root = as_admin(_WHAT).root
     request.max_content_length = toolset_imports.MOST_FORM_BYTES
     try:

@@ -71,8 +71,8 @@ def escape_hidden(app: Flask) -> None:
 def _displayed(value: object) -> object:
     """Return a value for a template's output: a text with its invisible characters escaped.
 
-    HTML is not changed.  So the values of attributes and text areas, which forms send back, use the
-    filter ``e``.
+    HTML is not changed.  So templates use the filter ``e`` for the values of attributes and text areas, because forms
+    send these back.
     """
     return display.in_line(value) if isinstance(value, str) and not _is_html(value) else value
 

@@ -79,7 +79,7 @@ def export(toolset_id: str) -> Response:
 
 @pages.post("/toolsets/<toolset_id>/grants")
 def grant(toolset_id: str) -> Response:
-    """Add a grant; an error is shown next to its input."""
+    """Add a grant; an error is shown next to the input."""
     form = request.form
     try:
         ask(
@@ -286,7 +286,7 @@ def _uninstall(toolset_id: str) -> str:
 
 
 def _source_of(toolset_id: str) -> Callable[[Problem], str | None]:
-    """Return a function that returns the URL of a problem's place in the toolset's files."""
+    """Return a function that maps a problem to the URL of its place in the toolset's files."""
     folder = f"toolsets/{toolset_id}/"
 
     def address(problem: Problem) -> str | None:
@@ -303,7 +303,7 @@ NETWORK, UNSANDBOXED = "network", "unsandboxed"
 
 
 class HostRow(NamedTuple):
-    """A host: whether the toolset requests it, the grant names it, and a granted pattern covers it.
+    """A host: whether the toolset requests it, whether the grant names it, and whether a granted wildcard covers it.
 
     ``shown`` includes the granted ports.
     """

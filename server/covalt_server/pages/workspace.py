@@ -53,8 +53,8 @@ class NoFileChosenError(CovaltError):
 class Leaf:
     """A file of the tree with its recent changes.
 
-    ``changed`` is the kind of change in the commit, at index ``place`` of its changes; ``unsaved`` is an
-    uncommitted change.  ``file`` is None for a file that is only in the folder.
+    ``changed`` is the kind of change in the commit, at index ``place`` of its changes; ``unsaved`` is the kind of
+    uncommitted change.  ``file`` is None for a file that is in the workspace only and not in the commit.
     """
 
     path: str
@@ -157,7 +157,7 @@ def create(chat_id: str) -> Response:
 
 @pages.post("/chats/<chat_id>/uploads")
 def upload(chat_id: str) -> Response:
-    """Add files to the folder as one commit."""
+    """Add files to the workspace as one commit."""
     request.max_content_length = workspace_edits.most_upload_bytes(request_context.context())
     chosen = tuple(http.upload(one) for one in request.files.getlist("files") if one.filename)
     if not chosen:
@@ -290,14 +290,14 @@ class NotEditableError(CovaltError):
 
 
 class FolderText(NamedTuple):
-    """A text file of the folder, and the blob id that it has or would have."""
+    """A text file of the workspace, and the blob id that it has or would have."""
 
     text: str
     oid: str
 
 
 def read_text(chat: ChatStore, path: str) -> FolderText | None:
-    """Return a text file of the folder; None if it does not exist.
+    """Return a text file of the workspace; None if it does not exist.
 
     Raises:
         NotEditableError: if it is not a text that a form can submit unchanged.
@@ -316,7 +316,7 @@ def read_text(chat: ChatStore, path: str) -> FolderText | None:
 
 
 def edited_text(chat: ChatStore, path: str) -> FolderText:
-    """Return an existing text file of the folder, for editing.
+    """Return an existing text file of the workspace, for editing.
 
     Raises:
         UnknownNameError: if the path does not exist; the hint has the most similar one.
@@ -330,7 +330,7 @@ def edited_text(chat: ChatStore, path: str) -> FolderText:
 
 
 def patch_of(chat: ChatStore, path: str, typed: str) -> str:
-    """Return git's patch from the folder's file to the text ``typed``."""
+    """Return the git patch from the workspace's file to the text ``typed``."""
     with chat.scan_in_memory() as scan:
         there = trees.find(chat.store, scan.tree, path)
         oid = chat.store.write_blob(typed.encode())

@@ -96,7 +96,7 @@ class FrameAddress(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Why a frame is not shown."""
+    """Reason why a frame is not shown."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""HTML listings of code with highlighting and line numbers, and of git's patches.
+"""HTML listings of code, with highlighting and line numbers, and of git patches.
 
 The HTML has classes only: :func:`style_sheet` has the colors of tokens, ``static/text.css`` the layout.  A
 text is shown without highlighting if it is too long, or if Pygments takes too long: some of its lexers are
@@ -94,8 +94,8 @@ def highlighted(
         path: the path of its file.
         anchor: prefix of the ids of lines, as in ``#L12``; without it, lines have no numbers.
         until: time limit of highlighting, on the monotonic clock.
-        exact: whether all invisible characters are escaped, for texts that the user decides on;
-            otherwise as in prose.
+        exact: whether all invisible characters are escaped, for texts that the user decides about;
+            otherwise only those that have no effect, as in prose.
     """
     text = _newlines(text)
     shown = _beginning(text)
@@ -118,7 +118,7 @@ def highlighted(
 
 
 def diff(patch: str) -> Markup:
-    """Return git's patch as a listing for each file, with added and deleted lines marked."""
+    """Return a git patch as a listing for each file, with added and deleted lines marked."""
     left = MOST_PATCH_LINES
     files: list[Markup] = []
     for file in read_patch(patch):

@@ -47,7 +47,7 @@ class TreeFolder(Generic[Leaf]):
 
 
 def tree(files: Mapping[str, Leaf], empty_folders: Iterable[str] = ()) -> TreeFolder[Leaf]:
-    """Return the tree of files by path, and of the folders that have none."""
+    """Return the tree of files by path, and of empty folders."""
     root: TreeFolder[Leaf] = TreeFolder("", "")
     for path, leaf in files.items():
         above, _, name = path.rpartition("/")

@@ -159,7 +159,7 @@ def _parser() -> MarkdownIt:
 
 
 def _in_time(state: StateBase, *_: Any) -> bool:
-    """Stop the parser at its time limit; as a rule of the parser, match nothing."""
+    """Stop the parser at its time limit; this is a rule of the parser that never matches."""
     if time.monotonic() > state.env["until"]:
         raise TimeoutError
     return False

@@ -1,7 +1,7 @@
 """Parser of git's unified patches: files, and lines with their numbers on both sides.
 
-The format is git's (diff-format, "Generating patch text with -p").  A hunk ends by the counts in its header,
-because a deleted line may begin with ``-- a/``.
+The format is git's (diff-format, "Generating patch text with -p").  The counts in the header of a hunk decide where
+it ends, because a deleted line may begin with ``-- a/``.
 """
 
 from __future__ import annotations

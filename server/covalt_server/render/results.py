@@ -2,7 +2,7 @@
 
 They are the four renderers of the specification and further ones.  The render plan is stored with its call:
 files are those of the commit after the call, and an artifact is in the chat's records, so later changes of
-the folder or the toolset have no effect.
+the workspace or the toolset have no effect.
 """
 
 from __future__ import annotations
