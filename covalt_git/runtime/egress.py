@@ -20,7 +20,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.hosts import BadHostError, Origin, Reach, normal_host, origin_of, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 MOST_CONNECTIONS: Final = 32
 """How many connections one tool may have open."""
@@ -90,50 +90,47 @@ class Egress:
         """End every connection, and take no more."""
         with self._lock:
             self._closed = True
-            ends = [*self._open, self._ours]
+            for end in self._open:
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
         self._theirs.close()
-        for end in ends:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+
+    @contextlib.contextmanager
+    def _opened(self, end: socket.socket) -> Iterator[None]:
+        """Close a socket after the block, which :meth:`close` interrupts.
+
+        Raises:
+            ConnectionAbortedError: if the proxy is closed.
+        """
+        with end:
+            with self._lock:
+                if self._closed:
+                    raise ConnectionAbortedError
+                self._open.add(end)
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._open.discard(end)
 
     def _serve(self) -> None:
-        with self._ours:
-            try:
+        with contextlib.suppress(OSError):  # the proxy is closed
+            with self._opened(self._ours):
                 _, descriptors, _, _ = socket.recv_fds(self._ours, 1, 1)
-            except OSError:
-                return
-        for descriptor in descriptors:
-            with socket.socket(fileno=descriptor) as listener:
-                self._accept(listener)
-
-    def _accept(self, listener: socket.socket) -> None:
-        if not self._keep(listener):
-            return
-        while self._slots.acquire():
-            try:
-                end, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._connection, args=(end,), daemon=True).start()
+            for descriptor in descriptors:
+                listener = socket.socket(fileno=descriptor)
+                with self._opened(listener):
+                    while self._slots.acquire():
+                        end, _ = listener.accept()
+                        threading.Thread(target=self._connection, args=(end,), daemon=True).start()
 
     def _connection(self, end: socket.socket) -> None:
         try:
-            with end:
-                if self._keep(end):
-                    end.settimeout(_CONNECT_S)
-                    self._pass_on(end)
-        except OSError:
-            pass  # one of the two sides has gone
+            with contextlib.suppress(OSError), self._opened(end):  # one of the two sides has gone
+                end.settimeout(_CONNECT_S)
+                self._pass_on(end)
         finally:
-            with self._lock:
-                self._open.discard(end)
             self._slots.release()
-
-    def _keep(self, end: socket.socket) -> bool:
-        with self._lock:
-            if not self._closed:
-                self._open.add(end)
-            return not self._closed
 
     def _pass_on(self, end: socket.socket) -> None:
         try:
@@ -142,14 +139,11 @@ class Egress:
         except CovaltError as error:
             _answer(end, error)
             return
-        with other:
-            if self._keep(other):
-                if wanted.tunnel:
-                    end.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                other.sendall(wanted.first)
-                _splice(end, other)
-        with self._lock:
-            self._open.discard(other)
+        with self._opened(other):
+            if wanted.tunnel:
+                end.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            other.sendall(wanted.first)
+            _splice(end, other)
 
     def _reach_out(self, origin: Origin) -> socket.socket:
         """Return a connection to an address of ``origin`` that may be reached."""
