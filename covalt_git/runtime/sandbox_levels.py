@@ -38,8 +38,11 @@ def levels() -> tuple[Available, ...]:
     """
     from covalt_git.runtime import pool  # noqa: PLC0415 - most commands start no process
 
-    missing = pool.shared().start().missing_levels()
-    return (*(_tried(one, missing) for one in _HOLDING), Available("process", here=True))
+    found = [
+        Available(one, here=not why, why=why, hint=_hint() if why and one == "full" else "")
+        for one, why in pool.shared().start().missing_levels().items()
+    ]
+    return (*found, Available("process", here=True))
 
 
 def level() -> SandboxLevel:
@@ -47,15 +50,8 @@ def level() -> SandboxLevel:
     return next(one.level for one in levels() if one.here)
 
 
-def _tried(wanted: SandboxLevel, missing: dict[SandboxLevel, str]) -> Available:
-    why = missing[wanted]
-    return Available(wanted, here=not why, why=why, hint=_hint(wanted) if why else "")
-
-
-def _hint(wanted: SandboxLevel) -> str:
+def _hint() -> str:
     """Return how to enable user namespaces on this machine, if it is known."""
-    if wanted != "full":
-        return ""
     for name, closed, hint in _SWITCHES:
         switch = Path("/proc/sys", name)
         if switch.exists() and switch.read_text(encoding="utf-8").strip() == closed:

@@ -142,7 +142,7 @@ from covalt_git.runtime.sandbox import landlock, privileges, seccomp
 os.setsid()
 folder = Path(sys.argv[2])
 privileges.drop()
-landlock.restrict(("/usr", "/lib", "/lib64", "/etc"), (str(folder / "workspace"), "/dev/null"), 3)
+landlock.restrict(("/usr", "/lib", "/lib64", "/etc"), (str(folder / "workspace"), "/dev/null"), 3, tcp=False)
 seccomp.restrict(alone=True, signals_of=os.getpid())
 for target in (os.getppid(), -1, 1):
     try:

@@ -127,8 +127,7 @@ class _Listener:
 def make_call(connection: socket.socket, output: int | None, tool: LoadedTool) -> int:
     """Make the call whose request comes over ``connection``; return the exit code of this process."""
     if output is not None:
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+        redirect_streams(output)
         os.close(output)
     listener = _Listener(connection)
     # Shared with forks of the tool, whose failed writes count too.
@@ -144,12 +143,23 @@ def make_call(connection: socket.socket, output: int | None, tool: LoadedTool) -
             if file_too_large[0] and request["limits"]["file_mb"]:
                 answer = {**answer, "status": "error", "code": "limit_written"}
             if os.getpid() == own:  # not in a fork that the tool let return
-                with contextlib.suppress(Exception):  # the tool may have replaced its streams
-                    sys.stdout.flush()
-                    sys.stderr.flush()
+                flush_streams()
                 wire.send(connection, {"event": "answer", **answer})
             return 0
     return 1
+
+
+def redirect_streams(end: int) -> None:
+    """Make a descriptor the standard output and error of this process."""
+    os.dup2(end, 1)
+    os.dup2(end, 2)
+
+
+def flush_streams() -> None:
+    """Write what is buffered."""
+    with contextlib.suppress(Exception):  # the tool may have replaced its streams
+        sys.stdout.flush()
+        sys.stderr.flush()
 
 
 def _answer(tool: LoadedTool, request: dict[str, Any], listener: _Listener) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import gc
 import importlib
@@ -52,7 +51,7 @@ class WarmSandbox:
         self._scratch = scratch
         self._folder = Path(request["toolset_dir"])
 
-    def run(self, parent: int, calls: int, printed: int, egress: int | None = None) -> NoReturn:
+    def run(self, parent: int, calls: int, printed: int, *egress: int) -> NoReturn:
         """Enter the sandbox, import the module and serve calls until none comes for ``idle_s``."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -60,13 +59,14 @@ class WarmSandbox:
         sys.modules["__main__"] = ModuleType("__main__")
         os.setsid()
         system_calls.die_with(parent)
-        _redirect_streams(printed)
-        self._egress = _settle_descriptors(calls, egress)
+        tool_process.redirect_streams(printed)
+        _settle_descriptors(calls, *egress)
+        self._egress = _CALLS + 1 if egress else None
         self._calls = socket.socket(fileno=_CALLS)
         tool = self._load()
         if tool.failure is None and self._request["warm"] and self._can_be_forked():
             gc.freeze()
-            _flush()
+            tool_process.flush_streams()
             self._fork_for_each_call(tool)
         # It makes a single call itself: a fork would lack the module's threads, or its files would be removed.
         connection, output = self._next_call()
@@ -93,7 +93,7 @@ class WarmSandbox:
             connection.close()
             if output is not None:
                 os.close(output)
-            _redirect_streams(0)  # the output of the import ends with the first call
+            tool_process.redirect_streams(0)  # the output of the import ends with the first call
             status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             is_reusable = (
                 not child_processes.has_children() and not self._is_worn() and self._clear()
@@ -220,25 +220,9 @@ def _fork() -> int:
         return os.fork()
 
 
-def _settle_descriptors(calls: int, egress: int | None) -> int | None:
-    """Move both descriptors to fixed numbers and close all others; return the number of ``egress``."""
-    last = _CALLS
-    high = [None if end is None else os.dup(end) for end in (calls, egress)]
-    for end in high:
-        if end is not None:
-            os.dup2(end, last, inheritable=False)
-            last += 1
+def _settle_descriptors(*ends: int) -> None:
+    """Move descriptors to the numbers from ``_CALLS`` on, and close all above them."""
+    for number, end in enumerate([os.dup(end) for end in ends], _CALLS):
+        os.dup2(end, number, inheritable=False)
     most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _MOST_DESCRIPTORS)
-    os.closerange(last, most)
-    return _CALLS + 1 if egress is not None else None
-
-
-def _flush() -> None:
-    with contextlib.suppress(Exception):  # the module may have replaced its streams
-        sys.stdout.flush()
-        sys.stderr.flush()
-
-
-def _redirect_streams(end: int) -> None:
-    os.dup2(end, 1)
-    os.dup2(end, 2)
+    os.closerange(_CALLS + len(ends), most)

@@ -26,7 +26,7 @@ from covalt_git.runtime.sandbox import (
 from covalt_git.runtime.sandbox.policy import SandboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.runtime.sandbox.policy import Policy
@@ -62,7 +62,6 @@ def enter(policy: Policy, level: SandboxLevel) -> None:
 
 
 def _enter_namespaces(policy: Policy) -> None:
-    known = landlock.version()
     parent = os.getppid()
     folders = new_root.folders(policy)
     owned: dict[str, int] = {}
@@ -94,23 +93,13 @@ def _enter_namespaces(policy: Policy) -> None:
             proxy = network.send_listener(policy.egress)
             os.environ |= network.variables(proxy, policy.hosts)
     namespace_processes.become_tool(report)
-    with _step("set its limits"):
-        limits.apply(policy.limits, others=_OTHERS)
-    _settle(policy, new_root.HOME)
-    with _step("drop its privileges"):
-        privileges.drop()
-    if known:
-        with _step("restrict its files"):
-            landlock.restrict(("/",), new_root.writable(policy), known, tcp=True)
-    with _step("filter its system calls"):
-        seccomp.restrict(alone=False)
+    _restrict(policy, new_root.HOME, ("/",), new_root.writable(policy), alone=False)
 
 
 def _stay(policy: Policy) -> None:
     """Enter the level ``landlock``, which needs no namespaces."""
-    known = landlock.version()
-    writable = (str(policy.workspace), str(policy.scratch), *system_files.DEVICES)
-    readable = _readable(policy)
+    scratch = str(policy.scratch)
+    writable = (str(policy.workspace), scratch, *system_files.DEVICES)
     # git fails if it may not read this file, unless it is configured not to.
     os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
     if privileges.is_root() and not control_groups.join(policy.limits):
@@ -119,16 +108,26 @@ def _stay(policy: Policy) -> None:
             "the kernel does not count root's, and no control group can be created",
             hint="run covalt-git as an ordinary user",
         )
+    _restrict(policy, scratch, _readable(policy), writable, alone=True)
+
+
+def _restrict(
+    policy: Policy, home: str, readable: Sequence[str], writable: Sequence[str], *, alone: bool
+) -> None:
+    """Restrict this process by what needs no namespaces; ``alone`` if it has none."""
+    known = landlock.version()
     with _step("set its limits"):
-        limits.apply(policy.limits, others=limits.processes_of_the_user())
-    _settle(policy, str(policy.scratch))
+        others = limits.processes_of_the_user() if alone else _OTHERS
+        limits.apply(policy.limits, others=others)
+    _settle(policy, home)
     with _step("drop its privileges"):
         privileges.drop()
-    with _step("restrict its files"):
-        landlock.restrict(readable, writable, known)
+    if alone or known:  # namespaces hide files too
+        with _step("restrict its files"):
+            landlock.restrict(readable, writable, known, tcp=not alone)
     with _step("filter its system calls"):
-        restricts_signals = known >= landlock.RESTRICTS_SIGNALS
-        seccomp.restrict(alone=True, signals_of=None if restricts_signals else os.getpid())
+        is_scoped = not alone or known >= landlock.RESTRICTS_SIGNALS
+        seccomp.restrict(alone=alone, signals_of=None if is_scoped else os.getpid())
 
 
 def _become_the_only_user() -> None:

@@ -56,9 +56,7 @@ def version() -> int:
         return 0
 
 
-def restrict(
-    readable: Iterable[str], writable: Iterable[str], known: int, *, tcp: bool = False
-) -> None:
+def restrict(readable: Iterable[str], writable: Iterable[str], known: int, *, tcp: bool) -> None:
     """Restrict this process to files and folders, with the rights that landlock version ``known`` supports.
 
     Each path includes all that is below it.  No device can be created in a ``writable`` one.  Requires

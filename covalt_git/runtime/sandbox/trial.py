@@ -34,7 +34,7 @@ _ATTEMPT_S, _END_S = 20.0, 2.0
 
 
 def missing_levels() -> dict[SandboxLevel, str]:
-    """Return why this machine cannot enter each level that restricts a tool; empty where it can."""
+    """Return why this machine cannot enter each level that restricts a tool, strongest first; empty if it can."""
     if sys.platform == "darwin":
         linux = dict.fromkeys(_LINUX, "only Linux has it")
         no_call = "this macOS has no sandbox_init_with_parameters"
