@@ -209,7 +209,9 @@ def _run(argv: list[str], report: Callable[[str], None], cancel: threading.Event
         complaints = [line for line in last if _COMPLAINT.match(line)] or list(filter(None, last))
         raise CannotInstallError(
             f"the dependencies of its Python tools cannot be installed: {'; '.join(complaints[-3:])}",
-            hint=_hint(" ".join(last)),
+            hint=next(
+                (hint for words, hint in _HINTS.items() if words in " ".join(last)), _CORRECT
+            ),
         )
 
 
@@ -219,14 +221,7 @@ def _end_when(cancel: threading.Event, program: subprocess.Popen[str]) -> None:
             program.kill()
 
 
-def _hint(output: str) -> str:
-    """Return what the user can do about an error of the installer, if known."""
-    for words, hint in _HINTS.items():
-        if words in output:
-            return hint
-    return "correct python.dependencies of its toolset.yaml"
-
-
+_CORRECT = "correct python.dependencies of its toolset.yaml"
 _OFFLINE = "the package index does not answer: go online, or check `pip config list`"
 _HINTS = {
     "name resolution": _OFFLINE,
@@ -236,3 +231,4 @@ _HINTS = {
     "No matching distribution": "correct python.dependencies; only wheels for this Python are taken",
     "No space left": "make room, then call again",
 }
+"""Hints for errors of the installer, by a text of its output."""

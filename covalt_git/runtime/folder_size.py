@@ -59,12 +59,10 @@ class FolderSize:
         if not self._is_limited:
             return
         self._since = time.time_ns() - _TICK
-        self._begin_counting()
-        self._free_at_start = self._free_before
-        self._next = self._began + _FIRST_S
+        self._free_at_start = self._free_before = self._free()
+        self._next = 0.0 if self._is_exact else time.monotonic() + _FIRST_S
         if self._is_exact:
             held = [size for size, _ in self._held()]
-            self._end_counting()
             self._files = self._files and max(self._files, len(held))
             self._size = self._size and max(self._size, sum(held))
 
@@ -74,16 +72,20 @@ class FolderSize:
             return ""
         if time.monotonic() < self._next and not self._was_filled():
             return ""
-        self._begin_counting()
+        self._free_before = self._free()
+        began = time.monotonic()
         found = self._counted()
-        self._end_counting()
+        now = time.monotonic()
+        self._next = now + (now - began) * _SHARE
         return found
 
     def exceeded(self) -> str:
         """Return the limit that is exceeded once the tool has ended."""
-        if not self._is_limited or not (self._is_exact or self._was_written_to()):
+        if not self._is_limited:
             return ""
-        return self._counted()
+        written = self._written_since(self._free_at_start)
+        is_worth = any(size >= worth for size, worth in zip(written, _WORTH, strict=True))
+        return self._counted() if self._is_exact or is_worth else ""
 
     def _counted(self) -> str:
         """Return the limit that is exceeded, by a count of all files."""
@@ -108,26 +110,19 @@ class FolderSize:
             return "limit_workspace"
         return ""
 
-    def _begin_counting(self) -> None:
-        self._free_before = self._free()
-        self._began = time.monotonic()
-
-    def _end_counting(self) -> None:
-        now = time.monotonic()
-        self._next = now + (now - self._began) * _SHARE
-
     def _was_filled(self) -> bool:
         """Return whether half of a limit was written since the last count."""
         limits = self._files, self._size or self._largest
+        written = self._written_since(self._free_before)
         return any(
-            most is not None and (before - now) * 2 >= most
-            for most, before, now in zip(limits, self._free_before, self._free(), strict=True)
+            most is not None and size * 2 >= most
+            for most, size in zip(limits, written, strict=True)
         )
 
-    def _was_written_to(self) -> bool:
-        """Return whether enough was written since the start to justify a count."""
-        found = zip(_WORTH, self._free_at_start, self._free(), strict=True)
-        return any(before - now >= worth for worth, before, now in found)
+    def _written_since(self, before: tuple[int, int]) -> tuple[int, int]:
+        """Return the files and bytes that the file system shows as written since it had ``before`` free."""
+        files, size = self._free()
+        return before[0] - files, before[1] - size
 
     def _held(self) -> Iterator[tuple[int, bool]]:
         """Yield the size of each file, and whether it is new or has changed since the start."""

@@ -106,7 +106,7 @@ def run(job: McpJob) -> Outcome:
         result = CONNECTIONS.call(
             job.definition, asked, handlers=handlers, wanted=job.wanted, cancel=job.cancel
         )
-        outcome = _Result(job, result).outcome()
+        outcome = _outcome(job, result)
     except (CancelledError, KeyboardInterrupt):
         outcome = Outcome.failed(CallError(code="cancelled", message="a person stopped it"))
     except TimeoutError:
@@ -116,44 +116,43 @@ def run(job: McpJob) -> Outcome:
     return outcome._replace(output="".join(f"{line}\n" for line in log))
 
 
-class _Result:
-    """A result of the protocol (MCP specification, "Tools", section "Tool Result")."""
+def _outcome(job: McpJob, result: JsonObject) -> Outcome:
+    """Return the outcome of a call with a result (MCP specification, "Tools", section "Tool Result").
 
-    def __init__(self, job: McpJob, result: JsonObject) -> None:
+    Raises:
+        CovaltError: if a file of the answer cannot be saved in the workspace.
+    """
+    if len(json.dumps(result)) > (job.limits.output_mb or DEFAULT_OUTPUT_MB) * MIB:
+        return Outcome.failed(limit_error("limit_output", job.limits))
+    content = _Content(job)
+    shown = [content.shown(block) for block in result.get("content") or []]
+    texts = [one for one in shown if isinstance(one, str)]
+    only_text = len(texts) == len(shown)
+    has_structure = "structuredContent" in result
+    value: Any = content.mask.value(result.get("structuredContent"))
+    if not has_structure:
+        value = "\n".join(texts) if only_text else shown[0] if len(shown) == 1 else shown
+    elif not only_text:
+        value = {"structured_content": value, "content": shown}
+    if result.get("isError") is not True:
+        return Outcome("success", value)
+    message = "\n".join(texts) or "the tool reported an error without a message"
+    more = value if has_structure or not only_text else None
+    return Outcome("error", more, error=CallError(code="tool_failed", message=message))
+
+
+class _Content:
+    """Content blocks of a result: masked, with files saved in the workspace."""
+
+    def __init__(self, job: McpJob) -> None:
         self._job = job
-        self._mask = mask_of(job.definition)
-        self._blocks: list[JsonObject] = result.get("content") or []
-        self._structured = result.get("structuredContent")
-        self._has_structure = "structuredContent" in result
-        self._failed = result.get("isError") is True
-        self._size = len(json.dumps(result))
+        self.mask = mask_of(job.definition)
 
-    def outcome(self) -> Outcome:
-        """Return the outcome of the call.
-
-        Raises:
-            CovaltError: if a file of the answer cannot be saved in the workspace.
-        """
-        if self._size > (self._job.limits.output_mb or DEFAULT_OUTPUT_MB) * MIB:
-            return Outcome.failed(limit_error("limit_output", self._job.limits))
-        shown = [self._shown(block) for block in self._blocks]
-        texts = [one for one in shown if isinstance(one, str)]
-        only_text = len(texts) == len(shown)
-        value: Any = self._mask.value(self._structured)
-        if not self._has_structure:
-            value = "\n".join(texts) if only_text else shown[0] if len(shown) == 1 else shown
-        elif not only_text:
-            value = {"structured_content": value, "content": shown}
-        if not self._failed:
-            return Outcome("success", value)
-        message = "\n".join(texts) or "the tool reported an error without a message"
-        more = value if self._has_structure or not only_text else None
-        return Outcome("error", more, error=CallError(code="tool_failed", message=message))
-
-    def _shown(self, block: JsonObject) -> Any:
+    def shown(self, block: JsonObject) -> Any:
+        """Return the value of a block."""
         kind = block.get("type")
         if kind == "text":
-            return self._mask.text(str(block.get("text", "")))
+            return self.mask.text(str(block.get("text", "")))
         if kind in {"image", "audio"}:
             media_type = str(block.get("mimeType", ""))
             ending = mimetypes.guess_extension(media_type) or ".bin"
@@ -164,11 +163,11 @@ class _Result:
         if kind == "resource_link":
             kept = {"uri": "uri", "name": "name", "title": "title", "mimeType": "media_type"}
             link = {ours: block[theirs] for theirs, ours in kept.items() if block.get(theirs)}
-            return self._mask.value(link)
-        return self._mask.value(block)
+            return self.mask.value(link)
+        return self.mask.value(block)
 
     def _resource(self, resource: JsonObject) -> JsonObject:
-        uri = self._mask.text(str(resource.get("uri", "")))
+        uri = self.mask.text(str(resource.get("uri", "")))
         text = resource.get("text")
         content = _bytes(resource.get("blob")) if text is None else str(text).encode()
         default = "application/octet-stream" if text is None else "text/plain"
@@ -178,8 +177,8 @@ class _Result:
 
     def _saved(self, name: str, content: bytes, media_type: str) -> JsonObject:
         """Put bytes into the workspace; return a reference as every tool's files have."""
-        content = self._mask.content(content)
-        path = self._job.files.save(self._mask.text(name).replace("*", "_"), content)
+        content = self.mask.content(content)
+        path = self._job.files.save(self.mask.text(name).replace("*", "_"), content)
         return {"file": path, "size": len(content), "media_type": media_type}
 
 
