@@ -31,6 +31,9 @@ LOCAL_USER = "local"
 RESERVED_TOOLSET_IDS = frozenset({"state", "locks", BUILTIN_NAMESPACE})
 """Folders of ``toolsets/`` that the machine writes, and the built-in tools' namespace."""
 
+EVERYTHING = frozenset({"*", "**"})
+"""The patterns that select every tool."""
+
 _MAX_NAME = MAX_TOOL_PATH - MAX_ID - 1
 """Characters of a tool's name within its namespace."""
 
@@ -201,24 +204,24 @@ def local_names(upstream: Iterable[str]) -> dict[str, str]:
 
 
 def is_pattern(text: str) -> bool:
-    """Return whether ``text`` is a valid pattern of tool paths; a lone ``*`` is not (see ``matches``)."""
+    """Return whether ``text`` is a valid pattern of tool paths (see :func:`matches`)."""
     segments = text.split(".")
     words = all(re.fullmatch(r"[A-Za-z0-9_*-]+", segment) for segment in segments)
     stars = all("**" not in segment or segment == "**" for segment in segments)
-    return words and stars and text != "*" and len(text) <= 2 * MAX_TOOL_PATH
+    return words and stars and len(text) <= 2 * MAX_TOOL_PATH
 
 
 def matches(pattern: str, path: str) -> bool:
     """Return whether ``pattern`` selects the tool path.
 
-    ``*`` matches any part of one segment, ``**`` any number of segments.  A lone ``*`` selects nothing,
-    because some users expect everything and others one segment; ``**`` means everything.
+    ``*`` matches any part of one segment, ``**`` any number of segments.  ``*`` alone selects
+    everything, as ``**`` does, because no tool path has a single segment.
     The number of steps is at most the length of the pattern times the length of the path.
     """
     begins, ends = _edges(pattern)  # rules out most paths at once
-    if pattern == "*" or not (path.startswith(begins) and path.endswith(ends)):
+    if not (path.startswith(begins) and path.endswith(ends)):
         return False
-    if pattern == "**":
+    if pattern in EVERYTHING:
         return True
     return matches_segments(pattern.split("."), path.split("."))
 

@@ -49,7 +49,9 @@ def tools_within(narrow: str, wide: str) -> bool:
 
 
 def _shortened(pattern: Sequence[str]) -> list[str]:
-    """Return an equivalent pattern without repeated ``**``."""
+    """Return an equivalent pattern without repeated ``**``; ``*`` alone is ``**``."""
+    if list(pattern) == ["*"]:
+        return ["**"]
     return [
         segment
         for at, segment in enumerate(pattern)

@@ -89,9 +89,7 @@ def _check_pattern(text: str) -> str:
     if is_pattern(text):
         return text
     hint = "write app-builder.*, app-builder.read_* or **"
-    if text == "*":
-        hint = "write ** for everything"
-    elif is_pattern(text.replace(":", ".")):
+    if is_pattern(text.replace(":", ".")):
         hint = f"write {text.replace(':', '.')}"
     raise PydanticCustomError(
         "bad_pattern", "{text} is not a pattern of tool paths", {"text": repr(text), "hint": hint}

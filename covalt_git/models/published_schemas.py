@@ -69,7 +69,7 @@ _TEXT_RULES: Mapping[Any, JsonObject] = {
     },
     Pattern: {
         "pattern": r"^(?:\*\*|[A-Za-z0-9_*-]+)(?:\.[A-Za-z0-9_*-]+)*$",
-        "not": {"anyOf": [{"const": "*"}, {"pattern": r"[^.*]\*\*|\*\*[^.]"}]},
+        "not": {"pattern": r"[^.*]\*\*|\*\*[^.]"},
         "examples": ["app-builder.*", "app-builder.read_*", "**"],
     },
     Entrypoint: {

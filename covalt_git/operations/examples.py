@@ -12,7 +12,7 @@ from pydantic import Field
 
 from covalt_git.calls.tool_examples import ExampleRun, run_example
 from covalt_git.errors import WrongCallError, nearest_name
-from covalt_git.names import matches, matches_text
+from covalt_git.names import EVERYTHING, matches, matches_text
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.tools import visible_toolsets
@@ -103,7 +103,7 @@ def _chosen(context: Context, patterns: tuple[str, ...]) -> tuple[list[Tool], tu
         found = {
             tool.tool_id
             for tool in visible
-            if pattern in {"**", tool.toolset_id} or matches(path, tool.path)
+            if pattern in {*EVERYTHING, tool.toolset_id} or matches(path, tool.path)
         }
         # The index may have no tools of a broken toolset.
         named = {one for one in unsound if matches_text(path.partition(".")[0], one)}

@@ -10,6 +10,7 @@ project accepts exactly that definition.  A server's own statements never relax 
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -219,7 +220,7 @@ def _tool(
         or override.name_override
         or declared.name
         or source_name
-        or declared.id.replace("_", " ").replace("-", " ").title(),
+        or re.sub(r"[_.-]+", " ", declared.id).title(),
         description=next(one for one in descriptions if one is not None),
         kind="python" if declared.entrypoint else "http",
         entrypoint=declared.entrypoint,

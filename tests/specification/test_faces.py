@@ -1,0 +1,99 @@
+"""What the specification requires of tools, as each interface shows it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from mcp import Client
+
+from covalt_git import open_project
+from covalt_git.cli import cli
+from tests.api_client import Api, configure
+from tests.mcp_client import talk
+from tests.server.visitor import Visitor
+
+MANIFEST = """\
+id: shop
+name: Shop
+version: "1.5"
+tools:
+  - {id: issues.create, entrypoint: "tools.shop:create"}
+"""
+TOOLS = "def create(title: str = 'x') -> str:\n    return title\n"
+
+Shown = Callable[[Path, str], dict[str, str]]
+"""Returns the names of the tools that a role sees, by path."""
+
+
+def command(root: Path, *args: str, role: str) -> Any:
+    done = CliRunner().invoke(cli, ["-C", str(root), "--role", role, *args, "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def rows(groups: Any) -> dict[str, str]:
+    return {tool["path"]: tool["name"] for group in groups for tool in group["tools"]}
+
+
+def by_cli(root: Path, role: str) -> dict[str, str]:
+    return rows(command(root, "tool", "list", role=role)["groups"])
+
+
+def by_api(root: Path, role: str) -> dict[str, str]:
+    return rows(Api.of(root, role).get("list_tools")["groups"])
+
+
+def by_page(root: Path, role: str) -> dict[str, str]:
+    links = Visitor.of(root, role).open("/tools").links
+    tools = [(one.href.removeprefix("/tools/"), one.text) for one in links if ":" in one.href]
+    return {tool_id.replace(":", "."): name for tool_id, name in tools}
+
+
+def by_mcp(root: Path, role: str) -> dict[str, str]:
+    async def say(client: Client) -> dict[str, str]:
+        return {tool.name: tool.title or "" for tool in (await client.list_tools()).tools}
+
+    return talk(root, say, role=role)
+
+
+def by_python(root: Path, role: str) -> dict[str, str]:
+    with open_project(root, role=role) as project:
+        return {tool.path: tool.name for tool in project.tools}
+
+
+FACES = {"cli": by_cli, "api": by_api, "page": by_page, "mcp": by_mcp, "python": by_python}
+each_face = pytest.mark.parametrize(
+    "shown", [pytest.param(one, id=name) for name, one in FACES.items()]
+)
+
+
+@pytest.fixture
+def shop(root: Path) -> Path:
+    folder = root / "toolsets/shop"
+    (folder / "tools").mkdir(parents=True)
+    (folder / "toolset.yaml").write_text(MANIFEST, encoding="utf-8")
+    (folder / "tools/shop.py").write_text(TOOLS, encoding="utf-8")
+    return root
+
+
+@each_face
+@pytest.mark.requirement("toolshed-policy.everything")
+def test_a_star_alone_is_every_tool(shop: Path, shown: Shown) -> None:
+    roles = "{all: {allow: ['*']}, some: {allow: ['shop.*']}, none: {allow: ['*'], deny: ['*']}}"
+    configure(shop, f"roles: {roles}\ndefault_role: all\n")
+
+    everything = shown(shop, "all")
+    assert {"shop.issues.create", "app-builder.write_file", "data-lab.summarize"} <= {*everything}
+    assert not {"app-builder.write_file", "shop.issues.create"} & {*shown(shop, "some")}
+    assert not {"app-builder.write_file", "shop.issues.create"} & {*shown(shop, "none")}
+
+
+@each_face
+@pytest.mark.requirement("toolshed-tool.name")
+def test_a_name_that_is_derived_from_a_dotted_id_is_title_case(shop: Path, shown: Shown) -> None:
+    configure(shop, "roles: {all: {allow: ['**']}}\ndefault_role: all\n")
+
+    assert shown(shop, "all")["shop.issues.create"] == "Issues Create"
