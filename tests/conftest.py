@@ -17,6 +17,7 @@ from flask import Flask
 import covalt_git
 from covalt_git.calls.background import BackgroundCalls
 from covalt_git.cli import main
+from covalt_server.request_context import open_feed
 from tests.api_client import Api, make_project
 from tests.browser import Browser, find_browser, launched
 from tests.examples import examples
@@ -129,7 +130,9 @@ def sample_app(sample_project: Path) -> Flask:
 @pytest.fixture
 def api(root: Path, sample_app: Flask) -> Api:
     """The HTTP API of the project, with one chat, c1, in which nothing has happened."""
-    sample_app.config.update(COVALT_ROOT=root, COVALT_STREAMS=BackgroundCalls())
+    sample_app.config.update(
+        COVALT_ROOT=root, COVALT_STREAMS=BackgroundCalls(), COVALT_FEED=open_feed(root, None)
+    )
     made = Api(root, sample_app)
     made.post("create_chat", chat_id="c1", title="A chat")
     return made

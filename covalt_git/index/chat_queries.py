@@ -15,6 +15,7 @@ from covalt_git.index.history import (
     NEWEST_FIRST,
     HistoryNode,
     HistoryPage,
+    HistoryRow,
     read_history_row,
     read_node,
 )
@@ -39,6 +40,13 @@ class Blob(NamedTuple):
 
     sha256: str
     size: int
+
+
+class ChatPosition(NamedTuple):
+    """The refs of a chat, and the sort key of its newest commit: moment, generation and id."""
+
+    refs: dict[str, str]
+    newest: tuple[str, int, str]
 
 
 @dataclass(slots=True)
@@ -100,6 +108,46 @@ class ChatQueries(SyncedIndex):
             for ref, oid in sorted(refs.items())
             if ref.startswith(HEADS)
         }
+
+    def chat_position(self, chat_id: str) -> ChatPosition | None:
+        """Return the position of a chat, which :meth:`commits_after` continues from; None without a row."""
+        found = self.read(
+            """
+            SELECT c.refs, m.moment, m.generation, m.id FROM chats AS c LEFT JOIN (
+                SELECT chat_id, moment, generation, id FROM workspace_manifests WHERE chat_id = :chat_id
+                ORDER BY moment DESC, generation DESC, id DESC LIMIT 1
+            ) AS m ON m.chat_id = c.id WHERE c.id = :chat_id
+            """,
+            {"chat_id": chat_id},
+            convert=lambda row: ChatPosition(
+                canonical_json.loads(row["refs"]),
+                (row["moment"] or "", row["generation"] or 0, row["id"] or ""),
+            ),
+        )
+        return next(iter(found), None)
+
+    def commits_after(
+        self, chat_id: str, position: ChatPosition, *, limit: int
+    ) -> list[HistoryRow]:
+        """Return the commits of a chat that are newer than a position, oldest first, at most ``limit``."""
+        moment, generation, newest = position.newest
+        return self.read(
+            """
+            SELECT m.*, c.tool_id, c.status, c.error FROM workspace_manifests AS m
+            LEFT JOIN tool_calls AS c
+            ON m.source = 'tool_run' AND c.chat_id = :chat_id AND c.id = m.source_ref
+            WHERE m.chat_id = :chat_id AND (m.moment, m.generation, m.id) > (:moment, :generation, :id)
+            ORDER BY m.moment, m.generation, m.id LIMIT :limit
+            """,
+            {
+                "chat_id": chat_id,
+                "moment": moment,
+                "generation": generation,
+                "id": newest,
+                "limit": limit,
+            },
+            convert=lambda row: read_history_row(row, {}),
+        )
 
     def resolve(self, chat: ChatStore, text: str) -> str:
         """Return the commit of a name, as :func:`covalt_git.conversations.commit_names.resolve` does.

@@ -9,7 +9,7 @@ from flask import Flask, jsonify, request
 from covalt_git.manifests.project_config import read_config
 from covalt_git.operations.registry import every_operation
 from covalt_server import request_context
-from covalt_server.api import errors, http, openapi, streams
+from covalt_server.api import errors, events, http, openapi, streams
 from covalt_server.git import smart_http
 from covalt_server.pages import (
     approvals,
@@ -20,7 +20,7 @@ from covalt_server.pages import (
     home,
     imports,
     layout,
-    live_reload,
+    live,
     tools,
     toolsets,
     workspace,
@@ -42,6 +42,7 @@ MAX_BODY_BYTES = 16 << 20
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *(one for one in every_operation() if not one.local),
     *streams.OPERATIONS,
+    *events.OPERATIONS,
 )
 
 PAGES = (
@@ -84,13 +85,12 @@ def create_app(
     app.jinja_env.trim_blocks = True
     app.jinja_env.lstrip_blocks = True
     Guard(token, port, read_config(root).server.allowed_hosts).install(app)
-    request_context.install(app, root, role)
+    request_context.install(app, root, role, followed)
     http.install(app, OPERATIONS)
     app.add_url_rule("/api/openapi.json", "openapi", _document)
     for pages in PAGES:
         app.register_blueprint(pages)
-    if followed is not None:
-        live_reload.install(app, followed)
+    live.install(app, followed)
     layout.install(app, port)
     errors.install(app, [one.name for one in OPERATIONS])
     return app

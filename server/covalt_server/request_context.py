@@ -9,6 +9,7 @@ from flask import current_app, g
 from flask.logging import default_handler
 
 from covalt_git.calls.background import BackgroundCalls
+from covalt_git.index.change_feed import ChangeFeed
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.text.log_format import LogFormatter, escape_logs
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.index.tool_queries import ToolQueries
     from covalt_git.json_values import JsonObject
     from covalt_git.operations.registry import Operation, RequestT, ResultT
+    from covalt_git.project_watch import WatchedProject
     from covalt_git.workspaces.chat import ChatStore
     from covalt_server.api.call_streams import CallStream
 
@@ -31,14 +33,26 @@ _LOG_LINE = "[%(asctime)s] %(levelname)s in %(module)s: %(message)s"
 """Flask's format."""
 
 
-def install(app: Flask, root: Path, role: str | None) -> None:
-    """Let the requests of an app work on the project at ``root``."""
+def install(
+    app: Flask, root: Path, role: str | None, followed: WatchedProject | None = None
+) -> None:
+    """Let the requests of an app work on the project at ``root``; ``followed`` is the watch of its files."""
     app.config["COVALT_ROOT"] = root
     app.config["COVALT_ROLE"] = role
     app.config["COVALT_STREAMS"] = BackgroundCalls()
+    app.config["COVALT_FEED"] = open_feed(root, role, followed)
     app.teardown_request(_close)
     escape_logs()
     default_handler.setFormatter(LogFormatter(_LOG_LINE))
+
+
+def open_feed(root: Path, role: str | None, followed: WatchedProject | None = None) -> ChangeFeed:
+    """Return a new feed of the changes of the project at ``root``; arguments as of :func:`install`."""
+    return ChangeFeed(
+        root / "data" / "chats",
+        lambda: Project.cached(root, role).chat_index(),
+        lambda: "" if followed is None else followed.last.version,
+    )
 
 
 def context() -> Context:
@@ -86,6 +100,12 @@ def project() -> Project:
 def streams() -> BackgroundCalls[CallStream]:
     """Return the calls whose events clients follow."""
     found: BackgroundCalls[CallStream] = current_app.config["COVALT_STREAMS"]
+    return found
+
+
+def feed() -> ChangeFeed:
+    """Return the changes of the project's chats and toolsets."""
+    found: ChangeFeed = current_app.config["COVALT_FEED"]
     return found
 
 

@@ -84,13 +84,13 @@ def test_a_page_loads_again_by_itself_and_stays_where_it_was_scrolled_to(
 def test_a_message_is_still_there_after_a_reload(page: Page, project: Terminal) -> None:
     page.goto(f"{page.url}toolsets/data-lab")
     message = page.get_by_text("Disabled. Its tools cannot be called.")
-    page.route("**/live", lambda route: route.abort())
+    page.route("**/api/events*", lambda route: route.abort())
     page.get_by_role("button", name="Disable").click()
     expect(message).to_be_visible()
     edit(project, "# Data Lab reads", "# Data Lab really reads")
 
     with page.expect_event("load"):
-        page.unroute("**/live")
+        page.unroute("**/api/events*")
 
     expect(message).to_be_visible()
 

@@ -1,18 +1,26 @@
-// Under `covalt-git dev`, reloads a page when a toolset changes.  If that would lose the user's input, it
-// shows a notice instead.  The browser keeps the scroll position.
+// Updates the page in place after changes that the server reports (GET /api/events), while the page is visible.
+//
+// An element with `data-live` and an id is replaced by the one of the same id in the new page, unless it is in
+// use.  Of `data-live="rows"`, only rows that differ are replaced, and new ones added; with `data-new`, a button
+// shows how many of those are out of sight.  An element around rows is replaced only if they are new as well.
+// If the project's files change (`covalt-git dev`), the page is loaded again, or shows a notice if that would
+// lose input.
 
-const PAUSE = 500; // ms between two requests
-const place = document.getElementById("live");
+const KINDS = ["CommitAdded", "CallChanged", "ApprovalChanged", "ChatChanged", "ChatsChanged", "ProblemsChanged", "EventsLost"];
+const PATIENCE = 5000; // ms until a stream that has not opened is replaced by long polling
+const PAUSE = 40; // ms in which further events cause no request of their own
 const MESSAGES = "covalt:messages";
-let shown = place.dataset.version;
+const place = document.getElementById("live"); // the project's problems, under `covalt-git dev`
+const chat = /^\/chats\/([^/]+)/.exec(location.pathname)?.[1];
+const served = new WeakMap(); // HTML of an element as the server sent it, before scripts changed it
+let position = document.querySelector("meta[name=covalt-position]").content;
+let stream = null;
+let polling = null; // the controller of long polling, if streams fail
 let typed = false;
-let stopped = false;
+let busy = false;
+let again = false;
 
-// The server sends a message once, so it is kept over the reload that the user's own change causes.
-for (const [className, textContent] of JSON.parse(sessionStorage.getItem(MESSAGES) ?? "[]")) {
-  place.after(Object.assign(document.createElement("p"), { className, textContent, role: "status" }));
-}
-sessionStorage.removeItem(MESSAGES);
+// Input
 
 document.addEventListener("input", (event) => {
   if (!event.target.closest("[role=search]")) typed = true;
@@ -25,37 +33,151 @@ function differs(box) {
   if (box.type === "file") return box.files.length > 0;
   if (box.tagName === "SELECT") {
     const options = [...box.options];
-    const given = options.some((one) => one.defaultSelected);
-    return given && options.some((one) => one.selected !== one.defaultSelected);
+    const chosen = options.some((one) => one.defaultSelected);
+    return chosen && options.some((one) => one.selected !== one.defaultSelected);
   }
   return "defaultValue" in box && box.value !== box.defaultValue;
 }
 
-function holdsInput() {
-  return typed || "form" in place.dataset || [...document.querySelectorAll("input, select, textarea")].some(differs);
+function isInUse(element) {
+  const focused = element.contains(document.activeElement) && document.activeElement !== document.body;
+  return focused || [...element.querySelectorAll("input, select, textarea")].some(differs);
 }
+
+// Updates in place
+
+function remember(root) {
+  for (const element of root.querySelectorAll("[data-live], [data-live=rows] > *")) served.set(element, element.outerHTML);
+}
+
+// The user's open and closed details stay so.
+function replace(old, fresh) {
+  const name = (details) => details.id || details.querySelector("summary")?.textContent;
+  const open = new Map([...old.querySelectorAll("details")].map((one) => [name(one), one.open]));
+  for (const one of fresh.querySelectorAll("details")) one.open = open.get(name(one)) ?? one.open;
+  old.replaceWith(fresh);
+}
+
+// Returns the rows that are new.
+function updateRows(list, fresh) {
+  const rows = new Map([...list.children].map((row) => [row.id, row]));
+  const added = [];
+  let before = null;
+  for (const row of [...fresh.children]) {
+    const old = rows.get(row.id);
+    rows.delete(row.id);
+    if (old && (served.get(old) === served.get(row) || isInUse(old))) {
+      before = old;
+      continue;
+    }
+    if (old) replace(old, row);
+    else if (before) before.after(row);
+    else list.prepend(row);
+    if (!old) added.push(row);
+    before = row;
+  }
+  // Rows that the reader loaded in addition stay.
+  for (const row of rows.values()) if (served.has(row) && !isInUse(row)) row.remove();
+  return added;
+}
+
+// Runs a change of the document; the first row in sight stays where it is, unless the page is at its top.
+function anchored(change) {
+  const row = scrollY && [...document.querySelectorAll("[data-live=rows] > *")].find(isInView);
+  const top = row && row.getBoundingClientRect().top;
+  const { style } = document.documentElement;
+  style.overflowAnchor = "none"; // not every browser has it, and it loses a row that is replaced
+  change();
+  if (row) scrollBy(0, (document.getElementById(row.id) ?? row).getBoundingClientRect().top - top);
+  requestAnimationFrame(() => style.removeProperty("overflow-anchor"));
+}
+
+function update(fresh) {
+  remember(fresh);
+  const isAtEnd = innerHeight + scrollY > document.documentElement.scrollHeight - 80;
+  let added = [];
+  for (const element of document.querySelectorAll("[data-live]")) {
+    const found = fresh.getElementById(element.id);
+    if (!found || !element.isConnected || served.get(element) === served.get(found)) continue;
+    const html = served.get(found);
+    if (element.dataset.live === "rows") {
+      const rows = updateRows(element, found);
+      if ("new" in element.dataset) added = rows;
+      served.set(element, html);
+    } else if (!found.querySelector("[data-live=rows]") || !element.querySelector("[data-live=rows]")) {
+      if (!isInUse(element)) replace(element, found);
+    }
+  }
+  if (!added.length) return;
+  document.dispatchEvent(new CustomEvent("covalt:more"));
+  if (isAtEnd && !added.at(-1).nextElementSibling) added.at(-1).scrollIntoView({ block: "end" });
+  notify(added);
+}
+
+// Shows how many new rows are out of sight, instead of scrolling.
+const button = Object.assign(document.createElement("button"), { type: "button", className: "fresh", hidden: true });
+button.setAttribute("aria-live", "polite");
+document.body.append(button);
+let unseen = []; // ids, because a row may be replaced
+
+function isInView(row) {
+  const { top, bottom } = row.getBoundingClientRect();
+  return top < innerHeight && bottom > 0;
+}
+
+function notify(added = []) {
+  unseen.push(...added.map((row) => row.id));
+  const rows = unseen.map((id) => document.getElementById(id)).filter(Boolean);
+  if (rows.some(isInView)) unseen = [];
+  button.hidden = !unseen.length;
+  button.textContent = `${unseen.length} new`;
+}
+
+button.addEventListener("click", () => {
+  document.getElementById(unseen[0])?.scrollIntoView({ block: "center" });
+  notify();
+});
+addEventListener("scroll", () => notify(), { passive: true });
+
+async function newPage() {
+  const answer = await fetch(location.href, { headers: { "HX-Request": "true" } }).catch(() => null); // messages stay for the user
+  return answer && new DOMParser().parseFromString(await answer.text(), "text/html");
+}
+
+async function refresh() {
+  again = busy;
+  if (busy) return;
+  busy = true;
+  await new Promise((done) => setTimeout(done, PAUSE));
+  const fresh = await newPage();
+  if (fresh) anchored(() => update(fresh));
+  busy = false;
+  if (again) refresh();
+}
+
+// Reloading
+
+// The server sends a message once, so it is kept over the reload that the user's own change causes.
+for (const [className, textContent] of JSON.parse(sessionStorage.getItem(MESSAGES) ?? "[]")) {
+  place?.after(Object.assign(document.createElement("p"), { className, textContent, role: "status" }));
+}
+sessionStorage.removeItem(MESSAGES);
 
 function offer() {
   const line = document.createElement("p");
   line.className = "notice warn";
-  const button = document.createElement("button");
-  button.type = "button";
-  button.textContent = "Reload";
+  const reload = Object.assign(document.createElement("button"), { type: "button", textContent: "Reload" });
   // Not reload(), which may send a form again.
-  button.addEventListener("click", () => location.assign(location.href));
-  line.append("The project has changed; what you typed here is not sent yet. ", button);
+  reload.addEventListener("click", () => location.assign(location.href));
+  line.append("The project has changed; what you typed here is not sent yet. ", reload);
   place.append(line);
 }
 
-async function look() {
-  if (document.hidden) return;
-  const answer = await fetch("/live").catch(() => null);
-  if (answer?.status === 404) stopped = true; // now the server is `covalt-git serve`
-  if (!answer?.ok) return; // the server is stopped or restarting
-  const found = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("live");
-  if (!found || found.dataset.version === shown) return;
-  shown = found.dataset.version;
-  if (holdsInput()) {
+async function reload() {
+  const found = (await newPage())?.getElementById("live");
+  if (!found || found.dataset.version === place.dataset.version) return;
+  place.dataset.version = found.dataset.version;
+  if (typed || "form" in place.dataset || [...document.querySelectorAll("input, select, textarea")].some(differs)) {
     place.replaceChildren(...found.children);
     offer();
   } else {
@@ -65,10 +187,55 @@ async function look() {
   }
 }
 
-async function follow() {
-  await look();
-  if (!stopped) setTimeout(follow, PAUSE);
+// Events
+
+function receive(kind, id, facts) {
+  position = id;
+  if (kind === "ProblemsChanged" && place && !facts.chat_id) reload();
+  else if (kind === "EventsLost") {
+    if (place) reload();
+    refresh();
+  } else if (kind === "ApprovalChanged" || chat === undefined || chat === facts.chat_id) refresh();
 }
 
-document.addEventListener("visibilitychange", look);
-setTimeout(follow, PAUSE);
+function follow() {
+  if (document.hidden || stream || polling) return;
+  stream = new EventSource(`/api/events?${new URLSearchParams({ after: position })}`);
+  const late = setTimeout(poll, PATIENCE);
+  stream.addEventListener("open", () => clearTimeout(late));
+  stream.addEventListener("error", () => {
+    if (stream?.readyState === EventSource.CLOSED) poll();
+  });
+  for (const kind of KINDS) {
+    stream.addEventListener(kind, (event) => receive(kind, event.lastEventId, JSON.parse(event.data)));
+  }
+}
+
+// Long polling: where a proxy buffers streams, and while the server answers with errors.
+async function poll() {
+  leave();
+  if (document.hidden) return;
+  const { signal } = (polling = new AbortController());
+  while (!signal.aborted) {
+    const query = new URLSearchParams({ after: position, poll: true });
+    const answer = await fetch(`/api/events?${query}`, { signal }).catch(() => null);
+    for (const event of answer?.ok ? (await answer.text()).split("\n\n") : []) {
+      const field = Object.fromEntries(event.split("\n").map((line) => line.split(/: (.*)/s, 2)));
+      if (field.event) receive(field.event, field.id, JSON.parse(field.data));
+      else position = field.id ?? position;
+    }
+    await new Promise((done) => setTimeout(done, answer?.ok ? 0 : PATIENCE));
+  }
+}
+
+function leave() {
+  stream?.close();
+  polling?.abort();
+  stream = polling = null;
+}
+
+remember(document);
+follow();
+document.addEventListener("visibilitychange", () => (document.hidden ? leave() : follow()));
+addEventListener("pagehide", leave);
+addEventListener("pageshow", follow);

@@ -1,10 +1,10 @@
-"""Part of every page under ``covalt-git dev``: the project's problems, and reloading after changes."""
+"""Part of every page that follows the server's events; under ``covalt-git dev`` also the project's problems."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from flask import Blueprint, current_app, render_template, request, url_for
+from flask import current_app, g, request, url_for
 
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.project_root import CONFIG
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from covalt_git.errors import Problem
     from covalt_git.project_watch import ProjectScan, WatchedProject
-
-pages = Blueprint("live", __name__)
 
 
 class Broken(NamedTuple):
@@ -41,17 +39,19 @@ class Live(NamedTuple):
     came_by_form: bool
 
 
-def install(app: Flask, followed: WatchedProject) -> None:
-    """Show the project's problems on the pages of an app."""
-    app.config["COVALT_FOLLOWED"] = followed
-    app.register_blueprint(pages)
-    app.context_processor(lambda: {"live": _live()})
+def install(app: Flask, followed: WatchedProject | None) -> None:
+    """Let the pages of an app follow its events; with ``followed``, show the project's problems on them."""
+    app.before_request(_note_position)
+    app.context_processor(lambda: {"position": g.get("position", "")})
+    if followed is not None:
+        app.config["COVALT_FOLLOWED"] = followed
+        app.context_processor(lambda: {"live": _live()})
 
 
-@pages.get("/live")
-def live() -> str:
-    """Return the current problems, for pages that poll."""
-    return render_template("_live.html")
+def _note_position() -> None:
+    """Note the position in the feed before the page is read, so that it misses no later change."""
+    if request.method == "GET" and request.blueprint is not None:
+        g.position = request_context.feed().position()
 
 
 def _live() -> Live:

@@ -1,0 +1,225 @@
+"""Feed of the changes of a project's chats, for clients that follow them.
+
+One poll serves all clients of the process.  It reads two timestamps of each chat, because every writer
+writes the chat's ``lock``, and every call that starts its ``running-call``.  Only chats whose timestamps
+differ are synchronized with the index; the changes are the differences of their rows.  So changes of other
+processes are found too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from covalt_git.errors import CovaltError
+from covalt_git.git_store import BrokenStoreError
+from covalt_git.names import is_id, new_id
+from covalt_git.system.file_cache import CHANGED, TICK_NS, lstat
+from covalt_git.workspaces import running_call
+from covalt_git.workspaces.chat import APPROVALS, CALLS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from covalt_git.index.chat_queries import ChatPosition, ChatQueries
+
+POLL_S = 0.25
+"""Shortest interval between two polls, in seconds."""
+
+MOST_STORED = 1000
+"""Number of changes that clients can still receive."""
+
+MOST_COMMITS = 200
+"""Number of commits of one chat that one poll reports."""
+
+ChangeKind = Literal[
+    "CommitAdded",
+    "CallChanged",
+    "ApprovalChanged",
+    "ChatChanged",
+    "ChatsChanged",
+    "ProblemsChanged",
+    "EventsLost",
+]
+
+_CALLS_ONLY = (CALLS, APPROVALS, running_call.NAME)
+"""Beginnings of refs that only change with calls and approvals."""
+
+Mark = tuple[int, int]
+"""Times of the last write of a chat's ``lock`` and ``running-call``, in nanoseconds."""
+
+
+class Change(NamedTuple):
+    """One change.
+
+    Attributes:
+        position: the position in the feed after it.
+        kind: its kind.
+        chat_id: the chat, or None.
+        tool_id: the tool of the call or approval; the change exists only for principals who may see it.
+        facts: ids and states by name.
+    """
+
+    position: str
+    kind: ChangeKind
+    chat_id: str | None = None
+    tool_id: str | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+class ChangeFeed:
+    """The last changes of the chats below ``folder``; thread-safe.
+
+    ``open_index`` opens the index of the project.  ``version`` returns the version of its toolset files, or
+    an empty string if they are not watched.
+    """
+
+    def __init__(
+        self, folder: Path, open_index: Callable[[], ChatQueries], version: Callable[[], str]
+    ) -> None:
+        self._folder = folder
+        self._open_index = open_index
+        self._version = version
+        self._lock = threading.Lock()
+        self._due = 0.0
+        self._epoch = new_id()
+        self._count = 0
+        self._stored: deque[Change] = deque(maxlen=MOST_STORED)
+        self._marks: dict[str, Mark | None] | None = None
+        self._chats: dict[str, ChatPosition] = {}
+        self._last_version = version()
+
+    def position(self) -> str:
+        """Return the current position, which :meth:`after` continues from."""
+        with self._lock:
+            self._poll_if_due()
+            return self._position()
+
+    def after(self, position: str) -> list[Change]:
+        """Return the changes after a position, oldest first.
+
+        It is a single ``EventsLost`` if the position is of another process, or too old.
+        """
+        with self._lock:
+            self._poll_if_due()
+            epoch, _, number = position.rpartition("-")
+            missed = (
+                self._count - int(number) if _is_number(number) and epoch == self._epoch else -1
+            )
+            if not 0 <= missed <= len(self._stored):
+                return [Change(self._position(), "EventsLost")]
+            return [*self._stored][len(self._stored) - missed :]
+
+    def _position(self) -> str:
+        return f"{self._epoch}-{self._count}"
+
+    def _poll_if_due(self) -> None:
+        if time.monotonic() < self._due:
+            return
+        with contextlib.suppress(CovaltError, OSError):  # the next poll reads the same changes
+            self._poll()
+        self._due = time.monotonic() + POLL_S
+
+    def _poll(self) -> None:
+        if self._last_version != (version := self._version()):
+            self._last_version = version
+            self._add("ProblemsChanged")
+        marks, known = dict(self._read_marks()), self._marks
+        changed = [name for name in marks if known is None or marks[name] != known.get(name)]
+        if known is None:
+            with self._open_index() as index:
+                index.sync_chats()
+                self._chats = {name: at for name in marks if (at := index.chat_position(name))}
+        elif changed or known.keys() != marks.keys():
+            with self._open_index() as index:
+                for name in changed:
+                    self._compare(index, name)
+            if known.keys() != marks.keys():
+                self._add("ChatsChanged")
+        recent = time.time_ns() - TICK_NS
+        # A timestamp of this moment may not show the next write.
+        self._marks = {name: None if max(mark) > recent else mark for name, mark in marks.items()}
+
+    def _read_marks(self) -> Iterator[tuple[str, Mark]]:
+        with contextlib.suppress(FileNotFoundError), os.scandir(self._folder) as entries:
+            for entry in entries:
+                if is_id(entry.name):
+                    lock = _written_at(f"{entry.path}/lock")
+                    yield (
+                        entry.name,
+                        (
+                            lock,
+                            _written_at(f"{entry.path}/store.git/{running_call.NAME}"),
+                        ),
+                    )
+
+    def _compare(self, index: ChatQueries, chat_id: str) -> None:
+        """Add the changes of a chat since the last poll."""
+        try:
+            with index.chats.as_left(chat_id) as chat:
+                index.sync_chat(chat)
+        except BrokenStoreError as error:
+            self._add("ProblemsChanged", chat_id, code=error.code)
+            return
+        now, before = index.chat_position(chat_id), self._chats.pop(chat_id, None)
+        if now is None:
+            return
+        self._chats[chat_id] = now
+        refs = {} if before is None else before.refs
+        moved = {ref for ref in refs.keys() | now.refs.keys() if refs.get(ref) != now.refs.get(ref)}
+        has_new = before is not None and self._add_commits(index, chat_id, before)
+        for call_id in sorted({_call_of(ref, now.refs) for ref in moved}):
+            call = index.call(chat_id, call_id)
+            if call is not None and call.post_manifest_id is None:
+                facts = {"call_id": call.id, "status": call.status}
+                self._add("CallChanged", chat_id, call.tool_id, **facts)
+        if any(ref.startswith(APPROVALS) for ref in moved):
+            for row in index.approvals(chat_id=chat_id):
+                if APPROVALS + row["execution_id"] in moved:
+                    facts = {name: row[name] for name in ("execution_id", "call_id", "state")}
+                    self._add("ApprovalChanged", chat_id, row["tool_id"], **facts)
+        if not has_new and any(not ref.startswith(_CALLS_ONLY) for ref in moved):
+            self._add("ChatChanged", chat_id)
+
+    def _add_commits(self, index: ChatQueries, chat_id: str, before: ChatPosition) -> bool:
+        """Add the commits after a position, with the calls that made them; return whether there are any."""
+        found = index.commits_after(chat_id, before, limit=MOST_COMMITS)
+        for commit in found:
+            facts = {"manifest_id": commit.id, "source": commit.source}
+            self._add("CommitAdded", chat_id, **facts)
+            if commit.tool_id is not None and commit.status is not None:
+                facts = {"call_id": str(commit.source_ref), "status": commit.status}
+                self._add("CallChanged", chat_id, commit.tool_id, **facts)
+        return bool(found)
+
+    def _add(
+        self,
+        kind: ChangeKind,
+        chat_id: str | None = None,
+        tool_id: str | None = None,
+        /,
+        **facts: str,
+    ) -> None:
+        self._count += 1
+        self._stored.append(Change(self._position(), kind, chat_id, tool_id, tuple(facts.items())))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
+
+
+def _call_of(ref: str, refs: dict[str, str]) -> str:
+    """Return the unfinished call that a ref names, or an empty string."""
+    if ref == running_call.NAME:
+        return refs.get(ref, "")
+    return ref.removeprefix(CALLS) if ref.startswith(CALLS) else ""
+
+
+def _written_at(path: str) -> int:
+    facts = lstat(os.fsencode(path))
+    return 0 if facts is None else facts[CHANGED]
