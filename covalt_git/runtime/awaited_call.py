@@ -34,7 +34,7 @@ from covalt_git.runtime.processes import wire
 from covalt_git.runtime.tool_elicitation import ToolElicitation
 
 if TYPE_CHECKING:
-    from covalt_git.models.elicitation import QuestionRecord
+    from covalt_git.json_values import JsonObject
     from covalt_git.runtime.jobs import Job
     from covalt_git.runtime.pool import SandboxProcess
 
@@ -51,8 +51,6 @@ _READ = 1 << 16
 _KILLED = range(-signal.NSIG, 0)
 _OWN_PROCESSES = {"full": 2}
 """Processes of the sandbox itself: the waiter and the init."""
-_ENFORCED = {"memory": "limit_memory", "pids": "limit_processes"}
-
 
 _HINTS = {
     CannotAskError.code: WHERE_TO_ASK,
@@ -139,7 +137,6 @@ class AwaitedCall:
         self._printed = Printed()
         self._received = 0
         self._is_unread = self._has_begun = False
-        self._questions_received: list[Any] = []
         self._answer: _Answer | None = None
         self._status: int | None = None
         self._ended_after_s: float | None = None
@@ -149,7 +146,7 @@ class AwaitedCall:
         self._private = FolderSize(sandbox.scratch, job.limits)
         self._disks = DiskSpace(job.workspace, sandbox.scratch)
         self._questions = ToolElicitation(job)
-        self._records: tuple[QuestionRecord, ...] = ()
+        self._selector = selectors.PollSelector()  # epoll needs another descriptor
 
     def close(self) -> None:
         """Close the call's connections."""
@@ -163,14 +160,12 @@ class AwaitedCall:
         If the sandbox is not reusable, none of its processes is left.
         """
         more = selectors.EVENT_WRITE if self._send() else 0
-        with selectors.PollSelector() as selector:  # epoll needs another descriptor
-            selector.register(self._connection, selectors.EVENT_READ | more)
-            for end in (self._output, self._sandbox.calls, self._sandbox.life):
-                selector.register(end, selectors.EVENT_READ)
-            failure = self._wait(selector)
-        self._records = self._questions.close()
-        enforced = self._sandbox.limit_hit()
-        hit = _ENFORCED[enforced] if enforced else "limit_cpu" if self._exceeds_cpu() else ""
+        self._selector.register(self._connection, selectors.EVENT_READ | more)
+        for end in (self._output, self._sandbox.calls, self._sandbox.life):
+            self._selector.register(end, selectors.EVENT_READ)
+        failure = self._wait()
+        records = self._questions.close()
+        hit = self._sandbox.limit_hit() or ("limit_cpu" if self._exceeds_cpu() else "")
         if failure is not None or not self.is_reusable or self._status == -signal.SIGKILL:
             self.is_reusable = False
             self._sandbox.end()
@@ -187,9 +182,9 @@ class AwaitedCall:
         if failure is None and self._received > self._most:
             failure = limit_error("limit_output", self._job.limits)
         outcome = Outcome.failed(failure) if failure is not None else self._answered()
-        return outcome._replace(output=str(self._printed), asked=self._records)
+        return outcome._replace(output=str(self._printed), asked=records)
 
-    def _wait(self, selector: selectors.BaseSelector) -> CallError | None:
+    def _wait(self) -> CallError | None:
         """Exchange data until the call has ended; return the reason if it has to be stopped."""
         limits, cancel = self._job.limits, self._job.cancel
         checked = time.monotonic()
@@ -198,17 +193,17 @@ class AwaitedCall:
         while self._status is None and not self._sandbox_is_gone:
             now = time.monotonic()
             if cancel is not None and cancel.is_set() and not cancelled:
-                cancelled, grace_end = True, self._request_end(selector)
+                cancelled, grace_end = True, self._request_end()
             late = end + self._questions.waited_s
             if now > (min(late, grace_end) if cancelled else late):
                 break
             try:
                 interval = _ANSWER_S if self._questions.is_open else _CHECK_S
-                self._exchange(selector, min(interval, late - now + 0.001))
+                self._exchange(min(interval, late - now + 0.001))
             except KeyboardInterrupt:
                 if cancelled:
                     break
-                cancelled, grace_end = True, self._request_end(selector)
+                cancelled, grace_end = True, self._request_end()
             printed = 0 if self._answer else self._printed.received
             if max(self._received, printed) > self._most:
                 return limit_error("limit_output", limits)
@@ -224,34 +219,29 @@ class AwaitedCall:
             return limit_error("limit_time", limits)
         return None
 
-    def _exchange(self, selector: selectors.BaseSelector, within_s: float) -> None:
+    def _exchange(self, within_s: float) -> None:
         """Send and receive what is ready."""
-        if (reply := self._questions.reply()) is not None:
-            self._send_later(reply, selector)
-        for key, ready in selector.select(within_s):
+        self._send_later(self._questions.reply())
+        for key, ready in self._selector.select(within_s):
             if ready & selectors.EVENT_WRITE and not self._send():
-                selector.modify(key.fileobj, selectors.EVENT_READ)
+                self._selector.modify(key.fileobj, selectors.EVENT_READ)
             if ready & selectors.EVENT_READ and not self._take(key.fd):
-                selector.unregister(key.fileobj)
-        received, self._questions_received = self._questions_received, []
-        for questions in received:
-            if (reply := self._questions.ask(questions)) is not None:
-                self._send_later(reply, selector)
+                self._selector.unregister(key.fileobj)
 
-    def _request_end(self, selector: selectors.BaseSelector) -> float:
+    def _request_end(self) -> float:
         """Signal to the tool that it is cancelled; return the end of its grace period."""
         with contextlib.suppress(OSError, KeyError):
-            selector.modify(self._connection, selectors.EVENT_READ)
+            self._selector.modify(self._connection, selectors.EVENT_READ)
             self._connection.shutdown(socket.SHUT_WR)
         return time.monotonic() + GRACE_S
 
-    def _send_later(self, value: Any, selector: selectors.BaseSelector) -> None:
-        """Append a value to the unsent bytes, unless the call is cancelled."""
-        if self._job.cancel is not None and self._job.cancel.is_set():
+    def _send_later(self, reply: JsonObject | None) -> None:
+        """Append a reply to the unsent bytes, if there is one and the call is not cancelled."""
+        if reply is None or (self._job.cancel is not None and self._job.cancel.is_set()):
             return
-        self._unsent = memoryview(bytes(self._unsent) + wire.packed(value))
+        self._unsent = memoryview(bytes(self._unsent) + wire.packed(reply))
         with contextlib.suppress(KeyError):  # its connection is closed
-            selector.modify(self._connection, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            self._selector.modify(self._connection, selectors.EVENT_READ | selectors.EVENT_WRITE)
 
     def _exceeded(self) -> str:
         """Return a limit that all processes together, or the files, exceed now."""
@@ -262,7 +252,7 @@ class AwaitedCall:
         if self._exceeds_cpu():
             return "limit_cpu"
         if enforced := self._sandbox.limit_hit():
-            return _ENFORCED[enforced]
+            return enforced
         if most and found.memory > most * MIB:
             found = process_tree.usage(self._sandbox.pid, exactly=True)
             if found.memory > most * MIB:
@@ -332,7 +322,7 @@ class AwaitedCall:
                 case _Answer():
                     self._answer = self._answer or event
                 case _Ask():
-                    self._questions_received.append(event.questions)
+                    self._send_later(self._questions.ask(event.questions))
                 case _Progress() if self._job.report:
                     self._job.report(Progress(event.done, event.total, event.message))
                 case _Log() if self._job.report:

@@ -34,8 +34,8 @@ class DiskSpace:
 
     def __init__(self, workspace: Path, private: Path | None = None) -> None:
         self._workspace = workspace
-        places = [("the workspace", workspace)]
-        places.append(("the private /tmp", private or Path(tempfile.gettempdir())))
+        private = private or Path(tempfile.gettempdir())
+        places = ("the workspace", workspace), ("the private /tmp", private)
         self._places = [(what, folder, *_space(folder)) for what, folder in places]
 
     def check(self) -> None:

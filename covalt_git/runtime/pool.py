@@ -95,7 +95,7 @@ class SandboxProcess:
     enforced: dict[str, int] = field(default_factory=dict)
 
     def limit_hit(self) -> str:
-        """Return a limit that a control group enforced since the last check: ``memory``, ``pids``."""
+        """Return the code of a limit that a control group enforced since the last check, or an empty text."""
         if self.spec.level != "landlock" or not is_root():
             return ""
         before, self.enforced = self.enforced, enforced(self.pid)

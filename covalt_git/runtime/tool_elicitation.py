@@ -37,6 +37,7 @@ class ToolElicitation:
         self._before_s = 0.0
         self._count = 0
         self._records: list[QuestionRecord] = []
+        self._is_closed = False
 
     @property
     def is_open(self) -> bool:
@@ -57,8 +58,10 @@ class ToolElicitation:
             return _refusal(CovaltError("it asks what is no question"))
         self._count += 1
         try:
-            if self._job.ask is None or self._inquiry or not 0 < len(questions) <= MOST_QUESTIONS:
+            if self._job.ask is None or self._inquiry or self._is_closed:
                 raise CannotAskError("no user can be asked this")
+            if not 0 < len(questions) <= MOST_QUESTIONS:
+                raise CannotAskError(f"a call asks 1 to {MOST_QUESTIONS} questions at once")
             if self._count > MOST_INQUIRIES:
                 raise CannotAskError(f"a call asks at most {MOST_INQUIRIES} times")
             self._inquiry = self._job.ask(questions)
@@ -95,6 +98,7 @@ class ToolElicitation:
     def close(self) -> tuple[QuestionRecord, ...]:
         """Withdraw what is still asked; return all that was."""
         self._end()
+        self._is_closed = True
         return tuple(self._records)
 
 

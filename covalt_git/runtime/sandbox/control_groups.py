@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _NAME = "covalt-git-"
 _EVENTS = (
-    ("memory", "memory.events", "oom_kill"),
-    ("memory", "memory.oom_control", "oom_kill"),
-    ("pids", "pids.events", "max"),
+    ("limit_memory", "memory.events", "oom_kill"),
+    ("limit_memory", "memory.oom_control", "oom_kill"),
+    ("limit_processes", "pids.events", "max"),
 )
-"""A limit, the file of a group that counts how often it was enforced, and its key."""
+"""The code of a limit, the file of a group that counts how often it was enforced, and its key."""
 
 
 def join(limits: RunLimits) -> bool:
@@ -36,8 +36,8 @@ def join(limits: RunLimits) -> bool:
 
 
 def enforced(pid: int) -> dict[str, int]:
-    """Return how often the groups of a process enforced a limit: ``memory``, ``pids``."""
-    counts = {"memory": 0, "pids": 0}
+    """Return how often the groups of a process enforced each limit, by its code."""
+    counts = dict.fromkeys((limit for limit, _, _ in _EVENTS), 0)
     for group in (folder / f"{_NAME}{pid}" for folder in _folders()):
         for limit, name, key in _EVENTS:
             with suppress(OSError):  # this version has no such file, or the group was removed
