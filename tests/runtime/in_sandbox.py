@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent, indent
@@ -16,6 +17,7 @@ import pytest
 
 import covalt_git
 from covalt_git.runtime import sandbox_levels
+from covalt_git.system import file_lock
 
 SOURCES = Path(covalt_git.__file__).parents[1]
 LEVELS = [one.level for one in sandbox_levels.levels() if one.here]
@@ -117,6 +119,25 @@ def yard(tmp_path: Path) -> Yard:
     for name in ("workspace", "toolset", "scratch"):
         (tmp_path / name).mkdir()
     return Yard(tmp_path.resolve())
+
+
+def programs(text: str) -> list[str]:
+    """Return the processes, anywhere on this machine, that have a text on their command line."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if text.encode() in file.read_bytes():
+                found.append(file.parent.name)
+    return found
+
+
+def is_held(workspace: Path) -> bool:
+    """Return whether a process still runs that a tool started while it had a lock on the file ``held``."""
+    held = workspace / "held"
+    if not held.exists():
+        return False
+    with held.open("w") as file:
+        return not file_lock.acquire(file.fileno(), wait=False)
 
 
 def python_for_everybody() -> str | None:

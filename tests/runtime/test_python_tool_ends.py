@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 from covalt_git.names import new_id
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.python_tool import run
-from tests.runtime.in_sandbox import needs_proc
+from tests.runtime.in_sandbox import is_held, needs_proc, programs
 from tests.settling import until
 
 if TYPE_CHECKING:
@@ -32,28 +31,6 @@ def run(workspace: Path, mark: str, session: bool = False) -> None:
     (workspace / "begun").touch()
     time.sleep(600)
 """
-
-
-def programs(mark: str) -> list[str]:
-    """Return the processes, anywhere on this machine, that were started with the mark."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (folder / "cmdline").read_bytes().rpartition(b"0.")[2]:
-                found.append(folder.name)
-        except OSError:
-            pass
-    return found
-
-
-def is_held(path: Path) -> bool:
-    """Return whether a process that locked the file still runs."""
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
 
 
 @pytest.fixture
@@ -83,8 +60,8 @@ def test_time_limit_ends_the_processes_that_the_tool_started(
     assert outcome.error is not None
     assert outcome.error.code == "limit_time"
     assert (workshop.workspace / "begun").exists()
-    assert programs(mark) == []
-    assert not is_held(workshop.workspace / "held")
+    assert programs(f"0.{mark}") == []
+    assert not is_held(workshop.workspace)
 
 
 @needs_proc
@@ -102,7 +79,7 @@ def test_process_left_in_the_background_is_ended_with_its_call(
     outcome = workshop.run(source, args={"mark": mark}, warm=warm)
 
     assert outcome.status == "success"
-    assert programs(mark) == []
+    assert programs(f"0.{mark}") == []
 
 
 @needs_proc
@@ -160,11 +137,11 @@ run(Job(
     environment = {**os.environ, "TMPDIR": str(workshop.scratch)}
     parent = subprocess.Popen([sys.executable, "-c", program], env=environment)
     until((workshop.workspace / "begun").exists)
-    assert programs(mark)
+    assert programs(f"0.{mark}")
 
     parent.send_signal(signal.SIGKILL)
     parent.wait()
 
-    until(lambda: not programs(mark))
-    until(lambda: not is_held(workshop.workspace / "held"))
+    until(lambda: not programs(f"0.{mark}"))
+    until(lambda: not is_held(workshop.workspace))
     until(lambda: not list(workshop.scratch.iterdir()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from tests.runtime.in_sandbox import (
     LEVELS,
     Yard,
     needs_full,
-    needs_landlock,
+    programs,
     yard,
 )
 from tests.settling import until
@@ -21,22 +20,6 @@ __all__ = ["yard"]
 
 every_level = pytest.mark.parametrize("level", LEVELS)
 walled = pytest.mark.parametrize("level", HOLDING)
-
-
-def check_gone(name: str) -> None:
-    """Wait until no process has ``name`` in its command."""
-    until(
-        lambda: (
-            not any(name.encode() in _read(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
-        )
-    )
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
 
 
 @every_level
@@ -67,7 +50,7 @@ def test_nothing_is_left_when_the_caller_is_killed(yard: Yard, level: str) -> No
     )
 
     assert done.code == -9
-    check_gone(name)
+    until(lambda: not programs(name))
 
 
 @every_level
@@ -95,7 +78,7 @@ def test_parent_s_death_still_ends_the_tool(yard: Yard, level: str) -> None:
     )
 
     assert done.code == 0
-    check_gone(name)
+    until(lambda: not programs(name))
 
 
 @every_level
@@ -158,40 +141,3 @@ def test_tool_at_full_sees_one_user_and_only_its_own_processes(yard: Yard) -> No
     )
 
     assert done.output == "1000 tool sandbox\n[1, 2] 2\n"
-
-
-@needs_landlock
-def test_tool_at_landlock_cannot_leave_its_group(yard: Yard) -> None:
-    done = yard.run(
-        "landlock",
-        """
-        child = os.fork()
-        if child == 0:
-            for leave in (os.setsid, lambda: os.setpgid(0, 0)):
-                try:
-                    leave()
-                    print("left", flush=True)
-                except PermissionError:
-                    print("refused", flush=True)
-            os._exit(0)
-        os.waitpid(child, 0)
-        """,
-    )
-
-    assert done.output == "refused\nrefused\n"
-
-
-@needs_landlock
-def test_copying_files_works_at_landlock_though_modes_cannot_be_set(yard: Yard) -> None:
-    done = yard.run(
-        "landlock",
-        """
-        import shutil
-        Path("one").write_text("1")
-        shutil.copy2("one", "two")
-        shutil.copytree(".", os.environ["TMPDIR"] + "/all")
-        print(Path("two").read_text())
-        """,
-    )
-
-    assert done.output == "1\n"

@@ -10,7 +10,6 @@ import sys
 
 import pytest
 
-from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.pool import NoWorkerError, SandboxPool
 from tests.runtime.in_sandbox import HOLDING, SOURCES, needs_full, needs_groups, needs_landlock
 
@@ -46,12 +45,6 @@ def test_root_without_namespaces_but_with_control_groups_has_level_landlock() ->
     )
 
     assert json.loads(done.stdout)[0] == "landlock"
-
-
-def test_effective_level_is_the_first_available_one() -> None:
-    here = [one.level for one in sandbox_levels.levels() if one.here]
-
-    assert sandbox_levels.level() == here[0]
 
 
 @needs_full

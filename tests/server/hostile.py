@@ -4,14 +4,9 @@ Its limits are small, so that each is hit at once.  Whatever forks ends by itsel
 so that a limit that does not hold fails a test and not the machine.
 """
 
-import fcntl
 import subprocess
 from pathlib import Path
 from textwrap import dedent
-
-from covalt_git.runtime import sandbox_levels
-
-LEVELS = [one.level for one in sandbox_levels.levels() if one.here]
 
 ENDS = {
     "bomb": "limit_processes: the tool started more processes than its limit allows",
@@ -175,19 +170,6 @@ def put_hostile(root: Path) -> None:
     (folder / "tools").mkdir(parents=True)
     (folder / "toolset.yaml").write_text(dedent(MANIFEST), encoding="utf-8")
     (folder / "tools" / "it.py").write_text(TOOLS, encoding="utf-8")
-
-
-def is_held(workspace: Path) -> bool:
-    """Return whether a process that a tool started still runs."""
-    held = workspace / "held"
-    if not held.exists():
-        return False
-    with held.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
 
 
 def check_store(store: Path) -> None:

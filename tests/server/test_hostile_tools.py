@@ -15,7 +15,8 @@ from covalt_git.names import new_id
 from covalt_git.project import Project
 from covalt_git.runtime.pool import shared
 from tests.api_client import BEARER, HOME, Api, make_project
-from tests.server.hostile import ENDS, LEVELS, check_store, is_held, put_hostile
+from tests.runtime.in_sandbox import LEVELS, is_held
+from tests.server.hostile import ENDS, check_store, put_hostile
 
 SLOW = {"unzip", "open_zip"}
 ATTEMPTS = [
