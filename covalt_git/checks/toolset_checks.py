@@ -24,6 +24,7 @@ from covalt_git.checks.references import check_references
 from covalt_git.errors import Problem, nearest_name
 from covalt_git.json_values import json_schema, pointer
 from covalt_git.manifests.override_keys import override_key
+from covalt_git.models.tool_properties import Example
 from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key, is_id
 from covalt_git.problems import codes
 from covalt_git.python_reader.module_text import MAX_SOURCE_BYTES
@@ -253,6 +254,8 @@ def _check_examples(
     reading: Reading[ToolsetManifest], loc: Loc, tool: ToolDeclaration, schema: dict[str, Any]
 ) -> Iterator[Problem]:
     for position, example in enumerate(tool.examples):
+        if not isinstance(example, Example):
+            continue
         for place, message in json_schema.value_problems(schema, example.args):
             at = (*loc, "examples", position, "args", *place)
             yield reading.problem(codes.BAD_EXAMPLE, at, message)

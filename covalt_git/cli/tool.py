@@ -113,7 +113,7 @@ def show_schema(tool_id: str, *, as_json: bool) -> None:
     output.as_json(tool if as_json else tool.input_schema)
 
 
-_TITLES = ("TOOL", "NAME", "RENDERER", "APPROVAL", "DESCRIPTION")
+_TITLES = ("TOOL", "NAME", "VERSION", "RENDERER", "APPROVAL", "DESCRIPTION")
 
 
 def _print_table(rows: Iterable[tools.ToolRow]) -> None:
@@ -126,6 +126,7 @@ def _line(tool: tools.ToolRow) -> tuple[str, ...]:
     return (
         tool.tool_id + state,
         tool.name,
+        tool.version,
         tool.renderer or "-",
         "yes" if tool.requires_confirmation else "-",
         tool.description.partition("\n")[0],
@@ -138,6 +139,7 @@ def _facts(tool: tools.ToolDetail) -> dict[str, str]:
     runs = tool.entrypoint or (f"{tool.http.method} {tool.http.url}" if tool.http else "")
     held_back = f", {WHY_HELD_BACK[tool.held_back]}" if tool.held_back else ""
     return {
+        "version": tool.version,
         "runs": f"{tool.upstream!r} of the MCP server {tool.server!r}" if tool.server else runs,
         "renderer": tool.renderer.type if tool.renderer else "JSON",
         "requires approval": f"yes ({asks})" if asks else "no",

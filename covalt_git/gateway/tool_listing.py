@@ -26,6 +26,9 @@ PAGE = 1000
 TOOL_ID = "covalt-git/tool_id"
 """Key in ``_meta`` with the id of a tool whose name is not its path."""
 
+VERSION = "covalt-git/version"
+"""Key in ``_meta`` with the version of a tool."""
+
 CHAT_ARGUMENT = "covalt_chat"
 """Argument in which a client without a session names its chat."""
 
@@ -47,6 +50,7 @@ def describe(
     if output is not None and not modern and output.get("type") != "object":
         output = None
     hints = tool.annotations
+    meta = {TOOL_ID: tool.tool_id if name != tool.path else "", VERSION: tool.version}
     return types.Tool(
         name=name,
         title=tool.name,
@@ -61,7 +65,7 @@ def describe(
             open_world_hint=hints.open_world,
         ),
         icons=_icons(tool, root),
-        _meta=None if name == tool.path else {TOOL_ID: tool.tool_id},
+        _meta={key: value for key, value in meta.items() if value} or None,
     )
 
 

@@ -49,12 +49,17 @@ class Tool(StrictModel):
     http: HttpRequest | None = None
     server: str | None = None
     upstream: str | None = None
+    version: str = Field("", description="Its version, or that of its toolset.")
     input_schema: JsonObject
     schema_is_declared: Bool = False
     output_schema: JsonObject | None = None
     annotations: Annotations = Annotations()
     limits: Limits = Limits()
     examples: tuple[Example, ...] = ()
+    free_examples: tuple[JsonObject, ...] = Field(
+        (), description="Examples in another form than calls."
+    )
+    extensions: JsonObject = Field(default_factory=dict, description="Data of other systems.")
     tags: tuple[str, ...] = ()
     security: Security | None = None
     renderer: Renderer | None = None
@@ -97,4 +102,6 @@ class Tool(StrictModel):
     @property
     def definition_digest(self) -> str:
         """Digest of the definition and the code, for approvals."""
-        return canonical_json.digest(self.model_dump(mode="json", by_alias=True))
+        # The excluded fields change no call, and approvals of older versions stay valid without them.
+        carried = {"version", "free_examples", "extensions"}
+        return canonical_json.digest(self.model_dump(mode="json", by_alias=True, exclude=carried))

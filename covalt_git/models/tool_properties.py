@@ -79,6 +79,33 @@ class Example(StrictModel):
     expected: Any = Field(None, description="Expected result of the call.")
 
 
+def _is_call(value: object) -> str:
+    if not isinstance(value, dict):
+        return "call"  # an Example, or an error
+    is_free = value.keys() - {"description"} and not value.keys() & {"args", "files", "expected"}
+    return "free" if is_free else "call"
+
+
+_FREE: JsonObject = {
+    "description": "An example in another form, which is carried unchanged and not called.",
+    "not": {
+        "anyOf": [
+            {"required": ["args"]},
+            {"required": ["files"]},
+            {"required": ["expected"]},
+            {"propertyNames": {"const": "description"}},
+        ]
+    },
+}
+
+AnyExample = Annotated[
+    Annotated[Example, Tag("call")]
+    | Annotated[JsonObject, Field(json_schema_extra=_FREE), Tag("free")],
+    Discriminator(_is_call),
+]
+"""A call, or any object without the keys ``args``, ``files`` and ``expected``."""
+
+
 class Security(StrictModel):
     """Requirements on the caller's access token: its audience, and the values of its claims."""
 

@@ -24,7 +24,7 @@ from covalt_git.models.base import (
 from covalt_git.models.prompts import Prompt, Resource
 from covalt_git.models.tool_properties import (
     Annotations,
-    Example,
+    AnyExample,
     HttpRequest,
     LegacyRenderer,
     Limits,
@@ -62,7 +62,12 @@ class ToolDeclaration(StrictModel):
     output_schema: JsonObject | None = Field(None, description="JSON Schema of the result.")
     annotations: Annotations = Field(Annotations(), description="Hints about its effects.")
     limits: Limits = Field(Limits(), description="Limits of one call.")
-    examples: tuple[Example, ...] = Field((), description="Calls that show its use.")
+    version: Text | None = Field(
+        None, description="Version of the tool; default: the toolset's version."
+    )
+    examples: tuple[AnyExample, ...] = Field(
+        (), description="Calls that show its use, or objects in another form."
+    )
     tags: tuple[Text, ...] = Field((), description="Keywords for the search.")
     icon: Text | None = Field(
         None, description="Image file; default: the toolset's icon: assets/icon.png."
@@ -73,6 +78,9 @@ class ToolDeclaration(StrictModel):
     )
     requires_confirmation: Bool | None = Field(None, description="Whether calls require approval.")
     enabled: Bool | None = Field(None, description="Whether the tool is enabled.")
+    extensions: JsonObject = Field(
+        default_factory=dict, description="Keys of other systems, which covalt-git ignores."
+    )
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

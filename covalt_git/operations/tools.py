@@ -59,6 +59,7 @@ class ToolFacts(Result):
     description: str
     toolset_id: str
     kind: Literal["python", "http", "mcp"]
+    version: str = Field(description="Its version, or that of its toolset.")
     entrypoint: str | None
     input_schema: JsonObject
     requires_confirmation: tuple[str, ...] = Field(
@@ -102,6 +103,10 @@ class ToolDetail(ToolFacts):
     output_schema: JsonObject | None
     annotations: Annotations
     examples: tuple[Example, ...]
+    free_examples: tuple[JsonObject, ...] = Field(
+        description="Examples in another form than calls, unchanged."
+    )
+    extensions: JsonObject = Field(description="Data of other systems, unchanged.")
     tags: tuple[str, ...]
     limits: Limits
     security: Security | None
@@ -232,6 +237,8 @@ def get_tool(context: Context, request: GetTool) -> ToolDetail:
         output_schema=tool.output_schema,
         annotations=tool.annotations,
         examples=tool.examples,
+        free_examples=tool.free_examples,
+        extensions=tool.extensions,
         tags=tool.tags,
         limits=effective_limits(tool.limits, context.project.config.limits),
         security=tool.security,
@@ -312,6 +319,7 @@ def _facts(context: Context, tool: Tool, why_not: str) -> JsonObject:
         "description": tool.description,
         "toolset_id": tool.toolset_id,
         "kind": tool.kind,
+        "version": tool.version,
         "entrypoint": tool.entrypoint,
         "input_schema": tool.input_schema,
         "held_back": tool.held_back,

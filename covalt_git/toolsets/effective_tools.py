@@ -25,6 +25,7 @@ from covalt_git.models.tool import (
     ConfirmationSource,
     Tool,
 )
+from covalt_git.models.tool_properties import Example
 from covalt_git.models.toolset_manifest import ToolOverride
 from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.names import ToolId
@@ -166,6 +167,7 @@ def _server_tool(
         name=next((one for one in titles if one), locked.upstream or tool_id),
         description=next(one for one in descriptions if one is not None),
         kind="mcp",
+        version=manifest.version,
         server=server.id,
         upstream=locked.upstream,
         input_schema=locked.input_schema,
@@ -223,6 +225,7 @@ def _tool(
         or re.sub(r"[_.-]+", " ", declared.id).title(),
         description=next(one for one in descriptions if one is not None),
         kind="python" if declared.entrypoint else "http",
+        version=declared.version or manifest.version,
         entrypoint=declared.entrypoint,
         http=declared.http,
         input_schema=inferred if declared.input_schema is None else declared.input_schema,
@@ -230,7 +233,9 @@ def _tool(
         output_schema=_output_schema(declared, source),
         annotations=declared.annotations,
         limits=declared.limits,
-        examples=declared.examples,
+        examples=tuple(one for one in declared.examples if isinstance(one, Example)),
+        free_examples=tuple(one for one in declared.examples if not isinstance(one, Example)),
+        extensions=declared.extensions,
         tags=declared.tags,
         security=declared.security,
         renderer=_renderer(declared.renderer, override, local),

@@ -1,6 +1,7 @@
 """What the specification requires of tools, as each interface shows it."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from mcp import Client
 
 from covalt_git import open_project
 from covalt_git.cli import cli
-from tests.api_client import Api, configure
+from tests.api_client import Api, configure, form_file
 from tests.mcp_client import talk
 from tests.server.visitor import Visitor
 
@@ -21,6 +22,11 @@ name: Shop
 version: "1.5"
 tools:
   - {id: issues.create, entrypoint: "tools.shop:create"}
+  - id: order
+    entrypoint: "tools.shop:create"
+    version: "2.0-beta"
+    examples: [{prompt: "Order it", weight: 2}, {args: {title: a}, expected: a}]
+    extensions: {vendor: {colour: red, deep: [1, null]}}
 """
 TOOLS = "def create(title: str = 'x') -> str:\n    return title\n"
 
@@ -97,3 +103,69 @@ def test_a_name_that_is_derived_from_a_dotted_id_is_title_case(shop: Path, shown
     configure(shop, "roles: {all: {allow: ['**']}}\ndefault_role: all\n")
 
     assert shown(shop, "all")["shop.issues.create"] == "Issues Create"
+
+
+def versions_by_cli(root: Path, role: str) -> dict[str, str]:
+    printed = CliRunner().invoke(cli, ["-C", str(root), "--role", role, "tool", "list"]).output
+    lines = [line.split("  ") for line in printed.splitlines()]
+    cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
+    return {row[0]: row[2] for row in cells if row[0].startswith("shop:")}
+
+
+def versions_by_api(root: Path, role: str) -> dict[str, str]:
+    groups = Api.of(root, role).get("list_tools")["groups"]
+    return {tool["tool_id"]: tool["version"] for group in groups for tool in group["tools"]}
+
+
+def versions_by_page(root: Path, role: str) -> dict[str, str]:
+    text = Visitor.of(root, role).open("/tools").text
+    return dict(re.findall(r"(shop:[a-z.]+) (\S+)", text))
+
+
+def versions_by_mcp(root: Path, role: str) -> dict[str, str]:
+    async def say(client: Client) -> dict[str, str]:
+        listed = (await client.list_tools()).tools
+        return {
+            tool.name.replace(".", ":", 1): (tool.meta or {})["covalt-git/version"]
+            for tool in listed
+            if tool.name.startswith("shop.")
+        }
+
+    return talk(root, say, role=role)
+
+
+def versions_by_python(root: Path, role: str) -> dict[str, str]:
+    with open_project(root, role=role) as project:
+        return {tool.tool_id: tool.version for tool in project.tools}
+
+
+@pytest.mark.parametrize(
+    "versions",
+    [versions_by_cli, versions_by_api, versions_by_page, versions_by_mcp, versions_by_python],
+)
+@pytest.mark.requirement("cjson-toolsets.version")
+def test_the_version_of_a_tool_is_listed(shop: Path, versions: Shown) -> None:
+    configure(shop, "roles: {all: {allow: ['**']}}\ndefault_role: all\n")
+
+    found = versions(shop, "all")
+    assert found["shop:issues.create"] == "1.5"  # its toolset's
+    assert found["shop:order"] == "2.0-beta"
+
+
+@pytest.mark.requirement("cjson-tools.examples", "cjson-tools.extensions")
+def test_extensions_and_examples_of_a_tool_are_carried_unchanged(shop: Path) -> None:
+    api = Api.of(shop)
+    before = (shop / "toolsets/shop/toolset.yaml").read_bytes()
+
+    tool = api.get("get_tool", tool_id="shop:order")
+    manifest = api.get("get_toolset", toolset_id="shop")["manifest"]
+    bundle = api.ask("export_toolset", toolset_id="shop").get_data()
+    api.post("uninstall_toolset", toolset_id="shop", force=True)
+    api.send_form("import_toolset", {"file": form_file("shop.zip", bundle)})
+
+    extensions = {"vendor": {"colour": "red", "deep": [1, None]}}
+    assert tool["extensions"] == manifest["tools"][1]["extensions"] == extensions
+    assert tool["free_examples"] == [{"prompt": "Order it", "weight": 2}]
+    assert [one["args"] for one in tool["examples"]] == [{"title": "a"}]
+    assert manifest["tools"][1]["examples"][0] == {"prompt": "Order it", "weight": 2}
+    assert (shop / "toolsets/shop/toolset.yaml").read_bytes() == before
