@@ -104,7 +104,7 @@ def check_branch(text: str) -> str:
         raise BadNameError(
             f"{text!r} cannot be a branch name",
             hint="use letters, digits and . _ - / between them, such as idea or try/blue; "
-            "HEAD and what begins with refs/ mean something else to git",
+            "HEAD and names that begin with refs/ have another meaning in git",
         )
     return text
 

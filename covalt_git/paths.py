@@ -112,13 +112,13 @@ def check_element(name: str) -> Verdict:
     except UnicodeEncodeError:
         return Verdict("refused", "its name is not UTF-8")
     if name in {"", ".", ".."}:
-        return Verdict("refused", "it would lead outside or nowhere")
+        return Verdict("refused", "it is empty, . or .., which leads outside or nowhere")
     if size > MAX_ELEMENT_BYTES:
         return Verdict("refused", f"its name is longer than {MAX_ELEMENT_BYTES} bytes")
     if "/" in name or _CONTROL.search(name):
-        return Verdict("refused", "its name holds a control character or separator")
+        return Verdict("refused", "its name contains a control character or separator")
     if _is_git_directory(name):
-        return Verdict("refused", "its name means a git directory to some system")
+        return Verdict("refused", "some systems treat its name as a git directory")
     return _portability(name)
 
 
@@ -179,13 +179,13 @@ def _has_invisible(name: str) -> bool:
 
 def _portability(name: str) -> Verdict:
     if _RESERVED_CHARACTER.search(name):
-        return Verdict("unportable", "its name holds a character that Windows does not allow")
+        return Verdict("unportable", "its name contains a character that Windows does not allow")
     if name != name.strip(" ") or name.endswith("."):
         return Verdict("unportable", "its name begins or ends with a space, or ends with a dot")
     if _DEVICE.fullmatch(name.casefold()):
         return Verdict("unportable", "its name is a device on Windows")
     if _has_invisible(name):
-        return Verdict("unportable", "its name holds an invisible character")
+        return Verdict("unportable", "its name contains an invisible character")
     if unicodedata.normalize("NFC", name) != name:
         return Verdict("unportable", "its name is not in the composed Unicode form")
     return GOOD

@@ -97,7 +97,7 @@ class WatchedProject:
             return self._last
 
     def _read_changed(self) -> set[str]:
-        """Read the toolsets whose files changed; return their ids and those of deleted toolsets."""
+        """Read the toolsets whose files changed; return their ids, and the ids of deleted toolsets."""
         folder = self.root / "toolsets"
         ids = toolset_ids(folder)
         gone = self._toolsets.keys() - set(ids)
@@ -141,7 +141,7 @@ class Changes:
         self._interval_s = POLL_S
         self._events: FolderEvents | None = None
         self._stale = False
-        self.why_polling = "as you said" if poll else ""
+        self.why_polling = "--poll was used" if poll else ""
         if not poll:
             try:
                 self._watch(root)

@@ -1,4 +1,4 @@
-"""Docstrings of tools: the description for the model, and those of the parameters."""
+"""Docstrings of tools: the description of the tool for the model, and the descriptions of the parameters."""
 
 from __future__ import annotations
 

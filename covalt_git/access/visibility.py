@@ -1,4 +1,4 @@
-"""What a principal may see, call and approve; also for tools of which only the id is known."""
+"""Access check for one principal: what it may see, call and approve; also for a tool of which only the id is known."""
 
 from __future__ import annotations
 

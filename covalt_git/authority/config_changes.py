@@ -133,7 +133,7 @@ def default_role_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterat
 
 
 def _default_role(config: ProjectConfig) -> RoleConfig | None:
-    """Return what a user without a role may do; None for everything."""
+    """Return the role that applies to a user without a role; None if such a user may do everything."""
     if config.default_role is not None:
         return config.roles[config.default_role]
     return RoleConfig() if config.roles else None

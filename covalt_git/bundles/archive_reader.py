@@ -202,7 +202,7 @@ def _check_entry(one: zipfile.ZipInfo) -> None:
     if not one.flag_bits & _UTF8 and not name.isascii():
         raise _Wrong(name, codes.FORBIDDEN_FILE, "its name has an unknown encoding")
     if one.filename != name:
-        raise _Wrong(name, codes.FORBIDDEN_FILE, "its name is not in normal form")
+        raise _Wrong(name, codes.FORBIDDEN_FILE, "its name contains a null character")
     if one.flag_bits & _ENCRYPTED:
         raise _Wrong(name, codes.FORBIDDEN_FILE, "it is encrypted")
     if one.compress_type not in (_STORED, _DEFLATED):

@@ -202,7 +202,7 @@ class Approvals(NamedTuple):
         caller: Engine,
         found: Found,
     ) -> CallOutcome:
-        """Request approval of the call on the current files; return it with what has changed."""
+        """Request approval of the call on the current files; return the call and a description of the changes."""
         chat = writer.chat
         current = call.model_copy(
             update={

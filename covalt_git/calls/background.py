@@ -135,7 +135,7 @@ class BackgroundCalls(Generic[Stored]):
             return self._calls.get(key)
 
     def find_or_add(self, key: str, new: Stored, *, replace_ended: bool = False) -> Stored:
-        """Return the call of a key; if there is no such call, store and return ``new``.
+        """Return the call of a key; if it does not exist, store and return ``new``.
 
         With ``replace_ended``, a call that ended as pending approval is replaced by the approved one.
         """

@@ -83,7 +83,7 @@ def _folder(home: Path) -> Iterator[Path]:
 
 
 def outcome_with_home_paths(outcome: Outcome, copy: ChatStore, home: ChatStore) -> Outcome:
-    """Return an outcome with the paths of the copy replaced by those of the chat's own workspace."""
+    """Return an outcome with each path in the copy replaced by the same path in the chat's workspace."""
     error = outcome.error
     if error is not None:
         texts = {name: with_home_paths(getattr(error, name), copy, home) for name in _TEXTS}
@@ -99,7 +99,7 @@ _TEXTS = ("message", "traceback")
 
 
 def with_home_paths(value: Any, copy: ChatStore, home: ChatStore) -> Any:
-    """Return a JSON value with the paths of the copy replaced by those of the chat's own workspace."""
+    """Return a JSON value with each path in the copy replaced by the same path in the chat's workspace."""
     if isinstance(value, str):
         for path, own in (
             (copy.workspace.absolute(), home.workspace.absolute()),

@@ -44,7 +44,7 @@ CallEvent = Started | Installing | Progress | Log
 class Cancel(threading.Event):
     """Cancellation of a call, which any thread may set; ``why`` is the reason in the call's record."""
 
-    why = "a person stopped it"
+    why = "the user cancelled it"
 
     def set_as(self, why: str) -> None:
         """Cancel for a reason other than the user's request."""

@@ -63,7 +63,7 @@ def check_http(
 
 
 def inferred_schema(http: HttpRequest) -> JsonObject:
-    """Return the schema of the arguments that a request names; only those of the path are required."""
+    """Return the schema of the arguments that a request names; only arguments in the URL's path are required."""
     try:
         placed = placement(http)
     except BadTemplateError:
@@ -81,7 +81,7 @@ def inferred_schema(http: HttpRequest) -> JsonObject:
 
 
 def _argument_names(http: HttpRequest, placed: Placement) -> list[str]:
-    """Return the arguments that a request names, those of the URL first."""
+    """Return the arguments that a request names, first the arguments in the URL."""
     in_url = [argument.name for argument in UrlTemplate.parse(http.url).arguments]
     return list(dict.fromkeys([*(name for name in in_url if name in placed.named), *placed.named]))
 

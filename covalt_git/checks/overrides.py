@@ -70,7 +70,7 @@ def check_local_overrides(
     sources: Mapping[str, ToolDefinition],
     server_tools: Collection[Tool] = (),
 ) -> Iterator[Problem]:
-    """Find problems of the project's overrides, including those of ``server_tools``."""
+    """Find problems of the project's overrides, including overrides of ``server_tools``."""
     if reading.value is None:
         return
     of_servers = {tool.tool_id: tool for tool in server_tools}
@@ -113,7 +113,7 @@ def check_aliases(reading: Reading[ToolsetState]) -> Iterator[Problem]:
 def check_config(
     reading: Reading[Any], loc: Loc, renderer: str, config: JsonObject, files: BundleFiles
 ) -> Iterator[Problem]:
-    """Find problems of a renderer's configuration, except those of its expressions."""
+    """Find problems of a renderer's configuration; its expressions are not checked."""
     if reading.document is not None:
         yield from part_problems(reading.document, loc, config, config_model(renderer))
     yield from _check_required(reading, loc, renderer, config)

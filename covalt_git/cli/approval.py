@@ -42,7 +42,7 @@ def list_approvals(*, everything: bool, as_json: bool) -> None:
     for damaged in found.damaged:
         output.damaged(damaged.chat_id, damaged.message, damaged.hint)
     if not found.approvals:
-        output.say("nothing waits for approval")
+        output.say("no call is pending approval")
         return
     output.table([_line(one) for one in found.approvals], titles=_TITLES)
 

@@ -57,7 +57,7 @@ def print_approval(approval: ApprovalDetail) -> None:
         output.say(f"code: toolsets/{approval.code.toolset_id}/{approval.code.path}{line}")
     arguments = canonical_json.dumps(approval.args).decode()
     output.say(display.in_line(f"arguments: {arguments}"))
-    why = f"asked by {approval.by} at {approval.created_at}: {', '.join(approval.reasons)}"
+    why = f"requested by {approval.by} at {approval.created_at}: {', '.join(approval.reasons)}"
     output.say(display.in_line(why))
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 REPLACEMENTS = {
     ("mcp", "--mode both"): "use --mode search, or --mode direct to list every tool",
     ("mcp", "--names short"): "use --names underscore",
-    ("tool schema", "--exact"): "leave it out, calls are checked by the schema that is printed",
+    ("tool schema", "--exact"): "leave it out; calls are checked by the printed schema",
     ("validate", "--update-baseline"): "use --write-baseline",
 }
 """Replacements, by command and removed option."""

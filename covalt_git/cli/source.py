@@ -119,7 +119,7 @@ def accept_tools(name: str, tools: tuple[str, ...], *, as_json: bool) -> None:
         return
     for tool in done.changed:
         gone = tool not in done.tool_names
-        output.say(f"accepted {namespace}:{tool}{' as gone' if gone else ''}")
+        output.say(f"accepted {namespace}:{tool}{' as removed' if gone else ''}")
     if not done.changed:
         output.say(f"all tools of {source.shown_id} are already accepted")
 

@@ -34,7 +34,7 @@ _OPTIONS = {
 
 
 def hint_of(error: click.UsageError, argv: Sequence[str]) -> str:
-    """Return what the user probably meant by ``argv``; empty if nothing is similar."""
+    """Return the command line that the user probably meant by ``argv``; empty if none is similar."""
     ctx = error.ctx
     if ctx is None:
         return ""
@@ -72,7 +72,7 @@ def _takes(ctx: click.Context, name: str, words: Sequence[str]) -> bool:
 
 
 def _for_extra_words(ctx: click.Context, extra: Sequence[str]) -> str:
-    """Return the last argument in quotes, or what else the command takes."""
+    """Return a hint for extra words: the last argument in quotes, or the options of the command."""
     arguments = [one.name for one in ctx.command.params if isinstance(one, click.Argument)]
     if not arguments:
         options = [_written(one, ctx) for one in _options(ctx) if not one.is_flag]
@@ -94,7 +94,7 @@ def _name(ctx: click.Context) -> str:
 
 
 def _for_option(ctx: click.Context, name: str) -> str:
-    """Return what replaces an option, or the command line with an option of a group after the group."""
+    """Return the replacement of an option, or the command line with the option moved after the group that has it."""
     if meant := _OPTIONS.get(_name(ctx), {}).get(name):
         return meant
     above = ctx.parent

@@ -171,7 +171,7 @@ class _Login:
         self._secret = self._client.secret_name and secret_of(self._client.secret_name)
 
     async def run(self) -> StoredLogin:
-        """Run the login, and return what to store."""
+        """Run the login, and return the login to store."""
         self._reach.check(self.definition.url, "the server's URL")
         challenge = self.previous.challenge if self.previous else None
         async with Callback() as callback:

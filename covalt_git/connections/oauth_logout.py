@@ -52,7 +52,7 @@ async def _sign_out(file: SignInFile, granted: Reach | None) -> str:
 
 
 async def _revoke(stored: StoredLogin, endpoint: str, granted: Reach | None) -> str:
-    """Revoke the tokens, the refresh token first; return what failed, or ""."""
+    """Revoke the tokens, the refresh token first; return the reason of a failure, or ""."""
     tokens = {"refresh_token": stored.refresh_token, "access_token": stored.access_token}
     for kind, token in tokens.items():
         if token is None:

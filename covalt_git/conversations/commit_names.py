@@ -83,7 +83,7 @@ def resolve(chat: ChatStore, name: str) -> str:
 
 
 def _find(chat: ChatStore, name: str) -> str | None:
-    """Return the commit of a name that is not a branch; None if there is none."""
+    """Return the commit of a name that is not a branch; None if no commit matches."""
     if name.startswith(_MESSAGE):
         wanted = name.removeprefix(_MESSAGE)
         mentions = _mentions(chat, wanted)
@@ -152,7 +152,7 @@ def _by_part(chat: ChatStore, name: str, mentions: list[WorkspaceManifest]) -> s
 
 
 def _only(name: str, found: list[str]) -> str | None:
-    """Return the only commit that was found; None if there is none."""
+    """Return the only commit that was found; None if ``found`` is empty."""
     if len(found) > 1:
         few = ", ".join(oid[:SHOWN_DIGITS] for oid in found[:_MOST_NAMED])
         raise AmbiguousNameError(f"{name!r} means {len(found)} commits", hint=f"write one of {few}")

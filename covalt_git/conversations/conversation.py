@@ -304,7 +304,7 @@ def of_call(chat: ChatStore, text: str) -> str:
     message = talk.find(text)
     if not message.active:
         raise MessageElsewhereError(
-            f"the branch {chat.active_branch()!r} does not go through the message {text!r}",
+            f"the branch {chat.active_branch()!r} does not contain the message {text!r}",
             hint=f"covalt-git chat message switch {chat.id} {text}",
         )
     return message.id

@@ -1,6 +1,6 @@
 """Access tokens of agents: ``data/tokens/<name>.json``, one file for each token, with mode 600.
 
-A file has the SHA-256 of the token and what the token may open, but not the token.  The token is returned
+A file has the SHA-256 of the token, its role and its chats, but not the token.  The token is returned
 once, to its creator.  It is 256 random bits, so that the digest reveals nothing about it.
 
 The files are in ``data/``, as the chats are, so that tokens and chats are moved and deleted together.  Only

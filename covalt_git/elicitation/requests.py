@@ -137,7 +137,7 @@ class Inquiry:
 
         Raises:
             NotAnsweredError: if they did not arrive within ``limit_s`` seconds, or ``cancel`` was set.
-            CovaltError: the one given to :meth:`fail`.
+            CovaltError: the error that was passed to :meth:`fail`.
         """
         end = time.monotonic() + limit_s
         try:

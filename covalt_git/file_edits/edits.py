@@ -32,11 +32,11 @@ class MovedFileError(StaleError):
     """
 
     def __init__(self, path: str, before: str | None, now: str | None) -> None:
-        was = f"{before} was edited" if before else "it was to be new"
-        there = f"{now} is there" if now else "no file is there"
+        was = f"you edited {before}" if before else "you created it"
+        there = f"now it is {now}" if now else "now it does not exist"
         super().__init__(
             f"{path!r} has changed meanwhile: {was}, {there}",
-            hint="read it again, and make the change in its new content",
+            hint="read it again, and repeat the change in the current content",
         )
         self.before = before
         self.now = now
@@ -81,13 +81,13 @@ def check_new(root: Folder, path: str, known: Iterable[str]) -> None:
         BadPathError: with the reason.
     """
     if not root.is_free(path):
-        raise _bad(path, "something else is in its place")
+        raise _bad(path, "another file or folder is in its place")
     own = {path, *folders_above(path)}
     others = itertools.chain.from_iterable((*folders_above(one), one) for one in known)
     pairs = collisions(dict.fromkeys([*others, *own]))
     other = next((first for first, second in pairs if second in own), None)
     if other is not None:
-        raise _bad(path, f"some systems take it for {other!r}")
+        raise _bad(path, f"on some systems it is the same as {other!r}")
 
 
 def _bad(path: str, reason: str) -> BadPathError:
@@ -115,7 +115,7 @@ def edit_file(writer: Writer, path: str, content: bytes, *, before: str | None) 
             check_new(root, path, writer.chat.files(writer.chat.head()))
         elif found.mode == LINK:
             raise BadPathError(
-                f"{path!r} is a link, which is not edited", hint="edit what it leads to"
+                f"{path!r} is a link, which cannot be edited", hint="edit the file that it leads to"
             )
         if oid == before:
             return oid

@@ -82,7 +82,7 @@ def is_redoable(chat: ChatStore) -> bool:
 
 
 def _last_undo(chat: ChatStore, oid: str | None) -> WorkspaceManifest | None:
-    """Return the undo that the next redo reverts; None if there is none, or files have changed since."""
+    """Return the undo that the next redo reverts; None without an undo, or if files have changed since."""
     last = _last_change(chat, oid, "redo")
     restored = None if last is None else last.record.restore
     return last if restored is not None and restored.command == "undo" else None

@@ -82,7 +82,7 @@ def place(
     below = f"{folder.removesuffix('/')}/" if folder else ""
     if below and not root.is_folder(below[:-1]) and not root.is_free(below[:-1]):
         raise CovaltError(
-            f"{folder!r} is no folder of the workspace", hint="choose another for --to"
+            f"{folder!r} is not a folder of the workspace", hint="choose another for --to"
         )
     placed: list[Placed] = []
     fresh: dict[str, Upload] = {}

@@ -1,4 +1,4 @@
-"""The chat that each MCP client works in: the one it named last, else its newest one, else a new one."""
+"""The current chat of each MCP client: the chat that it named last, else its newest chat, else a new chat."""
 
 from __future__ import annotations
 

@@ -32,20 +32,20 @@ def why_bad_tree(content: bytes, id_length: int) -> str:
     while at < len(content):
         mode, _, rest = content[at : at + 7].partition(b" ")
         if not rest and b" " not in content[at : at + 7]:
-            return "an entry of it has no mode"
+            return "one of its entries has no mode"
         if mode not in _MODES:
-            return f"an entry of it has the mode {mode.decode('ascii', 'replace')}"
+            return f"one of its entries has the mode {mode.decode('ascii', 'replace')}"
         end = content.find(b"\0", at)
         name = content[at + len(mode) + 1 : end]
         oid = content[end + 1 : end + 1 + id_length]
         if end < 0 or len(oid) != id_length:
             return "it is cut off"
         if not name or b"/" in name:
-            return "an entry of it has no name of its own"
+            return "one of its entries has no valid name"
         if not any(oid):
-            return "an entry of it names no object"
+            return "one of its entries has no object id"
         if name in names:
-            return "it has a name twice"
+            return "it has two entries with the same name"
         place = name + b"/" if mode == b"40000" else name
         if place <= last:
             return "it is not sorted"
@@ -58,12 +58,12 @@ def why_bad_commit(content: bytes, id_length: int) -> str:
     """Return the first error in the content of a commit, or an empty text."""
     found = _COMMIT.fullmatch(content)
     if found is None:
-        return "its header is not as git writes it"
+        return "its header is malformed"
     ids = [found["tree"], *found["parents"].replace(b"parent ", b"").split()]
     if any(len(oid) != 2 * id_length for oid in ids):
-        return "it names objects of another format"
+        return "it contains object ids of another format"
     if max(int(found["written"]), int(found["committed"])) > _LATEST:
-        return "its time is beyond all calendars"
+        return "its time is out of range"
     if re.search(rb"^(?:author|committer) ", found["others"], re.MULTILINE):
         return "it has several authors"
     return ""

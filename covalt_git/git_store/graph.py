@@ -124,6 +124,6 @@ def peel(reader: ObjectReader, oid: str) -> tuple[list[str], str, bytes]:
         tags.append(oid)
         name, _, target = found[1].partition(b"\n")[0].partition(b" ")
         if name != b"object":
-            raise BrokenStoreError(f"the tag {oid} is damaged: it names no object")
+            raise BrokenStoreError(f"the tag {oid} is damaged: it has no object id")
         oid = target.decode("ascii", "replace")
     return tags, oid, found[0]

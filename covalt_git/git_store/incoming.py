@@ -183,7 +183,7 @@ class _ReceivedPack(PackFile):
         with memoryview(self._pack) as content:
             hasher.update(content[:end])
         if hasher.digest() != self._pack[end:]:
-            raise BadPackError("the pack is cut off, or was damaged on its way")
+            raise BadPackError("the pack is cut off, or was damaged in transit")
         try:
             self._read_entries(end)
             self._apply_deltas()
@@ -216,7 +216,7 @@ class _ReceivedPack(PackFile):
                 self._waiting[base].append(at)
             at = after
         if at != end:
-            raise BadPackError("the pack has more objects than its header says")
+            raise BadPackError("the pack has more objects than its header declares")
 
     def _apply_deltas(self) -> None:
         """Add the results of all deltas, each after its base."""
@@ -258,13 +258,13 @@ class _ReceivedPack(PackFile):
         most = {b"blob": blob, b"delta": max(blob, other)}.get(kind, other)
         if size > most:
             name = kind.decode().replace("blob", "file")
-            raise BadPackError(f"the pack holds a {name} of more than {_in_mib(most)}")
+            raise BadPackError(f"the pack contains a {name} of more than {_in_mib(most)}")
 
     def _count(self, size: int) -> None:
         self._total += size
         if self._total > self._limits.together:
             most = _in_mib(self._limits.together)
-            raise BadPackError(f"the pack holds more than {most} of objects")
+            raise BadPackError(f"the pack contains more than {most} of objects")
 
 
 def _in_mib(size: int) -> str:

@@ -59,7 +59,7 @@ def _broken(oid: str, path: Path, error: Exception) -> BrokenStoreError:
         return BrokenStoreError(f"{path} lacks the object {oid}")
     return BrokenStoreError(
         f"the object {oid} of {path} is damaged: {error}",
-        hint=f"git -C {path} fsck names everything that is",
+        hint=f"git -C {path} fsck lists all damaged objects",
     )
 
 
@@ -94,7 +94,7 @@ class ObjectReader:
         try:
             found = self.find_object(oid)
             if object_id(*found, self.object_format) != oid:
-                raise DamagedObjectError("it is another one")
+                raise DamagedObjectError("its content does not match its id")
         except (KeyError, *DAMAGE) as error:
             raise _broken(oid, self.path, error) from None
         return found
@@ -152,5 +152,5 @@ class ObjectReader:
     def _read(self, oid: str, kind: bytes) -> bytes:
         found, content = self.read_object(oid)
         if found != kind:
-            raise BrokenStoreError(f"the object {oid} of {self.path} is no {kind.decode()}")
+            raise BrokenStoreError(f"the object {oid} of {self.path} is not a {kind.decode()}")
         return content

@@ -84,7 +84,7 @@ def _restore(store: GitStore, ref: str, records: Sequence[_Record], aside: str) 
     """Move a ref to the commit of its last record, unless the ref has moved since."""
     for oid in (record.new for record in records if record.files and record.new):
         if not store.has(oid):
-            raise BrokenStoreError(f"the object {oid} of {store.path} cannot be put back")
+            raise BrokenStoreError(f"the object {oid} of {store.path} cannot be restored")
     try:
         at = store.read_ref(ref)
     except BrokenStoreError:  # a power cut emptied it

@@ -215,7 +215,7 @@ def _commit(repository: Repo, revision: str) -> Commit:
 def _entries(
     repository: Repo, folder: Path, commit: Commit
 ) -> Iterator[tuple[bytes, int, ObjectID]]:
-    """Yield all entries below a folder at a commit, a folder before what is in it."""
+    """Yield all entries below a folder at a commit, each folder before its entries."""
     tree = _tree(repository, folder, commit)
     return iter(()) if tree is None else _walk(repository.object_store, tree)
 

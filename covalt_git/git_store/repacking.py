@@ -213,7 +213,7 @@ class _Repacking:
         if oid not in self._cache:
             kind, content = self._store.read(oid)
             if object_id(kind, content, self._store.object_format.name) != oid:
-                raise DamagedObjectError(f"{oid} is another object")
+                raise DamagedObjectError(f"the content of {oid} does not match its id")
             if len(content) > _LARGE:
                 return kind, content
             self._cache[oid] = kind, content

@@ -139,7 +139,7 @@ def _section(lines: Iterator[str]) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Wants:
-    """The first section of a fetch: what the client wants, and how much of the history."""
+    """The first section of a fetch: the wanted objects, and how much of the history the client wants."""
 
     oids: list[str] = field(default_factory=list)
     shallow: set[str] = field(default_factory=set)
@@ -173,7 +173,7 @@ class _Wants:
                 case "deepen-not":
                     wants.without.append(value)
                 case _:
-                    raise BadRequestError(f"upload-pack does not know {line!r}")
+                    raise BadRequestError(f"upload-pack does not support {line!r}")
         if wants.oids and "ofs-delta" not in wants.options:
             raise BadRequestError("the client has to support ofs-delta")
         return wants
@@ -380,12 +380,12 @@ def read_push(stream: Stream, object_format: str) -> PushRequest:
         options = frozenset(chosen.split()) if separator else options
         commands.append(_command(text))
         if len(commands) > MOST_COMMANDS:
-            raise BadRequestError(f"a push may move {MOST_COMMANDS} refs")
+            raise BadRequestError(f"a push may move at most {MOST_COMMANDS} refs")
     if len({command.ref for command in commands}) < len(commands):
-        raise BadRequestError("a push moves a ref once")
+        raise BadRequestError("a push must not move a ref twice")
     formats = {option for option in options if option.startswith("object-format=")}
     if formats - {f"object-format={object_format}"}:
-        raise BadRequestError(f"the chat's objects are named by {object_format}")
+        raise BadRequestError(f"the chat uses the object format {object_format}")
     return PushRequest(tuple(commands), options)
 
 
@@ -393,7 +393,7 @@ def _command(text: str) -> Command:
     old, _, rest = text.partition(" ")
     new, _, ref = rest.partition(" ")
     if not (is_object_id(old) and is_object_id(new) and len(old) == len(new) and ref):
-        raise BadRequestError("receive-pack got what is no command")
+        raise BadRequestError("receive-pack received an invalid command")
     return Command(ref, old if old.strip("0") else None, new if new.strip("0") else None)
 
 

@@ -60,7 +60,7 @@ _CONFIG = """\
 _PRE_RECEIVE = """\
 #!/bin/sh
 chat=$(basename "$(dirname "$PWD")")
-echo "This is the store of the chat $chat, which covalt-git alone writes to." >&2
+echo "This is the store of the chat $chat, to which only covalt-git writes." >&2
 echo "hint: push to the server: git push http://x:TOKEN@HOST:PORT/git/$chat" >&2
 exit 1
 """
@@ -230,7 +230,7 @@ class GitStore(ObjectReader):
         if text or (self.path / ref).is_file():
             raise BrokenStoreError(
                 f"the ref {ref} of {self.path} is damaged",
-                hint=f"git -C {self.path} fsck --lost-found names what it may have been at",
+                hint=f"git -C {self.path} fsck --lost-found lists commits that it may have pointed to",
             )
         return None
 

@@ -47,7 +47,7 @@ class Deadline:
             HttpError: if none are left, or the exchange was cancelled.
         """
         if self.cancelled():
-            raise HttpError("cancelled", "a person stopped it", sent=True)
+            raise HttpError("cancelled", "the user cancelled it", sent=True)
         left = self.left
         if not left:
             raise HttpError(

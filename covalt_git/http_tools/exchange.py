@@ -81,7 +81,7 @@ def run(job: HttpJob, surroundings: Surroundings | None = None) -> Outcome:
     try:
         outcome = exchange.outcome()
     except KeyboardInterrupt:
-        outcome = Outcome.failed(CallError(code="cancelled", message="a person stopped it"))
+        outcome = Outcome.failed(CallError(code="cancelled", message="the user cancelled it"))
     except BadRequestError as error:
         outcome = Outcome("invalid_arguments", problems=((error.place, error.message),))
     except HttpError as error:

@@ -180,7 +180,9 @@ class RequestBuilder:
         elif body == "text" and not self.content:
             self._set(as_text(value), _TEXT)
         else:
-            raise BadRequestError("has no place in a body that is one text", argument=wire)
+            raise BadRequestError(
+                "cannot be sent, because the body is a single text", argument=wire
+            )
 
     def _write(self, body: HttpBody) -> None:
         """Fill in the templates of the manifest's ``body``."""

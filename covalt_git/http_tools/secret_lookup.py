@@ -36,7 +36,7 @@ class UnfitSecretError(CovaltError):
 
 @dataclass(slots=True)
 class Lookup:
-    """Values of the references of one call; ``used`` holds the values that were returned, by name."""
+    """Values of the references of one call; ``used`` contains the values that were returned, by name."""
 
     declared: frozenset[str]
     store: SecretStore
@@ -83,7 +83,7 @@ class Lookup:
             if is_control
             else "a letter that is not ASCII"
         )
-        raise self._unfit(reference, f"cannot be sent in a header, for it holds {what}")
+        raise self._unfit(reference, f"cannot be sent in a header, because it contains {what}")
 
     def _unfit(self, reference: Reference, why: str) -> UnfitSecretError:
         name = reference.name

@@ -29,7 +29,7 @@ Damaged = tuple[str, BrokenStoreError]
 
 
 def sync_chats(connection: sqlite3.Connection, chats: Chats) -> list[Damaged]:
-    """Update the rows of chats whose refs moved, and delete those of deleted chats.
+    """Update the rows of chats whose refs moved, and delete the rows of deleted chats.
 
     Returns the chats with a damaged store, and the errors; their rows do not change.
     """

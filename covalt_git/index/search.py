@@ -2,7 +2,7 @@
 
 Up to three queries run until there are enough results: tools with all words, tools with all words as prefixes,
 and tools with any word.  In a short query, a word that no tool has is replaced by the words that start with it,
-or else by words at an edit distance of 1; in a long one, such a word is usually a name.  Scores are those of
+or else by words at an edit distance of 1; in a long query, such a word is usually a name.  Scores are those of
 https://sqlite.org/fts5.html#the_bm25_function; tools with equal scores are sorted by id.
 """
 

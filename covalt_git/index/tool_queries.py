@@ -39,7 +39,7 @@ class ToolQueries(SyncedIndex):
     def toolsets(self) -> list[JsonObject]:
         """Return the rows of all toolsets, with their numbers of tools, errors and warnings.
 
-        The other columns of a toolset with errors are those of its last version without errors.
+        If a toolset has errors, its other columns are from its last version without errors.
         """
         return self._toolsets("TRUE", ())
 
@@ -78,9 +78,9 @@ class ToolQueries(SyncedIndex):
         return self.read(query, (server_id,), convert=lambda row: str(row["toolset_id"]))
 
     def tools(self, toolset_id: str | None = None) -> list[Tool]:
-        """Return all tools sorted by id, or those of one toolset.
+        """Return the tools of all toolsets or of one, sorted by id.
 
-        The tools of a toolset with errors are those of its last version without errors.
+        If a toolset has errors, its tools are from its last version without errors.
         """
         query = "SELECT definition FROM tools WHERE ? IN (toolset_id, '') ORDER BY tool_id"
         return self.read(query, (toolset_id or "",), convert=_tool)

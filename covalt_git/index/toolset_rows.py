@@ -40,7 +40,7 @@ def sync_toolsets(
     root: Path,
     on_progress: Callable[[int, int], None] = ignore_progress,
 ) -> None:
-    """Update the rows of toolsets whose files changed, and delete those of deleted toolsets.
+    """Update the rows of toolsets whose files changed, and delete the rows of deleted toolsets.
 
     ``on_progress`` is called with the number of changed toolsets that were read, and of all changed ones.
     """

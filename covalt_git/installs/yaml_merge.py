@@ -176,7 +176,7 @@ def _merge_blocks(
 
 
 def _in_order(ours: _Block, theirs: _Block) -> list[str]:
-    """Return all names: those of ``ours`` in order, and each new one of ``theirs`` after its predecessor there."""
+    """Return all names: first ``ours`` in order; each new name of ``theirs`` is inserted after its predecessor in ``theirs``."""
     order = list(ours.entries)
     at = 0
     for name in theirs.entries:

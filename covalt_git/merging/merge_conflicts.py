@@ -69,7 +69,7 @@ class Choices:
     rest: Rest | None = None
 
     def of(self, path: str) -> Choice | None:
-        """Return the decision about the conflict at a path; None if there is none."""
+        """Return the decision about the conflict at a path; None if it is undecided."""
         return self.by_path.get(path) or (Choice(self.rest) if self.rest else None)
 
 

@@ -161,5 +161,7 @@ def _named(chat: ChatStore, found: list[Waiting], path: str) -> Waiting:
         raise UnknownNameError("conflict", path, known, list_with=list_with)
     if len(named) > 1:
         saved = ", ".join(one.saved_as for one in named)
-        raise CovaltError(f"several conflicts wait at {path!r}", hint=f"name one of {saved}")
+        raise CovaltError(
+            f"several conflicts at {path!r} are unresolved", hint=f"name one of {saved}"
+        )
     return named[0]

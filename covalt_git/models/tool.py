@@ -95,7 +95,7 @@ class Tool(StrictModel):
 
     @property
     def request_digest(self) -> str:
-        """Digest of what calls of an HTTP tool send: its request, and the schema of its arguments."""
+        """Digest of the request of an HTTP tool and the schema of its arguments, which decide what calls send."""
         http = self.http.model_dump(mode="json", by_alias=True) if self.http else None
         return canonical_json.digest({"http": http, "input_schema": self.input_schema})
 

@@ -180,7 +180,7 @@ class CallAnswer(CallFacts):
     reasons: tuple[str, ...] = Field(description="Why it needs approval, while it is pending.")
     changes: tuple[Change, ...] = Field(description="The files that it changed.")
     output: str = Field(description="What the tool printed.")
-    notes: Notes = Field(description="Notes on the folder that no earlier commit recorded.")
+    notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
     error_detail: CallError | None = Field(description="The error with its hint and traceback.")
     by: str | None = Field(description="Who made it.")
     sandbox: SandboxLevel | None = Field(description="null: the tool has not run.")

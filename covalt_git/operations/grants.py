@@ -118,7 +118,7 @@ def add_grant(context: Context, request: AddGrant) -> GrantRow:
 
     The grant is for the current files of the toolset.  A change of the files ends the grant; for an
     MCP server, a change of its declaration does.  Hosts are added to those that were granted before.  Only
-    the toolset's state file is written.  If the toolset's files are not those of ``digest``, nothing is
+    the toolset's state file is written.  If ``digest`` is not the toolset's current digest, nothing is
     granted and the answer is 409 ``moved``.
     """
     project = context.project
@@ -132,7 +132,7 @@ def add_grant(context: Context, request: AddGrant) -> GrantRow:
 def add_requested_grants(context: Context, request: GrantAll) -> GrantList:
     """Grant everything that a toolset requests and lacks: hosts, secrets and MCP servers.
 
-    If the toolset's files are not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
+    If ``digest`` is not the current digest of the toolset, nothing is granted and the answer is 409 ``moved``.
     """
     toolset = _check_digest(context.project, request)
     return _grant_all(
@@ -154,8 +154,8 @@ def add_requested_grants(context: Context, request: GrantAll) -> GrantList:
 def renew_grants(context: Context, request: GrantAll) -> GrantList:
     """Renew the grants of a toolset that ended because its files changed.
 
-    Grants of servers and secrets that the toolset no longer declares are not renewed.  If its files are
-    not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
+    Grants of servers and secrets that the toolset no longer declares are not renewed.  If ``digest``
+    is not the current digest of the toolset, nothing is granted and the answer is 409 ``moved``.
     """
     toolset = _check_digest(context.project, request)
     ended = [one for one in toolset.state.grants.values() if changes(toolset, one)]

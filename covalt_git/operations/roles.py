@@ -1,4 +1,4 @@
-"""Operation on roles: list those of ``covalt.yaml``."""
+"""Operation on roles: list the roles of ``covalt.yaml``."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class ToolRows(Result):
 
 
 class ToolDetail(ToolFacts):
-    """The effective definition of a tool; ``limits`` are those of a call."""
+    """The effective definition of a tool; ``limits`` are the effective limits of a call."""
 
     toolset_name: str
     toolset_digest: str = Field(

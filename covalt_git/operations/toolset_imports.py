@@ -147,7 +147,7 @@ class ToolsetUpdated(Result):
     base_known: bool
     ended_grants: tuple[str, ...]
     ended: dict[str, tuple[str, ...]] = Field(
-        description="What ended each of these grants, and the HTTP tools that keep it."
+        description="The changes that ended each of these grants, and the HTTP tools that keep it."
     )
     replaced: str | None
     newly_wants: dict[str, tuple[str, ...]] = Field(

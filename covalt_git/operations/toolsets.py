@@ -309,7 +309,7 @@ def server_rows(toolset: Toolset, servers: Iterable[McpServer]) -> tuple[McpServ
 
 
 def _grants(context: Context, toolset: Toolset) -> dict[str, Grant]:
-    """Return the grants, without those of MCP servers that are not visible to the role."""
+    """Return the grants, except grants of MCP servers that are not visible to the role."""
     catalog = context.catalog
     return {
         key: grant

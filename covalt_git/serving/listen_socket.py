@@ -51,7 +51,7 @@ class Listener(NamedTuple):
 
 
 def listen(config: ServerConfig, *, host: str | None, port: int | None) -> Listener:
-    """Listen on ``host`` and ``port``; if they are None, on those of ``covalt.yaml``.
+    """Listen on ``host`` and ``port``; if they are None, on the host and port of ``covalt.yaml``.
 
     Raises:
         CannotListenError: if the port is in use or forbidden; if the host is unknown or not allowed, or if

@@ -175,7 +175,7 @@ class _Exchange:
         """
         with self._lock:
             if self._over:
-                raise ClientGoneError("the client went away")
+                raise ClientGoneError("the client has disconnected")
 
     def end(self) -> None:
         """End the wait of the thread; every further wait raises."""
@@ -191,13 +191,13 @@ class _Exchange:
         with self._lock:
             if self._over:
                 step.close()
-                raise ClientGoneError("the client went away")
+                raise ClientGoneError("the client has disconnected")
             pending = asyncio.run_coroutine_threadsafe(step, self._loop)
             self._pending = pending
         try:
             return pending.result()
         except CancelledError:
-            raise ClientGoneError("the client went away") from None
+            raise ClientGoneError("the client has disconnected") from None
 
     async def _next_part(self) -> bytes:
         self._start_receiving()
@@ -353,7 +353,7 @@ def _environ(scope: Scope, exchange: _Exchange) -> dict[str, Any]:
 
 def _internal_error() -> CovaltError:
     error = CovaltError(
-        "covalt-git made a mistake of its own", hint="the terminal it runs in shows where"
+        "covalt-git has a bug", hint="the log in the server's terminal has the traceback"
     )
     error.code, error.http_status = "internal_error", 500
     return error

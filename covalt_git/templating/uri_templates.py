@@ -35,7 +35,7 @@ class UriTemplate:
         """Parse a template.
 
         Raises:
-            BadUriTemplateError: with what to write instead.
+            BadUriTemplateError: if it is invalid; the hint has a correction.
         """
         names: list[str] = []
         pattern = ""

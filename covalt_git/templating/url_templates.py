@@ -71,7 +71,7 @@ class UrlTemplate(NamedTuple):
         """Parse a template.
 
         Raises:
-            BadTemplateError: with what to write instead.
+            BadTemplateError: if it is invalid; the hint has a correction.
         """
         pieces = list(_pieces(text))
         base = pieces.pop(0) if pieces and isinstance(pieces[0], Reference) else None

@@ -82,7 +82,7 @@ class ProjectExistsError(CovaltError):
 
 
 def create_project(folder: Path) -> list[str]:
-    """Create a project in ``folder`` with the sample toolsets; return the names of what was created.
+    """Create a project in ``folder`` with the sample toolsets; return the names of the created files and folders.
 
     Existing files are not changed.  ``git init`` runs only if the folder is not in a git repository.
 
@@ -124,7 +124,7 @@ def commit_project(folder: Path, created: Iterable[str]) -> None:
 
 
 def write_schemas(folder: Path) -> None:
-    """Write the JSON Schemas of this version into a project; replace those of another version."""
+    """Write the JSON Schemas of this version into a project; replace schemas of another version."""
     for name in NAMES:
         file = folder / SCHEMAS / file_name(name)
         file.parent.mkdir(parents=True, exist_ok=True)

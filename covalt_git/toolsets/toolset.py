@@ -121,7 +121,7 @@ class Toolset:
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
-        """The effective tools: its own, then those of its servers."""
+        """The effective tools: first the tools that it declares, then the tools of its servers."""
         if self.manifest is None or self.manifest.id != self.id:
             return ()
         own = effective_tools(self.manifest, self.state, self.sources, self.digest)

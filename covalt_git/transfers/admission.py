@@ -92,7 +92,7 @@ def admit(
 def _not_admitted(refused: list[Problem]) -> NotAdmittedError:
     count = "something" if len(refused) == 1 else f"{len(refused)} things"
     return NotAdmittedError(
-        f"the history holds {count} that must not come into a chat",
+        f"the history contains {count} that a chat cannot have",
         hint="fix every commit that has it with git, and try again",
         problems=refused,
     )
@@ -107,7 +107,7 @@ def _new_commits(graph: CommitGraph, new: Iterable[str], known: Iterable[str]) -
     except BrokenStoreError:
         raise NotAdmittedError(
             "a commit of the history is missing or damaged",
-            hint="a part of a history cannot come in alone; a shallow clone has only a part: "
+            hint="a chat needs the complete history, but a shallow clone has only a part of it:  "
             "git fetch --unshallow",
         ) from None
 
@@ -222,7 +222,7 @@ class _Inspection:
             self._refuse("/".join(path), verdict.reason)
             return _Extent()
         if entry.mode == SUBMODULE:
-            reason = "it is a submodule, another repository, which a chat cannot hold"
+            reason = "it is a submodule, another repository, which a chat cannot contain"
             self._refuse("/".join(path), reason)
             return _Extent()
         if entry.mode == FOLDER:
@@ -243,7 +243,7 @@ class _Inspection:
                 if entry.mode == LINK:
                     climb = _climb(content)
         except BrokenStoreError:
-            self._refuse("/".join(path), "its content is not there, or damaged")
+            self._refuse("/".join(path), "its content is missing or damaged")
             return _Extent()
         size = self._sizes[entry.oid]
         if size > self.config.max_file_mb << 20:
@@ -256,7 +256,7 @@ class _Inspection:
             if not reason:
                 return self.reader.read_tree(oid)
         except BrokenStoreError:
-            reason = "its tree is not there, or damaged"
+            reason = "its tree is missing or damaged"
         self._refuse("/".join(path), reason)
         return []
 

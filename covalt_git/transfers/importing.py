@@ -1,7 +1,7 @@
 """Import of a chat: from a bundle of covalt-git or stock git, or from a git repository.
 
-The received pack stays in a quarantine until all of it is inspected (:mod:`.admission`), and only what
-the branches reach is stored.  The chat appears complete or not at all; a failed import leaves nothing.
+The received pack stays in a quarantine until all of it is inspected (:mod:`.admission`), and only objects
+that the branches reach are stored.  The chat appears complete or not at all; a failed import leaves nothing.
 """
 
 from __future__ import annotations
@@ -244,9 +244,7 @@ def _heads(source: _Source) -> dict[str, str]:
     if not heads and "HEAD" in source.refs:
         heads = {"main": source.refs["HEAD"]}
     if not heads:
-        raise CovaltError(
-            "it holds no branch", hint="git bundle create FILE --all, or commit first"
-        )
+        raise CovaltError("it has no branch", hint="git bundle create FILE --all, or commit first")
     for name in heads:
         try:
             check_branch(name)

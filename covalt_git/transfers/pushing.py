@@ -226,12 +226,12 @@ def _check_kind(chat: ChatStore, command: Command) -> tuple[str, str]:
     if name == command.ref:
         kind = "tags" if command.ref.startswith("refs/tags/") else "other refs"
         raise NotPushedError(
-            f"only branches are pushed to a chat, no {kind}",
+            f"only branches can be pushed to a chat, not {kind}",
             hint="git push origin HEAD:refs/heads/NAME",
         )
     if command.new is None:
         raise NotPushedError(
-            "a push deletes no branch",
+            "a push cannot delete a branch",
             hint=f"covalt-git chat branch delete {chat.id} {name}",
         )
     return name, command.new

@@ -254,7 +254,7 @@ def _pending(chat: ChatStore, name: str) -> list[PendingCall]:
 def _check_nothing_pending(chat: ChatStore, name: str, *, verb: str) -> None:
     for call in _pending(chat, name):
         raise CallWaitsError(
-            f"a call is pending on the branch {name!r}, so it is not {verb}",
+            f"a call is pending on the branch {name!r}, so it cannot be {verb}",
             hint=f"covalt-git approval deny {call.execution_id}",
         )
 
@@ -266,5 +266,5 @@ def _cancel(writer: Writer, call: PendingCall) -> None:
     if approval is not None and approval.state == "pending":
         ended = {"state": "expired", "decided_by": writer.by, "decided_at": commits.now()}
         writer.put_approval(approval.model_copy(update=ended), before=approval)
-    message = f"the branch {call.branch!r} that it waited on was deleted"
+    message = f"the branch {call.branch!r} of the call was deleted"
     writer.finish_call(call, commits.unfinished(call, "cancelled", message))

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _ENDINGS = {
     "approved": ("interrupted", "it was approved, and the process ended before it ran"),
-    "denied": ("denied", "a person denied it"),
+    "denied": ("denied", "a user denied it"),
     "expired": ("expired", "it was not approved in time"),
-    "lost": ("interrupted", "its approval is gone"),
+    "lost": ("interrupted", "its approval was lost"),
 }
 
 

@@ -177,11 +177,11 @@ class Chats:
         for known in alike:
             if _is_chat(self.folder / known):
                 raise ChatExistsError(
-                    f"there is a chat {known!r}", hint=f"covalt-git chat show {known}"
+                    f"the chat {known!r} already exists", hint=f"covalt-git chat show {known}"
                 )
         if chat_id in alike:
             raise ChatExistsError(
-                f"something else is in the place of {chat_id!r}",
+                f"{chat_id!r} is the name of a file or folder that is not a chat",
                 hint=f"choose another id, or move {self.folder / chat_id} away",
             )
 
@@ -324,7 +324,9 @@ def _reporting_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CovaltError(f"the chat cannot be made: {error.strerror}: {error.filename}") from None
+        raise CovaltError(
+            f"the chat cannot be created: {error.strerror}: {error.filename}"
+        ) from None
 
 
 def _is_chat(folder: Path) -> bool:

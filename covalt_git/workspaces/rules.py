@@ -63,7 +63,7 @@ def why_not_stored(path: str, content: bytes, config: WorkspaceConfig) -> str:
     ):
         return "workspace.ignore in covalt.yaml leaves it out"
     if len(folders) > MAX_DEPTH:
-        return f"it lies deeper than {MAX_DEPTH} folders"
+        return f"it is nested in more than {MAX_DEPTH} folders"
     if len(content) > config.max_file_mb << 20:
         return f"it is larger than {config.max_file_mb} MiB"
     above = (why_git_refuses(folder.rpartition("/")[2], FOLDER, b"") for folder in folders)
@@ -107,7 +107,7 @@ def why_not_named(path: str, name: str, *, folder: bool) -> str:
     if len(path) > _CERTAINLY_SHORT and len(encoded(path)) > MAX_PATH_BYTES:
         return "its path is too long"
     if folder and path.count("/") >= MAX_DEPTH:
-        return f"it lies deeper than {MAX_DEPTH} folders"
+        return f"it is nested in more than {MAX_DEPTH} folders"
     return ""
 
 
@@ -152,17 +152,17 @@ def link_stays_inside(target: bytes, *, depth: int) -> bool:
 def why_git_refuses(name: str, mode: int, content: bytes) -> str:
     """Return why ``git fsck --strict`` would complain about a tree with this entry; empty if it would not."""
     if mode == LINK and any(is_git_file(name, wanted) for wanted in _NEVER_LINKS):
-        return "git allows no link of that name"
+        return "git does not allow a link with that name"
     if mode == FOLDER:
         refused = any(is_git_file(name, wanted) for wanted in _NEVER_FOLDERS)
-        return "git allows no folder of that name" if refused else ""
+        return "git does not allow a folder with that name" if refused else ""
     if is_git_file(name, ".gitmodules") and not _is_trusted(content):
-        return "git does not trust what it says"
+        return "git does not accept its content"
     if is_git_file(name, ".gitattributes"):
         if len(content) > _MAX_ATTRIBUTES:
-            return "git does not read attributes of that size"
+            return "git does not read a .gitattributes of that size"
         if any(len(line) >= _MAX_ATTRIBUTE_LINE for line in content.split(b"\n")):
-            return "git does not read attributes of such long lines"
+            return "git does not read a .gitattributes with such long lines"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Stat cache of a workspace: its last scan, in memory and in ``stat.cache`` beside the workspace.
+"""Stat cache of a workspace: its last scan, in memory and in the file ``stat.cache`` next to the workspace.
 
 The cache only saves reading.  A file is unchanged while its change time, inode, size and mode are the same;
 a folder has the same names while its change time and inode are the same.  If an entry changed less
@@ -6,7 +6,7 @@ than one clock tick before the scan, a second change could leave the same time. 
 the time 0, which no real entry has, so that the next scan reads it again.  Neither we nor git notice a later
 write through an ``mmap`` that was open when the file was read: it need not change what ``stat`` returns.
 
-The cache does not tell whether the objects of a scan are still in the store, because git's own gc may have
+The cache does not contain whether the objects of a scan are still in the store, because git's own gc may have
 removed them.  A scan knows that the objects of the branch's tree are there, and checks all others.
 
 The file has a header line, a CRC-32 and the scan in the format of :mod:`marshal`.  It is ignored if it is

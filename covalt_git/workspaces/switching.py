@@ -220,8 +220,8 @@ def _check_safe(store: GitStore, path: str, entry: TreeEntry) -> None:
         reason = "it is a link that may lead outside"
     if reason:
         raise UnsafeTreeError(
-            f"{path!r} of that state cannot be brought into the folder: {reason}",
-            hint="remove it with git from the branch, or check out another",
+            f"{path!r} of that commit cannot be written to the workspace: {reason}",
+            hint="remove it from the branch with git, or check out another branch",
         )
 
 

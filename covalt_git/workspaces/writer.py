@@ -189,7 +189,7 @@ class Writer:
 
         Raises:
             UnknownNameError: if the branch does not exist; the hint has the most similar one.
-            InTheWayError: when a path that no commit holds is where a file of the branch goes.
+            InTheWayError: if an untracked path is where a file must be written.
             UnsafeTreeError: if the branch contains a path that a scan never stores.
         """
         target = self.chat.branch(name)

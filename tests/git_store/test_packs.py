@@ -180,7 +180,7 @@ def test_damaged_pack_gives_the_object_or_an_error_that_names_it(tmp_path: Path,
             except BrokenStoreError as error:
                 messages.append((oid, error.message))
     for oid, message in messages:
-        assert oid in message or "is no blob" in message
+        assert oid in message or "is not a blob" in message
         assert "\n" not in message
 
 

@@ -68,7 +68,7 @@ def test_answer_that_never_ends_can_be_cancelled(
             engine = project.engine(follower=Follower(tell, cancel))
             made = engine.call(chat, Request("demo:it", {})).call
 
-    assert made.error == "cancelled: a person stopped it"
+    assert made.error == "cancelled: the user cancelled it"
     check(world, served)
 
 

@@ -30,7 +30,7 @@ from tests.workspaces.stores import (
 def test_ids_that_differ_only_by_dash_and_underscore_are_one(chats: Chats, chat_id: str) -> None:
     chats.new("my-chat").store.close()
 
-    with pytest.raises(ChatExistsError, match="there is a chat 'my-chat'") as caught:
+    with pytest.raises(ChatExistsError, match="the chat 'my-chat' already exists") as caught:
         chats.new(chat_id)
     assert caught.value.hint == "covalt-git chat show my-chat"
     assert chats.ids() == ["my-chat"]

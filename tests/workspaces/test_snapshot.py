@@ -235,12 +235,14 @@ NOT_STORABLE = [
     pytest.param("l", link_to("./../.././../secret"), "link that may lead outside", id="dots"),
     pytest.param("l", link_to("in/sub/../.."), "link that may lead outside", id="later-dots"),
     pytest.param("l", link_to(os.fsdecode(b"\xff")), "link that may lead outside", id="bytes"),
-    pytest.param(".gitignore", link_to("x"), "no link of that name", id="ignore-link"),
-    pytest.param(".gitattributes", link_to("x"), "no link of that name", id="attributes-link"),
-    pytest.param(".mailmap", link_to("x"), "no link of that name", id="mailmap-link"),
-    pytest.param(".gitmodules", link_to("x"), "no link of that name", id="modules-link"),
-    pytest.param(".gitmodules", nested_repository, "no folder", id="modules-folder"),
-    pytest.param(".gitattributes", nested_repository, "no folder", id="attributes-folder"),
+    pytest.param(".gitignore", link_to("x"), "a link with that name", id="ignore-link"),
+    pytest.param(".gitattributes", link_to("x"), "a link with that name", id="attributes-link"),
+    pytest.param(".mailmap", link_to("x"), "a link with that name", id="mailmap-link"),
+    pytest.param(".gitmodules", link_to("x"), "a link with that name", id="modules-link"),
+    pytest.param(".gitmodules", nested_repository, "a folder with that name", id="modules-folder"),
+    pytest.param(
+        ".gitattributes", nested_repository, "a folder with that name", id="attributes-folder"
+    ),
     pytest.param(
         ".gitattributes", file_of(b"a " * 1024 + b"\n"), "long lines", id="attributes-line"
     ),
@@ -386,7 +388,7 @@ def test_modules_that_git_does_not_trust_are_not_stored(chat: ChatStore, content
     put(chat.workspace, {".gitmodules": ("file", content), "kept": ("file", b"")})
     (note,) = chat.manifest(save(chat)).record.workspace.not_stored
 
-    assert (note.path, note.reason) == (".gitmodules", "git does not trust what it says")
+    assert (note.path, note.reason) == (".gitmodules", "git does not accept its content")
     assert fsck(chat) == ""
 
 

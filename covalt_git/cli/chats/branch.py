@@ -63,7 +63,12 @@ def list_branches(chat_id: str, *, deleted: bool, as_json: bool) -> None:
 @command.command("new")
 @chat_argument
 @click.argument("name")
-@click.option("--from", "start", metavar="COMMIT", help="Start here; default: the folder as it is.")
+@click.option(
+    "--from",
+    "start",
+    metavar="COMMIT",
+    help="Start at this commit; default: the current workspace.",
+)
 @json_option
 def new_branch(chat_id: str, name: str, start: str | None, *, as_json: bool) -> None:
     """Create a branch, without checking it out.
@@ -98,7 +103,11 @@ def rename_branch(chat_id: str, old: str, new: str, *, as_json: bool) -> None:
 @command.command("delete")
 @chat_argument
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Also with commits of its own, or a pending call.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Even if it has commits that no other branch has, or a pending call.",
+)
 @json_option
 def delete_branch(chat_id: str, name: str, *, force: bool, as_json: bool) -> None:
     """Delete a branch.

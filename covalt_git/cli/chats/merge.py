@@ -68,7 +68,7 @@ def merge(
     Example: covalt-git chat merge c1 idea --resolve report.md=theirs
     """
     if keep_both and prefer:
-        raise wrong_call("give one of --keep-both and --prefer")
+        raise wrong_call("--keep-both and --prefer cannot be combined")
     done = ask(
         merges.merge_branch,
         chat_id=chat_id,

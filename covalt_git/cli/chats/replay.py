@@ -46,7 +46,7 @@ def command(
     Example: covalt-git chat replay c1 HEAD
     """
     if always and discard:
-        raise wrong_call("give one of --keep and --discard")
+        raise wrong_call("--keep and --discard cannot be combined")
     keep = "always" if always else "never" if discard else "different"
     if yes:
         check_user(reason)

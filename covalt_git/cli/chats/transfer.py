@@ -174,7 +174,11 @@ def _print_not_copied(paths: Sequence[str]) -> None:
     if paths:
         named = ", ".join(map(display.in_line, paths[:_MOST_NOTES]))
         more = f" and {len(paths) - _MOST_NOTES} more" if len(paths) > _MOST_NOTES else ""
-        output.say(f"the copy lacks files that no commit has: {named}{more}", fg="yellow", err=True)
+        output.say(
+            f"not copied, because no commit has them: {named}{more}",
+            fg="yellow",
+            err=True,
+        )
 
 
 def _report(step: str) -> None:
@@ -190,7 +194,9 @@ def _print_collected(done: GarbageCollected) -> None:
         f"objects {before.objects} → {after.objects}, packs {before.packs} → {after.packs}"
     )
     if done.forgotten:
-        output.say(f"  forgot the deleted {', '.join(done.forgotten)}", dim=True)
+        output.say(
+            f"  deleted branches that were removed for good: {', '.join(done.forgotten)}", dim=True
+        )
 
 
 def _lost(loss: ChatDeleted) -> str:

@@ -203,7 +203,7 @@ class CollectGarbage(Request):
 
     chat_id: str = Field(max_length=200)
     now: bool = Field(
-        default=False, description="Forget deleted branches, and keep nothing for an hour."
+        default=False, description="Also remove deleted branches, and objects of the last hour."
     )
 
 
@@ -211,7 +211,7 @@ class CollectAllGarbage(Request):
     """Options of the collection in all chats."""
 
     now: bool = Field(
-        default=False, description="Forget deleted branches, and keep nothing for an hour."
+        default=False, description="Also remove deleted branches, and objects of the last hour."
     )
 
 

@@ -123,7 +123,7 @@ class ConflictList(Result):
 
     conflicts: tuple[WaitingConflict, ...]
     stopped: Merged | None = Field(
-        description="The last merge into the active branch, repeated now, if conflicts stopped it."
+        description="A new preview of the last merge into the active branch, if conflicts stopped it."
     )
 
 
@@ -226,7 +226,9 @@ def _choice(request: Resolution | ResolveConflict) -> Choice:
     text = None if request.content is None else request.content.encode()
     contents = [one for one in (text, request.content_base64) if one is not None]
     if len(contents) != (request.decision == "content"):
-        raise InvalidRequestError("the decision 'content', and no other, requires one content")
+        raise InvalidRequestError(
+            "pass one content with the decision 'content', and none with other decisions"
+        )
     return Choice(request.decision, *contents)
 
 

@@ -146,9 +146,11 @@ class WorkspaceRestored(Result):
     branch: str
     manifest_id: str | None
     changes: tuple[Change, ...]
-    made: bool = Field(description="Whether a commit was created: not if the files were the same.")
+    made: bool = Field(
+        description="Whether a commit was created; false if the files were the same."
+    )
     hint: str = Field(
-        description="How to repeat a merge, if the files are from before it; otherwise empty."
+        description="How to repeat a merge, if the restored files are from before it; otherwise empty."
     )
     notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 

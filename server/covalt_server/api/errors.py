@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 _WORDS = {
     HTTPStatus.NOT_FOUND: ("this page does not exist", "start from /"),
-    HTTPStatus.METHOD_NOT_ALLOWED: ("this URL has no such method", "see /api/openapi.json"),
+    HTTPStatus.METHOD_NOT_ALLOWED: (
+        "this URL does not support the method of the request",
+        "see /api/openapi.json",
+    ),
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("the request is too large", "send less at once"),
     HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: (
         "the file has no such range",

@@ -69,7 +69,7 @@ def path(operation: Operation[Any, Any]) -> str:
 
 
 def respond(operation: Operation[Any, Any], **variables: str) -> Response:
-    """Answer the current request; ``variables`` are those of its path.
+    """Answer the current request; ``variables`` are the variables in its path.
 
     Raises:
         InvalidRequestError: if it does not match the operation.

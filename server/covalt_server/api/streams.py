@@ -198,7 +198,7 @@ def approved(
 
 @operation(errors=(404,))
 def resume_stream(context: Context, request: ResumeStream) -> Events:
-    """Stream the events of a call after the one that ``after`` or ``Last-Event-ID`` names.
+    """Stream the events of a call after the event that ``after`` or ``Last-Event-ID`` names.
 
     The server that runs a call stores its last 4,096 events, at most 4 MiB, until some minutes after
     its end; a gap in the ids shows that events were dropped.  Without stored events, as for a call of

@@ -1,4 +1,4 @@
-"""Input box of one text or number: its size, its HTML attributes and the note beside it.
+"""Input box of one text or number: its size, its HTML attributes and the note next to it.
 
 An attribute is set only if its meaning in browsers equals JSON Schema's: a browser must not refuse or change
 what the schema allows.  Other limits are in the note, and the server checks them.

@@ -111,7 +111,7 @@ def opened(
 def submitted(
     schema: JsonObject, form: MultiDict[str, str], *, examples: Sequence[Example] = ()
 ) -> Submitted:
-    """Return the value of a submitted form, and what the handler should do.
+    """Return the value of a submitted form, and the next step of the handler: check, redraw or run.
 
     Raises:
         BadSchemaError: if the schema cannot be used.

@@ -1,7 +1,7 @@
 """Renderers of calls' results for the page of a call.
 
 They are the four renderers of the specification and further ones.  The render plan is stored with its call:
-files are those of the commit after the call, and an artifact is in the chat's records, so later changes of
+files are read from the commit after the call, and an artifact from the chat's records, so later changes of
 the workspace or the toolset have no effect.
 """
 
