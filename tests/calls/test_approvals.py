@@ -1,6 +1,5 @@
 """Deciding an approval: once, by a role that may, and only for the call that was asked about."""
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 from covalt_git.calls.approvals import (
     AlreadyDecidedError,
     ApprovalMismatchError,
-    MayNotApproveError,
     NoLongerCallableError,
 )
 from covalt_git.catalog.catalog import BrokenToolsetError, DisabledToolError
@@ -17,8 +15,6 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import canonical_json
 from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import World, code
-
-Cli = Callable[..., tuple[int, str]]
 
 ROLES = """
     roles:
@@ -105,27 +101,6 @@ def test_an_expired_approval_cannot_be_decided_and_its_call_never_runs(
 
 
 # Which roles
-
-
-def test_a_role_decides_only_about_the_tools_that_it_may_approve(world: World) -> None:
-    world.configure(ROLES)
-    asked, other = world.ask(role="agent"), world.ask("wait", role="agent")
-
-    for how in ("approve", "deny"):
-        with pytest.raises(UnknownNameError):
-            decide(world, how, other, "reviewer")
-    assert world.approve(asked, role="reviewer").call.status == "success"
-    assert world.approval(other).state == "pending"
-
-
-def test_a_role_that_may_only_call_cannot_decide_about_its_own_call(world: World) -> None:
-    world.configure(ROLES)
-    waiting = world.ask(role="agent")
-
-    for how in ("approve", "deny"):
-        with pytest.raises(MayNotApproveError):
-            decide(world, how, waiting, "agent")
-        check_undecided(world, waiting)
 
 
 @pytest.mark.parametrize("config", [NOT_ASK, "roles: {owner: {admin: true}}"])

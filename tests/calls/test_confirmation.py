@@ -2,7 +2,6 @@
 
 import pytest
 
-from covalt_git.toolsets.new_project import CONFIG_TEXT
 from tests.calls.conftest import World
 
 PLAIN = "from tools.plain import add as plain\nfrom covalt_toolset import get_context, tool\n"
@@ -46,12 +45,3 @@ def test_a_decorator_can_require_approval_however_it_is_applied(world: World, so
 
     assert (done.call.status, done.call.id) == ("success", outcome.call.id)
     assert world.files() == {"runs.txt": "hello\n"}
-
-
-def test_a_new_project_requires_approval_for_env_files(world: World) -> None:
-    (world.root / "covalt.yaml").write_text(CONFIG_TEXT)
-
-    outcome = world.call("app-builder:write_file", path="prod.env", content="")
-
-    assert outcome.approval is not None
-    assert outcome.approval.reasons == ("rule ** asks",)

@@ -134,6 +134,3 @@ def test_deleting_the_workspace_fails_the_call_and_touches_nothing_outside(
     assert world.files() == {"runs.txt": "run\n"}
     assert [(one.name, one.read_text()) for one in outside.iterdir()] == [("precious.txt", "keep")]
     assert world.git("fsck", "--strict") == ""
-
-
-# How a result is shown

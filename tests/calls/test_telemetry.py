@@ -1,6 +1,5 @@
 """What operators see of calls: spans where OpenTelemetry is set up, and one log record for each call."""
 
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,21 +68,3 @@ def test_the_span_of_a_failed_or_refused_call_has_its_code_and_not_its_message(
     shown = "".join(span.to_json() for span in ended)
     assert "half way" not in shown
     assert SECRET not in shown
-
-
-def test_each_call_is_one_log_record(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "covalt_git")
-    outcome = world.call("add", text=SECRET)
-    with pytest.raises(CovaltError):
-        world.call("nothing")
-    ended, refused = (vars(record)["facts"] for record in caplog.records)
-
-    assert ended.pop("seconds") > 0
-    assert ended == {
-        "chat_id": "c1",
-        "tool_id": "demo:add",
-        "call_id": outcome.call.id,
-        "status": "success",
-        "sandbox": outcome.sandbox,
-    }
-    assert (refused["status"], refused["error"]) == ("refused", "unknown_tool")

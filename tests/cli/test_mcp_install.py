@@ -1,19 +1,15 @@
 """``covalt-git mcp install``: our server in the configuration of hosts."""
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
-from mcp import Client, StdioServerParameters
 
 from covalt_git.serving.server_registry import register
-from tests.command import REPOSITORY, run
 from tests.mcp_client import make_project
 
 Cli = Callable[..., tuple[int, str]]
@@ -93,25 +89,3 @@ def test_a_host_may_use_the_url_of_the_server_that_runs(
     }
     hint = shown.rpartition("covalt-git token")[2]
     assert "cvg_" in cli("token", *shlex.split(hint))[1]
-
-
-def test_a_host_reaches_the_tools_with_the_installed_entry(root: Path, tmp_path: Path) -> None:
-    """The entry's own command line, with this interpreter's covalt-git on the PATH."""
-    program = tmp_path / "bin/covalt-git"
-    program.parent.mkdir()
-    program.write_text(
-        f"#!/bin/sh\nexec {sys.executable} -c 'from covalt_git.cli import main; main()' \"$@\"\n"
-    )
-    program.chmod(0o755)
-    run("mcp", "install", "claude-code", "--yes", cwd=root)
-    installed = json.loads((root / ".mcp.json").read_text())["mcpServers"]["covalt-git"]
-    paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "server")])
-    how = StdioServerParameters(
-        command=str(program), args=installed["args"], cwd=root, env={"PYTHONPATH": paths}
-    )
-
-    async def names() -> list[str]:
-        async with Client(how) as client:
-            return [tool.name for tool in (await client.list_tools()).tools]
-
-    assert "demo_write" in anyio.run(names)

@@ -228,9 +228,6 @@ def test_a_message_that_was_only_merged_is_gone_on_from(chat: ChatStore) -> None
     assert go_on(chat, said).branch == "continue-1"
 
 
-# Going on
-
-
 # Reading
 
 
@@ -256,6 +253,3 @@ def test_a_call_for_a_message_of_another_branch_is_refused(chat: ChatStore) -> N
     with pytest.raises(MessageElsewhereError) as caught:
         conversation.of_call(chat, two)
     assert caught.value.hint == f"covalt-git chat message switch c1 {two}"
-
-
-# Every message of every branch

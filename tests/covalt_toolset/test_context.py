@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_toolset import SecretNotGranted, ToolContext, clear_context, get_context, set_context
-from covalt_toolset.callbacks import NoListener
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from covalt_toolset.callbacks import LogLevel
 
 
 @pytest.fixture(autouse=True)
@@ -120,45 +117,6 @@ def test_other_paths_are_refused(workspace: Path, relative: str, problem: str) -
         ToolContext(workspace=workspace, **FIELDS).path(relative)
 
     assert str(caught.value).startswith(repr(relative))
-
-
-# Events
-
-
-class Recorder(NoListener):
-    """An observer that records its events."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[object, ...]] = []
-        self.cancelled = False
-
-    def progress(self, done: float, total: float | None, message: str) -> None:
-        self.events.append((done, total, message))
-
-    def log(self, level: LogLevel, message: str) -> None:
-        self.events.append((level, message))
-
-
-def test_progress_and_logs_reach_the_observer_and_its_cancellation_the_tool(
-    tmp_path: Path,
-) -> None:
-    recorder = Recorder()
-    set_context(workspace=tmp_path, listener=recorder)
-    context = get_context()
-    context.progress(1)
-    context.progress(1, 2, "half")
-    context.log("hello")
-    context.log("careful", "warning")
-
-    assert recorder.events == [
-        (1, None, ""),
-        (1, 2, "half"),
-        ("info", "hello"),
-        ("warning", "careful"),
-    ]
-    assert not context.cancelled
-    recorder.cancelled = True
-    assert context.cancelled
 
 
 # Secrets

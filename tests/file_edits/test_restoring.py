@@ -102,12 +102,6 @@ def test_a_path_comes_back_with_all_below_it_and_nothing_else(
     assert save(two) == done.manifest_id
 
 
-# Keeping the files
-
-
-# Naming
-
-
 # The law
 
 

@@ -11,7 +11,6 @@ import pytest
 from covalt_git.git_store import old_log
 from covalt_git.git_store.store import GitStore
 from tests.workspaces import old_chats
-from tests.workspaces.stores import git
 
 ASIDE = "refs/covalt/deleted/"
 MAIN = old_chats.EXPECTED["power-cut"]["branches"]["main"]
@@ -38,13 +37,6 @@ def first_record(path: Path) -> tuple[str, str]:
     line = (path / "wal").read_bytes().partition(b"\n")[0]
     _, old, new = json.loads(line[line.index(b"{") :])["ref"]
     return old, new
-
-
-def test_replay_restores_the_branch_and_all_that_it_reaches(store: Path) -> None:
-    assert replay(store) == {"refs/heads/main": MAIN}
-    assert git(store, "fsck", "--strict", "--no-dangling") == ""
-    assert (store / "wal.settled").exists()
-    assert replay(store) == {"refs/heads/main": MAIN}
 
 
 def test_replay_that_was_killed_is_finished_by_the_next(store: Path) -> None:

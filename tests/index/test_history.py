@@ -95,9 +95,3 @@ def test_parents_come_after_their_children_whatever_the_clocks_were(index: Index
     assert all(place[row.id] < place[parent] for row in rows for parent in row.parents)
     times = [row.created_at for row in rows]
     assert times != sorted(times, reverse=True)
-
-
-# Names
-
-
-# Messages and copies

@@ -14,7 +14,6 @@ from covalt_git.index import database, search
 from covalt_git.index.toolset_rows import put_rows, tool_rows
 from covalt_git.models.tool import Tool
 from tests.examples import examples
-from tests.index.rows import open_index
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -100,16 +99,3 @@ def test_tools_that_are_filtered_out_do_not_count_against_the_limit(
     wanted = search.find(connection, "bed", lambda name: name != "garden:get_bed", 2)
 
     assert wanted == ["garden:delete_bed", "garden:water"]
-
-
-def test_a_tool_is_found_under_its_present_name_only(root: Path) -> None:
-    with open_index(root) as index:
-        index.sync_toolsets()
-        assert index.search("run a command", lambda _: True, 1) == ["app-builder:run_command"]
-        manifest = root / "toolsets/app-builder/toolset.yaml"
-        manifest.write_text(manifest.read_text().replace("id: run_command", "id: start_program"))
-        index.sync_toolsets()
-
-        ids = index.search("run a command", lambda _: True, 100)
-        assert "app-builder:run_command" not in ids
-        assert "app-builder:start_program" in ids

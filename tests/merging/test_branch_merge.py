@@ -133,24 +133,3 @@ def test_either_side_may_be_merged_into_the_other(history: tuple[Layout, Layout,
             assert tree_id(chat, "main") == tree_id(chat, "idea")
             states = [chat.state(chat.branch(name).manifest_id) for name in ("main", "idea")]
             assert states[0] == states[1]
-
-
-@SLOW
-@given(histories())
-def test_one_sided_changes_win_and_the_same_on_both_is_no_change(
-    history: tuple[Layout, Layout, Layout],
-) -> None:
-    base, ours, _ = history
-    with scratch() as place, open_chats(place).new("c1") as chat:
-        parted(chat, base, ours, base)
-        before = folder(chat)
-        assert merge(chat, ff=False).status == "already_merged"
-        assert folder(chat) == before
-    with scratch() as place, open_chats(place).new("c1") as chat:
-        parted(chat, base, base, ours)
-        merge(chat, ff=False)
-        assert folder(chat) == before
-    with scratch() as place, open_chats(place).new("c1") as chat:
-        parted(chat, base, ours, ours)
-        assert merge(chat, ff=False).conflicts == ()
-        assert folder(chat) == before

@@ -3,8 +3,8 @@
 import pytest
 
 from covalt_git.errors import CovaltError
-from covalt_git.merging import branch_merge, resolving
-from covalt_git.merging.merge_conflicts import Choice, Choices, NotMergeableError, Rest
+from covalt_git.merging import branch_merge
+from covalt_git.merging.merge_conflicts import Choice, Choices, Rest
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.registry import Chats
@@ -111,31 +111,6 @@ def test_what_one_deleted_and_the_other_changed_is_saved_too(
                 parted(other, base | SEED, ours | SEED, theirs | SEED)
                 merge(other, choices=Choices(rest=decision))
                 assert folder(other) == after | SEED
-
-
-def test_lines_of_both_are_kept_where_there_are_lines(chats: Chats) -> None:
-    ours, theirs = TEXT + b"ours\n", TEXT + b"theirs\n"
-    sides: list[Layout] = [
-        {"log": ("file", text_), "b": ("file", binary), "s": ("file", b"")}
-        for text_, binary in ((TEXT, b"\0"), (ours, b"\0o"), (theirs, b"\0t"))
-    ]
-    with chats.new() as chat:
-        parted(chat, *sides)
-        assert merge(chat, choices=Choices(rest="union")).status == "conflicts"
-        assert merge(chat, choices=Choices({"b": Choice("ours")}, "union")).status == "merged"
-        assert folder(chat)["log"] == ("file", TEXT + b"ours\ntheirs\n")
-    with chats.new() as chat:
-        parted(chat, *sides)
-        merge(chat, choices=BOTH)
-        resolve(chat, "log", Choice("union"))
-        assert folder(chat)["log"] == ("file", TEXT + b"ours\ntheirs\n")
-        assert waiting(chat) == {"b": "b.theirs-idea"}
-        with writing(chat) as writer, pytest.raises(NotMergeableError, match="'b' is not text"):
-            resolving.resolve(writer, "b", Choice("union"))
-    with chats.new() as chat:
-        parted(chat, *sides)
-        with writing(chat) as writer, pytest.raises(NotMergeableError, match="'b' is not text"):
-            branch_merge.merge(writer, "idea", Choices({"b": Choice("union")}, "ours"))
 
 
 def test_a_content_that_cannot_be_stored_is_refused_and_nothing_merged() -> None:

@@ -140,12 +140,3 @@ def test_roles_call_approve_and_see_as_they_are_allowed(operate: Operations) -> 
         assert execution_id not in hidden.hint
     assert boss("get_approval", execution_id=execution_id)["tool_changed"] is False
     assert boss("approve_call", execution_id=execution_id)["status"] == "success"
-
-
-def test_approvals_are_found_without_the_index(operate: Operations, ids: dict[str, str]) -> None:
-    for file in (operate.root / "data").glob("index.db*"):
-        file.unlink()
-
-    assert [row["execution_id"] for row in approvals(operate)] == [ids["approval"]]
-    for name in ("", "x", "../x", "a\0b"):
-        assert operate.error("get_approval", execution_id=name).code == "unknown_approval"

@@ -131,6 +131,3 @@ def test_a_damaged_chat_hides_no_other(operate: Operations) -> None:
     assert [chat["id"] for chat in listed["chats"]] == ["c3", "c2"]
     assert [chat["chat_id"] for chat in listed["damaged"]] == ["c1"]
     assert head in listed["damaged"][0]["message"]
-
-
-# Forks, bundles, garbage and deletion

@@ -146,6 +146,3 @@ def test_an_edit_is_made_only_on_the_branch_that_it_names(new: Operations) -> No
 
     assert new.error("update_workspace_file", **request).code == "moved"
     assert new("update_workspace_file", **request | {"branch": "idea"})["changed"]
-
-
-# Uploading

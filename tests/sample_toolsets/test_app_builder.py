@@ -108,6 +108,3 @@ def test_path_outside_the_workspace_is_refused(
         match=r"leads outside|not a path|cannot be followed|too long|Too many|does not name",
     ):
         TOOLS[tool](files, workspace, path)
-
-
-# Commands

@@ -115,6 +115,3 @@ def test_broken_table_is_refused_with_line_and_column(
         invoke(lab.summarize, {"path": "t.csv"})
 
     assert str(caught.value) == message
-
-
-# Reports and selections

@@ -11,10 +11,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from covalt_git.python_reader.source import read_tool
 from covalt_git.render.inject_data import inject
 from covalt_git.toolsets.toolset import read_toolset
-from covalt_toolset import describe, invoke
+from covalt_toolset import invoke
 from tests.browser import DRAWN
 from tests.sample_toolsets.conftest import TOOLSETS
 
@@ -31,32 +30,6 @@ def test_sample_has_no_problems_and_its_tools_have_examples(toolset_id: str) -> 
     assert toolset.problems == ()
     if toolset_id in ("text-kit", "web-fetch"):
         assert all(tool.examples for tool in toolset.tools)
-
-
-def without_bounds(schema: Any) -> Any:
-    """Reading leaves the bounds of numbers to the call, which checks them before the tool starts."""
-    if isinstance(schema, dict):
-        kept = schema.keys() - {"minimum", "maximum"}
-        return {key: without_bounds(schema[key]) for key in kept}
-    return [without_bounds(each) for each in schema] if isinstance(schema, list) else schema
-
-
-@pytest.mark.parametrize("toolset_id", ["app-builder", "data-lab", "text-kit"])
-def test_source_of_a_tool_is_read_as_it_loads(
-    load: Callable[[str, str], ModuleType], toolset_id: str
-) -> None:
-    tools = read_toolset(TOOLSETS.parent, toolset_id).tools
-    assert tools
-    for tool in tools:
-        module, _, function = str(tool.entrypoint).partition(":")
-        path = TOOLSETS / toolset_id / f"{module.replace('.', '/')}.py"
-        loaded = describe(getattr(load(toolset_id, module), function))
-        source = read_tool(path.read_bytes(), function)
-
-        assert source.input_schema == without_bounds(loaded.input_schema)
-        assert source.name in (loaded.name, None)
-        assert source.description == loaded.description
-        assert source.requires_confirmation == loaded.requires_confirmation
 
 
 # Pages

@@ -11,12 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.models.renderers import Renderer
-from covalt_git.render.plan import plan
-from covalt_git.toolsets.toolset import read_toolset
 from covalt_toolset import invoke, set_context
 from tests.examples import examples
-from tests.sample_toolsets.conftest import TOOLSETS
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -158,26 +154,3 @@ def test_git_applies_our_differences_and_we_apply_those_of_git(
         patch(kit, theirs)
 
     assert (folder / name).read_bytes() == new.encode()
-
-
-# Display and sandbox
-
-
-def test_preview_leads_to_its_port_only(kit: ModuleType, workspace: Path) -> None:
-    name = "a b/?x#@evil.example/é.html"
-    save(workspace, {name: ""})
-    tool = read_toolset(TOOLSETS.parent, "text-kit").tool("text-kit:preview")
-    assert tool is not None
-    assert tool.renderer is not None
-    args = {"port": 3000, "path": name}
-
-    shown = plan(
-        Renderer(type="frame", config=tool.renderer.config),
-        args=args,
-        result=invoke(kit.preview, args),
-        chat_id="c1",
-    )
-
-    assert shown is not None
-    assert shown.error is None
-    assert shown.config == {"url": "http://localhost:3000/a%20b/%3Fx%23%40evil.example/%C3%A9.html"}

@@ -15,7 +15,6 @@ from covalt_git.http_client import Request
 from covalt_git.http_tools.request import RequestBuilder
 from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.models.tool import Tool
-from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -35,10 +34,6 @@ def request(tool: Tool, args: dict[str, Any], **environment: str) -> Request:
     return RequestBuilder(tool.http, args, value_of, in_header, lambda _: b"").build()
 
 
-def test_new_projects_do_not_have_it() -> None:
-    assert "web-fetch" not in SAMPLES
-
-
 def test_every_tool_needs_a_grant_of_one_public_host(toolset: Toolset) -> None:
     for tool in toolset.tools:
         with pytest.raises(GrantNeededError) as caught:
@@ -48,13 +43,3 @@ def test_every_tool_needs_a_grant_of_one_public_host(toolset: Toolset) -> None:
         assert request(tool, tool.examples[0].args).url.startswith(f"https://{host}/")
         assert Reach.of(host).rules[0].scheme == "https"
         check_arguments(tool, tool.examples[0].args)
-
-
-def test_token_is_sent_only_where_it_is_set(toolset: Toolset) -> None:
-    tool = toolset.tool("web-fetch:search_github_issues")
-    assert tool is not None
-    bare = request(tool, {"query": "x"})
-    signed = request(tool, {"query": "x"}, GITHUB_TOKEN="secret-token")
-
-    assert "Authorization" not in dict(bare.headers)
-    assert dict(signed.headers)["Authorization"] == "Bearer secret-token"

@@ -45,12 +45,3 @@ def test_files_that_no_commit_holds_are_covered(
     assert f"({top})" in caught.value.message
     assert world.runs() == 0
     assert world.approve(caught.value.execution_id).call.status == "success"
-
-
-def test_unchanged_files_need_no_new_approval(world: World) -> None:
-    """A reviewer who is asked for nothing learns not to look."""
-    folder = world.workspace / "node_modules"
-    folder.mkdir()
-    (folder / "index.js").write_text("good()")
-
-    assert world.approve(world.ask()).call.status == "success"

@@ -351,6 +351,3 @@ def test_a_bug_in_the_middle_of_an_answer_breaks_it_off(
 
     assert parts.closed.wait(PATIENCE_S)
     assert "LookupError: the reason" in caplog.text
-
-
-# Connections and threads

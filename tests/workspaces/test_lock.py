@@ -1,7 +1,6 @@
 """The lock of a chat between real processes: no write is lost, and the next writer is not overtaken."""
 
 import contextlib
-import errno
 import os
 import re
 import shutil
@@ -130,19 +129,6 @@ def test_only_an_end_without_an_error_in_this_boot_is_clean(
     assert [ends_unclean(folder), ends_unclean(folder)] == [True, False]
     monkeypatch.setattr("covalt_git.workspaces.lock.boot_id", lambda: "")
     assert [ends_unclean(folder), ends_unclean(folder)] == [True, True]
-
-
-def test_an_end_is_not_clean_when_the_holder_could_not_be_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "no space left")
-
-    assert [ends_unclean(tmp_path), ends_unclean(tmp_path)] == [True, False]
-    with monkeypatch.context() as full:
-        full.setattr("os.pwrite", refuse)
-        assert not ends_unclean(tmp_path)
-    assert ends_unclean(tmp_path)
 
 
 def test_a_chat_that_is_deleted_meanwhile_is_not_written_to(tmp_path: Path) -> None:

@@ -106,16 +106,6 @@ def test_all_chats_are_looked_after_at_a_start(chat: ChatStore) -> None:
         assert [ending_of(chat, calls[0])[1], ending_of(other, calls[1])[1]] == ["interrupted"] * 2
 
 
-def test_readers_do_not_affect_a_running_call(chat: ChatStore) -> None:
-    call = pending_call(chat)
-    with writing(chat) as writer:
-        writer.put_call(call)
-        with open_chats(chat.folder.parents[1]).open(chat.id) as read:
-            assert [one.id for one in read.calls()] == [call.id]
-            assert read.head() is None
-        writer.drop_call(call.id)
-
-
 @pytest.mark.parametrize("stand_in", ["nothing", "link", "file"])
 def test_dead_call_that_destroyed_its_workspace_leaves_a_chat_that_works(
     chat: ChatStore, stand_in: str

@@ -1,10 +1,7 @@
 """The stat cache: a snapshot with it always equals the snapshot that reads everything."""
 
 import os
-import random
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces import branches, stat_cache
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.scan import scan
@@ -23,7 +20,6 @@ from covalt_git.workspaces.stat_cache import NOT_SCANNED, Clock, StatCache
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.workspaces.stores import (
-    FAST,
     fsck,
     git,
     git_tree,
@@ -34,8 +30,6 @@ from tests.workspaces.stores import (
     scratch,
     tree_of,
 )
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def settle() -> None:
@@ -197,22 +191,6 @@ def test_what_only_another_branch_held_is_written_again_once_that_is_gone(
     assert fsck(chat) == ""
 
 
-def trees_of(chat: ChatStore, seen: Snapshot) -> list[str]:
-    return [change.path for change in chat.tree_changes(None, seen.tree)]
-
-
-def test_different_settings_have_separate_caches(chats: Chats, chat: ChatStore) -> None:
-    put(chat.workspace, {"a.log": ("file", b"1"), "b": ("file", b"2" * (1 << 20) + b"2")})
-    settle()
-    save(chat)
-    small = WorkspaceConfig(durability="fast", ignore=("*.log",), max_file_mb=1)
-    for config, stored in ((small, set()), (FAST, {"a.log", "b"}), (small, set())):
-        with open_chats(chats.folder.parent, config).open("c1") as other:
-            with other.scan_in_memory() as seen:
-                assert set(trees_of(other, seen)) == stored
-            look(other)
-
-
 DAMAGE: list[Callable[[bytes], bytes]] = [
     lambda _: b"",
     lambda content: content[: len(content) // 2],
@@ -258,52 +236,3 @@ def test_copy_of_a_chat_folder_has_an_empty_stat_cache(chats: Chats, chat: ChatS
 
         assert look(copy) == read_everything(copy)
         assert copy.read_file(save(copy), "a") == b"3"
-
-
-OTHER_PROCESS = """
-import sys
-from pathlib import Path
-from tests.workspaces.stores import open_chats, save
-with open_chats(Path(sys.argv[1])).open("c1") as chat:
-    for line in sys.stdin:
-        print(save(chat), flush=True)
-"""
-
-
-def test_two_processes_with_their_own_memory_of_one_folder_agree(
-    chats: Chats, chat: ChatStore
-) -> None:
-    chance = random.Random(1)
-    command = [sys.executable, "-c", OTHER_PROCESS, str(chats.folder.parent)]
-    with subprocess.Popen(
-        command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdin is not None
-        assert other.stdout is not None
-        for number in range(20):
-            path = f"d{chance.randrange(3)}/{chance.randrange(5)}"
-            put(chat.workspace, {path: ("file", b"%d" % number)})
-            if number % 2:
-                settle()
-            other.stdin.write("save\n")
-            other.stdin.flush()
-            head = other.stdout.readline().strip()
-
-            assert save(chat) == head
-            assert tree_of(chat, head) == git_tree(layout_of(chat.workspace))
-        other.stdin.close()
-    assert fsck(chat) == ""
-
-
-def test_what_was_known_before_the_machine_was_started_is_not_believed(
-    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(chat.workspace, {"a": ("file", b"1")})
-    save(chat)
-    restart(chat)
-    assert chat.stat_cache.recall()[0] is not NOT_SCANNED
-
-    monkeypatch.setattr(stat_cache, "_BOOT", "another")
-    restart(chat)
-
-    assert chat.stat_cache.recall()[0] is NOT_SCANNED
