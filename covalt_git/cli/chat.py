@@ -19,6 +19,7 @@ from covalt_git.cli.lazy_group import LazyGroup
         "upload": "chats.files.upload",
         "branch": "chats.branch.command",
         "checkout": "chats.branch.checkout",
+        "read": "chats.read.read",
         "log": "chats.log.log",
         "show": "chats.show.show",
         "merge": "chats.merge.merge",

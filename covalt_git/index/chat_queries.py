@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.conversations import commit_names
@@ -33,6 +34,16 @@ if TYPE_CHECKING:
     from covalt_git.index.synced_index import Result, Value
     from covalt_git.json_values import JsonObject
     from covalt_git.workspaces.chat import ChatStore
+
+
+_HISTORY_ROW = """
+    m.*, c.tool_id, c.status, c.error, c.object, c.started_at, c.finished_at,
+    c.render_plan ->> 'renderer' AS renderer
+"""
+_ITS_CALL = """
+    LEFT JOIN tool_calls AS c
+    ON m.source = 'tool_run' AND c.chat_id = m.chat_id AND c.id = m.source_ref
+"""
 
 
 class Blob(NamedTuple):
@@ -132,13 +143,11 @@ class ChatQueries(SyncedIndex):
         """Return the commits of a chat that are newer than a position, oldest first, at most ``limit``."""
         moment, generation, newest = position.newest
         return self.read(
-            """
-            SELECT m.*, c.tool_id, c.status, c.error FROM workspace_manifests AS m
-            LEFT JOIN tool_calls AS c
-            ON m.source = 'tool_run' AND c.chat_id = :chat_id AND c.id = m.source_ref
+            f"""
+            SELECT {_HISTORY_ROW} FROM workspace_manifests AS m {_ITS_CALL}
             WHERE m.chat_id = :chat_id AND (m.moment, m.generation, m.id) > (:moment, :generation, :id)
             ORDER BY m.moment, m.generation, m.id LIMIT :limit
-            """,
+            """,  # noqa: S608 - our own words
             {
                 "chat_id": chat_id,
                 "moment": moment,
@@ -226,16 +235,12 @@ class ChatQueries(SyncedIndex):
         Raises:
             UnknownNameError: if the chat has no commit ``before``.
         """
-        heads: dict[str, list[str]] = {}
-        for name, oid in self.heads(chat_id).items():
-            heads.setdefault(oid, []).append(name)
         rows = self._history(
-            """
-            SELECT m.*, c.tool_id, c.status, c.error FROM history AS h
+            f"""
+            SELECT {_HISTORY_ROW} FROM history AS h
             CROSS JOIN workspace_manifests AS m ON m.chat_id = :chat_id AND m.id = h.id
-            LEFT JOIN tool_calls AS c
-            ON m.source = 'tool_run' AND c.chat_id = :chat_id AND c.id = m.source_ref
-            """,
+            {_ITS_CALL}
+            """,  # noqa: S608 - our own words
             {
                 "chat_id": chat_id,
                 "head": head,
@@ -244,9 +249,45 @@ class ChatQueries(SyncedIndex):
             },
             compare="<",
             limit=limit + 1,
-            convert=lambda row: read_history_row(row, heads),
+            convert=self._history_row(chat_id),
         )
         return HistoryPage(tuple(rows[:limit]), len(rows) > limit)
+
+    def _history_row(self, chat_id: str) -> Callable[[sqlite3.Row], HistoryRow]:
+        """Return the function that converts the rows of a chat's history."""
+        heads: dict[str, list[str]] = {}
+        for name, oid in self.heads(chat_id).items():
+            heads.setdefault(oid, []).append(name)
+        return partial(read_history_row, heads=heads)
+
+    def message_rows(self, chat_id: str, message_id: str) -> list[HistoryRow]:
+        """Return the commits of a message and of the calls for it in all branches, oldest first."""
+        return self.read(
+            f"""
+            SELECT {_HISTORY_ROW} FROM workspace_manifests AS m {_ITS_CALL}
+            WHERE m.chat_id = :chat_id AND (
+                m.source = 'message' AND m.source_ref = :message_id
+                OR m.source = 'tool_run' AND m.message_id = :message_id)
+            ORDER BY m.moment, m.generation, m.id
+            """,  # noqa: S608 - our own words
+            {"chat_id": chat_id, "message_id": message_id},
+            convert=self._history_row(chat_id),
+        )
+
+    def following_messages(self, chat_id: str, message_id: str | None) -> list[str]:
+        """Return the messages after one, or the first ones, from the oldest on: they are siblings."""
+        query = """
+            SELECT source_ref AS id FROM workspace_manifests
+            WHERE chat_id = ? AND source = 'message' AND previous_message_id IS ?
+            ORDER BY created_at, source_ref
+        """
+        return list(dict.fromkeys(self.read(query, (chat_id, message_id), convert=row_id)))
+
+    def first_parents(self, chat_id: str, head: str | None) -> set[str]:
+        """Return a commit and its ancestors along first parents."""
+        query = f"WITH RECURSIVE {ANCESTORS} SELECT id FROM history"  # noqa: S608 - our own words
+        values = {"chat_id": chat_id, "head": head, "parents": 1, "steps": -1}
+        return set(self.read(query, values, convert=row_id))
 
     def history_nodes(
         self, chat_id: str, *, head: str | None = None, limit: int = 100, before: str | None = None
@@ -357,6 +398,7 @@ class ChatQueries(SyncedIndex):
 
 def _call(row: sqlite3.Row) -> ToolCall:
     values = row_values(row)
+    del values["object"]  # computed from the arguments
     plan = values.pop("render_plan")
     parsed = None if plan is None else RenderPlan.model_validate(canonical_json.loads(plan))
     return ToolCall(**values, render_plan=parsed)

@@ -8,11 +8,14 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING
 
-from covalt_git.git_store import BrokenStoreError
+from covalt_git.git_store import BrokenStoreError, is_binary_content
 from covalt_git.index.database import DamagedError, Row, as_text, put, transaction
 from covalt_git.json_values import canonical_json
+from covalt_git.models.calls import main_argument
+from covalt_git.text.line_diff import count_changes
 from covalt_git.workspaces import running_call
 from covalt_git.workspaces.chat import HEADS, finished_call, waiting_call
 from covalt_git.workspaces.foreign_commits import REF as FOREIGN
@@ -21,11 +24,14 @@ if TYPE_CHECKING:
     import sqlite3
 
     from covalt_git.models.calls import ToolCall
-    from covalt_git.models.chats import WorkspaceManifest
+    from covalt_git.models.chats import FileState, WorkspaceManifest
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
 Damaged = tuple[str, BrokenStoreError]
+
+_MOST_COUNTED = 256 << 10
+"""Size in bytes up to which the changed lines of a file are counted."""
 
 
 def sync_chats(connection: sqlite3.Connection, chats: Chats) -> list[Damaged]:
@@ -212,12 +218,10 @@ def _compute_position(
     return Position(max(moments), generation, manifest.id)
 
 
-def _leaf(
+def _leaf_before(
     connection: sqlite3.Connection, chat: ChatStore, manifest: WorkspaceManifest
 ) -> str | None:
-    """Return the newest message among a commit and its first-parent ancestors."""
-    if manifest.source == "message":
-        return manifest.source_ref
+    """Return the newest message among the first-parent ancestors of a commit."""
     query = "SELECT leaf_message_id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
     row = connection.execute(query, (chat.id, manifest.parent_id)).fetchone()
     return None if row is None else row["leaf_message_id"]
@@ -228,6 +232,14 @@ def _write_manifest(
 ) -> None:
     position = _compute_position(connection, chat, manifest)
     changes = chat.changes(manifest.parent_id, manifest.id)
+    is_message, before = manifest.source == "message", _leaf_before(connection, chat, manifest)
+    for change in changes:
+        if change.new is not None:
+            _write_blob(connection, chat, change.new.oid)
+    lines = [
+        count_changes(_lines(connection, chat, change.old), _lines(connection, chat, change.new))
+        for change in changes
+    ]
     put(
         connection,
         "workspace_manifests",
@@ -241,17 +253,17 @@ def _write_manifest(
             "source_ref": manifest.source_ref,
             "parents": as_text(list(manifest.parents)),
             "message_id": manifest.message_id,
-            "leaf_message_id": _leaf(connection, chat, manifest),
+            "leaf_message_id": manifest.source_ref if is_message else before,
+            "previous_message_id": before if is_message else None,
             "title": manifest.title,
             "by": manifest.record.by,
             "changed_files": len(changes),
+            "added_lines": sum(added for added, _ in lines),
+            "deleted_lines": sum(deleted for _, deleted in lines),
             "moment": position.moment,
             "generation": position.generation,
         },
     )
-    for change in changes:
-        if change.new is not None:
-            _write_blob(connection, chat, change.new.oid)
     call = finished_call(manifest)
     if call is not None and not _is_copy(connection, call, position):
         _write_call(connection, call)
@@ -271,7 +283,7 @@ def _is_copy(connection: sqlite3.Connection, call: ToolCall, position: Position)
 
 
 def _write_call(connection: sqlite3.Connection, call: ToolCall) -> None:
-    row = call.as_json()
+    row = {**call.as_json(), "object": main_argument(call.args)}
     for name in ("args", "result", "render_plan"):
         row[name] = None if row[name] is None else as_text(row[name])
     put(connection, "tool_calls", row)
@@ -285,6 +297,18 @@ def _write_blob(connection: sqlite3.Connection, chat: ChatStore, oid: str) -> No
     digest = hashlib.sha256(content).hexdigest()
     row = {"chat_id": chat.id, "oid": oid, "sha256": digest, "size": len(content)}
     put(connection, "blobs", row)
+
+
+def _lines(connection: sqlite3.Connection, chat: ChatStore, file: FileState | None) -> list[bytes]:
+    """Return the lines of a file; none of a binary one, of one over 256 KiB, and of a missing side."""
+    if file is None:
+        return []
+    query = "SELECT size FROM blobs WHERE chat_id = ? AND oid = ?"
+    row = connection.execute(query, (chat.id, file.oid)).fetchone()
+    if row is None or row["size"] > _MOST_COUNTED:
+        return []
+    content = chat.store.read_blob(file.oid)
+    return [] if is_binary_content(content) else BytesIO(content).readlines()
 
 
 def _write_open_calls(connection: sqlite3.Connection, chat: ChatStore) -> None:

@@ -57,8 +57,9 @@ class HistoryNode(NamedTuple):
 class HistoryRow(NamedTuple):
     """Commit in a list of a chat's history.
 
-    ``tool_id``, ``status`` and ``error`` are of the call that it records.  ``branches`` are the branches that
-    point to it.  ``changed_files`` counts the paths that differ from its first parent.
+    ``previous_message_id`` is of a message.  ``tool_id`` to ``renderer`` are of the call that it records.
+    ``branches`` are the branches that point to it.  ``changed_files`` counts the paths that differ from its
+    first parent, ``added_lines`` and ``deleted_lines`` the lines of its text files.
     """
 
     id: str
@@ -68,12 +69,19 @@ class HistoryRow(NamedTuple):
     source: Source
     source_ref: str | None
     message_id: str | None
+    previous_message_id: str | None
     title: str
     by: str
     tool_id: str | None
     status: CallStatus | None
     error: str | None
+    object: str | None
+    started_at: str | None
+    finished_at: str | None
+    renderer: str | None
     changed_files: int
+    added_lines: int
+    deleted_lines: int
     branches: tuple[str, ...]
 
     @property
@@ -104,11 +112,18 @@ def read_history_row(row: sqlite3.Row, heads: Mapping[str, Sequence[str]]) -> Hi
         source=row["source"],
         source_ref=row["source_ref"],
         message_id=row["message_id"],
+        previous_message_id=row["previous_message_id"],
         title=row["title"],
         by=row["by"],
         tool_id=row["tool_id"],
         status=row["status"],
         error=row["error"],
+        object=row["object"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        renderer=row["renderer"],
         changed_files=row["changed_files"],
+        added_lines=row["added_lines"],
+        deleted_lines=row["deleted_lines"],
         branches=tuple(heads.get(row["id"], ())),
     )

@@ -139,9 +139,12 @@ CREATE TABLE workspace_manifests (
     parents    TEXT NOT NULL CHECK (json_valid(parents)),  -- + all of them, parent_id the first
     message_id TEXT,                              -- + its message
     leaf_message_id TEXT,                         -- + newest message of it and its first-parent ancestors
+    previous_message_id TEXT,                     -- + of a message: the leaf of its first parent
     title      TEXT NOT NULL,                     -- + summary in one line
     by         TEXT NOT NULL,                     -- + user or agent
     changed_files INTEGER NOT NULL,               -- + against parent_id
+    added_lines   INTEGER NOT NULL,               -- + of text files up to 256 KiB
+    deleted_lines INTEGER NOT NULL,               -- +
     -- + History is sorted by these two and the id, parents before children.
     moment     TEXT NOT NULL,                     -- + created_at without Z, or a parent's if later
     generation INTEGER NOT NULL,                  -- + 1, or one more than its parents' greatest
@@ -172,6 +175,7 @@ CREATE TABLE tool_calls (
     finished_at      TEXT,
     pre_manifest_id  TEXT,
     post_manifest_id TEXT,
+    object           TEXT NOT NULL,               -- + the argument that names it, or ''
     PRIMARY KEY (chat_id, id)
 ) STRICT;
 
@@ -203,6 +207,8 @@ CREATE INDEX resources_by_toolset ON toolset_resources (toolset_id);
 CREATE INDEX manifests_in_order ON workspace_manifests (chat_id, moment, generation, id);
 CREATE INDEX manifests_by_source ON workspace_manifests (chat_id, source_ref);
 CREATE INDEX manifests_by_message ON workspace_manifests (chat_id, message_id);
+CREATE INDEX messages_by_previous ON workspace_manifests (chat_id, previous_message_id)
+    WHERE source = 'message';
 CREATE INDEX tool_calls_by_start ON tool_calls (chat_id, started_at);
 CREATE INDEX approvals_by_state ON approvals (state, created_at);
 

@@ -9,9 +9,27 @@ from pydantic import Field
 from covalt_git.json_values import JsonObject
 from covalt_git.models.base import Digest, Int, StrictModel, Time
 
+_OBJECTS = ("path", "file", "query", "command", "url")
+_MOST_LETTERS = 200
+
 CallStatus = Literal["pending", "running", "success", "error"]
 ApprovalState = Literal["pending", "approved", "denied", "expired", "superseded"]
 SandboxLevel = Literal["full", "landlock", "seatbelt", "process"]
+
+
+def main_argument(args: JsonObject) -> str:
+    """Return the argument that names what a call works on, in one line; empty if there is none.
+
+    It is the first of ``path``, ``file``, ``query``, ``command`` and ``url``, else the first string
+    of up to 200 characters; of the arguments, or of the first of them that is an object.
+    """
+    inner = next((value for value in args.values() if isinstance(value, dict)), {})
+    for values in (args, inner):
+        ordered = [*(values.get(name) for name in _OBJECTS), *values.values()]
+        for value in ordered:
+            if isinstance(value, str) and 0 < len(value) <= _MOST_LETTERS and not value.isspace():
+                return " ".join(value.split())
+    return ""
 
 
 class CallError(StrictModel):

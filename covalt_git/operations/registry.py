@@ -111,6 +111,7 @@ MODULES = {
         "list_deleted_branches",
     ),
     "chats.merges": ("merge_branch", "list_conflicts", "resolve_conflict"),
+    "chats.conversation": ("read_conversation",),
     "chats.messages": (
         "list_messages",
         "get_message",

@@ -1,4 +1,4 @@
-"""Results that several operations share: changed files, and notes on a workspace."""
+"""Results that several operations share: changed files, calls in one line, notes on a workspace."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import Field
 
 from covalt_git.errors import CovaltError, Problem
+from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import FileState
 from covalt_git.operations.registry import PathText, Result
 
@@ -41,6 +42,19 @@ class Change(Result):
     kind: Literal["added", "deleted", "modified"]
     old: FileState | None
     new: FileState | None
+
+
+class CallLine(Result):
+    """A call in one line."""
+
+    id: str
+    tool_id: str
+    object: str = Field(description="The argument that names what it works on; empty if none does.")
+    status: CallStatus
+    error: str | None = Field(description="code: message")
+    started_at: str
+    finished_at: str | None
+    renderer: str | None = Field(description="The renderer of its result.")
 
 
 class DamagedChat(Result):

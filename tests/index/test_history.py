@@ -73,7 +73,15 @@ def test_every_row_holds_the_facts_of_its_manifest(index: Index, chat: ChatStore
         assert (row.source, row.source_ref) == (manifest.source, manifest.source_ref)
         assert (row.title, row.by) == (manifest.title, manifest.record.by)
         assert (row.created_at, row.message_id) == (manifest.created_at, manifest.message_id)
-        assert row.changed_files == len(chat.changes(manifest.parent_id, manifest.id))
+        changes = chat.changes(manifest.parent_id, manifest.id)
+        patch = "".join(chat.patch(change) for change in changes).splitlines()
+        lines = [
+            one[0]
+            for one in patch
+            if one.startswith(("+", "-")) and one[:4] not in {"+++ ", "--- "}
+        ]
+        assert row.changed_files == len(changes)
+        assert (row.added_lines, row.deleted_lines) == (lines.count("+"), lines.count("-"))
         assert (row.tool_id, row.status) == ((call.tool_id, call.status) if call else (None, None))
         assert set(row.branches) == {name for name, oid in heads.items() if oid == row.id}
     assert {row.title for row in rows} == {

@@ -1,6 +1,7 @@
 """Differences by lines say how one text becomes the other."""
 
 import subprocess
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +23,25 @@ def test_the_lines_with_marks_are_those_of_both_texts(old: list[str], new: list[
     stay = list(line_diff.unchanged_lines(old, new))
     assert all(old[one] == new[other] for one, other in stay)
     assert stay == sorted(set(stay))
+
+
+@given(st.lists(st.sampled_from([b"a", b"b", b"c"])), st.lists(st.sampled_from([b"a", b"b", b"c"])))
+def test_the_numbers_of_changed_lines_are_those_of_a_difference(
+    old: list[bytes], new: list[bytes]
+) -> None:
+    added, deleted = line_diff.count_changes(old, new)
+    same = len(new) - added
+
+    assert same == len(old) - deleted
+    assert 0 <= same <= (Counter(old) & Counter(new)).total()
+    assert (added + deleted == 0) == (old == new)
+
+
+def test_a_long_text_is_counted_without_the_order_of_its_lines() -> None:
+    lines = [b"%d" % number for number in range(50_000)]
+
+    assert line_diff.count_changes(lines, [b"new", *lines[:-1]]) == (1, 1)
+    assert line_diff.count_changes(lines, [*lines[:9], b"new", *lines[9:]]) == (1, 0)
 
 
 def test_git_applies_a_unified_difference(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -22,7 +22,7 @@ from covalt_git.operations.registry import (
     Result,
     operation,
 )
-from covalt_git.operations.results import Change
+from covalt_git.operations.results import CallLine, Change
 from covalt_git.workspaces import trees
 
 if TYPE_CHECKING:
@@ -94,7 +94,12 @@ class ManifestRow(Result):
         description="The call's status, if it is a call."
     )
     branches: tuple[str, ...] = Field(description="The branches that point to it.")
+    call: CallLine | None = Field(
+        description="The call, unless its tool does not exist for the role."
+    )
     files_changed: int | None = Field(description="null if they were not counted.")
+    added_lines: int = Field(description="In its text files up to 256 KiB.")
+    deleted_lines: int = Field(description="In its text files up to 256 KiB.")
     tree_id: str
     by: str
     changes: tuple[Change, ...] | None = Field(
@@ -153,7 +158,7 @@ def list_manifests(context: Context, request: ListManifests) -> ManifestPage:
         page = _that_changed(chat, request, request.path, history)
     listed = chat if request.changes else None
     return ManifestPage(
-        manifests=tuple(_manifest_row(context, row, listed) for row in page.rows),
+        manifests=tuple(manifest_row(context, row, listed) for row in page.rows),
         more=page.more,
         **facts,
     )
@@ -168,18 +173,15 @@ def get_workspace_manifest(context: Context, request: GetWorkspaceManifest) -> M
     """
     chat = context.chat(request.chat_id)
     manifest = chat.manifest(_manifest_id(context, chat, request))
-    call = manifest.record.call
-    shown = call is None or context.visibility.sees(call.tool_id)
+    context.chat_index().sync_chat(chat)
+    (found,) = context.chat_index().manifests(chat.id, head=manifest.id, limit=1).rows
+    row = manifest_row(context, found)
+    shown = manifest.record.call is None or row.call is not None
     changes = chat.changes(manifest.parent_id, manifest.id)
     card = chat.card()
     starts_here = card.forked_from is not None and card.forked_from.manifest_id == manifest.id
     return ManifestDetail.of(
-        manifest,
-        title=manifest.title if shown else _HIDDEN,
-        status=call.status if call and shown else None,
-        branches=tuple(one.name for one in chat.branches() if one.manifest_id == manifest.id),
-        files_changed=len(changes),
-        by=manifest.record.by,
+        row,
         changes=changes,
         record=manifest.record.model_dump(mode="json", exclude_defaults=True) if shown else {},
         active_branch=chat.active_branch(),
@@ -220,14 +222,16 @@ def _changes_of(chat: ChatStore, path: str, *, first_parents: bool) -> Callable[
     return changed
 
 
-def _manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None) -> ManifestRow:
+def manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None = None) -> ManifestRow:
     """Return a row, with its changes if there is a ``chat``."""
     shown = row.source != "tool_run" or context.visibility.sees(row.tool_id or "")
     ended = row.status if row.status in {"success", "error"} else None
+    is_call = shown and row.source == "tool_run" and row.tool_id is not None
     return ManifestRow.of(
         row,
         title=row.title if shown else _HIDDEN,
         status=ended if shown else None,
+        call=CallLine.of(row, id=row.source_ref) if is_call else None,
         files_changed=row.changed_files,
         changes=chat and chat.changes(next(iter(row.parents), None), row.id),
     )

@@ -1,0 +1,224 @@
+"""Operation that reads a conversation: messages, the calls for them, and what came of these.
+
+It reads the index and the texts of the messages on one page, never the whole history.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from covalt_git.access import NamedTool
+from covalt_git.conversations.commit_names import NAMES
+from covalt_git.errors import UnknownNameError
+from covalt_git.models.calls import main_argument
+from covalt_git.operations.chats.manifests import ManifestRow, manifest_row
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
+from covalt_git.operations.results import CallLine
+
+if TYPE_CHECKING:
+    from covalt_git.index.history import HistoryRow
+    from covalt_git.models.calls import PendingCall
+    from covalt_git.workspaces.chat import ChatStore
+
+PAGE = 60
+"""Commits of a page, unless a request names another limit."""
+
+
+class ReadConversation(Request):
+    """A page of the conversation on a branch, or one message of a chat."""
+
+    chat_id: str = Field(max_length=200)
+    branch: str | None = Field(None, max_length=200, description="null: the active branch.")
+    without: str | None = Field(
+        None, max_length=200, description="Only what this other branch does not have."
+    )
+    message: str | None = Field(
+        None, max_length=200, description="Only the message with this id, and the calls for it."
+    )
+    before: str | None = Field(
+        None,
+        max_length=200,
+        description=f"Only what is older than this commit, such as `before` of a page. {NAMES}",
+    )
+    after: str | None = Field(
+        None,
+        max_length=200,
+        description="Only turns with a commit after this one; all if it is not on the page.",
+    )
+    limit: int = Field(PAGE, ge=1, le=500, description="Number of commits.")
+
+
+class TurnMessage(Result):
+    """A message, and its siblings: the other messages after the same one."""
+
+    id: str
+    ref: str | None = Field(description="The application's own id.")
+    role: str
+    text: str | None = Field(description="null: only the application has it.")
+    by: str
+    created_at: str
+    own_manifest_id: str = Field(description="The commit of the message itself.")
+    parent_id: str | None = Field(description="The message before it.")
+    number: int = Field(description="Position among its siblings, from 1 for the oldest.")
+    siblings: int = Field(description="Number of messages with the same parent, including itself.")
+    older: str | None = Field(description="The sibling before it.")
+    newer: str | None = Field(description="The sibling after it.")
+
+
+class Turn(Result):
+    """A message with the calls for it; or commits without a message on the page, where they happened."""
+
+    id: str = Field(description="Its first commit, which stays the same.")
+    newest: str = Field(description="Its last commit, which changes when a call is added.")
+    message: TurnMessage | None
+    rows: tuple[ManifestRow, ...] = Field(description="Calls and changes of files, oldest first.")
+
+
+class UnfinishedCall(CallLine):
+    """A call that is pending or running."""
+
+    message_id: str | None
+    execution_id: str | None = Field(description="Its approval, if it needs one.")
+    reasons: tuple[str, ...] = Field(description="Why it needs approval.")
+    expires_at: str | None = Field(description="When the approval expires.")
+    may_settle: bool = Field(description="Whether the role may approve and deny it.")
+
+
+class ConversationPage(Result):
+    """A part of a conversation, oldest first."""
+
+    chat_id: str
+    branch: str
+    manifest_id: str | None = Field(description="The last commit of the branch.")
+    turns: tuple[Turn, ...]
+    unfinished: tuple[UnfinishedCall, ...] = Field(description="Calls on the branch, oldest first.")
+    more: bool = Field(description="Whether the branch has older commits.")
+    before: str | None = Field(description="The `before` of the page with older commits.")
+
+
+@operation(errors=(404,))
+def read_conversation(context: Context, request: ReadConversation) -> ConversationPage:
+    """Read the conversation of a branch: its messages, the calls for each, and changes of files.
+
+    Without ``before`` it is the newest page.  Merged branches are left out.
+    """
+    if request.message is not None and (request.branch or request.before or request.without):
+        raise InvalidRequestError("use either a message, or a branch with its pages")
+    chat = context.chat(request.chat_id)
+    branch = chat.branch(request.branch or chat.active_branch())
+    context.chat_index().sync_chat(chat)
+    if request.message is None:
+        rows, more = _rows(context, chat, request, branch.manifest_id)
+        waiting = [one for one in chat.calls() if one.branch == branch.name]
+    else:
+        rows, more = _message_rows(context, chat, request.message), False
+        waiting = [one for one in chat.calls() if one.message_id == request.message]
+    turns = _turns(context, chat, rows)
+    if request.after in {row.id for row in rows}:
+        new = {row.id for row in takewhile(lambda row: row.id != request.after, reversed(rows))}
+        turns = [turn for turn in turns if new & {turn.id, turn.newest}]
+    return ConversationPage(
+        chat_id=chat.id,
+        branch=branch.name,
+        manifest_id=branch.manifest_id,
+        turns=tuple(turns),
+        unfinished=tuple(
+            _unfinished(context, chat, one)
+            for one in (() if request.before else waiting)
+            if context.visibility.sees(one.tool_id)
+        ),
+        more=more,
+        before=rows[0].id if rows and more else None,
+    )
+
+
+def _rows(
+    context: Context, chat: ChatStore, request: ReadConversation, head: str | None
+) -> tuple[list[HistoryRow], bool]:
+    """Return the commits of a page, oldest first, and whether older ones follow."""
+    index = context.chat_index()
+    if request.before is not None:
+        head = chat.manifest(index.resolve(chat, request.before)).parent_id
+    if head is None:
+        return [], False
+    page = index.manifests(chat.id, head=head, limit=request.limit, first_parents=True)
+    if request.without is None:
+        return list(reversed(page.rows)), page.more
+    known = index.first_parents(chat.id, chat.branch(request.without).manifest_id)
+    rows = list(takewhile(lambda row: row.id not in known, page.rows))
+    return list(reversed(rows)), page.more and len(rows) == len(page.rows)
+
+
+def _message_rows(context: Context, chat: ChatStore, message_id: str) -> list[HistoryRow]:
+    rows = context.chat_index().message_rows(chat.id, message_id)
+    if not any(row.source == "message" for row in rows):
+        list_with = f"covalt-git chat message list {chat.id}"
+        raise UnknownNameError("message", message_id, (), list_with=list_with)
+    return rows
+
+
+def _turns(context: Context, chat: ChatStore, rows: list[HistoryRow]) -> list[Turn]:
+    """Group commits by their messages; the others stay where they happened."""
+    groups: list[tuple[TurnMessage | None, list[HistoryRow]]] = []
+    of_message: dict[str, list[HistoryRow]] = {}
+    for row in rows:
+        message = _message(context, chat, row) if row.source == "message" else None
+        if message is not None:
+            groups.append((message, of_message.setdefault(message.id, [row])))
+        elif row.message_id in of_message:
+            of_message[row.message_id].append(row)
+        elif groups and groups[-1][0] is None:
+            groups[-1][1].append(row)
+        else:
+            groups.append((None, [row]))
+    return [
+        Turn(
+            id=group[0].id,
+            newest=group[-1].id,
+            message=message,
+            rows=tuple(manifest_row(context, row) for row in group[message is not None :]),
+        )
+        for message, group in groups
+    ]
+
+
+def _message(context: Context, chat: ChatStore, row: HistoryRow) -> TurnMessage | None:
+    """Return the message of a commit; None if git made the commit, with the trailers of a message."""
+    words = chat.manifest(row.id).record.message
+    if words is None:
+        return None
+    message_id = str(row.source_ref)
+    ids = context.chat_index().following_messages(chat.id, row.previous_message_id)
+    at = ids.index(message_id)
+    return TurnMessage.of(
+        row,
+        id=message_id,
+        ref=words.ref,
+        role=words.role,
+        text=words.text,
+        own_manifest_id=row.id,
+        parent_id=row.previous_message_id,
+        number=at + 1,
+        siblings=len(ids),
+        older=ids[at - 1] if at else None,
+        newer=ids[at + 1] if at + 1 < len(ids) else None,
+    )
+
+
+def _unfinished(context: Context, chat: ChatStore, call: PendingCall) -> UnfinishedCall:
+    approval = chat.approval(call.execution_id) if call.execution_id else None
+    waits = approval is not None and approval.state == "pending"
+    return UnfinishedCall.of(
+        call,
+        object=main_argument(call.args),
+        error=None,
+        finished_at=None,
+        renderer=None,
+        reasons=approval.reasons if approval and waits else (),
+        expires_at=approval.expires_at if approval and waits else None,
+        may_settle=waits and context.visibility.may_approve(NamedTool(call.tool_id)).allowed,
+    )

@@ -1,0 +1,27 @@
+"""Models of calls: the argument that names what a call works on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from covalt_git.models.calls import main_argument
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ({}, ""),
+        ({"count": 3, "flag": True}, ""),
+        ({"content": "<h1>", "path": "a.html"}, "a.html"),
+        ({"url": "https://a.example/", "command": "ls"}, "ls"),
+        ({"name": "Ann", "other": "x"}, "Ann"),
+        ({"path": ["a"], "text": "two\n  lines"}, "two lines"),
+        ({"path": "", "text": "x" * 201, "title": "short"}, "short"),
+        ({"query": {"filters": [], "output": "b.csv", "path": "a.csv"}}, "a.csv"),
+        ({"a": {"b": {"path": "too deep"}}}, ""),
+    ],
+)
+def test_the_main_argument_names_the_object(args: dict[str, Any], expected: str) -> None:
+    assert main_argument(args) == expected
