@@ -49,7 +49,7 @@ def write(project: Terminal, path: str) -> None:
 def test_a_call_of_another_process_appears_in_the_open_history(
     project: Terminal, open_page: Callable[[str], Page]
 ) -> None:
-    page = open_page("chats/c1")
+    page = open_page("chats/c1/history")
     expect(page.get_by_text("No commits yet")).to_be_visible()
     page.evaluate("window.old = true")
 
@@ -68,7 +68,7 @@ def test_new_rows_out_of_sight_are_counted_and_the_page_stays_where_it_is(
 ) -> None:
     for name in "abcdefgh":
         write(project, name)
-    page = open_page("chats/c1")
+    page = open_page("chats/c1/history")
     oldest = page.locator("[data-new] > *").last
     oldest.evaluate("row => row.scrollIntoView({block: 'end'})")
     top = oldest.evaluate(TOP)
@@ -115,4 +115,4 @@ def test_the_page_is_updated_by_long_polling_where_streams_fail(
 
     write(project, "b.txt")
 
-    expect(page.locator("[data-new] > *")).to_have_count(2, timeout=PATIENCE_MS)
+    expect(page.locator("[data-new] .call")).to_have_count(2, timeout=PATIENCE_MS)

@@ -134,7 +134,7 @@ def test_a_day_with_the_preview_server(page: Page, served: Served) -> None:
     assert served.terminal.json("chat", "show", "c1")["source"] == "edit"
 
     # Another branch, another file on it, and back again.
-    page.goto(f"{served.home}/chats/c1")
+    page.goto(f"{served.home}/chats/c1/history")
     aside = page.get_by_role("complementary")
     aside.get_by_label("Name", exact=True).fill("idea")
     aside.get_by_role("button", name="Branch", exact=True).click()
@@ -142,7 +142,7 @@ def test_a_day_with_the_preview_server(page: Page, served: Served) -> None:
     call_a_tool(page, "Write File", path="idea.txt", content="an idea")
     page.goto(f"{served.home}/chats/c1/files")
     expect(page.get_by_role("link", name="idea.txt", exact=True)).to_be_visible()
-    page.goto(f"{served.home}/chats/c1")
+    page.goto(f"{served.home}/chats/c1/history")
     aside.get_by_role("combobox").select_option("main")
     aside.get_by_role("button", name="Switch").click()
     expect(page.get_by_text("Switched to the branch.")).to_be_visible()

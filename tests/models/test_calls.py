@@ -1,7 +1,5 @@
 """Models of calls: the argument that names what a call works on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

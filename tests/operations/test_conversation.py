@@ -1,7 +1,5 @@
 """The conversation of a branch: turns, siblings, pages, and what a role may not see."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

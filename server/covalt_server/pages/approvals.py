@@ -63,6 +63,8 @@ def approve(execution_id: str) -> Response:
             " approval.",
             "warn",
         )
+        if request.form.get("to") == "chat":
+            return layout.back("conversation.chat", chat_id=made.call.chat_id, _anchor="end")
         return layout.back("approvals.approval", execution_id=again.execution_id)
 
 
@@ -70,6 +72,9 @@ def approve(execution_id: str) -> Response:
 def deny(execution_id: str) -> Response:
     """Deny a call: it never runs."""
     done = ask(approvals.deny_call, execution_id=execution_id)
-    return layout.back(
-        "calls.call", "Denied. The call did not run.", chat_id=done.chat_id, call_id=done.id
-    )
+    message = "Denied. The call did not run."
+    if request.form.get("to") == "chat":
+        return layout.back(
+            "conversation.chat", message, chat_id=done.chat_id, _anchor=f"c-{done.id}"
+        )
+    return layout.back("calls.call", message, chat_id=done.chat_id, call_id=done.id)

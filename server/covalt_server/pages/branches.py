@@ -44,7 +44,7 @@ def restore(chat_id: str) -> Response:
         flash(done.hint)
     if path:
         return layout.back("workspace.file", message, chat_id=chat_id, path=path)
-    return layout.back("chats.history", message, chat_id=chat_id)
+    return layout.back("conversation.chat", message, chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/undo")
@@ -53,14 +53,14 @@ def undo(chat_id: str) -> Response:
     done = ask(workspace_edits.undo_change, chat_id=chat_id)
     if done.hint:
         flash(done.hint)
-    return layout.back("chats.history", "Undone in a new commit.", chat_id=chat_id)
+    return layout.back("conversation.chat", "Undone in a new commit.", chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/redo")
 def redo(chat_id: str) -> Response:
     """Revert the last undo."""
     ask(workspace_edits.redo_change, chat_id=chat_id)
-    return layout.back("chats.history", "Redone in a new commit.", chat_id=chat_id)
+    return layout.back("conversation.chat", "Redone in a new commit.", chat_id=chat_id)
 
 
 @pages.get("/chats/<chat_id>/merge")
@@ -90,7 +90,7 @@ def merge(chat_id: str) -> Response | str:
         return _merge_page(chat_id, done)
     if any(one.decision == "both" for one in done.conflicts):
         return layout.back("branches.conflicts", "Merged.", chat_id=chat_id)
-    return layout.back("chats.history", _OUTCOMES[done.status], chat_id=chat_id)
+    return layout.back("conversation.chat", _OUTCOMES[done.status], chat_id=chat_id)
 
 
 @pages.get("/chats/<chat_id>/conflicts")
@@ -112,7 +112,7 @@ def resolve(chat_id: str) -> Response:
         path=form.get("path", ""),
         decision=form.get("decision", ""),
     )
-    page = "branches.conflicts" if done.conflicts else "chats.history"
+    page = "branches.conflicts" if done.conflicts else "conversation.chat"
     return layout.back(page, "Resolved.", chat_id=chat_id)
 
 
@@ -121,7 +121,7 @@ def rename(chat_id: str) -> Response:
     """Rename a branch."""
     name = request.form.get("name", "").strip()
     ask(branches.rename_branch, chat_id=chat_id, branch=request.form.get("branch", ""), name=name)
-    return layout.back("chats.history", "Renamed.", chat_id=chat_id)
+    return layout.back("conversation.chat", "Renamed.", chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/branches/delete")
@@ -134,7 +134,7 @@ def delete_branch(chat_id: str) -> Response:
         force="force" in request.form,
     )
     message = "Deleted. Its commits are kept for 30 days."
-    return layout.back("chats.history", message, chat_id=chat_id)
+    return layout.back("conversation.chat", message, chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/fork")
@@ -143,14 +143,14 @@ def fork(chat_id: str) -> Response:
     made = ask(
         chats.fork_chat, chat_id=chat_id, title=request.form.get("title", "").strip() or None
     )
-    return layout.back("chats.history", "Forked. This is the new chat.", chat_id=made.id)
+    return layout.back("conversation.chat", "Forked. This is the new chat.", chat_id=made.id)
 
 
 @pages.post("/chats/<chat_id>/rename")
 def rename_chat(chat_id: str) -> Response:
     """Change the title of a chat."""
     ask(chats.rename_chat, chat_id=chat_id, title=request.form.get("title", "").strip())
-    return layout.back("chats.history", "Renamed.", chat_id=chat_id)
+    return layout.back("conversation.chat", "Renamed.", chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/delete")
@@ -158,7 +158,7 @@ def delete_chat(chat_id: str) -> Response:
     """Delete a chat permanently, if the user typed its id."""
     if request.form.get("confirm", "").strip() != chat_id:
         flash("Not deleted: type the id of the chat to confirm.", "warn")
-        return layout.back("chats.history", chat_id=chat_id)
+        return layout.back("conversation.chat", chat_id=chat_id)
     ask(chats.delete_chat, chat_id=chat_id)
     return layout.back("chats.chat_list", "Deleted, with its history and its folder.")
 

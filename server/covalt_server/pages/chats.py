@@ -55,10 +55,10 @@ def make() -> Response:
     title = request.form.get("title", "").strip()
     chat_id = request.form.get("chat_id", "").strip() or None
     chat = ask(chats.create_chat, title=title, chat_id=chat_id)
-    return shell.back("chats.history", "Created.", chat_id=chat.id)
+    return shell.back("conversation.chat", "Created.", chat_id=chat.id)
 
 
-@pages.get("/chats/<chat_id>")
+@pages.get("/chats/<chat_id>/history")
 def history(chat_id: str) -> str:
     """Show the commits of a chat, newest first, and the status of its folder."""
     branch = request.args.get("branch") or None
@@ -123,10 +123,10 @@ def branch(chat_id: str) -> Response:
     start = request.form.get("from_manifest") or None
     ask(branches.create_branch, chat_id=chat_id, name=name, from_manifest=start)
     if "switch" not in request.form:
-        return shell.back("chats.history", "The branch was created.", chat_id=chat_id)
+        return shell.back("conversation.chat", "The branch was created.", chat_id=chat_id)
     ask(branches.switch_branch, chat_id=chat_id, branch=name)
     message = "The branch was created, and the folder is on it."
-    return shell.back("chats.history", message, chat_id=chat_id)
+    return shell.back("conversation.chat", message, chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/switch")
@@ -196,7 +196,11 @@ def _graph(
 
 def suggested(branches: Sequence[Branch], source: Source = "edit") -> str:
     """Return an available name for a branch at a commit of ``source``: ``edit-1``, ``retry-2``."""
-    word = "retry" if source in _RETRIED else "edit"
+    return available_name(branches, "retry" if source in _RETRIED else "edit")
+
+
+def available_name(branches: Sequence[Branch], word: str) -> str:
+    """Return the first available one of the names ``word-1``, ``word-2``, ..."""
     taken = {one.name for one in branches}
     return next(
         name for number in range(1, len(taken) + 2) if (name := f"{word}-{number}") not in taken
@@ -204,7 +208,7 @@ def suggested(branches: Sequence[Branch], source: Source = "edit") -> str:
 
 
 def _afterwards(chat_id: str, message: str) -> Response:
-    page = _AFTERWARDS.get(request.form.get("to", ""), "chats.history")
+    page = _AFTERWARDS.get(request.form.get("to", ""), "conversation.chat")
     return shell.back(page, message, chat_id=chat_id)
 
 

@@ -34,10 +34,15 @@ KINDS: tuple[QuestionKind, ...] = ("form", "url")
 def redirect_when_ready(stream: CallStream) -> Response:
     """Wait until a call has ended or has a question, and redirect to the page of the call or the question.
 
+    With the value ``to=chat`` in the request, redirect to the call in the conversation, which shows both.
+
     Raises:
         CovaltError: if the call was refused.
     """
     inquiry = stream.until_ended_or_asking()
+    if request.values.get("to") == "chat" and not isinstance(stream.outcome, CovaltError):
+        anchor = f"c-{stream.call.call_id}"
+        return layout.back("conversation.chat", chat_id=stream.call.chat_id, _anchor=anchor)
     if inquiry is not None:
         key = next(iter(inquiry.open()), "")
         where = {"call_id": stream.call.call_id, "question_id": inquiry.id, "key": key}
@@ -97,7 +102,7 @@ def _page(stream: CallStream, question: Question, form: Submitted | None) -> str
         form=form,
         url=url,
         can_open=urlsplit(url).scheme in {"http", "https"},
-        here=request.path,
+        here=request.full_path.rstrip("?"),
     )
 
 

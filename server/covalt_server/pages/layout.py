@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from covalt_git.errors import CovaltError
 from covalt_git.text import display
 from covalt_server import request_context
-from covalt_server.render import code
+from covalt_server.render import call_lines, code
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -29,7 +29,7 @@ NAVIGATION = (
     ("Toolsets", "toolsets.toolset_list", "toolsets"),
     ("Approvals", "approvals.approval_list", "approvals"),
 )
-_AREAS = {"calls": "chats", "workspace": "chats", "imports": "toolsets"}
+_AREAS = {"calls": "chats", "conversation": "chats", "workspace": "chats", "imports": "toolsets"}
 _STATIC = Path(__file__).parents[1] / "static"
 
 MOST_PATCHES = 50
@@ -56,7 +56,8 @@ def install(app: Flask, port: int) -> None:
     app.context_processor(_context)
     app.add_template_global(asset)
     app.jinja_env.globals["most_patches"] = MOST_PATCHES
-    app.add_template_filter(took)
+    for filter_ in (took, call_lines.action, call_lines.call_icon, call_lines.commit_icon):
+        app.add_template_filter(filter_)
     escape_hidden(app)
 
 

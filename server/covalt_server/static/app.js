@@ -34,16 +34,16 @@ function sayTimes(root = document) {
 
 sayTimes();
 setInterval(sayTimes, 30_000);
-document.addEventListener("covalt:more", () => sayTimes()); // a part of the page was loaded later
+for (const loaded of ["covalt:more", "htmx:after:swap"]) document.addEventListener(loaded, () => sayTimes());
 
 // The button next to a command copies it; the clipboard API needs https or localhost.
-for (const button of navigator.clipboard ? document.querySelectorAll("[data-copy]") : []) {
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(button.dataset.copy);
-    button.textContent = "Copied";
-  });
-}
+for (const button of navigator.clipboard ? document.querySelectorAll("[data-copy]") : []) button.hidden = false;
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  await navigator.clipboard.writeText(button.dataset.copy);
+  button.textContent = "Copied";
+});
 
 // A submitted form cannot be submitted twice; its button shows that the request is running.
 document.addEventListener("submit", (event) => {

@@ -18,7 +18,9 @@ from tests.server.sample_bundle import DEMO
 from tests.server.visitor import Visitor
 
 PAGES = [
-    *("/", "/chats", "/chats/c1", "/chats/c1?branch=idea", "/chats/c1/states/HEAD"),
+    *("/", "/chats", "/chats/c1", "/chats/c1?branch=idea", "/chats/c1?compare=idea"),
+    *("/chats/c1/messages/{message}", "/chats/c1/history", "/chats/c1/history?branch=idea"),
+    *("/chats/c1/states/HEAD", "/tools?chat=c1"),
     *("/chats/c1/diff?old=HEAD&new=", "/chats/c1/diff?old=main&new=idea"),
     *("/chats/c1/files", "/chats/c1/files/weather.csv", "/chats/c1/files/notes.md"),
     *("/chats/c1/files/notes.md?view=edit", "/chats/c1/merge?branch=idea"),
@@ -48,7 +50,9 @@ def api(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Api:
 @pytest.fixture(scope="module")
 def ids(api: Api) -> dict[str, str]:
     asked = api.call("app-builder:run_command", command="ls")
+    text = "# Plan\n\n- one\n- `two`"
     return {
+        "message": api.post("add_message", chat_id="c1", text=text)["message_id"],
         "chart": api.call("data-lab:summarize", path="weather.csv")["id"],
         "failed": api.call("app-builder:read_file", path="missing.txt")["id"],
         "approval": asked["execution_id"],

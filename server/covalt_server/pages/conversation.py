@@ -1,0 +1,160 @@
+"""Pages of a conversation: a branch of a chat, two branches side by side, and one message.
+
+The list of turns has the id ``turns``; each turn has the id ``t-`` and 12 digits of its first commit, and
+``data-newest``, its last commit.  ``rows`` returns the turns after a commit in the same form.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from flask import Blueprint, render_template, request, url_for
+
+from covalt_git.errors import UnknownNameError
+from covalt_git.operations.chats import chats, conversation, merges, messages
+from covalt_server import request_context
+from covalt_server.api import streams
+from covalt_server.pages import layout
+from covalt_server.pages.chats import available_name
+from covalt_server.render import call_lines, markdown
+from covalt_server.request_context import ask
+
+if TYPE_CHECKING:
+    from werkzeug.wrappers import Response
+
+    from covalt_git.operations.chats.chats import ChatDetail
+    from covalt_git.operations.chats.conversation import ConversationPage, Turn
+
+pages = Blueprint("conversation", __name__)
+
+MOST_LETTERS = 20_000
+"""Letters of a message in a conversation; the message's own page has all of it."""
+
+_TITLE = 60
+
+
+@pages.get("/chats/<chat_id>")
+def chat(chat_id: str) -> str:
+    """Show the conversation of the active branch, or of another one; with ``compare``, of two."""
+    branch, compare, before = (
+        request.args.get(name) or None for name in ("branch", "compare", "before")
+    )
+    shown = ask(chats.get_chat, chat_id=chat_id)
+    page = _read(chat_id, branch=branch, before=before, without=compare)
+    sides = [page]
+    if compare is not None:
+        sides.append(_read(chat_id, branch=compare, without=page.branch))
+    merged = any(row.source == "merge" for turn in page.turns for row in turn.rows)
+    return render_template(
+        "conversation.html",
+        page=page,
+        sides=sides,
+        common=_common_turn(chat_id, sides) if compare is not None else None,
+        compare=compare,
+        before=before,
+        conflicts=len(ask(merges.list_conflicts, chat_id=chat_id).conflicts) if merged else 0,
+        **_values(shown, *sides),
+    )
+
+
+@pages.get("/chats/<chat_id>/rows")
+def rows(chat_id: str) -> str:
+    """Return the turns after the commit ``after`` as an HTML fragment, each complete."""
+    after = request.args.get("after") or None
+    branch = request.args.get("branch") or None
+    page = _read(chat_id, branch=branch, after=after)
+    shown = ask(chats.get_chat, chat_id=chat_id)
+    return render_template("_rows.html", page=page, **_values(shown, page))
+
+
+@pages.get("/chats/<chat_id>/messages/<message_id>")
+def message(chat_id: str, message_id: str) -> str:
+    """Show a message with the calls for it, and the form that edits it."""
+    shown = ask(chats.get_chat, chat_id=chat_id)
+    page = _read(chat_id, message=message_id)
+    turn = next(one for one in page.turns if one.message is not None)
+    assert turn.message is not None
+    line = " ".join((turn.message.text or turn.message.ref or "").split())
+    title = f"{turn.message.role}: {line[:_TITLE]}"
+    values = _values(shown, page) | {"most_letters": None}
+    return render_template("message.html", page=page, turn=turn, title=title, **values)
+
+
+@pages.post("/chats/<chat_id>/messages")
+def add(chat_id: str) -> Response:
+    """Add a user's message to the active branch."""
+    ask(messages.add_message, chat_id=chat_id, text=_text())
+    return _back(chat_id, "")
+
+
+@pages.post("/chats/<chat_id>/messages/<message_id>/edit")
+def edit(chat_id: str, message_id: str) -> Response:
+    """Add a changed version of a message on a new branch."""
+    place = ask(messages.edit_message, chat_id=chat_id, message=message_id, text=_text())
+    return _back(chat_id, f"Edited on the new branch {place.branch}.")
+
+
+@pages.post("/chats/<chat_id>/messages/<message_id>/retry")
+def retry(chat_id: str, message_id: str) -> Response:
+    """Start a branch for another answer to a message, or in place of it."""
+    place = ask(messages.retry_message, chat_id=chat_id, message=message_id)
+    return _back(chat_id, f"The next message and calls are on the new branch {place.branch}.")
+
+
+@pages.post("/chats/<chat_id>/messages/<message_id>/switch")
+def switch(chat_id: str, message_id: str) -> Response:
+    """Check out the branch with the longest continuation of a message."""
+    place = ask(messages.switch_to_message, chat_id=chat_id, message=message_id)
+    return _back(chat_id, f"Switched to {place.branch}.")
+
+
+def _back(chat_id: str, text: str) -> Response:
+    return layout.back("conversation.chat", text, chat_id=chat_id, _anchor="end")
+
+
+def _text() -> str:
+    """Return the text of a form, with line breaks as git has them."""
+    return request.form.get("text", "").replace("\r\n", "\n").strip()
+
+
+def _read(chat_id: str, **fields: str | None) -> ConversationPage:
+    return ask(conversation.read_conversation, chat_id=chat_id, **fields)
+
+
+def _common_turn(chat_id: str, sides: list[ConversationPage]) -> Turn | None:
+    """Return the last turn that both branches have; None if they have none."""
+    first = next((side.turns[0].id for side in sides if side.turns and not side.more), None)
+    if first is None:
+        return None
+    shared = _read(chat_id, before=first).turns
+    return next((turn for turn in reversed(shared) if turn.message), None)
+
+
+def _values(shown: ChatDetail, *parts: ConversationPage) -> dict[str, Any]:
+    """Return the values that the templates of turns need."""
+    return {
+        "chat": shown,
+        "open_call": call_lines.opened(parts[0]),
+        "folds": call_lines.folds,
+        "document": markdown.rendered,
+        "most_letters": MOST_LETTERS,
+        "new_branch": available_name(shown.branches, "branch"),
+        "questions": {
+            call.id: url
+            for part in parts
+            for call in part.unfinished
+            if call.status == "running" and (url := _question_url(call.id))
+        },
+    }
+
+
+def _question_url(call_id: str) -> str | None:
+    """Return the URL of the open elicitation request of a call, if this server runs the call."""
+    with suppress(UnknownNameError):
+        inquiry = streams.followed(request_context.context(), call_id).asking()
+        if inquiry is not None and (key := next(iter(inquiry.open()), None)) is not None:
+            return url_for(
+                "questions.question", call_id=call_id, question_id=inquiry.id, key=key, to="chat"
+            )
+    return None

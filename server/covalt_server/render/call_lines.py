@@ -1,0 +1,103 @@
+"""One-line form of calls and commits: icon, action, and rows that fold to one line."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from covalt_git.models.commit_record import Source
+    from covalt_git.operations.chats.conversation import ConversationPage
+    from covalt_git.operations.chats.manifests import ManifestRow
+    from covalt_git.operations.results import CallLine
+
+FEWEST_FOLDED = 3
+MOST_OBJECTS = 3
+"""Number of objects that the line of folded calls names."""
+
+_PAGES = frozenset({"html", "frame"})
+
+Icon = Literal["tool", "file", "read", "edit", "run", "search", "web", "page", "merge", "undo"]
+
+_VERBS: dict[Icon, str] = {
+    "file": "write create save add make new copy upload import",
+    "read": "read get show open load view list report describe",
+    "edit": "edit replace patch update rename move change set delete remove",
+    "run": "run exec execute command shell bash start test",
+    "search": "search find grep query select filter count",
+    "web": "fetch download request http browse forecast send",
+}
+_ICONS = {verb: icon for icon, verbs in _VERBS.items() for verb in verbs.split()}
+_SOURCES: dict[Source, Icon] = {
+    "user_upload": "file",
+    "push": "file",
+    "edit": "edit",
+    "restore": "undo",
+    "merge": "merge",
+}
+
+
+class Fold(NamedTuple):
+    """Consecutive rows of a turn: equal successful calls, which fold from three on, or one other row."""
+
+    rows: tuple[ManifestRow, ...]
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether one line stands for the rows."""
+        return len(self.rows) >= FEWEST_FOLDED
+
+    @property
+    def objects(self) -> str:
+        """The objects of the calls, each once: the first ones, and how many others there are."""
+        names = dict.fromkeys(row.call.object for row in self.rows if row.call and row.call.object)
+        rest = [f"+{len(names) - MOST_OBJECTS}"] if len(names) > MOST_OBJECTS else []
+        return ", ".join([*names][:MOST_OBJECTS] + rest)
+
+
+def folds(rows: Sequence[ManifestRow], open_call: str | None) -> list[Fold]:
+    """Return the rows of a turn in order; ``open_call`` is the id of a call that is not folded."""
+
+    def key(row: ManifestRow) -> tuple[str, ...]:
+        call = row.call
+        if call is None or call.status != "success" or call.id == open_call:
+            return ("row", row.id)
+        return ("calls", call.tool_id)
+
+    found = []
+    for _, group in groupby(rows, key):
+        fold = Fold(tuple(group))
+        found += [fold] if fold.is_folded else [Fold((row,)) for row in fold.rows]
+    return found
+
+
+def opened(page: ConversationPage) -> str | None:
+    """Return the id of the call whose result is open: the last that failed, or that has a page."""
+    calls = [row.call for turn in page.turns for row in turn.rows if row.call is not None]
+    last = (one.id for one in reversed(calls) if one.status == "error" or one.renderer in _PAGES)
+    return next(last, None)
+
+
+def action(tool_id: str) -> str:
+    """Return what a call of a tool does: ``Write file`` for ``app-builder:write_file``."""
+    words = re.sub(r"[_\W]+", " ", tool_id.rpartition(":")[2]).strip()
+    return words[:1].upper() + words[1:] or tool_id
+
+
+def call_icon(call: CallLine) -> Icon:
+    """Return the icon of a call: of a page, or of the first verb in the name of the tool."""
+    if call.renderer in _PAGES:
+        return "page"
+    return _first_icon(re.findall("[a-z]+", call.tool_id.rpartition(":")[2].lower()))
+
+
+def commit_icon(row: ManifestRow) -> Icon:
+    """Return the icon of a commit."""
+    return _SOURCES.get(row.source, "tool") if row.call is None else call_icon(row.call)
+
+
+def _first_icon(words: Iterable[str]) -> Icon:
+    return next((_ICONS[word] for word in words if word in _ICONS), "tool")

@@ -1,0 +1,188 @@
+"""The conversation page without JavaScript: messages, calls, branches and approvals in place."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.api_client import Api, configure
+from tests.server.visitor import Form, Page, Visitor
+
+
+def add(api: Api, text: str | None, **how: Any) -> str:
+    return str(api.post("add_message", chat_id="c1", text=text, **how)["message_id"])
+
+
+def write(api: Api, path: str, message_id: str, content: str = "1\n") -> Any:
+    args = {"path": path, "content": content}
+    return api.post(
+        "call_tool",
+        chat_id="c1",
+        tool_id="app-builder:write_file",
+        args=args,
+        message_id=message_id,
+    )
+
+
+def button_form(page: Page, action: str, **fields: list[str]) -> Form:
+    """Return the form that a button of the page sends to another address than its form's."""
+    assert action in [one.get("formaction") for one in page.named("button")]
+    return Form("post", action, fields)
+
+
+def test_a_reader_sees_the_messages_and_every_call_with_its_object(
+    visitor: Visitor, api: Api
+) -> None:
+    question = add(api, "Make a **page** <script>alert(1)</script>")
+    answer = add(api, "# Plan", role="assistant")
+    made = write(api, "a.txt", answer)
+    failed = api.call("app-builder:read_file", path="missing.txt")
+    add(api, None, ref="app-7")
+    page = visitor.open("/chats/c1")
+
+    assert page.title.startswith(api.get("get_chat", chat_id="c1")["title"] or "c1")
+    assert page.named("strong")
+    assert "<script>alert" not in page.source
+    assert "Write file a.txt" in page.text
+    assert "missing.txt" in page.text
+    assert "app-7" in page.text
+    links = [link.href for link in page.links]
+    assert f"/chats/c1/calls/{made['id']}" in links
+    assert f"/chats/c1/calls/{failed['id']}" in links
+    opened = [one for one in page.named("details") if "open" in one and "call" in one["class"]]
+    assert [one["id"] for one in opened] == [f"c-{failed['id']}"]
+    call = visitor.open(f"/chats/c1/calls/{made['id']}")
+    assert f"/chats/c1/messages/{answer}" in [link.href for link in call.links]
+    its = visitor.open(f"/chats/c1/messages/{answer}")
+    assert f"/chats/c1/calls/{made['id']}" in [link.href for link in its.links]
+    assert its.title.startswith("assistant: # Plan")
+    assert visitor.open(f"/chats/c1/messages/{question}").status == 200
+    assert visitor.open("/chats/c1/messages/nope").status == 404
+
+
+def test_equal_successful_calls_in_a_row_are_one_line(visitor: Visitor, api: Api) -> None:
+    message = add(api, "Make pages", role="assistant")
+    ids = [write(api, f"{number}.txt", message)["id"] for number in range(5)]
+    api.call("app-builder:list_files")
+    folded = [
+        one for one in visitor.open("/chats/c1").named("details") if "fold" in one.get("class", "")
+    ]
+    page = visitor.open("/chats/c1")
+
+    assert len(folded) == 1
+    assert "\N{MULTIPLICATION SIGN} 5 0.txt, 1.txt, 2.txt, +2 +5" in page.text
+    assert {f"c-{one}" for one in ids} <= {one.get("id") for one in page.named("details")}
+
+
+def test_a_message_is_added_retried_edited_and_switched_back_to(visitor: Visitor, api: Api) -> None:
+    page = visitor.send(
+        visitor.open("/chats/c1").form("/chats/c1/messages"), text=" Make a page\r\n"
+    )
+    assert page.address == "/chats/c1"
+    (row,) = api.get("list_messages", chat_id="c1")["messages"]
+    assert (row["role"], row["text"]) == ("user", "Make a page")
+
+    answer = add(api, "Here it is", role="assistant")
+    page = visitor.send(
+        button_form(visitor.open("/chats/c1"), f"/chats/c1/messages/{answer}/retry")
+    )
+    assert "Here it is" not in page.text
+    other = add(api, "Or this", role="assistant")
+    page = visitor.open("/chats/c1")
+    assert "2/2" in page.text
+    page = visitor.send(button_form(page, f"/chats/c1/messages/{answer}/switch"))
+    assert "Here it is" in page.text
+    assert api.get("get_chat", chat_id="c1")["active_branch"] == "main"
+
+    form = visitor.open(f"/chats/c1/messages/{other}").form(f"/chats/c1/messages/{other}/edit")
+    assert form.fields["text"] == ["Or this"]
+    page = visitor.send(form, text="Or that")
+    assert "Or that" in page.text
+    assert api.get("get_chat", chat_id="c1")["active_branch"] == "edit-1"
+
+
+def test_two_branches_are_compared_after_their_common_message(visitor: Visitor, api: Api) -> None:
+    add(api, "An old question")
+    add(api, "Make a page")
+    answer = add(api, "Design A", role="assistant")
+    write(api, "a.txt", answer)
+    api.post("retry_message", chat_id="c1", message=answer)
+    write(api, "b.txt", add(api, "Design B", role="assistant"))
+    page = visitor.open("/chats/c1?compare=main")
+
+    assert "An old question" not in page.text
+    assert (
+        page.text.index("Make a page") < page.text.index("Design B") < page.text.index("Design A")
+    )
+    assert "b.txt" in page.text
+    visitor.send(page.form("/chats/c1/switch"))
+    assert api.get("get_chat", chat_id="c1")["active_branch"] == "main"
+    assert visitor.open("/chats/c1?compare=nope").status == 404
+
+
+def test_a_pending_call_is_approved_or_denied_in_the_conversation(
+    visitor: Visitor, api: Api
+) -> None:
+    made = api.call("app-builder:run_command", command="echo done > a.txt")
+    page = visitor.open("/chats/c1")
+    page = visitor.send(page.form(f"/approvals/{made['execution_id']}/approve"), "Approve and run")
+    assert page.address == "/chats/c1"
+    assert api.get("get_call", chat_id="c1", call_id=made["id"])["status"] == "success"
+
+    made = api.call("app-builder:run_command", command="ls")
+    page = visitor.open("/chats/c1")
+    page = visitor.send(button_form(page, f"/approvals/{made['execution_id']}/deny", to=["chat"]))
+    assert page.address == "/chats/c1"
+    assert "Denied. The call did not run." in page.text
+
+
+def test_the_rows_after_a_commit_are_complete_turns(visitor: Visitor, api: Api) -> None:
+    message = add(api, "Make pages", role="assistant")
+    first = write(api, "a.txt", message)
+    add(api, "Thanks")
+    page = visitor.open("/chats/c1")
+    (turns,) = [one for one in page.named("ol") if one.get("id") == "turns"]
+    assert turns["data-head"] == api.get("get_chat", chat_id="c1")["active_manifest_id"]
+    write(api, "b.txt", message)
+    after = visitor.open(f"{turns['data-rows']}?after={turns['data-head']}")
+
+    items = [one for one in page.named("li") if "turn" in one.get("class", "")]
+    (new,) = [one for one in after.named("li") if "turn" in one.get("class", "")]
+    assert new["id"] == items[0]["id"]
+    assert first["id"] in after.source
+    assert "b.txt" in after.text
+    assert "<html" not in after.source
+
+
+def test_older_messages_are_on_older_pages(visitor: Visitor, api: Api) -> None:
+    for number in range(62):
+        add(api, f"message number {number};")
+    page = visitor.open("/chats/c1")
+    assert "message number 61;" in page.text
+    assert "message number 1;" not in page.text
+    older = visitor.open(page.link("Older messages"))
+    assert "message number 1;" in older.text
+    assert "Newest messages" in older.text
+    assert "/chats/c1/messages" not in [form.action for form in older.forms]
+
+
+def test_actions_of_a_chat_are_in_a_menu_on_its_pages(visitor: Visitor, api: Api) -> None:
+    api.write("a.txt", "1")
+    for path in ("", "/history", "/files"):
+        page = visitor.open(f"/chats/c1{path}")
+        actions = {form.action for form in page.forms}
+        assert {f"/chats/c1/{one}" for one in ("fork", "rename", "delete")} <= actions
+        assert "git clone" in page.text
+
+
+def test_a_role_sees_calls_of_hidden_tools_without_their_names(root: Path, api: Api) -> None:
+    message = add(api, "Make a page")
+    write(api, "secret.txt", message)
+    api.call("app-builder:run_command", command="cat secret.txt")
+    configure(root, 'roles: {reader: {allow: ["data-lab.*"]}}\n')
+    visitor = Visitor.of(root, role="reader")
+
+    for path in ("", "/rows", f"/messages/{message}", "/history"):
+        page = visitor.open(f"/chats/c1{path}")
+        assert page.status == 200
+        assert "secret.txt" not in page.source
+        assert "write_file" not in page.source
+        assert "run_command" not in page.source
