@@ -61,14 +61,21 @@ def read_sources(
         if tool.entrypoint is None:
             continue
         loc: Loc = ("tools", position, "entrypoint")
-        module, _, function = tool.entrypoint.partition(":")
-        path = module_path(module, modules)
-        if path is None:
-            problems.append(_no_module(manifest, loc, module, modules))
+        declared, _, function = tool.entrypoint.partition(":")
+        # As the specification has it, a module is also searched in tools/.
+        paths = {
+            module: path
+            for module in (declared, f"tools.{declared}")
+            if (path := module_path(module, modules)) is not None
+        }
+        if not paths:
+            problems.append(_no_module(manifest, loc, declared, modules))
             continue
+        (module, path), *others = paths.items()
+        problems += [_ambiguous(manifest, loc, path, other, function) for other in others]
         try:
             source = contents.read(path, MAX_SOURCE_BYTES + 1)
-            sources[tool.id] = read_tool(source, function)
+            sources[tool.id] = read_tool(source, function)._replace(module=module)
             for name in imported_packages(source):
                 imports.setdefault(name, (loc, path))
             origin = imported_from(source, function)
@@ -273,6 +280,16 @@ def _check_named_files(
         for key, path in (("spec", source.spec), ("schema", source.schema_file)):
             if path is not None and "://" not in path:
                 yield from check_named_file(reading, ("sources", position, key), path, files)
+
+
+def _ambiguous(
+    reading: Reading[ToolsetManifest], loc: Loc, path: str, other: tuple[str, str], function: str
+) -> Problem:
+    """Return the warning that an entrypoint names ``path``, and could also name ``other``."""
+    module, other_path = other
+    message = f"this is {path}; {other_path} has the same name"
+    hint = f"write {module}:{function} for the other file, or rename one of them"
+    return reading.problem(codes.AMBIGUOUS_ENTRYPOINT, loc, message, hint=hint, severity="warning")
 
 
 def _no_module(

@@ -55,7 +55,8 @@ class ToolDeclaration(StrictModel):
     name: Text | None = Field(None, description="Display name.")
     description: str | None = Field(None, description="What the tool does, for users and models.")
     entrypoint: Entrypoint | None = Field(
-        None, description="module:function, with the module relative to the toolset."
+        None,
+        description="module:function, with the module relative to the toolset or to its tools/.",
     )
     http: HttpRequest | None = Field(None, description="The request of an HTTP tool.")
     input_schema: JsonObject | None = Field(None, description="JSON Schema of the arguments.")

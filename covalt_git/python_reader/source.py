@@ -75,6 +75,7 @@ class ToolDefinition(NamedTuple):
         line: the line of its ``def``, from 1.
         col: the column of its ``def`` in characters, from 1.
         output_schema: the schema of the result; None if it is unknown.
+        module: the module with its package, relative to the toolset; empty if the reader did not find the file.
     """
 
     name: str | None
@@ -88,6 +89,7 @@ class ToolDefinition(NamedTuple):
     line: int
     col: int
     output_schema: JsonObject | None = None
+    module: str = ""
 
 
 def read_tool(source: bytes, function: str) -> ToolDefinition:

@@ -226,7 +226,7 @@ def _tool(
         description=next(one for one in descriptions if one is not None),
         kind="python" if declared.entrypoint else "http",
         version=declared.version or manifest.version,
-        entrypoint=declared.entrypoint,
+        entrypoint=_entrypoint(declared, source),
         http=declared.http,
         input_schema=inferred if declared.input_schema is None else declared.input_schema,
         schema_is_declared=declared.input_schema is not None,
@@ -245,6 +245,13 @@ def _tool(
         icons=_icons(declared.icon or manifest.icon),
         toolset_digest=digest,
     )
+
+
+def _entrypoint(declared: ToolDeclaration, source: ToolDefinition | None) -> str | None:
+    """Return the entrypoint with the module relative to the toolset, whichever file it names."""
+    if declared.entrypoint is None or source is None or not source.module:
+        return declared.entrypoint
+    return f"{source.module}:{declared.entrypoint.partition(':')[2]}"
 
 
 def _icons(path: str | None) -> tuple[JsonObject, ...]:
