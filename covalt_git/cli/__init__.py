@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = (
-    *("init", "validate", "explain", "schema", "toolset", "bundle", "tool", "grant", "source"),
+    *("init", "validate", "explain", "schema", "toolset", "bundle", "convert", "formats", "tool"),
+    *("grant", "source"),
     *(
         "role",
         "secret",

@@ -66,6 +66,7 @@ MODULES = {
         "verify_bundle",
         "verify_toolset",
     ),
+    "formats": ("list_formats", "convert_document", "convert_file"),
     "grants": (
         "list_grants",
         "add_grant",

@@ -1,0 +1,103 @@
+"""``covalt-git convert``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from covalt_git.cli.context import json_option, project
+from covalt_git.cli.terminal import output
+from covalt_git.errors import WrongCallError
+from covalt_git.operations import formats
+from covalt_git.operations.context import Context
+from covalt_git.system import atomic_write
+
+if TYPE_CHECKING:
+    from covalt_git.operations.formats import Converted
+    from covalt_git.operations.registry import Operation, RequestT, ResultT
+
+_MOST_LINES = 20
+
+
+def perform(operation: Operation[RequestT, ResultT], **fields: object) -> ResultT:
+    """Perform an operation that needs no project, so that it also works outside of one."""
+    with Context(Path(), project) as context:
+        return operation(context, **fields)
+
+
+@click.command()
+@click.argument("path", metavar="INPUT", type=click.Path(path_type=Path))
+@click.option(
+    "--from",
+    "source_format",
+    metavar="FORMAT",
+    help="The input's format, if its content does not show it.",
+)
+@click.option("--to", "target_format", metavar="FORMAT", required=True, help="The format to write.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The file, folder or .zip to write; default: standard output.",
+)
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.option("--strict", is_flag=True, help="Exit with 1, and write nothing, if a value is lost.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the report to this file, as JSON.",
+)
+@click.option("--dry-run", is_flag=True, help="Only report; write nothing.")
+@json_option
+def command(*, report: Path | None, as_json: bool, **how: Any) -> None:
+    """Convert tools from one format to another, and report what the target cannot hold.
+
+    INPUT is a file, a folder or a ZIP.  No tool runs, and no connection is made.  Credentials are not
+    copied: the output refers to secrets by name.
+
+    Example: covalt-git convert tool.json --to toolset -o toolsets/example
+    """
+    done = perform(formats.convert_file, **how)
+    if report is not None:
+        text = json.dumps(
+            done.model_dump(mode="json", exclude={"files"}), indent=2, ensure_ascii=False
+        )
+        atomic_write.replace(report, f"{text}\n")
+    failed = how["strict"] and done.lost
+    if as_json:
+        output.as_json(done)
+    else:
+        _print(done, dry_run=how["dry_run"] or bool(failed))
+    if failed:
+        raise SystemExit(1)
+
+
+def _print(done: Converted, *, dry_run: bool) -> None:
+    if not done.written and not dry_run:
+        if len(done.files) > 1 or any(one.encoding != "utf-8" for one in done.files):
+            raise WrongCallError(f"the output has {len(done.files)} files", hint="add -o FOLDER")
+        click.echo(done.files[0].content, nl=False)
+    for path in done.written:
+        output.say(f"wrote {path}", err=True)
+    for note in done.notes:
+        output.say(f"{note.pointer}: {note.message}", err=True)
+    for loss in done.lost[:_MOST_LINES]:
+        output.say(f"lost {loss.pointer}: {loss.reason}", err=True, fg="yellow")
+    if len(done.lost) > _MOST_LINES:
+        output.say(
+            f"and {len(done.lost) - _MOST_LINES} more; --report FILE has all of them", err=True
+        )
+    counts = f"{done.consumed} converted, {done.carried} carried, {len(done.lost)} lost"
+    output.say(
+        f"{output.plural(done.toolsets, 'toolset')}, {output.plural(done.tools, 'tool')}; values: {counts}",
+        err=True,
+    )
+    if done.destructive:
+        verb = "needs" if done.destructive == 1 else "need"
+        tools = output.plural(done.destructive, "tool")
+        output.say(
+            f"{tools} {verb} approval of calls, because they can delete or overwrite data", err=True
+        )

@@ -1,0 +1,34 @@
+"""``covalt-git formats``."""
+
+from __future__ import annotations
+
+import click
+
+from covalt_git.cli.context import json_option
+from covalt_git.cli.convert import perform
+from covalt_git.cli.terminal import output
+from covalt_git.operations import formats
+
+
+@click.command()
+@json_option
+def command(*, as_json: bool) -> None:
+    """List the tool formats that `covalt-git convert` reads and writes.
+
+    Example: covalt-git formats
+    """
+    found = perform(formats.list_formats)
+    if as_json:
+        output.as_json(found)
+        return
+    rows = [
+        (
+            one.name,
+            "yes" if one.reads else "-",
+            "yes" if one.writes else "-",
+            one.syntax,
+            one.file_name,
+        )
+        for one in found.formats
+    ]
+    output.table(rows, titles=("FORMAT", "READ", "WRITE", "SYNTAX", "FILE"))

@@ -1,0 +1,1 @@
+"""Tool formats of other systems: recognition, reading, writing, and a report of what is lost."""

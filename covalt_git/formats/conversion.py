@@ -1,0 +1,318 @@
+"""Conversion of a document: recognition, reading, writing, and the account of every value.
+
+Each value of the input is consumed (the output has it in its own terms), carried (the output has it in
+``extensions``, or as it was), or lost (reported with a reason).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from covalt_git import yaml_text
+from covalt_git.credentials.leaks import masked
+from covalt_git.errors import UnknownNameError
+from covalt_git.formats import carried, toolset_yaml
+from covalt_git.formats.documents import Document, json_text, parse, refuse, toml_text
+from covalt_git.formats.literal_credentials import replace_credentials
+from covalt_git.formats.model import Format, FormatError, Imported, leaves, pointer_text
+from covalt_git.formats.table import FORMATS
+from covalt_git.json_values import canonical_json
+from covalt_git.json_values.json_schema import value_problems
+from covalt_git.text.display import shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from covalt_git.formats.carried import Carried
+    from covalt_git.formats.model import Note
+    from covalt_git.json_values import JsonObject
+    from covalt_git.json_values.pointer import Loc
+
+_WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_MAX_SHOWN: Final = 200
+_NO_VALUES = carried.Carried({}, (), {})
+
+
+class Loss(NamedTuple):
+    """A value of the input that the output does not have."""
+
+    pointer: str
+    value: str
+    reason: str
+
+
+class Reading(NamedTuple):
+    """A document, corrected and without credentials, and the toolsets that it becomes.
+
+    If it ``is_complete``, the toolsets and what is carried are all of the document.
+    """
+
+    format: Format
+    document: Document
+    imported: Imported
+    carried: Carried
+    is_complete: bool
+
+
+class Conversion(NamedTuple):
+    """The files of the output by path, and what became of each value of the input.
+
+    ``destructive`` is the number of tools whose calls need approval because of their effects.
+    """
+
+    source: Format
+    target: Format
+    files: dict[str, bytes]
+    notes: tuple[Note, ...]
+    lost: tuple[Loss, ...]
+    consumed: frozenset[str]
+    carried: frozenset[str]
+    toolsets: int
+    tools: int
+    destructive: int
+
+
+def find_format(name: str) -> Format:
+    """Return the format with a name.
+
+    Raises:
+        UnknownNameError: with the most similar name.
+    """
+    for one in FORMATS:
+        if one.name == name:
+            return one
+    raise UnknownNameError(
+        "format", name, [one.name for one in FORMATS], list_with="covalt-git formats"
+    )
+
+
+def recognize(documents: Sequence[Document], name: str | None = None) -> tuple[Document, Format]:
+    """Return the document of an input and its format, from its content, or the format with this name.
+
+    If several formats match, the name of the file decides.
+
+    Raises:
+        FormatError: if no format matches, or several do.
+    """
+    if name is not None:
+        wanted = find_format(name)
+        fitting = [
+            one for one in documents if one.kind in (wanted.kind, *_ALSO.get(wanted.kind, ()))
+        ]
+        if wanted.read is None:
+            raise FormatError(f"{wanted.title} cannot be read", hint="covalt-git formats")
+        if not fitting:
+            raise FormatError(
+                f"{documents[0].path!r} is {documents[0].kind}, but {wanted.title} is {wanted.kind}"
+            )
+        return fitting[0], wanted
+    found = [
+        (document, one)
+        for document in documents
+        for one in FORMATS
+        if one.read and one.recognize(document)
+    ]
+    path = documents[0].path
+    if len(found) > 1:
+        named = [pair for pair in found if f"/{path}".endswith(f"/{pair[1].file_name}")]
+        found = named if len(named) == 1 else found
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(one.name for _, one in found)
+        raise FormatError(f"{path!r} can be any of: {names}", hint=f"add --from {found[0][1].name}")
+    names = ", ".join(one.name for one in FORMATS if one.read)
+    raise FormatError(
+        f"the format of {path!r} is not known", hint=f"add --from, with one of: {names}"
+    )
+
+
+_ALSO: Final[Mapping[str, tuple[str, ...]]] = {
+    "json": ("yaml",),
+    "yaml": ("json",),
+    "folder": ("yaml", "json"),
+}
+"""Syntaxes in which a document of another syntax can be written, if its format is named."""
+
+
+def read(document: Document, source: Format, *, target: Format | None = None) -> Reading:
+    """Read a document.
+
+    For ``toolset.yaml`` as the ``target``, tools that are only definitions are left out.
+
+    Raises:
+        FormatError: with all problems of the document.
+    """
+    assert source.read is not None
+    value, notes = replace_credentials(document.value)
+    notes += source.correct(value)
+    clean = document.with_value(value)
+    problems = value_problems(source.schema, value) if source.schema else []
+    if not problems:
+        problems = source.check(value)
+    if problems:
+        raise refuse(
+            document.path, [document.problem(loc, masked(message)) for loc, message in problems]
+        )
+    imported = Imported(notes=notes)
+    source.read(clean, imported)
+    if target is toolset_yaml.FORMAT:
+        toolset_yaml.leave_out_definitions(imported)
+    if source.write is None or source is toolset_yaml.FORMAT:
+        return Reading(source, clean, imported, _NO_VALUES, is_complete=False)
+    plain = source.write(imported.parts({}), imported)
+    return Reading(source, clean, imported, carried.difference(value, plain), is_complete=True)
+
+
+def convert(document: Document, source: Format, target: Format) -> Conversion:
+    """Convert a document to another format, or to its own.
+
+    Raises:
+        FormatError: with all problems of the document, or if the output would be too large.
+    """
+    if target.write is None:
+        raise FormatError(f"{target.title} cannot be written", hint="covalt-git formats")
+    reading = read(document, source, target=target)
+    imported = reading.imported
+    used: dict[Loc, str] = {}
+    kept: set[Loc] = set()
+    if target is toolset_yaml.FORMAT:
+        if not imported.toolsets:
+            raise FormatError(f"{document.path!r} has no tools to convert")
+        kept = set(toolset_yaml.add_extensions(imported, source, reading.carried))
+    value = target.write(imported.parts(used), imported)
+    if target is source:
+        value, _ = carried.restore(value, reading.carried)
+        kept = set(reading.carried.places.values())
+    elif source is toolset_yaml.FORMAT:
+        value = _with_extensions(value, target, imported, used)
+    files = _files(value, target)
+    account = _Account(reading, used, kept, target)
+    return Conversion(
+        source,
+        target,
+        files,
+        tuple(imported.notes),
+        account.lost(),
+        frozenset(map(pointer_text, account.consumed)),
+        frozenset(map(pointer_text, account.carried)),
+        len(imported.toolsets),
+        sum(len(one.get("tools", ())) for one in imported.toolsets),
+        sum(map(_destructive_tools, imported.toolsets)),
+    )
+
+
+def _with_extensions(value: Any, target: Format, imported: Imported, used: dict[Loc, str]) -> Any:
+    """Restore what the toolsets carry from an earlier document of the target's format."""
+    stored = []
+    for position, manifest in enumerate(imported.toolsets):
+        found = manifest.get("extensions", {}).get(target.name)
+        if isinstance(found, dict):
+            stored.append(found)
+            used[position, "extensions", target.name] = ""
+    value, missing = carried.restore(value, carried.of_extensions(stored))
+    for position, manifest in enumerate(imported.toolsets):
+        values = manifest.get("extensions", {}).get(target.name, {}).get("set", {})
+        for pointer in missing:
+            if pointer in values:
+                reason = "the part of the document that it belongs to was removed"
+                used[position, "extensions", target.name, "set", pointer] = reason
+    return value
+
+
+def _files(value: Any, target: Format) -> dict[str, bytes]:
+    if target.kind == "folder":
+        files: dict[str, bytes] = value
+        return files
+    if target.kind == "yaml":
+        return {target.file_name: yaml_text.dump(value).encode()}
+    text = toml_text(value) if target.kind == "toml" else json_text(value)
+    return {target.file_name: text.encode()}
+
+
+class _Account:
+    """The fate of every value of the input."""
+
+    def __init__(
+        self, reading: Reading, used: Mapping[Loc, str], kept: set[Loc], target: Format
+    ) -> None:
+        self.consumed: set[Loc] = set()
+        self.carried: set[Loc] = set()
+        self._reading = reading
+        self._target = target
+        self._reasons: dict[Loc, str] = {}
+        self._places = set(reading.carried.places.values())
+        value = reading.document.value
+        self._leaves = leaves(value)
+        known = set(self._leaves)
+        groups: dict[Loc, str] = {}
+        origins = reading.imported.origins
+        for loc in leaves(reading.imported.toolsets):
+            found = _prefix(loc, origins)
+            if found is None:
+                continue  # the reader added it
+            exact = (*origins[found], *loc[len(found) :])
+            group, at = (self._reasons, exact) if exact in known else (groups, origins[found])
+            place = _prefix(loc, used)
+            reason = used[place] if place is not None else f"{target.title} has no field for it"
+            group[at] = min(reason, group.get(at, reason))  # an empty reason: the output has it
+        for loc in self._leaves:
+            fate = self._reasons.get(loc)
+            if fate is None:
+                above = _prefix(loc, groups)
+                fate = groups[above] if above is not None else None
+            if fate == "" or (fate is None and self._is_implied(loc)):
+                self.consumed.add(loc)
+            elif _prefix(loc, kept) is not None:
+                self.carried.add(loc)
+            elif fate:
+                self._reasons[loc] = fate
+
+    def _is_implied(self, loc: Loc) -> bool:
+        """Return whether the format and the toolsets determine a value, as the ``schema`` of CJSON."""
+        return self._reading.is_complete and _prefix(loc, self._places) is None
+
+    def lost(self) -> tuple[Loss, ...]:
+        """Return what is neither consumed nor carried."""
+        lost = self._reading.imported.lost
+        found = []
+        for loc in self._leaves:
+            if loc in self.consumed or loc in self.carried:
+                continue
+            prefix = _prefix(loc, lost)
+            reason = lost[prefix] if prefix is not None else self._reasons.get(loc)
+            value: Any = self._reading.document.value
+            for part in loc:
+                value = value[part]
+            shown = masked(shorten(canonical_json.dumps(value).decode(), _MAX_SHOWN))
+            found.append(
+                Loss(
+                    pointer_text(loc), shown, reason or f"{self._target.title} has no field for it"
+                )
+            )
+        return tuple(sorted(found))
+
+
+def _prefix(loc: Loc, known: Any) -> Loc | None:
+    """Return the longest beginning of a place that is known."""
+    return next((loc[:end] for end in range(len(loc), -1, -1) if loc[:end] in known), None)
+
+
+def _destructive_tools(manifest: JsonObject) -> int:
+    """Return the number of tools whose calls need approval because of their effects."""
+    count = 0
+    for tool in manifest.get("tools", ()):
+        hints = tool.get("annotations", {})
+        writes = tool.get("http", {}).get("method", "GET") in _WRITES and not hints.get("read_only")
+        is_waived = tool.get("requires_confirmation") is False
+        count += bool((hints.get("destructive") or writes) and not is_waived)
+    return count
+
+
+def parse_input(content: bytes, path: str) -> list[Document]:
+    """Return the documents of a file: those of each syntax, or the folder in a ZIP.
+
+    Raises:
+        FormatError: with all problems.
+    """
+    return parse(content, path)

@@ -1,0 +1,260 @@
+"""Model of a conversion: a document, the toolsets that it becomes, and the origin of each of their parts.
+
+Toolsets have the form of ``toolset.yaml``, which is the common form of all formats.  A place in them
+begins with the toolset's position: ``(0, "tools", 2, "description")``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from covalt_git.errors import CovaltError
+from covalt_git.json_values.pointer import Loc
+from covalt_git.names import RESERVED_TOOLSET_IDS, local_names, suggest_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from covalt_git.formats.documents import Document
+    from covalt_git.json_values import JsonObject
+
+MAX_TEXT: Final = 200
+"""The longest name and version of ``toolset.yaml``."""
+
+Kind = Literal["json", "yaml", "toml", "folder"]
+
+_SAME: Final = object()
+
+
+class FormatError(CovaltError):
+    """A document that cannot be converted."""
+
+    code = "bad_format"
+    http_status = 422
+
+
+class Note(NamedTuple):
+    """A part of the input that the output has in another form, and why.
+
+    ``secret`` is the name of the secret that replaces a literal credential.
+    """
+
+    loc: Loc
+    message: str
+    secret: str = ""
+
+
+class Part:
+    """A part of a JSON value with its place, which records the parts that a writer uses."""
+
+    __slots__ = ("_used", "loc", "value")
+
+    def __init__(self, value: Any, loc: Loc = (), used: dict[Loc, str] | None = None) -> None:
+        self.value = value
+        self.loc = loc
+        self._used = {} if used is None else used
+
+    def __contains__(self, key: str) -> bool:
+        return isinstance(self.value, dict) and key in self.value
+
+    def __getitem__(self, key: str | int) -> Part:
+        return Part(self.value[key], (*self.loc, key), self._used)
+
+    def get(self, key: str) -> Part | None:
+        """Return the part at ``key``; None if it is absent."""
+        return self[key] if key in self else None  # noqa: SIM401 - this is get itself
+
+    def parts(self, key: str) -> list[Part]:
+        """Return the items of the list at ``key``; an absent list is empty."""
+        if key not in self:
+            return []
+        inner = self[key]
+        return [inner[position] for position in range(len(inner.value))]
+
+    def entries(self, key: str) -> list[tuple[str, Part]]:
+        """Return the entries of the object at ``key``; an absent object is empty."""
+        return [(name, self[key][name]) for name in self.value[key]] if key in self else []
+
+    def peek(self, key: str, default: Any = None) -> Any:
+        """Return the value at ``key`` without a record."""
+        return self.value.get(key, default)
+
+    def take(self, key: str, default: Any = None) -> Any:
+        """Return the value at ``key``, and record that the output has it."""
+        return self[key].use() if key in self else default
+
+    def use(self) -> Any:
+        """Return the value, and record that the output has it."""
+        self._used[self.loc] = ""
+        return self.value
+
+    def drop(self, reason: str) -> None:
+        """Record why the output does not have this part."""
+        self._used[self.loc] = reason
+
+
+class Node:
+    """An object of a toolset that a reader builds, which records the origin of each value."""
+
+    def __init__(self, value: JsonObject, loc: Loc, origins: dict[Loc, Loc]) -> None:
+        self.value = value
+        self.loc = loc
+        self._origins = origins
+
+    def set(self, key: str, origin: Part, value: Any = _SAME) -> None:
+        """Set a value, by default that of its origin."""
+        self.value[key] = origin.value if value is _SAME else value
+        self._origins[*self.loc, key] = origin.loc
+
+    def copy(self, source: Part, names: dict[str, str]) -> None:
+        """Set the values that the source has; ``names`` are its keys and those of this object."""
+        for theirs, ours in names.items():
+            if theirs in source:
+                self.set(ours, source[theirs])
+
+    def copy_texts(self, source: Part, names: dict[str, str]) -> None:
+        """Set the values that are texts of 1 to 200 characters, as :meth:`copy` does."""
+        fitting = {
+            one: ours
+            for one, ours in names.items()
+            if 0 < len(str(source.peek(one, ""))) <= MAX_TEXT
+        }
+        self.copy(source, fitting)
+
+    def trace(self, path: Loc, origin: Loc) -> None:
+        """Record the origin of a part of this object."""
+        self._origins[(*self.loc, *path)] = origin
+
+    def node(self, key: str) -> Node:
+        """Return the object at ``key``, which is created if it is absent."""
+        inner = self.value.setdefault(key, {})
+        return Node(inner, (*self.loc, key), self._origins)
+
+    def item(self, key: str, value: JsonObject | None = None) -> Node:
+        """Append an object to the list at ``key``."""
+        items = self.value.setdefault(key, [])
+        items.append({} if value is None else value)
+        return Node(items[-1], (*self.loc, key, len(items) - 1), self._origins)
+
+    def remove(self, key: str) -> None:
+        """Remove a value that was set."""
+        self.value.pop(key, None)
+        self._origins.pop((*self.loc, key), None)
+
+
+@dataclass
+class Imported:
+    """What a reader makes of a document.
+
+    Attributes:
+        toolsets: manifests, in the form of ``toolset.yaml``; a tool without a request or a function is
+            only a definition.
+        origins: the place in the document of each part of the toolsets.
+        files: other files of each toolset, by path.
+        definitions: descriptions and schemas that are not in the manifests, by toolset and tool.
+        notes: corrected values, and literal credentials that became references.
+        lost: the places that cannot be imported, and the reason of each.
+    """
+
+    toolsets: list[JsonObject] = field(default_factory=list)
+    origins: dict[Loc, Loc] = field(default_factory=dict)
+    files: list[dict[str, bytes]] = field(default_factory=list)
+    definitions: dict[tuple[int, str], JsonObject] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+    lost: dict[Loc, str] = field(default_factory=dict)
+
+    def toolset(self, wanted: str, *, name: str = "", version: str = "0") -> Node:
+        """Add a toolset whose id is similar to ``wanted`` and unique."""
+        existing = {one["id"] for one in self.toolsets} | RESERVED_TOOLSET_IDS
+        near = suggest_id(wanted) or "tools"
+        numbered = (f"{near[:56]}-{number}" for number in range(2, len(existing) + 3))
+        toolset_id = next(one for one in (near, *numbered) if one not in existing)
+        title = (name.strip() or wanted.strip() or toolset_id)[:MAX_TEXT]
+        manifest = {"manifest_version": "1", "id": toolset_id, "name": title, "version": version}
+        self.toolsets.append(manifest)
+        self.files.append({})
+        return Node(manifest, (len(self.toolsets) - 1,), self.origins)
+
+    def python_definition(self, position: int, tool: Part) -> JsonObject:
+        """Return the description and schema in the source of a Python tool; empty for other tools."""
+        return self.definitions.get((position, tool.peek("id")), {}) if "entrypoint" in tool else {}
+
+    def parts(self, used: dict[Loc, str]) -> list[Part]:
+        """Return the toolsets for a writer, which records in ``used`` what it uses."""
+        return [
+            Part(manifest, (position,), used) for position, manifest in enumerate(self.toolsets)
+        ]
+
+
+Problems = list[tuple[Loc, str]]
+"""Places in a document, and what is wrong there."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format.
+
+    Attributes:
+        name: its name in commands.
+        title: its name in sentences.
+        kind: the syntax of its documents.
+        file_name: the usual name of a file.
+        recognize: whether a document of this syntax has this format.
+        read: adds a document to an ``Imported``; None for a format that is only written.
+        write: returns the document of toolsets; None for a format that is only read.
+        schema: the JSON Schema of documents that can be read.
+        correct: corrects values that other programs write wrongly, in place.
+        check: finds what the schema cannot.
+        experimental: whether its output can change.
+        is_host_config: whether its files also have other settings of a program.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    file_name: str
+    recognize: Callable[[Document], bool] = lambda _: False
+    read: Callable[[Document, Imported], None] | None = None
+    write: Callable[[Sequence[Part], Imported], Any] | None = None
+    schema: JsonObject = field(default_factory=dict)
+    correct: Callable[[Any], list[Note]] = lambda _: []
+    check: Callable[[Any], Problems] = lambda _: []
+    experimental: bool = False
+    is_host_config: bool = False
+
+
+def legal_tool_names(names: Sequence[str]) -> dict[str, str]:
+    """Return a tool id of ``toolset.yaml`` for each name."""
+    return local_names(names)
+
+
+def duplicates(items: Any, key: str, loc: Loc, what: str) -> Problems:
+    """Find objects of a list with the same value of ``key``."""
+    first: dict[Any, int] = {}
+    found: Problems = []
+    for position, item in enumerate(items if isinstance(items, list) else ()):
+        name = item.get(key) if isinstance(item, dict) else None
+        if isinstance(name, str) and first.setdefault(name, position) != position:
+            found.append(((*loc, position, key), f"the {what} {name[:60]!r} is used twice"))
+    return found
+
+
+def leaves(value: Any, loc: Loc = ()) -> list[Loc]:
+    """Return the places of all scalars and of all empty objects and lists."""
+    found: list[Loc] = []
+    waiting: list[tuple[Loc, Any]] = [(loc, value)]
+    while waiting:
+        at, one = waiting.pop()
+        if isinstance(one, dict) and one:
+            waiting += [((*at, key), inner) for key, inner in one.items()]
+        elif isinstance(one, list) and one:
+            waiting += [((*at, position), inner) for position, inner in enumerate(one)]
+        else:
+            found.append(at)
+    return found
+
+
+def pointer_text(loc: Loc) -> str:
+    """Return a place as a JSON pointer (RFC 6901)."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in loc)

@@ -1,0 +1,16 @@
+"""The formats, in the order of ``covalt-git formats``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from covalt_git.formats import cjson, cognipeer, toolset_yaml
+
+if TYPE_CHECKING:
+    from covalt_git.formats.model import Format
+
+FORMATS: Final[tuple[Format, ...]] = (
+    toolset_yaml.FORMAT,
+    cjson.FORMAT,
+    cognipeer.FORMAT,
+)

@@ -1,0 +1,209 @@
+"""The format ``toolset.yaml``: one toolset, or a folder or ZIP with one or several."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from covalt_git import yaml_text
+from covalt_git.formats.documents import Document, refuse
+from covalt_git.formats.literal_credentials import references_of
+from covalt_git.formats.model import Format, FormatError, Imported, Part, leaves
+from covalt_git.manifests.reading import read_text
+from covalt_git.manifests.toolset_files import MANIFEST
+from covalt_git.models.toolset_manifest import ToolsetManifest
+from covalt_git.names import is_id
+from covalt_git.toolsets.toolset import read_toolset
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from covalt_git.formats.carried import Carried
+    from covalt_git.json_values import JsonObject
+    from covalt_git.json_values.pointer import Loc
+
+_WITH_SECRETS: Final = ("tools", "mcp_servers", "sources", "auth")
+_NO_IMPLEMENTATION: Final = "it is only a definition, without a request or a function"
+
+
+def folder_document(path: str, files: Mapping[str, bytes]) -> Document:
+    """Return the document of the files of a folder or ZIP; its value is the manifest or the manifests.
+
+    Raises:
+        YamlProblems: if a manifest is not valid YAML.
+    """
+    found = sorted(one for one in files if one == MANIFEST or one.endswith(f"/{MANIFEST}"))
+    if MANIFEST in found:
+        document = yaml_text.load(files[MANIFEST], f"{path}/{MANIFEST}")
+        return Document(path, "folder", document.data, document.text, files)
+    values = {one: yaml_text.load(files[one], f"{path}/{one}").data for one in found}
+    return Document(path, "folder", values, "", files)
+
+
+def leave_out_definitions(imported: Imported) -> None:
+    """Remove the tools that ``toolset.yaml`` cannot have, and declare the secrets of the others."""
+    for position, manifest in enumerate(imported.toolsets):
+        tools = manifest.get("tools", [])
+        kept = [one for one, tool in enumerate(tools) if "http" in tool or "entrypoint" in tool]
+        if len(kept) < len(tools):
+            manifest["tools"] = [tools[one] for one in kept]
+            _move_origins(imported.origins, position, kept)
+        wanted = references_of([manifest.get(key, []) for key in _WITH_SECRETS])
+        declared = manifest.get("secrets", [])
+        if wanted or declared:
+            manifest["secrets"] = [*declared, *(one for one in wanted if one not in declared)]
+
+
+def _move_origins(origins: dict[Loc, Loc], position: int, kept: Sequence[int]) -> None:
+    """Give the remaining tools of a toolset the origins of their former positions."""
+    moved = {old: new for new, old in enumerate(kept)}
+    before = [loc for loc in origins if loc[:2] == (position, "tools") and len(loc) > 2]  # noqa: PLR2004
+    found = {loc: origins.pop(loc) for loc in before}
+    for loc, origin in found.items():
+        if loc[2] in moved:
+            origins[(*loc[:2], moved[loc[2]], *loc[3:])] = origin
+
+
+def add_extensions(imported: Imported, source: Format, carried: Carried) -> list[Loc]:
+    """Add what the source has beyond the toolsets to their ``extensions``; return its places.
+
+    Entries outside of the toolsets are added to the first one.  ``order`` is the toolset's position.
+    """
+    if not carried.values and not carried.absent:
+        return []
+    pointers = [*carried.values, *carried.absent]
+    several = len(imported.toolsets) > 1
+    for position, manifest in enumerate(imported.toolsets):
+        own = [
+            pointer
+            for pointer in pointers
+            if _owner(pointer, imported, several=several) == position
+        ]
+        stored: JsonObject = {"order": position} if several else {}
+        values = {pointer: carried.values[pointer] for pointer in own if pointer in carried.values}
+        absent = [pointer for pointer in own if pointer not in carried.values]
+        stored |= {"set": values} if values else {}
+        stored |= {"absent": absent} if absent else {}
+        if stored:
+            manifest.setdefault("extensions", {})[source.name] = stored
+    return list(carried.places.values())
+
+
+def _owner(pointer: str, imported: Imported, *, several: bool) -> int:
+    """Return the toolset to which an entry belongs: the one with the id in the pointer, or the first."""
+    if not several:
+        return 0
+    parts = pointer.split("/")
+    ids = [one["id"] for one in imported.toolsets]
+    return next((ids.index(part) for part in parts[:4] if part in ids), 0)
+
+
+def _recognize(document: Document) -> bool:
+    value = document.value
+    if document.kind == "folder":
+        return any(one == MANIFEST or one.endswith(f"/{MANIFEST}") for one in document.files)
+    keys = {"tools", "mcp_servers", "sources", "manifest_version"}
+    return (
+        document.kind == "yaml"
+        and isinstance(value, dict)
+        and {"id", "name"} <= value.keys()
+        and bool(keys & value.keys())
+    )
+
+
+def _read(document: Document, imported: Imported) -> None:
+    if document.kind != "folder":
+        _add(document, document.value, (), {MANIFEST: document.text.encode()}, imported)
+    elif MANIFEST in document.files:
+        files = {**document.files, MANIFEST: yaml_text.dump(document.value).encode()}
+        _add(document, document.value, (), files, imported)
+    else:
+        ordered = sorted(document.value, key=lambda one: (_order(document.value[one]), one))
+        for path in ordered:
+            folder = path.removesuffix(MANIFEST)
+            files = {
+                name.removeprefix(folder): content
+                for name, content in document.files.items()
+                if name.startswith(folder)
+            }
+            files[MANIFEST] = yaml_text.dump(document.value[path]).encode()
+            _add(document, document.value[path], (path,), files, imported)
+
+
+def _order(manifest: Any) -> int:
+    """Return the position of a toolset in the document that it came from."""
+    extensions = manifest.get("extensions") if isinstance(manifest, dict) else None
+    found = [one.get("order") for one in (extensions or {}).values() if isinstance(one, dict)]
+    return next((one for one in found if isinstance(one, int)), 0)
+
+
+def _add(
+    document: Document, manifest: Any, loc: Loc, files: dict[str, bytes], imported: Imported
+) -> None:
+    found = manifest.get("id") if isinstance(manifest, dict) else None
+    toolset_id = found if isinstance(found, str) and is_id(found) else "unnamed"
+    position = len(imported.toolsets)
+    with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
+        root = Path(name)
+        for path, content in files.items():
+            file = root / "toolsets" / toolset_id / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        toolset = read_toolset(root, toolset_id)
+        errors = [one for one in toolset.problems if one.severity == "error"]
+        if errors:
+            shown = (
+                f"{document.path}/{str(loc[0]).removesuffix('/' + MANIFEST)}"
+                if loc
+                else document.path
+            )
+            raise refuse(
+                document.path,
+                [
+                    replace(one, path=one.path.replace(f"toolsets/{toolset_id}", shown, 1))
+                    for one in errors
+                ],
+            )
+        for tool in toolset.tools:
+            definition = {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": tool.input_schema,
+            }
+            imported.definitions[position, tool.id.name] = definition
+    imported.toolsets.append(manifest)
+    imported.origins[position,] = loc
+    imported.files.append({path: content for path, content in files.items() if path != MANIFEST})
+
+
+def _write(toolsets: Sequence[Part], imported: Imported) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for position, part in enumerate(toolsets):
+        manifest = part.use()
+        text = yaml_text.dump(manifest).encode()
+        if len(text) > yaml_text.MAX_BYTES or len(leaves(manifest)) > yaml_text.MAX_NODES // 2:
+            limit = yaml_text.MAX_BYTES >> 20
+            message = (
+                f"toolset {manifest['id']!r} would be larger than validate accepts ({limit} MiB)"
+            )
+            raise FormatError(message, hint="split the input into several documents")
+        checked = read_text(text, f"{manifest['id']}/{MANIFEST}", ToolsetManifest)
+        if checked.problems:
+            raise refuse("the output", checked.problems)
+        folder = f"{manifest['id']}/" if len(toolsets) > 1 else ""
+        found[f"{folder}{MANIFEST}"] = text
+        found |= {f"{folder}{path}": content for path, content in imported.files[position].items()}
+    return found
+
+
+FORMAT: Final = Format(
+    name="toolset",
+    title="toolset.yaml",
+    kind="folder",
+    file_name=MANIFEST,
+    recognize=_recognize,
+    read=_read,
+    write=_write,
+)

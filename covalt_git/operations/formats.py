@@ -1,0 +1,275 @@
+"""Operations on tool formats: the list of formats, and conversions between them."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from covalt_git.bundles.archive import pack_files
+from covalt_git.bundles.archive_reader import read_folder, unpack
+from covalt_git.errors import CovaltError, WrongCallError
+from covalt_git.formats import conversion, documents
+from covalt_git.formats.model import FormatError, pointer_text
+from covalt_git.formats.table import FORMATS
+from covalt_git.formats.toolset_yaml import folder_document
+from covalt_git.manifests.toolset_files import MANIFEST
+from covalt_git.names import new_id
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import Request, Result, UploadField, operation
+from covalt_git.system import atomic_write
+from covalt_git.yaml_text import YamlProblems, read_file
+
+if TYPE_CHECKING:
+    from covalt_git.bundles.archive_reader import Entry
+    from covalt_git.formats.conversion import Conversion
+    from covalt_git.formats.documents import Document
+    from covalt_git.formats.model import Format
+
+MOST_FORM_BYTES = documents.MAX_BYTES + (64 << 10)
+"""Maximum size in bytes of a form with a document."""
+
+_ZIP = b"PK"
+_SOURCE = "The format of the input; by default it is recognized from the content."
+
+
+class ListFormats(Request):
+    """All formats."""
+
+
+class ConvertSent(Request):
+    """A document to convert: the file itself."""
+
+    file: Annotated[tuple[UploadField, ...], Field(min_length=1, max_length=1)]
+    source_format: str | None = Field(None, max_length=200, description=_SOURCE)
+    target_format: str = Field(max_length=200, description="The format of the output.")
+
+
+class ConvertFile(Request):
+    """A file or folder of this machine to convert, and where to write the result."""
+
+    path: Path = Field(description="A file, a folder or a ZIP.")
+    source_format: str | None = Field(None, description=_SOURCE)
+    target_format: str = Field(description="The format of the output.")
+    output: Path | None = Field(
+        None, description="The file or folder to write; by default nothing is written."
+    )
+    force: bool = Field(default=False, description="Replace an existing file.")
+    strict: bool = Field(default=False, description="Write nothing if a value is lost.")
+    dry_run: bool = Field(default=False, description="Write nothing.")
+
+
+class FormatRow(Result):
+    """A format, and what can be done with it."""
+
+    name: str
+    title: str
+    syntax: Literal["json", "yaml", "toml", "folder"]
+    file_name: str = Field(description="The usual name of its files.")
+    reads: bool
+    writes: bool
+    experimental: bool = Field(description="Whether its output can change.")
+
+
+class FormatList(Result):
+    """All formats."""
+
+    formats: tuple[FormatRow, ...]
+
+
+class ConvertedFile(Result):
+    """A file of the output."""
+
+    path: str
+    content: str
+    encoding: Literal["utf-8", "base64"]
+
+
+class LostValue(Result):
+    """A value of the input that the output does not have; credentials in it are masked."""
+
+    pointer: str = Field(description="JSON pointer of the value in the input.")
+    value: str
+    reason: str
+
+
+class ConversionNote(Result):
+    """A value of the input that the output has in another form."""
+
+    pointer: str
+    message: str
+    secret: str = Field(description="Name of the secret that replaces a credential, or empty.")
+
+
+class Converted(Result):
+    """A converted document, and what became of the values of the input.
+
+    ``consumed`` values are in the output in its own terms, ``carried`` values unchanged; all others are
+    ``lost``.
+    """
+
+    source_format: str
+    target_format: str
+    files: tuple[ConvertedFile, ...] = Field(description="Empty if they were written.")
+    written: tuple[str, ...] = Field(description="Paths of the written files.")
+    toolsets: int
+    tools: int
+    destructive: int = Field(
+        description="Number of tools whose calls need approval because they can delete or overwrite data."
+    )
+    consumed: int
+    carried: int
+    lost: tuple[LostValue, ...]
+    notes: tuple[ConversionNote, ...]
+
+
+@operation()
+def list_formats(_context: Context, _request: ListFormats) -> FormatList:
+    """List the formats that convert_document can read and write."""
+    rows = [
+        FormatRow.of(one, syntax=one.kind, reads=one.read is not None, writes=one.write is not None)
+        for one in FORMATS
+    ]
+    return FormatList(formats=tuple(rows))
+
+
+@operation(
+    changes=True, errors=(404, 422), upload_limit=lambda _: MOST_FORM_BYTES
+)  # a form is a POST
+def convert_document(_context: Context, request: ConvertSent) -> Converted:
+    """Convert a document to another format, and report each value that is lost.
+
+    No code runs, and no connection is made.  Credentials are replaced by references to secrets.
+    """
+    upload = request.file[0]
+    content = upload.stream.read(documents.MAX_BYTES + 1)
+    found = _documents(content, upload.name or "document")
+    return _result(_convert(found, request.source_format, request.target_format))
+
+
+@operation(changes=True, local=True)
+def convert_file(_context: Context, request: ConvertFile) -> Converted:
+    """Convert a file or folder, as convert_document does, and write the result if it has a place."""
+    target = conversion.find_format(request.target_format)
+    output = None if request.dry_run else request.output
+    if output is not None:
+        _check_output(output, target, force=request.force)
+    done = _convert(_documents_at(request.path), request.source_format, request.target_format)
+    if output is None or (request.strict and done.lost):
+        return _result(done)
+    return _result(done, written=_write(done, output))
+
+
+def _convert(found: list[Document], source: str | None, target: str) -> Conversion:
+    wanted = conversion.find_format(target)
+    return conversion.convert(*conversion.recognize(found, source), wanted)
+
+
+def _documents_at(path: Path) -> list[Document]:
+    if path.name == MANIFEST:
+        path = path.parent
+    if path.is_dir():
+        return [_folder(read_folder(path.resolve()), str(path))]
+    try:
+        return _documents(read_file(path, str(path), max_bytes=documents.MAX_BYTES), str(path))
+    except YamlProblems as error:
+        raise documents.refuse(str(path), error.problems) from None
+
+
+def _documents(content: bytes, path: str) -> list[Document]:
+    if content.startswith(_ZIP):
+        return [_folder(unpack(content, path), path)]
+    return documents.parse(content, path)
+
+
+def _folder(entries: list[Entry], path: str) -> Document:
+    try:
+        return folder_document(path, {one.path: one.content for one in entries})
+    except YamlProblems as error:
+        raise documents.refuse(path, error.problems) from None
+
+
+def _check_output(output: Path, target: Format, *, force: bool) -> None:
+    if not os.path.lexists(output):
+        return
+    if target.is_host_config:
+        hint = "write another file, and copy its servers"
+        raise WrongCallError(
+            f"{str(output)!r} exists, and can have other settings of its host", hint=hint
+        )
+    if not force:
+        raise WrongCallError(
+            f"{str(output)!r} already exists", hint="use another name, or add --force"
+        )
+    if output.is_dir():
+        raise WrongCallError(f"{str(output)!r} is a folder, which --force does not replace")
+
+
+def _write(done: Conversion, output: Path) -> tuple[str, ...]:
+    """Write the files of a conversion: a ZIP, one file, or a folder that appears at once."""
+    if output.suffix == ".zip":
+        content = pack_files((path, one, False) for path, one in sorted(done.files.items()))
+    elif len(done.files) == 1 and (
+        done.target.kind != "folder" or output.suffix in {".yaml", ".yml", ".md"}
+    ):
+        (content,) = done.files.values()
+    else:
+        return _write_folder(done.files, output)
+    try:
+        atomic_write.replace(output, content)
+    except OSError as error:
+        raise _unwritable(output, error) from None
+    return (str(output),)
+
+
+def _write_folder(files: dict[str, bytes], output: Path) -> tuple[str, ...]:
+    unfinished = output.parent / f".{output.name}.{new_id()}.new"
+    try:
+        for path, content in files.items():
+            file = unfinished / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        atomic_write.rename(unfinished, output)
+    except OSError as error:
+        raise _unwritable(output, error) from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return tuple(str(output / path) for path in sorted(files))
+
+
+def _unwritable(output: Path, error: OSError) -> CovaltError:
+    reason = (error.strerror or "no reason given").lower()
+    return FormatError(f"{str(output)!r} cannot be written: {reason}")
+
+
+def _result(done: Conversion, *, written: tuple[str, ...] = ()) -> Converted:
+    return Converted(
+        source_format=done.source.name,
+        target_format=done.target.name,
+        files=()
+        if written
+        else tuple(_file(path, one) for path, one in sorted(done.files.items())),
+        written=written,
+        toolsets=done.toolsets,
+        tools=done.tools,
+        destructive=done.destructive,
+        consumed=len(done.consumed),
+        carried=len(done.carried),
+        lost=tuple(LostValue.of(one) for one in done.lost),
+        notes=tuple(
+            ConversionNote(pointer=pointer_text(one.loc), message=one.message, secret=one.secret)
+            for one in done.notes
+        ),
+    )
+
+
+def _file(path: str, content: bytes) -> ConvertedFile:
+    try:
+        return ConvertedFile(path=path, content=content.decode("utf-8"), encoding="utf-8")
+    except UnicodeDecodeError:
+        text = base64.b64encode(content).decode("ascii")
+        return ConvertedFile(path=path, content=text, encoding="base64")

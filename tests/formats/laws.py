@@ -1,0 +1,101 @@
+"""Laws that hold for every document of every format, and the documents on which they are checked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from covalt_git.bundles.archive import pack_files
+from covalt_git.bundles.archive_reader import unpack
+from covalt_git.formats import conversion
+from covalt_git.formats.documents import parse
+from covalt_git.formats.model import Format, FormatError, leaves, pointer_text
+from covalt_git.formats.table import FORMATS
+from covalt_git.formats.toolset_yaml import FORMAT as TOOLSET
+from covalt_git.formats.toolset_yaml import folder_document
+from covalt_git.json_values.difference import same
+
+REPOSITORY = Path(__file__).parents[2]
+FIXTURES = REPOSITORY / "fixtures" / "formats"
+WRITABLE = [one for one in FORMATS if one.write]
+BOTH_WAYS = [one for one in FORMATS if one.read and one.write and one is not TOOLSET]
+
+
+def documents_of(name: str) -> list[Path]:
+    """Return the documents of a format: its fixtures."""
+    return sorted(path for path in (FIXTURES / name).iterdir() if path.is_file())
+
+
+def reading(content: bytes, source: Format, path: str = "input.json") -> conversion.Reading:
+    document, _ = conversion.recognize(parse(content, path), source.name)
+    return conversion.read(document, source)
+
+
+def converted(
+    content: bytes, source: Format, target: Format, path: str = "input.json"
+) -> conversion.Conversion:
+    document, _ = conversion.recognize(parse(content, path), source.name)
+    return conversion.convert(document, source, target)
+
+
+def check_account(done: conversion.Conversion, value: Any) -> None:
+    """Every value of the input is consumed, carried or lost, and only one of them."""
+    lost = [one.pointer for one in done.lost]
+    every = sorted(pointer_text(loc) for loc in leaves(value))
+
+    assert sorted([*done.consumed, *done.carried, *lost]) == every
+    assert all(one.reason and "\uffff" not in one.reason for one in done.lost)
+
+
+def check_identity(content: bytes, source: Format, path: str = "input.json") -> None:
+    """A document comes back from its own format, and from ``toolset.yaml``, as it was."""
+    before = reading(content, source, path)
+    again = converted(content, source, source, path)
+    (text,) = again.files.values()
+
+    assert again.lost == ()
+    check_account(again, before.document.value)
+    after = reading(text, source, path)
+    assert same(after.document.value, before.document.value)
+    assert after.imported.toolsets == before.imported.toolsets
+    assert after.imported.origins == before.imported.origins
+    assert converted(text, source, source, path).files == again.files
+    if before.imported.toolsets:
+        check_through_toolsets(content, source, before, path)
+
+
+def check_through_toolsets(
+    content: bytes, source: Format, before: conversion.Reading, path: str
+) -> None:
+    """``toolset.yaml``, in a ZIP, is valid and has everything that the document had."""
+    stored = converted(content, source, TOOLSET, path)
+    check_account(stored, before.document.value)
+    assert stored.lost == ()
+    packed = pack_files((name, one, False) for name, one in sorted(stored.files.items()))
+    folder = folder_document("t", {one.path: one.content for one in unpack(packed, "t")})
+    back = conversion.convert(folder, TOOLSET, source)
+    check_account(back, folder.value)
+    (text,) = back.files.values()
+
+    assert same(json_like(text, path), before.document.value)
+
+
+def json_like(text: bytes, path: str) -> Any:
+    return parse(text, path)[0].value
+
+
+def check_all_targets(content: bytes, source: Format, path: str = "input.json") -> None:
+    """The account is exact for each target, and the same input gives the same bytes."""
+    value = reading(content, source, path).document.value
+    for target in WRITABLE:
+        try:
+            done = converted(content, source, target, path)
+        except FormatError:
+            continue
+        check_account(done, value)
+        assert converted(content, source, target, path) == done
+
+
+def as_json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from covalt_git.errors import CovaltError
+from covalt_git.formats import conversion, documents
+from tests.formats import laws
+
+CASES: dict[str, Any] = yaml.safe_load(
+    Path(__file__).with_name("bad_input.yaml").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_all_problems_have_a_place(name: str) -> None:
+    case = CASES[name]
+    path = case.get("path", "input.json")
+    content = case["text"].encode("utf-8", "surrogatepass")
+    with pytest.raises(CovaltError) as caught:
+        convert(content, path, case.get("from"))
+
+    found = [f"{one.line}:{one.col} {one.code}" for one in caught.value.problems]
+    assert found == case["problems"], caught.value
+    assert caught.value.problems or caught.value.hint
+
+
+def convert(content: bytes, path: str, source: str | None) -> None:
+    document, found = conversion.recognize(documents.parse(content, path), source)
+    conversion.convert(document, found, conversion.find_format("toolset"))
+
+
+def test_deep_values_are_refused() -> None:
+    for text in ("[" * 65 + "]" * 65, "[" * 100_000, '{"a":' * 65 + "1" + "}" * 65):
+        with pytest.raises(CovaltError) as caught:
+            documents.parse(text.encode(), "input.json")
+        assert caught.value.problems
+
+
+def test_large_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MAX_BYTES", 100)
+
+    with pytest.raises(CovaltError) as caught:
+        documents.parse(b"{}" + b" " * 99, "input.json")
+    assert [one.code for one in caught.value.problems] == ["CG107"]
+
+
+def test_no_conversion_opens_a_socket_or_starts_a_process() -> None:
+    """An audit hook of another process ends it at the first socket or program."""
+    script = """
+        import os, sys
+        from pathlib import Path
+        from covalt_git.errors import CovaltError
+        from covalt_git.formats import conversion
+        from covalt_git.formats.documents import parse
+        from covalt_git.formats.table import FORMATS
+
+        def hook(event, args):
+            if event.startswith(("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.system")):
+                os.write(2, event.encode())
+                os._exit(9)
+
+        sys.addaudithook(hook)
+        count = 0
+        for path in sorted(Path(sys.argv[1]).rglob("*.*")):
+            for target in FORMATS:
+                try:
+                    document, source = conversion.recognize(parse(path.read_bytes(), path.name), path.parent.name)
+                    count += bool(conversion.convert(document, source, target).files)
+                except CovaltError:
+                    pass
+        print(count)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), laws.FIXTURES],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=laws.REPOSITORY,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 15

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from covalt_git.formats import cjson, toolset_yaml
+from tests.formats import laws
+
+
+def toolsets_of(name: str) -> list[Any]:
+    content = (laws.FIXTURES / "cjson" / f"{name}.json").read_bytes()
+    return laws.reading(content, cjson.FORMAT).imported.toolsets
+
+
+def test_a_server_of_kind_mcp_becomes_an_mcp_server() -> None:
+    files, search = toolsets_of("servers")
+
+    assert files["mcp_servers"] == [
+        {
+            "id": "files",
+            "command": "npx",
+            "args": ["-y", "@modelcontextprotocol/server-filesystem", "/srv/files"],
+            "env": {"LOG_LEVEL": "info", "FILES_TOKEN": "${env:FILES_TOKEN}"},
+            "requires_confirmation": False,
+        }
+    ]
+    assert files["defaults"] == {"enabled": True, "requires_confirmation": False}
+    assert [one["tool_id"] for one in files["tool_overrides"]][:2] == [
+        "files:read_file",
+        "files:write_file",
+    ]
+    assert files["tool_overrides"][1]["requires_confirmation"] is True
+    assert files["tool_overrides"][2]["enabled"] is False
+    assert search["id"] == "search-api"
+    assert search["mcp_servers"][0]["transport"] == "streamable-http"
+
+
+def test_a_tool_of_kind_uri_becomes_a_request() -> None:
+    (weather,) = toolsets_of("requests")
+    forecast, broken = weather["tools"]
+
+    assert forecast["http"] == {
+        "method": "POST",
+        "url": "https://api.example.com/v1/forecast",
+        "headers": {"X-Key": "${secret:WEATHER_KEY}", "X-Price": "1$$"},
+    }
+    assert "input_schema" not in broken
+    assert broken["enabled"] is False
+
+
+def test_a_broken_schema_is_reported_with_its_place() -> None:
+    content = (laws.FIXTURES / "cjson" / "requests.json").read_bytes()
+    done = laws.converted(content, cjson.FORMAT, toolset_yaml.FORMAT)
+
+    assert [(note.loc, note.secret) for note in done.notes] == [
+        (("toolsets", 0, "tools", 1, "argsSchema"), "")
+    ]
+
+
+def test_texts_become_booleans_and_are_reported() -> None:
+    content = (laws.FIXTURES / "cjson" / "texts_as_booleans.json").read_bytes()
+    done = laws.converted(content, cjson.FORMAT, cjson.FORMAT)
+    (toolset,) = json.loads(next(iter(done.files.values())))["toolsets"]
+
+    assert toolset["toolsetDefaults"] == {"enabled": True, "requiresApproval": False}
+    assert toolset["tools"][0]["enabled"] is False
+    assert len(done.notes) == 3
+
+
+def test_the_request_of_an_http_tool_comes_back_through_extensions() -> None:
+    manifest = """
+id: shop
+name: Shop
+version: "1"
+tools:
+  - {id: a, http: {url: "https://a.example/{id}"}, input_schema: {type: object, properties: {id: {type: string}}, required: [id]}}
+"""
+    (text,) = laws.converted(
+        manifest.encode(), toolset_yaml.FORMAT, cjson.FORMAT, "toolset.yaml"
+    ).files.values()
+    (back,) = laws.reading(text, cjson.FORMAT).imported.toolsets
+
+    assert back["tools"][0]["http"] == {"url": "https://a.example/{id}"}

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.formats import cognipeer, toolset_yaml
+from covalt_git.http_tools.request import RequestBuilder
+from covalt_git.models.tool_properties import HttpRequest
+from tests.formats import laws
+
+if TYPE_CHECKING:
+    from covalt_git.templating.references import Reference
+
+DEPTHS = (laws.FIXTURES / "cognipeer" / "depths.json").read_bytes()
+
+
+def tools_of(content: bytes) -> list[Any]:
+    (manifest,) = laws.reading(content, cognipeer.FORMAT).imported.toolsets
+    tools: list[Any] = manifest["tools"]
+    return tools
+
+
+def secret(reference: Reference) -> str:
+    return f"<{reference.name}>"
+
+
+def test_required_is_a_list_at_every_depth() -> None:
+    schema = tools_of(DEPTHS)[0]["input_schema"]
+    body = schema["properties"]["body"]
+
+    assert schema["required"] == ["customer", "order", "body"]
+    assert schema["properties"]["required"] == {
+        "type": "string",
+        "description": "A property with this name.",
+    }
+    assert "required" not in body
+    assert body["properties"]["address"]["required"] == ["street"]
+    assert body["properties"]["lines"]["items"]["required"] == ["sku"]
+
+
+def test_arguments_are_placed_as_the_note_describes() -> None:
+    """Names of the path first, ``body`` as JSON, all others in the query."""
+    http = HttpRequest.model_validate(tools_of(DEPTHS)[0]["http"])
+    body = {"address": {"street": "Main"}}
+    args = {"customer": "a/b", "order": "7", "notify": True, "required": "x", "body": body}
+    request = RequestBuilder(http, args, secret, secret, str.encode).build()
+
+    assert request.method == "PUT"
+    assert request.url == (
+        "https://orders.example.com/v2/a%2Fb/orders/7?dry=1&notify=true&required=x"
+    )
+    assert json.loads(request.content) == body
+    assert dict(request.headers)["Authorization"] == "Bearer <ORDERS_TOKEN>"
+    assert dict(request.headers)["X-Cost"] == "5$ and $args"
+
+
+def test_arguments_of_a_json_body_are_written_as_one_argument() -> None:
+    manifest = """
+id: shop
+name: Shop
+version: "1"
+tools:
+  - id: add
+    http: {method: POST, url: "https://a.example/{shop}/items", query: {v: "2"}, parameters: {page: {in: query}}}
+    input_schema:
+      type: object
+      properties: {shop: {type: string}, page: {type: integer}, sku: {type: string}, size: {type: integer}}
+      required: [shop, sku]
+"""
+    done = laws.converted(manifest.encode(), toolset_yaml.FORMAT, cognipeer.FORMAT, "toolset.yaml")
+    (text,) = done.files.values()
+    action = json.loads(text)["actions"][0]
+
+    assert action["api"] == {"url": "https://a.example/{shop}/items?v=2", "method": "POST"}
+    assert action["parameters"] == {
+        "type": "object",
+        "properties": {
+            "shop": {"type": "string", "required": True},
+            "page": {"type": "integer"},
+            "body": {
+                "type": "object",
+                "properties": {
+                    "sku": {"type": "string", "required": True},
+                    "size": {"type": "integer"},
+                },
+                "required": True,
+            },
+        },
+    }
+    (tool,) = tools_of(text)
+    assert tool["input_schema"]["required"] == ["shop", "body"]
+    assert tool["input_schema"]["properties"]["body"]["required"] == ["sku"]
+
+
+def test_what_an_action_cannot_send_is_reported() -> None:
+    manifest = """
+id: shop
+name: Shop
+version: "1"
+tools:
+  - {id: a, http: {url: "https://a.example/", headers: {X-Id: $args.id}}, input_schema: {type: object, properties: {id: {type: string}}}}
+  - {id: b, http: {method: POST, url: "https://a.example/", body: form}}
+"""
+    done = laws.converted(manifest.encode(), toolset_yaml.FORMAT, cognipeer.FORMAT, "toolset.yaml")
+
+    assert {one.pointer: one.reason for one in done.lost} == {
+        "/tools/0/http/headers/X-Id": "Cognipeer cannot insert arguments here",
+        "/tools/1/http/body": "Cognipeer sends a JSON body that is one argument",
+        "/version": "Cognipeer has no field for it",
+    }
