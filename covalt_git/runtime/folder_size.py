@@ -16,13 +16,14 @@ import stat
 import time
 from typing import TYPE_CHECKING
 
+from covalt_git.models.outcomes import MIB
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from covalt_git.models.tool_properties import Limits
 
-MIB = 1 << 20
 _SHARE = 20
 """Of the time that passes, counting takes one part in so many."""
 

@@ -31,18 +31,14 @@ def facts(root: Path) -> tuple[MachineFact, ...]:
         MachineFact("covalt-git", __version__),
         MachineFact("python", f"{platform.python_version()} {sys.executable}"),
         MachineFact("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
-        _user(),
+        MachineFact("user", "root", "better is a user of its own")
+        if privileges.is_root()
+        else MachineFact("user", "an ordinary one"),
         _program("git", missing="chats need none; cloning and pushing them does"),
         _program("uv", missing="pip installs `python.dependencies`, more slowly"),
         _room("disk", root),
         _room("temporary files", Path(tempfile.gettempdir())),
     )
-
-
-def _user() -> MachineFact:
-    if privileges.is_root():
-        return MachineFact("user", "root", "better is a user of its own")
-    return MachineFact("user", "an ordinary one")
 
 
 def _program(name: str, *, missing: str) -> MachineFact:

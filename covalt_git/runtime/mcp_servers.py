@@ -7,8 +7,8 @@ from the granted files.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
+from string import Template
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import rule_of
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from covalt_git.http_tools.secret_lookup import Lookup
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.toolsets.toolset import Toolset
-
-_PLACE = re.compile(r"\$\$|\$(?:\{(?P<braced>workspace|toolset)\}|(?P<bare>workspace|toolset)\b)")
 
 
 class WorkspaceFolderError(CovaltError):
@@ -59,7 +57,9 @@ def definition(
 
     def filled(text: str, value_of: Callable[[Reference], str | None] = lookup.lookup) -> str:
         return "".join(
-            value_of(piece) or "" if isinstance(piece, Reference) else _placed(piece, places)
+            (value_of(piece) or "")
+            if isinstance(piece, Reference)
+            else Template(piece).safe_substitute(places)
             for piece in split(text)
         )
 
@@ -117,13 +117,3 @@ def _launch(
         toolset=copy if any(str(copy.folder) in text for text in texts) else None,
         workspace=workspace,
     )
-
-
-def _placed(text: str, places: dict[str, str]) -> str:
-    """Return a text with places replaced by their paths, and ``$$`` by a dollar."""
-
-    def meant(match: re.Match[str]) -> str:
-        place = match["braced"] or match["bare"]
-        return "$" if place is None else places[place]
-
-    return _PLACE.sub(meant, text)

@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.runtime.processes.child_processes import children
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -80,11 +82,9 @@ def _tree(root: int) -> Iterator[tuple[int, int]]:
     while waiting and seen < _MOST:
         pid = waiting.pop()
         seen += 1
-        with suppress(OSError, ValueError):
-            threads = list(Path(f"/proc/{pid}/task").iterdir())
-            yield pid, len(threads)
-            for thread in threads:
-                waiting += map(int, (thread / "children").read_text(encoding="ascii").split())
+        with suppress(OSError):
+            yield pid, Path(f"/proc/{pid}/task").stat().st_nlink - 2
+            waiting += children(pid)
 
 
 def _resident(pid: int) -> int:

@@ -19,7 +19,7 @@ MAKER = """
 import sys, time
 from pathlib import Path
 from covalt_git.runtime.processes import private_folder
-path, held = private_folder.make(Path(sys.argv[1]))
+path, _, held = private_folder.make(Path(sys.argv[1]))
 print(path, flush=True)
 time.sleep(60)
 """
@@ -54,7 +54,7 @@ def test_folder_goes_with_the_next_only_where_its_maker_was_killed(
 
 
 def test_new_and_foreign_files_stay(tmp_path: Path) -> None:
-    made, held = private_folder.make(tmp_path)
+    made, _, held = private_folder.make(tmp_path)
     os.close(held)  # as if its maker had not come to lock it yet
     (tmp_path / "covalt-other").mkdir()
     (tmp_path / "covalt-room-link").symlink_to(tmp_path / "covalt-other")

@@ -100,8 +100,7 @@ class ForkServer:
     def _open(self, request: dict[str, Any], life: socket.socket, descriptors: list[int]) -> None:
         """Fork the requested sandbox."""
         parent = Path(request["scratch_in"])
-        private, lock = private_folder.make(parent)
-        scratch = private_folder.inside(private)
+        private, scratch, lock = private_folder.make(parent)
         own = os.getpid()
         pid = os.fork()
         if pid == 0:

@@ -16,27 +16,21 @@ from covalt_git.system import file_lock
 from covalt_git.system.remove_tree import remove_tree
 
 _PREFIX = "covalt-room-"
-_INNER = "tmp"
 _NEW_S = 60.0
 """How old a folder is at least whose maker must have locked it by now."""
 
 
-def make(place: Path) -> tuple[Path, int]:
-    """Make a folder in ``place``; return it and the handle that holds its lock until it is closed.
+def make(place: Path) -> tuple[Path, Path, int]:
+    """Make a folder in ``place``; return it, the tool's folder in it, and the handle that locks it until closed.
 
-    The tool gets the folder :func:`inside` it: a tool may open its own folder to other users, and no
-    other user can enter the outer one.
+    A tool may open its own folder to other users, and no other user can enter the outer one.
     """
     path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     file_lock.acquire(handle)
-    inside(path).mkdir(0o700)
-    return path, handle
-
-
-def inside(path: Path) -> Path:
-    """Return the tool's folder in a folder of :func:`make`."""
-    return path / _INNER
+    inner = path / "tmp"
+    inner.mkdir(0o700)
+    return path, inner, handle
 
 
 def clear_left(place: Path) -> None:
