@@ -21,19 +21,15 @@ _BENEATH = 1
 _ASK_VERSION = 1
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-_REMOVE_DIR, _REMOVE_FILE = 1 << 4, 1 << 5
-_MAKE_CHAR, _MAKE_DIR, _MAKE_REG, _MAKE_SOCK = 1 << 6, 1 << 7, 1 << 8, 1 << 9
-_MAKE_FIFO, _MAKE_BLOCK, _MAKE_SYM = 1 << 10, 1 << 11, 1 << 12
+_MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
 _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+_EVERYTHING = (1 << 16) - 1
 _BIND_TCP, _CONNECT_TCP = 1 << 0, 1 << 1
 _ABSTRACT_SOCKETS, _SIGNALS = 1 << 0, 1 << 1
 
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
-_WRITE = (
-    _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _MAKE_SOCK | _MAKE_FIFO
-) | (_MAKE_SYM | _REFER | _TRUNCATE)
+_READ_AND_WRITE = _EVERYTHING & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEV)
 _OF_A_FILE = _EXECUTE | _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
-_EVERYTHING = (1 << 16) - 1
 
 HOLDS_TRUNCATION = 3
 """The first version (Linux 6.2) in which no file outside can be emptied."""
@@ -72,7 +68,7 @@ def restrict(readable: Iterable[str], writable: Iterable[str], known: int, *, tc
     ruleset = system_calls.call(_CREATE_RULESET, handled, len(handled), 0)
     try:
         _allow(ruleset, readable, _READ)
-        _allow(ruleset, writable, (_READ | _WRITE) & files)
+        _allow(ruleset, writable, _READ_AND_WRITE & files)
         system_calls.call(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
