@@ -75,20 +75,6 @@ def test_a_call_killed_while_it_runs_is_interrupted_and_never_runs_again(world: 
     assert world.git("fsck", "--strict", "--no-dangling") == ""
 
 
-def test_a_call_killed_between_approval_and_run_never_runs(world: World) -> None:
-    waiting = world.ask()
-    project = world.project()
-    with project.chats.open("c1") as chat, project.engine().writing(chat) as writer:
-        before = world.approval(waiting)
-        writer.put_approval(before.model_copy(update={"state": "approved"}), before=before)
-
-    with pytest.raises(AlreadyDecidedError):
-        world.approve(waiting)
-
-    assert world.codes() == ["interrupted"]
-    assert world.runs() == 0
-
-
 def test_a_call_killed_while_its_approval_is_renewed_runs_by_the_new_approval_only(
     world: World,
 ) -> None:

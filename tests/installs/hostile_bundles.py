@@ -226,6 +226,8 @@ FILES: dict[str, bytes] = {
     "evil.pth": b"import os\n",
     "tools/x.pth": b"import os\n",
     "covalt_toolset/__init__.py": b"",
+    "tools/b.pyc": b"",
+    "tools/__pycache__/a.cpython-311.pyc": b"",
 }
 """Files that make a toolset another one than it seems."""
 

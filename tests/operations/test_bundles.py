@@ -98,21 +98,6 @@ def test_what_cannot_be_signed_is_not_written(theirs: Operations, ann: Key) -> N
     assert signature.read_bytes() == b"another's"
 
 
-def test_an_import_is_disabled_until_its_commands_are_run(ours: Operations, signed: Path) -> None:
-    planned = ours("import_toolset_from", source=str(signed), dry_run=True)
-    assert planned["wants"]["hosts"] == ["example.com", "the value of ${BASE_URL}"]
-    assert list((ours.root / "toolsets").iterdir()) == []
-
-    done = ours("import_toolset_from", source=str(signed))
-    (group,) = ours("list_tools")["groups"]
-    assert (done["source_type"], done["signer"]["principal"]) == ("zip", "ann@example.com")
-    assert {tool["enabled"] for tool in group["tools"]} == {False}
-
-    ours("enable_toolset", toolset_id="demo", enabled=True)
-    (group,) = ours("list_tools")["groups"]
-    assert {tool["enabled"] for tool in group["tools"]} == {True}
-
-
 def test_a_signature_that_is_sent_with_a_bundle_is_checked(
     ours: Operations, signed: Path, bob: Key
 ) -> None:

@@ -142,28 +142,3 @@ def test_a_server_is_listed_where_one_of_its_tools_would_be_visible(operate: Ope
     assert [group["id"] for group in operate("list_tools")["groups"]] == ["demo", "far"]
     servers = operate("get_toolset", toolset_id="demo")["mcp_servers"]
     assert [server["id"] for server in servers] == ["far", "given"]
-
-
-# Overrides
-
-
-def test_a_tool_is_overridden_and_back(operate: Operations) -> None:
-    tool_id = "data-lab:summarize"
-    override = {
-        "name_override": "Sum it up",
-        "renderer": "code",
-        "renderer_config": {"content": "$return"},
-        "requires_confirmation": True,
-    }
-    told = operate("override_tool", tool_id=tool_id, **override)
-    tool = operate("get_tool", tool_id=tool_id)
-    cleared = operate("override_tool", tool_id=tool_id, clear=[*override])
-
-    assert told["changed"] is True
-    assert {name: value for name, value in told["project"].items() if value is not None} == override
-    assert told["toolset"]["renderer"] == "html"
-    assert (tool["name"], len(tool["requires_confirmation"])) == ("Sum it up", 1)
-    assert tool["renderer"] == {"type": "code", "config": {"content": "$return"}}
-    assert set(cleared["project"].values()) == {None}
-    assert not (operate.root / "toolsets/state/data-lab.yaml").exists()
-    assert operate("override_tool", tool_id=tool_id)["changed"] is False

@@ -1,13 +1,11 @@
 """Attacks that run other code than what was checked, granted, approved and recorded."""
 
 import importlib.util
-import io
 import itertools
 import os
 import py_compile
 import sys
 import threading
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.bundles.archive_reader import BadBundleError, unpack
 from covalt_git.calls.engine import Request
 from covalt_git.catalog.catalog import BrokenToolsetError
 from covalt_git.connections.pool import CONNECTIONS
@@ -119,23 +116,6 @@ def test_pycache_cannot_hold_code_of_a_toolset(aim: World, kind: str) -> None:
 
     with pytest.raises(BrokenToolsetError):
         who(aim)
-
-
-@pytest.mark.parametrize(
-    "name", ["tools/__pycache__/a.cpython-311.pyc", "tools/b.pyc", "x/__pycache__/"]
-)
-def test_a_bundle_with_bytecode_is_refused_whole(name: str) -> None:
-    """A shared ZIP brings bytecode that its preview does not show."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("toolset.yaml", TOOL.format("aim", "tools.a:who"))
-        archive.writestr("tools/a.py", WHO.format("checked"))
-        archive.writestr(name, b"")
-
-    with pytest.raises(BadBundleError) as caught:
-        unpack(packed.getvalue(), "aim.zip")
-
-    assert [problem.code for problem in caught.value.problems] == ["CG305"]
 
 
 @pytest.mark.parametrize("way", ["import", "program"])

@@ -2,16 +2,13 @@
 
 import gzip
 import socket
-import threading
 import tracemalloc
 
 import pytest
 
-from covalt_git.calls.engine import Request
-from covalt_git.calls.running import CallEvent, Cancel, Follower, Started
 from covalt_git.http_client import Request as HttpRequest
 from tests.calls.conftest import World, world
-from tests.calls.test_http_calls import call, check, declare
+from tests.calls.test_http_calls import call, check
 from tests.http_client.test_client import client, failure, get
 from tests.http_tools.upstream import Upstream, answering
 
@@ -47,28 +44,6 @@ def test_answer_that_never_ends_ends_with_the_time_limit(
         )
 
     assert made.error.partition(":")[0] == "limit_time"
-    check(world, served)
-
-
-@pytest.mark.parametrize(("answer", "drip"), [DRIPS[0], DRIPS[3]])
-def test_answer_that_never_ends_can_be_cancelled(
-    world: World, served: Upstream, answer: bytes, drip: bytes
-) -> None:
-    """Delay a call that its caller cancels, by endless chunks."""
-    cancel = Cancel()
-
-    def tell(event: CallEvent) -> None:
-        if isinstance(event, Started):
-            threading.Timer(0.1, cancel.set).start()
-
-    with answering(answer, hold=True, drip=drip) as port:
-        declare(world, f"url: http://127.0.0.1:{port}/", f"127.0.0.1:{port}")
-        project = world.project()
-        with project.chats.open("c1") as chat:
-            engine = project.engine(follower=Follower(tell, cancel))
-            made = engine.call(chat, Request("demo:it", {})).call
-
-    assert made.error == "cancelled: the user cancelled it"
     check(world, served)
 
 

@@ -220,11 +220,3 @@ def test_the_policy_of_a_page_allows_nothing_from_elsewhere(server: Api) -> None
         "object-src 'none'",
         "frame-ancestors 'none'",
     ]
-
-
-def test_a_browser_is_refused_with_a_page(server: Api) -> None:
-    for sent, status in ((without_token(), 401), (RIGHT | {"Host": "evil"}, 421)):
-        answer = send(server.app, "GET", "/", sent | {"Accept": "text/html"})
-
-        assert (answer.status_code, answer.mimetype) == (status, "text/html")
-        assert TOKEN not in answer.get_data(as_text=True)

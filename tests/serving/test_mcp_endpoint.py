@@ -352,13 +352,6 @@ def test_agents_have_the_tools_of_their_roles(
 
     assert names(token=reader) == READER_TOOLS
     assert {"demo.write", "workspace.branch"} < {*names(token=writer)}
-    call = partial(call_over_http, port, version=version, token=reader)
-    for name in ("demo.write", "demo.missing"):  # a hidden and a missing tool
-        with pytest.raises(ExceptionGroup) as raised:
-            call(name, WRITE)
-        hint = "|".join(map(re.escape, READER_TOOLS))  # only tools that the reader may see
-        match = rf"^unknown tool '{re.escape(name)}'(; did you mean '({hint})'\?)?$"
-        assert raised.group_contains(MCPError, match=match, depth=None)
 
 
 @versions
