@@ -17,8 +17,9 @@ export PYTHONDONTWRITEBYTECODE =
 run: $(READY)
 	@PATH="$(abspath $(BIN)):$$PATH" SAMPLE="$(SAMPLE)" sh docs/sample.sh
 
+# `check` has run tests/test_texts.py.
 test: check browser servers
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/test_texts.py
 
 # The tests on each version of Python that this machine has, each in an environment of its own.
 test-all:

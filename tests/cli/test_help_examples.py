@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,6 @@ from click import Command, Context, Group
 
 from covalt_git.cli import cli
 from covalt_git.toolsets.new_project import create_project
-from tests import command
 from tests.workspaces.stores import run_git
 
 
@@ -70,23 +69,29 @@ def test_example_parses(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert one is wanted
 
 
-def test_examples_run_in_the_sample_project(tmp_path: Path) -> None:
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project with one commit, which a user may change."""
     create_project(tmp_path)
     with (tmp_path / "covalt.yaml").open("a", encoding="utf-8") as file:
         file.write(ROLES)
     run_git(tmp_path, "add", ".")
     run_git(tmp_path, "commit", "-qm", "Start")
     (tmp_path / "report.md").write_text("# Sales\n")
+    return tmp_path
+
+
+def test_examples_run_in_the_sample_project(
+    root: Path, cli: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
     failed = {}
     for name in re.split(r",\s+", RUN.strip()):
-        done = command.run(*EXAMPLES[name][1], cwd=tmp_path)
-        if done.returncode:
-            failed[name] = done.stdout + done.stderr
+        code, printed = cli(*EXAMPLES[name][1])
+        if code:
+            failed[name] = printed
         if name == "chat new":
-            for more in (
-                ["upload", "c1", "toolsets/data-lab/assets/weather.csv"],
-                ["message", "add", "c1", "--ref", "app-77"],
-            ):
-                assert not command.run("chat", *more, cwd=tmp_path).returncode
+            cli("chat", "upload", "c1", "toolsets/data-lab/assets/weather.csv")
+            cli("chat", "message", "add", "c1", "--ref", "app-77")
 
     assert failed == {}
