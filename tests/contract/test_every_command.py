@@ -17,13 +17,13 @@ import click
 import pytest
 import yaml
 
-from covalt_git.cli import cli
+from covalt_git.cli import cli, main
 from covalt_git.connections.definition import Name
 from covalt_git.connections.token_store import SignInFile, StoredLogin
 from covalt_git.runtime.probes import Finding
 from covalt_git.serving.server_registry import register
 from covalt_git.toolsets.new_project import create_project
-from tests.command import REPOSITORY, Piped, run
+from tests.command import REPOSITORY, Piped
 from tests.contract.json_names import json_keys, json_values
 from tests.contract.name_files import check_names
 
@@ -111,11 +111,16 @@ def hand_written(root: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def performed(root: Path, args: list[str], lines: int) -> tuple[int, str, str]:
-    """Run a command; a server is stopped once it has printed so many lines."""
+def performed(
+    root: Path, args: list[str], lines: int, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str, str]:
+    """Run a command in this process, or a server until it has printed so many lines."""
     if not lines:
-        done = run(*args, cwd=root)
-        return done.returncode, done.stdout, done.stderr
+        with pytest.raises(SystemExit) as ended:
+            main(args)
+        assert isinstance(ended.value.code, int)
+        shown = capsys.readouterr()
+        return ended.value.code, shown.out, shown.err
     server = Piped(*args, cwd=root)
     printed = "".join(server.stdout.readline() for _ in range(lines))
     server.interrupt()
@@ -158,7 +163,10 @@ def test_every_command_is_walked() -> None:
 
 
 @pytest.mark.timeout(300)  # 150 commands take a busy machine long
-def test_every_command_keeps_hand_written_files_and_the_keys_of_its_json(root: Path) -> None:
+def test_every_command_keeps_hand_written_files_and_the_keys_of_its_json(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(root)
     answers: dict[str, str] = {}
     keys = {f"doctor:.probes[].{field}" for field in Finding._fields}
     before = hand_written(root)
@@ -173,7 +181,7 @@ def test_every_command_keeps_hand_written_files_and_the_keys_of_its_json(root: P
         called = next((one for n in (3, 2, 1) if (one := " ".join(args[:n])) in WALK), name)
         if called in takes_json and not {"--json", *PRINTS_TEXT} & {*args}:
             args += ["--json"]
-        code, out, err = performed(root, args, SERVERS.get(name, 0))
+        code, out, err = performed(root, args, SERVERS.get(name, 0), capsys)
         assert (line, code) == (line, int(line.startswith("! "))), out + err
         for answer in json_values(out) if "--json" in args else ():
             keys |= {*json_keys(answer, f"{called}:")}
