@@ -15,16 +15,18 @@ _BOM = b"\xef\xbb\xbf"
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
-def inject(html: bytes, data: Any) -> bytes:
-    """Return the page with ``window.__TOOL_DATA__`` set to ``data``, a JSON value.
+def inject(html: bytes, data: Any, *, script: str = "") -> bytes:
+    """Return the page with ``window.__TOOL_DATA__`` set to ``data``, a JSON value, and with a further ``script``.
 
-    The script is inserted before ``</head>``, if that is a tag and not text in a comment, script or
+    It is inserted before ``</head>``, if that is a tag and not text in a comment, script or
     title.  Without it, the script is inserted after the first of ``<body>``, ``<html>`` and the doctype, or
     at the start of the page.
     """
     before, after = split_page(html)
-    script = f"<script>window.__TOOL_DATA__ = {_expression(data)};</script>"
-    return before + script.encode("ascii") + after
+    markup = f"<script>window.__TOOL_DATA__ = {_expression(data)};</script>"
+    if script:
+        markup += f"<script>{script}</script>"
+    return before + markup.encode("ascii") + after
 
 
 def split_page(html: bytes) -> tuple[bytes, bytes]:

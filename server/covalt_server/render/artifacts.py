@@ -8,6 +8,7 @@ and the policy of the page around it.  ``tests/server/render/test_artifact_escap
 from __future__ import annotations
 
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from flask import Blueprint, make_response, request
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import FileReference
 
 pages = Blueprint("artifacts", __name__)
+
+HEIGHT_SCRIPT = Path(__file__).with_name("artifact_height.js").read_text(encoding="ascii").strip()
+"""Script that reports the height of the page; ``static/artifacts.js`` receives it."""
 
 _SHOWN = FileCache(most=32)
 
@@ -166,12 +170,13 @@ def _read(chat_id: str, call_id: str) -> _ShownPage:
 
 
 def artifact_page(plan: RenderPlan, read_record: Callable[[FileReference], bytes]) -> bytes:
-    """Return the page of a render plan, with its data in ``window.__TOOL_DATA__``.
+    """Return the page of a render plan, with its data in ``window.__TOOL_DATA__``, that reports its height.
 
     Raises:
         NoPageError: if the plan has none.
     """
-    return inject(artifact_source(plan, read_record), plan.config.get("data"))
+    source = artifact_source(plan, read_record)
+    return inject(source, plan.config.get("data"), script=HEIGHT_SCRIPT)
 
 
 def artifact_source(plan: RenderPlan, read_record: Callable[[FileReference], bytes]) -> bytes:

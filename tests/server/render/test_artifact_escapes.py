@@ -36,11 +36,12 @@ parent.postMessage(name, "*");
 </script></body>"""
 LISTENER = """if (window === top) {
   window.tried = [];
-  addEventListener("message", (event) => tried.push(event.data));
+  addEventListener("message", ({ data }) => data?.covaltHeight === undefined && tried.push(data));
 }"""
 
 TABLES = tables(__file__)
 ATTEMPTS: dict[str, str] = dict(TABLES["attempts"])
+HEIGHTS: dict[str, str] = dict(TABLES["heights"])
 DANGEROUS: list[str] = TABLES["dangerous"]
 ALONE = {"fetch-later", "link-top", "form-top", "top"}
 """Attempts that a plain page makes only once, or not together with others."""
@@ -143,7 +144,9 @@ def with_frames(app: Flask) -> None:
         frame = get_template_attribute("_artifact.html", "artifact")
         one = str(frame("c1", call_id, "hostile"))
         many = (one.replace(f"/{call_id}", f"/{call_id}#{name}") for name in names.split(","))
-        return Markup("<!doctype html><body>") + Markup("").join(map(Markup, many))
+        sheet = '<link rel="stylesheet" href="/static/calls.css">'
+        head = f'<!doctype html>{sheet}<script src="/static/artifacts.js"></script><body>'
+        return Markup(head) + Markup("").join(map(Markup, many))
 
 
 def test_no_attempt_of_an_artifact_reaches_a_server(project: Path, chromium: Browser) -> None:
@@ -211,6 +214,52 @@ def test_an_artifact_does_not_navigate_our_page_back(project: Path, chromium: Br
                 other.wait_for_url("**/first")
 
             assert page.url == ours
+
+
+# Heights
+
+
+def test_no_message_of_an_artifact_sets_another_height(project: Path, chromium: Browser) -> None:
+    with Outside() as outside, live(project, prepare=with_frames) as own:
+        given = {name: one.replace("OUT", outside.url) for name, one in HEIGHTS.items()}
+        # After the frame's own report of its content.
+        valid = "<script>setTimeout(() => parent.postMessage({covaltHeight: 500, url: 'OUT'}, '*'), 500)</script>"
+        call_id = show(project, LOADER, {**given, "valid": valid.replace("OUT", outside.url)})
+        ours = f"{own.url}/frames/{call_id}/{','.join([*HEIGHTS, 'valid'])}"
+        with opened(chromium, own.door, ours) as page:
+            page.wait_for_function(
+                "names => names.every(one => tried.includes(one))", arg=[*HEIGHTS]
+            )
+            page.wait_for_function(
+                "() => document.querySelector('[src$=valid]').clientHeight === 500"
+            )
+            page.wait_for_timeout(200)  # for messages that are not used
+            found = page.evaluate(
+                "[...document.querySelectorAll('iframe')].map(one => [one.src.split('#')[1], one.clientHeight])"
+            )
+
+        assert {name for name, height in found if height > 200} == {"valid"}
+        assert (outside.requests, outside.datagrams) == ([], 0)
+        expected = re.compile(rf"/artifacts/c1/{call_id}|/(static/|frames/|favicon|\?token|$)")
+        assert [path for path in own.paths if not expected.match(path)] == []
+
+
+def test_a_flood_of_heights_changes_the_frame_at_most_30_times_a_second(
+    project: Path, chromium: Browser
+) -> None:
+    flood = """<script>let at = 0; setInterval(() => { for (let n = 0; n < 50; n++)
+        parent.postMessage({covaltHeight: 500 + at++ % 100}, "*") }, 1)</script>"""
+    count = """() => new Promise((done) => { let changes = 0;
+        new MutationObserver((found) => { changes += found.length }).observe(
+            document.querySelector("iframe"), {attributeFilter: ["style"]});
+        setTimeout(() => done(changes), 1000) })"""
+    with live(project) as own:
+        call_id = show(project, flood, None)
+        with opened(chromium, own.door, f"{own.url}/chats/c1/calls/{call_id}") as page:
+            page.locator("iframe.artifact[data-sized]").wait_for()
+            changes = page.evaluate(count)
+
+    assert 0 < changes <= 31
 
 
 # Data

@@ -14,6 +14,7 @@ from werkzeug.test import TestResponse
 from covalt_git.models.calls import FileReference, RenderPlan
 from covalt_server.render.artifacts import (
     ARTIFACT_HEADERS,
+    HEIGHT_SCRIPT,
     artifact_page,
     artifact_source,
 )
@@ -79,7 +80,8 @@ def test_a_page_is_the_stored_artifact_with_its_data() -> None:
     read = {kept: b"<head></head>caf\xe9"}
 
     assert artifact_page(plan, read.__getitem__) == (
-        b'<head><script>window.__TOOL_DATA__ = {"a":"\\u003c"};</script></head>caf\xe9'
+        b'<head><script>window.__TOOL_DATA__ = {"a":"\\u003c"};</script>'
+        b"<script>" + HEIGHT_SCRIPT.encode() + b"</script></head>caf\xe9"
     )
     assert artifact_source(plan, read.__getitem__) == b"<head></head>caf\xe9"
 
@@ -88,7 +90,7 @@ def test_a_page_can_be_a_text_of_the_plan() -> None:
     plan = RenderPlan(renderer="html", config={"content": "<p>é", "data": None})
 
     assert artifact_page(plan, no_record) == (
-        "<script>window.__TOOL_DATA__ = null;</script><p>é".encode()
+        f"<script>window.__TOOL_DATA__ = null;</script><script>{HEIGHT_SCRIPT}</script><p>é".encode()
     )
 
 

@@ -1,0 +1,131 @@
+"""Frames of artifacts: they are as high as their content, and of a fixed height without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.api_client import Api
+from tests.live_server import Live
+
+SHOW = """\
+id: probe
+name: Probe
+version: "1"
+tools: [{id: show, entrypoint: "probe:show", input_schema: {type: object, properties: {page: {type: string}}}}]
+tool_overrides: [{tool_id: show, renderer: html, renderer_config: {content: $args.page}}]
+"""
+TALL = "<!doctype html><body style='margin: 0'><p style='margin: 0; height: 1234px'>tall"
+
+
+@pytest.fixture
+def root(root: Path) -> Path:
+    """A project with a tool that shows any page."""
+    folder = root / "toolsets" / "probe"
+    folder.mkdir()
+    (folder / "toolset.yaml").write_text(SHOW)
+    (folder / "probe.py").write_text("def show(page: str) -> str:\n    return page\n")
+    return root
+
+
+@pytest.fixture
+def opened(served: Live, api: Api, page: Page) -> Callable[..., Page]:
+    """A function that opens the page of a call."""
+
+    def open_call(tool: str, /, **args: str) -> Page:
+        call = api.call(tool, **args)
+        page.goto(f"{served.url}/chats/c1/calls/{call['id']}")
+        return page
+
+    return open_call
+
+
+def height(page: Page) -> int:
+    """Return the height inside the frame of an artifact, when it has been reported."""
+    page.locator("iframe.artifact[data-sized]").wait_for()
+    page.wait_for_timeout(300)  # for further reports
+    return int(page.locator("iframe.artifact").evaluate("one => one.clientHeight"))
+
+
+def has_scroll_bar(page: Page) -> bool:
+    frame = page.frames[-1]
+    return bool(frame.evaluate("document.documentElement.scrollHeight > innerHeight"))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (TALL, 1234),
+        (
+            "<!doctype html><style>body { margin: 20px; padding: 30px }</style><p style='height: 300px; margin: 0'>",
+            400,
+        ),
+        ("<p style='margin: 0; height: 300px'>quirks mode", 316),
+        ("<!doctype html><p style='height: 9999px; margin: 0'>", 4000),
+        ("<!doctype html><p>short", 80),
+        (
+            "<!doctype html><style>body { margin: 0; min-height: 100vh }</style><p style='height: 300px; margin: 0'>",
+            300,
+        ),
+    ],
+)
+def test_a_frame_has_the_height_of_its_content(
+    opened: Callable[..., Page], content: str, expected: int
+) -> None:
+    page = opened("probe:show", page=content)
+
+    assert height(page) == expected
+    assert has_scroll_bar(page) == (expected == 4000)
+
+
+def test_a_frame_follows_content_that_grows_and_shrinks(opened: Callable[..., Page]) -> None:
+    page = opened("probe:show", page=TALL)
+    assert height(page) == 1234
+    box = page.frames[-1].locator("p")
+
+    box.evaluate("one => { one.style.height = '2000px' }")
+    page.wait_for_function("() => document.querySelector('iframe.artifact').clientHeight === 2000")
+    box.evaluate("one => { one.style.height = '200px' }")
+    page.wait_for_function("() => document.querySelector('iframe.artifact').clientHeight === 200")
+
+
+def test_content_that_follows_the_frame_does_not_make_it_grow_without_end(
+    opened: Callable[..., Page],
+) -> None:
+    page = opened("probe:show", page="<!doctype html><p style='height: 100vh'>as high as its frame")
+
+    assert height(page) < 1000
+
+
+def test_the_diff_of_text_kit_has_no_hole_and_no_scroll_bar(
+    opened: Callable[..., Page], api: Api
+) -> None:
+    api.write("a.txt", "one\ntwo\nthree\n")
+    api.write("b.txt", "one\n2\nthree\n")
+    page = opened("text-kit:diff", path="a.txt", other="b.txt")
+
+    found = height(page)
+
+    main = page.frames[-1].locator("main")
+    bottom = main.evaluate("one => one.getBoundingClientRect().bottom")
+    padding = page.frames[-1].evaluate("parseFloat(getComputedStyle(document.body).paddingBottom)")
+    assert 0 <= found - bottom - padding <= 24
+    assert not has_scroll_bar(page)
+
+
+def test_a_frame_has_a_fixed_height_without_scripts(
+    chromium: Browser, served: Live, api: Api
+) -> None:
+    call = api.call("probe:show", page=TALL)
+    with chromium.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(served.door)
+        page.goto(f"{served.url}/chats/c1/calls/{call['id']}")
+
+        box = page.locator("iframe.artifact").bounding_box()
+
+    assert box is not None
+    assert 250 < box["height"] < 750
