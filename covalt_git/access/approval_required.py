@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from covalt_git.models.tool_properties import Annotations
 
 _REASONS: dict[ConfirmationSource, str] = {
-    "toolset": "the toolset asks",
-    "decorator": "its decorator asks",
-    "override": "the toolset's override asks",
-    "project": "this project's state asks",
+    "toolset": "the toolset requires it",
+    "decorator": "its decorator requires it",
+    "override": "the toolset's override requires it",
+    "project": "this project's state requires it",
 }
 _MAX_INDEX_DIGITS = 9
 _MISSING = object()
@@ -47,7 +47,7 @@ def confirmation(config: ProjectConfig, tool: Tool, args: JsonObject) -> tuple[s
     """
     for rule in config.approvals:
         if _applies(rule, tool, args):
-            return (f"rule {rule.pattern} asks",) if rule.require else ()
+            return (f"rule {rule.pattern} requires it",) if rule.require else ()
     return tuple(_REASONS[source] for source in tool.confirmation)
 
 

@@ -88,7 +88,7 @@ def compare(base: ProjectSnapshot, head: ProjectSnapshot) -> Comparison:
 def _with_gained_tools(
     base: ProjectSnapshot, head: ProjectSnapshot, changes: Iterable[Change]
 ) -> Iterator[Change]:
-    """Add each tool that a role gains to the first of the role's wider patterns that matches it."""
+    """Add the tools that a role may newly call to the changes: each to the first wider pattern that matches it."""
     left: dict[str, list[Tool]] = {}
     for one in changes:
         if one.kind not in {"allow", "admin", "deny"} or one.verdict != "widening":
@@ -192,7 +192,7 @@ def _existing(facts: Iterable[Fact]) -> set[str]:
 def _is_implied_by(fact: Fact, subjects: set[str]) -> bool:
     """Return whether a fact is new or removed only because its subject, one of ``subjects``, is.
 
-    A subject such as ``notes:write, its token`` is part of another one.
+    A subject such as ``notes:write, its token`` is a part of the subject ``notes:write``.
     """
     kind = KINDS[fact.kind]
     if kind.alone:

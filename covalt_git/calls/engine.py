@@ -362,7 +362,7 @@ class Engine:
             problems = "; ".join(f"{path}: {message}" for path, message in outcome.problems)
             error = CallError(code="invalid_arguments", message=problems)
         if outcome.status == "confirmation":
-            return self.ask(writer, started, found.tool, ("its decorator asks",))
+            return self.ask(writer, started, found.tool, ("its decorator requires it",))
         if not has_workspace(chat.workspace):
             head = chat.head()
             command = f"covalt-git chat branch {chat.id} before --from {head}"

@@ -52,7 +52,7 @@ class ClientChat(NamedTuple):
 class ClientChats:
     """The chats of the clients of one principal; thread-safe.
 
-    An agent's client without a session works in the agent's newest chat, also after a restart of the server.
+    Without a session, a client of an agent works in the agent's newest chat, even after a restart of the server.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class ClientChats:
         """Return the client's chat; create one if it has none.
 
         Raises:
-            UnknownNameError: if the chat that it names does not exist for it.
+            UnknownNameError: if the client names a chat that does not exist, or that it may not see.
         """
         if named is not None:
             project.chats.path(named)

@@ -271,7 +271,7 @@ class Gateway:
         return results.of_outcome(outcome, client_chat, read, modern=call.modern, style=self.style)
 
     def _find(self, project: Project, name: str) -> Found | _BuiltIn:
-        """Return the tool with a name; of a broken toolset, its last valid version.
+        """Return the tool with a name; if its toolset has errors, from the last valid version of the toolset.
 
         Raises:
             NoSuchToolError: if it does not exist for the client.

@@ -67,7 +67,7 @@ def _text(description: str, **more: Any) -> JsonObject:
 _OR_NULL: JsonObject = {"type": ["string", "null"]}
 _PATH = _text("Path of a file, relative to the workspace.", minLength=1)
 _MANIFEST = _text(
-    "A branch, HEAD, the id or id prefix of a manifest, or the id of a call. "
+    "A branch, HEAD, the id or id prefix of a commit, or the id of a call. "
     "Default: the current files."
 )
 _CHANGES: JsonObject = {
@@ -239,7 +239,7 @@ _TOOLS: tuple[tuple[Tool, Callable[[Context, str, JsonObject], ToolOutcome]], ..
             "Create a branch of the workspace without switching to it.",
             {
                 "name": _text("Name of the new branch.", minLength=1),
-                "start": _text("A manifest or branch to start from. Default: the current files."),
+                "start": _text("A commit or branch to start from. Default: the current files."),
             },
             {"name": {"type": "string"}, "manifest_id": _OR_NULL},
             required=["name"],
@@ -261,9 +261,9 @@ _TOOLS: tuple[tuple[Tool, Callable[[Context, str, JsonObject], ToolOutcome]], ..
     (
         _builtin(
             "diff",
-            "Compare two manifests. Without arguments: the uncommitted changes. With only new: the "
-            "changes of that manifest.",
-            {"old": _text("The manifest or branch before."), "new": _MANIFEST},
+            "Compare two commits. Without arguments: the uncommitted changes. With only new: the "
+            "changes of that commit.",
+            {"old": _text("The commit or branch before."), "new": _MANIFEST},
             {"changes": _CHANGES},
         ),
         diff,
@@ -280,10 +280,10 @@ _TOOLS: tuple[tuple[Tool, Callable[[Context, str, JsonObject], ToolOutcome]], ..
     (
         _builtin(
             "log",
-            "List the newest manifests of the active or another branch, with their titles, authors and "
+            "List the newest commits (manifests) of the active or another branch, with their titles, authors and "
             "changed files; and the branches.",
             {
-                "manifest": _text("The branch or manifest to start from. Default: HEAD."),
+                "manifest": _text("The branch or commit to start from. Default: HEAD."),
                 "limit": {"type": "integer", "minimum": 1, "maximum": 200, "default": 20},
             },
             {
@@ -311,9 +311,9 @@ _TOOLS: tuple[tuple[Tool, Callable[[Context, str, JsonObject], ToolOutcome]], ..
     (
         _builtin(
             "restore",
-            "Restore files from a manifest, and commit them. Uncommitted changes are committed first.",
+            "Restore files from an earlier commit, in a new commit. Uncommitted changes are committed first.",
             {
-                "manifest": _text("A manifest or a branch."),
+                "manifest": _text("A commit or a branch."),
                 "paths": {
                     "type": "array",
                     "items": {"type": "string"},

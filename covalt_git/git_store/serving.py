@@ -56,7 +56,7 @@ class Stream(Protocol):
 
 
 class BadRequestError(CovaltError):
-    """A request that git would not send, or that is incomplete."""
+    """A malformed or incomplete request, which git does not send."""
 
     code = "bad_git_request"
 
@@ -153,7 +153,7 @@ class _Wants:
         """Read the section.
 
         Raises:
-            BadRequestError: when git would not send it.
+            BadRequestError: if the section is malformed.
         """
         wants = cls()
         for number, line in enumerate(_section(lines)):
@@ -188,7 +188,7 @@ def fetch(visible: VisibleRefs, stream: Stream) -> Iterator[bytes]:
     """Yield the answer to one request of a fetch.
 
     Raises:
-        BadRequestError: when git would not send it, before anything is yielded.
+        BadRequestError: if the request is malformed; raised before anything is yielded.
     """
     lines = _lines(stream)
     wants = _Wants.read(lines)
@@ -369,7 +369,7 @@ def read_push(stream: Stream, object_format: str) -> PushRequest:
     """Read the commands of a push; a pack that follows is not read.
 
     Raises:
-        BadRequestError: when git would not send them.
+        BadRequestError: if the commands are malformed.
     """
     commands: list[Command] = []
     options: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Tool ids of overrides, and namespaces after aliases."""
+"""Tool ids of overrides, and namespaces of servers after ``aliases`` of the state file are applied."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def override_key(toolset_id: str, tool_id: str) -> str:
 
 
 def namespace_of(server_id: str, state: ToolsetState) -> str:
-    """Return the namespace of a server or source in this project, after aliases."""
+    """Return the namespace of a server or source in this project: its alias, if it has one."""
     return state.aliases.get(server_id, server_id)
 
 

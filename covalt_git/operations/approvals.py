@@ -27,26 +27,26 @@ _REASON = "Recorded with the decision."
 
 
 class ListApprovals(Request):
-    """A filter of approvals."""
+    """Request: which approvals to list."""
 
     state: ApprovalState | Literal["all"] = "pending"
 
 
 class GetApproval(Request):
-    """An approval."""
+    """Request: the approval to return."""
 
     execution_id: str = Field(max_length=200)
 
 
 class ApproveCall(Request):
-    """An approval, and the reason of the decision."""
+    """Request: the approval to grant, and the reason."""
 
     execution_id: str = Field(max_length=200)
     reason: str | None = Field(None, min_length=1, max_length=1000, description=_REASON)
 
 
 class DenyCall(Request):
-    """An approval, and the reason of the decision."""
+    """Request: the approval to deny, and the reason."""
 
     execution_id: str = Field(max_length=200)
     reason: str | None = Field(None, min_length=1, max_length=1000, description=_REASON)

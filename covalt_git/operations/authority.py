@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class GetAuthority(Request):
-    """A toolset; without one, all toolsets."""
+    """Request: a toolset; without one, all toolsets."""
 
     toolset_id: str | None = Field(None, max_length=200)
 
 
 class CompareAuthority(Request):
-    """The commits to compare."""
+    """Request: the commits to compare."""
 
     revisions: str = Field(
         description="BASE..HEAD; BASE...HEAD, which starts at their merge base; or BASE, which is compared"

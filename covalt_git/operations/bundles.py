@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class DiffToolset(Request):
-    """A toolset to compare with one of its earlier versions."""
+    """Request: the toolset to compare with one of its earlier versions."""
 
     toolset_id: str = Field(max_length=200)
     grant: str | None = Field(
@@ -38,7 +38,7 @@ class DiffToolset(Request):
 
 
 class ExportToolset(Request):
-    """A toolset to export."""
+    """Request: the toolset to export."""
 
     toolset_id: str = Field(max_length=200)
     allow_guesses: bool = Field(
@@ -47,21 +47,21 @@ class ExportToolset(Request):
 
 
 class WriteBundle(ExportToolset):
-    """A toolset and the file to write."""
+    """A toolset to export, and the file to write."""
 
     path: Path | None = Field(None, description="By default ID-VERSION.zip.")
     key: Path | None = Field(None, description="The key of ssh-keygen that signs it.")
 
 
 class VerifyBundle(Request):
-    """A file to verify."""
+    """Request: the bundle to verify."""
 
     file: Path
     signature: Path | None = Field(None, description="Its signature, if it is not FILE.sig.")
 
 
 class VerifyToolset(Request):
-    """A toolset to verify."""
+    """Request: the toolset to verify."""
 
     toolset_id: str = Field(max_length=200)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class CallTool(Request):
-    """A call to make."""
+    """Request: the call to make."""
 
     chat_id: str = Field(max_length=200)
     tool_id: str = Field(max_length=200)
@@ -49,7 +49,7 @@ class CallTool(Request):
 
 
 class ConvertArguments(Request):
-    """Arguments of a tool as entered text, by name."""
+    """Request: arguments of a tool as entered text, by name."""
 
     tool_id: str
     texts: dict[str, str]
@@ -62,7 +62,7 @@ class Arguments(Result):
 
 
 class CheckArguments(Request):
-    """Arguments to check without a call."""
+    """Request: arguments to check without a call."""
 
     tool_id: str = Field(max_length=200)
     args: JsonObject = Field(default_factory=dict)
@@ -113,7 +113,7 @@ class Batch(Result):
 
 
 class ListCalls(Request):
-    """A page of a chat's calls."""
+    """Request for a page of a chat's calls."""
 
     chat_id: str = Field(max_length=200)
     limit: int = Field(100, ge=1, le=500)
@@ -123,14 +123,14 @@ class ListCalls(Request):
 
 
 class GetCall(Request):
-    """A call."""
+    """Request: the call to return."""
 
     chat_id: str = Field(max_length=200)
     call_id: str = Field(max_length=200)
 
 
 class CancelCall(Request):
-    """A call to cancel."""
+    """Request: the call to cancel."""
 
     chat_id: str = Field(max_length=200)
     call_id: str = Field(max_length=200)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TestTools(Request):
-    """Tools to test."""
+    """Request: the tools whose examples are run."""
 
     __test__ = False  # not a test class, although its name looks like one to pytest
 

@@ -27,13 +27,13 @@ Hosts = tuple[str, ...]
 
 
 class ListGrants(Request):
-    """A toolset; without one, all toolsets."""
+    """Request: a toolset; without one, all toolsets."""
 
     toolset_id: str | None = Field(None, max_length=200)
 
 
 class AddGrant(Request):
-    """A grant to add to a toolset."""
+    """Request: the grant to add to a toolset."""
 
     toolset_id: str = Field(max_length=200)
     kind: Literal["network", "secret", "process", "server", "unsandboxed"]
@@ -51,7 +51,7 @@ class AddGrant(Request):
 
 
 class GrantAll(Request):
-    """A toolset, and its digest when the user reviewed it."""
+    """A toolset that gets grants, and its digest when the user reviewed it."""
 
     toolset_id: str = Field(max_length=200)
     digest: str | None = Field(

@@ -30,7 +30,7 @@ _SERVER = "Such as gear/disk: a toolset and the id of its server."
 
 
 class LogIn(Request):
-    """A server to sign in to, and the OAuth client."""
+    """Request: the server to sign in to, and the OAuth client."""
 
     server: str = Field(description=_SERVER)
     browser: bool = Field(
@@ -44,7 +44,7 @@ class LogIn(Request):
 
 
 class LogOut(Request):
-    """A server to sign out of."""
+    """Request: the server to sign out of."""
 
     server: str = Field(description=_SERVER)
 

@@ -27,7 +27,7 @@ Overridable = Literal[
 
 
 class GetOverrides(Request):
-    """A tool."""
+    """Request: the tool whose overrides are returned."""
 
     tool_id: str = Field(max_length=200)
 
@@ -48,7 +48,7 @@ class OverrideTool(Request):
 
 
 class EnableTool(Request):
-    """A tool, and whether to enable it."""
+    """Request: a tool, and whether to enable it."""
 
     tool_id: str = Field(max_length=200)
     enabled: StrictBool

@@ -24,7 +24,7 @@ _WHAT = "see where secrets come from"
 
 
 class CheckSecret(Request):
-    """A secret."""
+    """Request: the secret to look up."""
 
     name: str
 

@@ -25,7 +25,7 @@ _MOST_TOOLS = 10_000
 
 
 class ListSources(Request):
-    """A toolset or a source; without one, all sources."""
+    """Request: a toolset or a source; without one, all sources."""
 
     toolset_id: str | None = Field(
         None, max_length=200, description="A toolset, or the namespace of one server's tools."
@@ -36,7 +36,7 @@ class ListSources(Request):
 
 
 class RefreshSource(Request):
-    """An MCP server, by the namespace of its tools; with ``check`` nothing is written."""
+    """Request: the MCP server to list, by the namespace of its tools; with ``check`` nothing is written."""
 
     toolset_id: str = Field(max_length=200)
     namespace: str = Field(max_length=200)
@@ -44,7 +44,7 @@ class RefreshSource(Request):
 
 
 class RefreshSources(Request):
-    """MCP servers; with ``check`` nothing is written."""
+    """Request: the MCP servers to list; with ``check`` nothing is written."""
 
     sources: tuple[str, ...] = Field(
         (),

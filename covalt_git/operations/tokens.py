@@ -19,7 +19,7 @@ _WHAT = "manage access tokens"
 
 
 class CreateToken(Request):
-    """The role of an agent, and its chats."""
+    """Request for a new token: the role of the agent, and the chats that it may use."""
 
     role: str
     name: str | None = Field(
@@ -34,7 +34,7 @@ class CreateToken(Request):
 
 
 class RevokeToken(Request):
-    """A token."""
+    """Request: the token to revoke."""
 
     token: str = Field(description="Its name or id.")
 

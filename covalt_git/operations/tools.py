@@ -30,14 +30,14 @@ GroupKind = Literal["builtin", "toolset", "mcp_server"]
 
 
 class ListTools(Request):
-    """A filter of tools."""
+    """Request: which tools to list."""
 
     q: str = Field("", max_length=200, description="Words of a tool's id, name or description.")
     toolset_id: str = Field("", max_length=64, description="Only the tools of this toolset.")
 
 
 class SearchTools(Request):
-    """A search for tools."""
+    """Request: the words to search for."""
 
     query: str = Field(max_length=2000, description="Words, or a question.")
     toolset_id: str = Field("", max_length=64, description="Only the tools of this toolset.")
@@ -45,7 +45,7 @@ class SearchTools(Request):
 
 
 class GetTool(Request):
-    """A tool."""
+    """Request: the tool to return."""
 
     tool_id: str = Field(max_length=200, description="Such as app-builder:write_file.")
 

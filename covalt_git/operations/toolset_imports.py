@@ -73,7 +73,7 @@ class ImportFetched(Request):
 
 
 class ImportToolsetFrom(Request):
-    """A bundle on this machine, or one with a signature on this machine."""
+    """Request: the source of a toolset to import, and its signature."""
 
     source: str = Field(description="A ZIP, a folder or an https URL.")
     signature: Path | None = Field(None, description="Its signature, if it is not FILE.sig.")
@@ -89,7 +89,7 @@ class ImportToolsetFrom(Request):
 
 
 class UpdateToolset(Request):
-    """A toolset to update from its source."""
+    """Request: the toolset to update from its source."""
 
     toolset_id: str = Field(max_length=200)
     dry_run: bool = Field(default=False, description=_DRY_RUN)
@@ -105,7 +105,7 @@ class UpdateToolsetFrom(UpdateToolset):
 
 
 class UninstallToolset(Request):
-    """A toolset to remove."""
+    """Request: the toolset to remove."""
 
     toolset_id: str = Field(max_length=200)
     force: bool = Field(default=False, description="Also if git cannot restore its files.")

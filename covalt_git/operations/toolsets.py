@@ -34,20 +34,20 @@ _DECISIONS = {"enabled", "overrides", "grants", "accepted", "aliases"}
 
 
 class GetToolset(Request):
-    """A toolset."""
+    """Request: the toolset to return."""
 
     toolset_id: str = Field(max_length=200)
 
 
 class EnableToolset(Request):
-    """A toolset, and whether to enable it."""
+    """Request: a toolset, and whether to enable it."""
 
     toolset_id: str = Field(max_length=200)
     enabled: bool
 
 
 class CreateToolset(Request):
-    """A toolset to create from a template."""
+    """Request: the toolset to create from a template."""
 
     toolset_id: str = Field(max_length=200)
     template: Template = "python"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Validate(Request):
-    """The files to report on, and the known problems."""
+    """Request: the files to check, and a baseline of known problems."""
 
     paths: tuple[Path, ...] = Field((), description="Files and folders; empty: all.")
     baseline: Path | None = Field(
@@ -43,14 +43,14 @@ class Validate(Request):
 
 
 class WriteBaseline(Request):
-    """The file for the current problems."""
+    """Request: the baseline file to write, for the current problems."""
 
     paths: tuple[Path, ...] = ()
     baseline: Path
 
 
 class FixFiles(Request):
-    """Files to fix."""
+    """Request: the files to fix."""
 
     paths: tuple[Path, ...] = ()
     write: bool = Field(default=True, description="If false, return the diff and change nothing.")

@@ -47,13 +47,13 @@ def test_everyone_who_requires_approval_is_named() -> None:
     assert confirmation(make_config(), make_tool(), {}) == ()
     assert confirmation(make_config(), make_tool(confirmation_is_settled=True), {}) == ()
     assert confirmation(make_config(), tool, {}) == (
-        "the toolset asks",
-        "its decorator asks",
-        "the toolset's override asks",
-        "this project's state asks",
+        "the toolset requires it",
+        "its decorator requires it",
+        "the toolset's override requires it",
+        "this project's state requires it",
     )
     assert confirmation(make_config(rule("app-builder.**")), make_tool(), {}) == (
-        "rule app-builder.** asks",
+        "rule app-builder.** requires it",
     )
 
 
@@ -72,7 +72,7 @@ def test_the_first_rule_that_applies_decides() -> None:
         rule("**"),
     )
 
-    assert confirmation(config, make_tool(), {"path": "docs/a.md"}) == ("rule ** asks",)
+    assert confirmation(config, make_tool(), {"path": "docs/a.md"}) == ("rule ** requires it",)
     assert confirmation(config, make_tool(), {"path": "src/a.py"}) == ()
 
 
@@ -148,9 +148,9 @@ def test_annotations_of_an_mcp_tool_can_require_approval_and_not_waive_it() -> N
     waives = make_config(rule(annotations={"read_only": True}, require=False))
     requires = make_config(rule(annotations={"read_only": True}))
 
-    assert confirmation(waives, tool, {}) == ("the toolset asks",)
+    assert confirmation(waives, tool, {}) == ("the toolset requires it",)
     assert confirmation(waives, tool.model_copy(update={"kind": "python"}), {}) == ()
-    assert confirmation(requires, tool, {}) == ("rule ** asks",)
+    assert confirmation(requires, tool, {}) == ("rule ** requires it",)
 
 
 def test_an_argument_that_is_not_json_is_an_error() -> None:

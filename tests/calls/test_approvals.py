@@ -56,7 +56,7 @@ def test_an_approval_is_bound_to_exactly_one_call(world: World) -> None:
         "definition_digest": tool.definition_digest,
         "by": "local",
         "role": None,
-        "reasons": ("the toolset asks",),
+        "reasons": ("the toolset requires it",),
         "message_id": "0196-message",
         "base": base,
         "state": "pending",

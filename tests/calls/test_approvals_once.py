@@ -86,7 +86,7 @@ def test_a_call_killed_while_its_approval_is_renewed_runs_by_the_new_approval_on
         (call,) = chat.calls()
         moved = call.model_copy(update={"base": base})
         tool = project.catalog.find("demo:ask").tool
-        again = project.engine().ask(writer, moved, tool, ("the toolset asks",))
+        again = project.engine().ask(writer, moved, tool, ("the toolset requires it",))
     assert again.approval is not None
     (world.workspace / "notes.txt").unlink()
 

@@ -142,6 +142,6 @@ def test_concurrent_calls_are_checked_require_approval_and_can_be_cancelled(
 
     assert code(stopped.outcome.result()) == "cancelled"
     assert approval is not None
-    assert approval.reasons == ("its decorator asks",)
+    assert approval.reasons == ("its decorator requires it",)
     assert [one.execution_id for one in reader.waiting()] == [approval.execution_id]
     assert reader.codes() == ["success", "cancelled"]

@@ -17,7 +17,7 @@ def test_a_call_that_requires_approval_waits_and_changes_nothing(world: World) -
     assert outcome.approval == approval
     assert outcome.call.status == waiting.status == "pending"
     assert waiting.execution_id == approval.execution_id
-    assert (approval.state, approval.reasons) == ("pending", ("the toolset asks",))
+    assert (approval.state, approval.reasons) == ("pending", ("the toolset requires it",))
     assert world.log() == []
     assert not (world.workspace / "runs.txt").exists()
 
@@ -37,7 +37,7 @@ def test_a_decorator_can_require_approval_however_it_is_applied(world: World, so
     outcome = world.call("quiet", text="hello")
 
     assert outcome.approval is not None
-    assert outcome.approval.reasons == ("its decorator asks",)
+    assert outcome.approval.reasons == ("its decorator requires it",)
     assert world.log() == []
     assert not (world.workspace / "runs.txt").exists()
 

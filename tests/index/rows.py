@@ -111,7 +111,7 @@ def ask(writer: Writer, **fields: Any) -> Approval:
         "args_digest": NO_DIGEST,
         "definition_digest": NO_DIGEST,
         "by": "local",
-        "reasons": ["the toolset asks"],
+        "reasons": ["the toolset requires it"],
         "base": call.base,
         "created_at": NOW,
         "expires_at": LATER,

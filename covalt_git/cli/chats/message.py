@@ -131,8 +131,8 @@ def retry(chat_id: str, message: str | None, branch: str | None, *, as_json: boo
     """Start a branch for another answer to a MESSAGE.
 
     For a user's MESSAGE, the branch starts after it, with the files from before its calls.  For
-    another MESSAGE, such as an assistant's, it starts before it.  The default is the last message,
-    and a branch retry-1, ...
+    another MESSAGE, such as an assistant's, it starts before it.  The default MESSAGE is the last one;
+    the default branch is retry-1, ...
 
     Example: covalt-git chat message retry c1 app-77
     """
@@ -184,7 +184,7 @@ def edit(
 def switch(chat_id: str, message: str, *, as_json: bool) -> None:
     """Check out the longest branch after a MESSAGE.
 
-    If several branches are equally long, it is the newest.
+    If several branches are equally long, the newest is checked out.
 
     Example: covalt-git chat message switch c1 app-77
     """

@@ -181,6 +181,6 @@ def _manifest(uri: str, branch: str) -> types.Resource:
     return types.Resource(
         uri=uri,
         name=f"branch {branch}",
-        description="The newest manifest of the branch.",
+        description="The newest commit of the branch.",
         mime_type=_JSON,
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class RenameBranch(Request):
-    """A branch and its new name."""
+    """Request: a branch and its new name."""
 
     chat_id: str = Field(max_length=200)
     branch: str = Field(max_length=200)
@@ -33,7 +33,7 @@ class RenameBranch(Request):
 
 
 class DeleteBranch(Request):
-    """A branch to delete."""
+    """Request: the branch to delete."""
 
     chat_id: str = Field(max_length=200)
     branch: str = Field(max_length=200)
@@ -44,7 +44,7 @@ class DeleteBranch(Request):
 
 
 class ListDeletedBranches(Request):
-    """A chat."""
+    """Request: the chat whose deleted branches are listed."""
 
     chat_id: str = Field(max_length=200)
 
@@ -74,7 +74,7 @@ class DeletedBranchList(Result):
 
 
 class ListBranches(Request):
-    """A chat."""
+    """Request: the chat whose branches are listed."""
 
     chat_id: str = Field(max_length=200)
 
@@ -88,7 +88,7 @@ class CreateBranch(Request):
 
 
 class SwitchBranch(Request):
-    """A branch to check out."""
+    """Request: the branch to check out."""
 
     chat_id: str = Field(max_length=200)
     branch: str = Field(max_length=200)

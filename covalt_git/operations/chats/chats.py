@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 
 
 class GetChat(Request):
-    """A chat."""
+    """Request: the chat to return."""
 
     chat_id: str = Field(max_length=200)
 
 
 class CreateChat(Request):
-    """A chat to create."""
+    """Request for a new chat."""
 
     chat_id: str | None = Field(None, max_length=200, description="null: the next of c1, c2, ...")
     title: str = Field("", max_length=500)
 
 
 class RenameChat(Request):
-    """A chat and its new title; the id stays."""
+    """Request: a chat and its new title; the id stays."""
 
     chat_id: str = Field(max_length=200)
     title: str = Field(max_length=500)
@@ -153,7 +153,7 @@ class ChatForked(ChatRow):
 
 
 class ExportChat(Request):
-    """A chat, or one of its branches."""
+    """Request: the chat, or one of its branches, to export."""
 
     chat_id: str = Field(max_length=200)
     branch: str | None = Field(None, max_length=200)
@@ -170,7 +170,7 @@ class ImportChat(Request):
 
 
 class ExportChatTo(Request):
-    """A chat, or one of its branches, and the file to write."""
+    """Request: the chat, or one of its branches, to export, and the file to write."""
 
     chat_id: str
     path: Path
@@ -199,7 +199,7 @@ class ImportChatFrom(Request):
 
 
 class CollectGarbage(Request):
-    """A chat."""
+    """Request: the chat whose garbage is collected."""
 
     chat_id: str = Field(max_length=200)
     now: bool = Field(
@@ -208,7 +208,7 @@ class CollectGarbage(Request):
 
 
 class CollectAllGarbage(Request):
-    """Options of the collection in all chats."""
+    """Request: options for collecting the garbage of all chats."""
 
     now: bool = Field(
         default=False, description="Also remove deleted branches, and objects of the last hour."
@@ -216,7 +216,7 @@ class CollectAllGarbage(Request):
 
 
 class DeleteChat(Request):
-    """A chat to delete permanently."""
+    """Request: the chat to delete permanently."""
 
     chat_id: str = Field(max_length=200)
     dry_run: bool = Field(default=False, description="Only return what would be deleted.")

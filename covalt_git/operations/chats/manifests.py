@@ -39,7 +39,7 @@ _READ = 1_000
 
 
 class ListManifests(Request):
-    """A page of a chat's history."""
+    """Request for a page of a chat's history."""
 
     chat_id: str = Field(max_length=200)
     branch: str | None = Field(None, max_length=200, description="Only this branch; else all.")

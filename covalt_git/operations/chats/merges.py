@@ -61,7 +61,7 @@ class MergeBranch(Request):
 
 
 class ListConflicts(Request):
-    """A chat."""
+    """Request: the chat whose conflicts are listed."""
 
     chat_id: str = Field(max_length=200)
 

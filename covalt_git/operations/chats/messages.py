@@ -24,13 +24,13 @@ _BRANCH = "Name of the new branch; null: numbered."
 
 
 class ListMessages(Request):
-    """A chat."""
+    """Request: the chat whose messages are listed."""
 
     chat_id: str = Field(max_length=200)
 
 
 class GetMessage(Request):
-    """A message."""
+    """Request: the message to return."""
 
     chat_id: str = Field(max_length=200)
     message: str | None = Field(None, max_length=200, description=f"{_WHICH} null: the last one.")
@@ -73,14 +73,14 @@ class EditMessage(Request):
 
 
 class SwitchToMessage(Request):
-    """A message to switch to."""
+    """Request: the message to switch to."""
 
     chat_id: str = Field(max_length=200)
     message: str = Field(max_length=200, description=_WHICH)
 
 
 class ContinueMessage(Request):
-    """A message to continue from."""
+    """Request: the message to continue from."""
 
     chat_id: str = Field(max_length=200)
     message: str | None = Field(None, max_length=200, description=f"{_WHICH} null: the last one.")

@@ -33,7 +33,7 @@ _FORM_BYTES = 16 << 20
 
 
 class UpdateWorkspaceFile(Request):
-    """The new text of a file."""
+    """Request: a file and its new text."""
 
     chat_id: str = Field(max_length=200)
     path: str
@@ -52,7 +52,7 @@ class UpdateWorkspaceFile(Request):
 
 
 class DeleteWorkspaceFile(Request):
-    """A file to delete."""
+    """Request: the file to delete."""
 
     chat_id: str = Field(max_length=200)
     path: str
@@ -65,7 +65,7 @@ class DeleteWorkspaceFile(Request):
 
 
 class UploadFiles(Request):
-    """Files to add."""
+    """Request: the files to add."""
 
     chat_id: str = Field(max_length=200)
     folder: str = Field("", description="Folder of the workspace to put them in.")
@@ -109,7 +109,7 @@ class FilesUploaded(Result):
 
 
 class SaveEdits(Request):
-    """A chat."""
+    """Request: the chat whose changes are committed."""
 
     chat_id: str = Field(max_length=200)
 
@@ -123,7 +123,7 @@ class EditsSaved(Result):
 
 
 class RestoreWorkspace(Request):
-    """A commit, or the commit of a message, and the paths to restore from it."""
+    """Request: a commit, or the message of a commit, and the paths to restore from it."""
 
     chat_id: str = Field(max_length=200)
     manifest: str = Field(
@@ -156,13 +156,13 @@ class WorkspaceRestored(Result):
 
 
 class UndoChange(Request):
-    """A chat."""
+    """Request: the chat whose last change is undone."""
 
     chat_id: str = Field(max_length=200)
 
 
 class RedoChange(Request):
-    """A chat."""
+    """Request: the chat whose last undo is reverted."""
 
     chat_id: str = Field(max_length=200)
 

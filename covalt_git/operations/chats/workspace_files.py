@@ -43,14 +43,14 @@ _OR_FOLDER = f"{NAMES} Empty: the current workspace."
 
 
 class GetWorkspaceFiles(Request):
-    """A commit, or the workspace."""
+    """Request: the commit whose files are listed; by default the current workspace."""
 
     chat_id: str = Field(max_length=200)
     manifest: str = Field("HEAD", max_length=200, description=_OR_FOLDER)
 
 
 class GetWorkspaceFile(Request):
-    """A file of a commit or of the workspace."""
+    """Request: a file of a commit or of the workspace."""
 
     chat_id: str = Field(max_length=200)
     path: str
@@ -61,7 +61,7 @@ class GetWorkspaceFile(Request):
 
 
 class GetWorkspaceDiff(Request):
-    """Two commits, or a commit and the workspace, to compare."""
+    """Request: two commits, or a commit and the workspace, to compare."""
 
     chat_id: str = Field(max_length=200)
     old: str = Field(max_length=200, description=f"{NAMES} Empty: an empty workspace.")
@@ -75,7 +75,7 @@ class GetWorkspaceDiff(Request):
 
 
 class GetCommitDiff(Request):
-    """Two commits, or a commit and the workspace, to compare completely."""
+    """Request: two commits, or a commit and the workspace, to compare without limits."""
 
     chat_id: str
     old: str = Field("HEAD", description=NAMES)
