@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -88,14 +87,6 @@ def test_the_printed_url_opens_the_project(server: Served) -> None:
     assert (status, page[0], page[1].get_content_type()) == (303, 200, "text/html")
 
 
-def test_other_processes_find_the_pages_but_not_the_token(root: Path, server: Served) -> None:
-    stored = b"".join(one.read_bytes() for one in (root / "data/serving").iterdir())
-
-    assert pages_url(root) == f"http://127.0.0.1:{server.port}"
-    assert server.get("/approvals")[0] == 401
-    assert server.token.encode() not in stored
-
-
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_server_stops_quietly(tmp_path: Path, how: signal.Signals) -> None:
     root = make_project(tmp_path / "demo")
@@ -150,13 +141,3 @@ def test_a_weak_token_or_one_of_an_agent_is_rejected(
     assert code == 1
     assert "COVALT_GIT_TOKEN" in shown
     assert not token or token not in shown
-
-
-def test_a_server_that_cannot_start_names_the_reason(cli: Cli) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        code, shown = cli("serve", "--port", str(port))
-    refused = cli("--role", "boss", "serve", "--port", "0", "--json")
-
-    assert (code, f"port {port} is in use" in shown) == (1, True)
-    assert (refused[0], json.loads(refused[1])["error"]) == (1, "unknown_role")

@@ -10,7 +10,7 @@ from mcp import Client
 
 from covalt_git.gateway import approvals
 from covalt_git.project import Project
-from tests.mcp_client import Requests, call, commits, refused, talk, text, versions
+from tests.mcp_client import Requests, call, commits, talk, text, versions
 
 ARGS = {"path": "a.txt", "content": "hi"}
 WRITTEN = {"written": "a.txt"}
@@ -130,17 +130,6 @@ def test_no_answer_of_a_client_approves_a_call(
 
     assert with_requests(shared, chat_id, say) == [WRITTEN, WRITTEN]
     assert len(commits(shared, chat_id)) == 1
-
-
-def test_the_state_of_one_call_is_refused_for_another(shared: Path, chat_id: str) -> None:
-    async def say(requests: Requests) -> int:
-        Project.open(shared).approvals().approve(await needed(requests))
-        return (
-            await refused(requests.send("demo.asks", ACCEPT, {**ARGS, "path": "other.txt"}))
-        ).code
-
-    assert with_requests(shared, chat_id, say) == -32602
-    assert [one.record.call.args for one in commits(shared, chat_id) if one.record.call] == [ARGS]
 
 
 # Resuming

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import anyio
 import mcp_types as types
 import pytest
 from mcp import Client
@@ -136,18 +135,6 @@ def test_a_client_with_a_session_that_cannot_answer_gets_the_error_of_the_tool(
         result = call(shared, "quiz.name", version="legacy", callbacks=callbacks)
         assert result.structured_content["error"] == "cannot_ask"
     assert "no display" in text(result)
-
-
-@versions
-def test_a_question_that_is_not_answered_in_time_fails_the_call(shared: Path, version: str) -> None:
-    async def slow(_: Any, __: Any) -> types.ElicitResult:
-        await anyio.sleep(0.4)
-        return types.ElicitResult(action="decline")
-
-    result = call(shared, "quiz.short", version=version, callbacks={"elicitation_callback": slow})
-
-    assert result.is_error
-    assert result.structured_content["error"] == "not_answered"
 
 
 # Requests that a client of 2026-07-28 builds itself

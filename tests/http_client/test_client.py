@@ -298,11 +298,3 @@ def test_the_certificate_of_a_host_is_verified(certificate: Path) -> None:
         assert "hostname mismatch" in other.message
         assert "self-signed certificate" in unknown.message
         assert len(there.seen) == 1
-
-
-def test_a_host_without_tls_is_an_error() -> None:
-    with answering(OK) as port:
-        error = failure(client(f"https://localhost:{port}"), get(f"https://localhost:{port}/"))
-
-    assert error.code in {"tls_failed", "connection_failed"}
-    assert error.sent is False

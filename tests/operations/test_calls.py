@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from covalt_git.models.calls import ToolCall
 from tests.api_client import configure
 from tests.operations_client import Operations
-from tests.workspaces.stores import git
 
 ROLES = """\
 default_role: worker
@@ -18,20 +16,6 @@ roles:
 
 def call(operate: Operations, tool: str, /, **args: object) -> Any:
     return operate("call_tool", chat_id="c1", tool_id=f"app-builder:{tool}", args=args)
-
-
-def test_a_call_returns_its_record_and_what_it_changed(operate: Operations) -> None:
-    told = call(operate, "write_file", path="c.txt", content="1")
-
-    assert told.keys() >= ToolCall.model_fields.keys()
-    assert (told["status"], told["error"], told["by"]) == ("success", None, "local")
-    assert told["result"] == {"written": "c.txt", "size": 1}
-    assert told["render_plan"]["config"]["file"] == "workspace:c.txt"
-    assert [(one["path"], one["kind"]) for one in told["changes"]] == [("c.txt", "added")]
-    assert told["post_manifest_id"] == git(operate.store("c1"), "rev-parse", "main").strip()
-    assert told["toolset"]["id"] == "app-builder"
-    assert told["sandbox"] is not None
-    assert operate("get_call", chat_id="c1", call_id=told["id"]) == told
 
 
 def test_calls_are_listed_newest_first_and_in_pages(

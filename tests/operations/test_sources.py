@@ -33,24 +33,6 @@ def offer(operate: Operations, *tools: dict[str, Any]) -> None:
     (operate.root / "tools.json").write_text(json.dumps(tools), encoding="utf-8")
 
 
-def test_tools_of_a_server_are_enabled_as_they_were_shown_and_accepted(gear: Operations) -> None:
-    (before,) = gear("list_sources", toolset_id="gear")["sources"]
-    found = gear("refresh_source", **OF_DISK)
-    shown = {one["name"]: one["digest"] for one in found["drift"]}
-    disabled = gear("get_tool", tool_id="disk:read")
-
-    assert (before["asked"], before["tools"], before["server"]) == (False, 0, "disk")
-    assert found["drift"] == found["source"]["to_accept"]
-    assert sorted(shown) == ["read", "wipe"]
-    assert (disabled["kind"], disabled["enabled"]) == ("mcp", False)
-    assert disabled["why_not"]
-
-    done = gear("accept_tools", **OF_DISK, tools={"read": shown["read"]})
-    tool = gear("get_tool", tool_id="disk:read")
-    assert (done["accepted"], len(done["to_accept"])) == (1, 1)
-    assert (tool["enabled"], tool["server"], tool["upstream"]) == (True, "disk", "read")
-
-
 def test_a_tool_that_changed_since_it_was_shown_is_not_accepted(gear: Operations) -> None:
     shown = {one["name"]: one["digest"] for one in gear("refresh_source", **OF_DISK)["drift"]}
     offer(gear, READ, WIPE | {"title": "Wipe"})

@@ -1,6 +1,5 @@
 """Data Lab: columns, charts, reports and selections of tables, and broken tables."""
 
-import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -41,18 +40,6 @@ def summary(lab: ModuleType, workspace: Path, text: str, **arguments: Any) -> An
 
 def column(summarized: Any, name: str) -> Any:
     return next(column for column in summarized["columns"] if column["name"] == name)
-
-
-# The sample table
-
-
-def test_sample_is_the_file_that_its_readme_names(lab: ModuleType, workspace: Path) -> None:
-    result = invoke(lab.load_sample, {})
-    content = (workspace / "weather.csv").read_bytes()
-
-    assert result == {"written": "weather.csv", "size": len(content)}
-    readme = (FOLDER / "assets/README.md").read_text(encoding="utf-8")
-    assert f"sha256:{hashlib.sha256(content).hexdigest()}" in readme
 
 
 # What a column is

@@ -321,27 +321,6 @@ def test_unportable_names_are_stored_and_named(chat: ChatStore, name: str) -> No
     assert fsck(chat) == ""
 
 
-def test_both_forms_of_a_name_are_kept_as_the_file_system_gave_them(
-    chats: Chats, chat: ChatStore
-) -> None:
-    layout: Layout = {
-        "caf\u00e9/m\u00fc.txt": ("file", b"composed"),
-        "cafe\u0301/mu\u0308.txt": ("file", b"decomposed"),
-        "\u212b": ("program", b"a letter that has a composed form of its own"),
-    }
-    put(chat.workspace, layout)
-    if len(layout_of(chat.workspace)) < len(layout):
-        pytest.skip("this file system takes them for one")
-    head = save(chat)
-    notes = chat.manifest(head).record.workspace.unportable
-
-    assert tree_of(chat, "main") == git_tree(layout)
-    assert {note.path for note in notes} >= {"cafe\u0301", "\u212b"}
-    with elsewhere(chats, chat) as copy:
-        assert save(copy) == head
-        assert layout_of(copy.workspace) == layout
-
-
 @pytest.mark.parametrize(
     ("layout", "named"),
     [
