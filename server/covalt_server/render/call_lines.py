@@ -20,7 +20,9 @@ MOST_OBJECTS = 3
 
 _PAGES = frozenset({"html", "frame"})
 
-Icon = Literal["tool", "file", "read", "edit", "run", "search", "web", "page", "merge", "undo"]
+Icon = Literal[
+    "tool", "file", "read", "edit", "run", "search", "web", "page", "merge", "undo", "message"
+]
 
 _VERBS: dict[Icon, str] = {
     "file": "write create save add make new copy upload import",
@@ -37,6 +39,7 @@ _SOURCES: dict[Source, Icon] = {
     "edit": "edit",
     "restore": "undo",
     "merge": "merge",
+    "message": "message",
 }
 
 

@@ -36,6 +36,14 @@ sayTimes();
 setInterval(sayTimes, 30_000);
 for (const loaded of ["covalt:more", "htmx:after:swap"]) document.addEventListener(loaded, () => sayTimes());
 
+// Rows that live.js adds load their parts as the others do.
+if (globalThis.htmx) {
+  const added = new MutationObserver((records) => {
+    for (const node of records.flatMap((one) => [...one.addedNodes])) if (node.matches?.(".step")) htmx.process(node);
+  });
+  added.observe(document.querySelector("main"), { childList: true, subtree: true });
+}
+
 // The button next to a command copies it; the clipboard API needs https or localhost.
 for (const button of navigator.clipboard ? document.querySelectorAll("[data-copy]") : []) button.hidden = false;
 document.addEventListener("click", async (event) => {

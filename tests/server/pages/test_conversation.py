@@ -62,12 +62,10 @@ def test_equal_successful_calls_in_a_row_are_one_line(visitor: Visitor, api: Api
     message = add(api, "Make pages", role="assistant")
     ids = [write(api, f"{number}.txt", message)["id"] for number in range(5)]
     api.call("app-builder:list_files")
-    folded = [
-        one for one in visitor.open("/chats/c1").named("details") if "fold" in one.get("class", "")
-    ]
     page = visitor.open("/chats/c1")
 
-    assert len(folded) == 1
+    rows = [one for one in page.named("li") if "step" in one.get("class", "")]
+    assert len(rows) == 2
     assert "\N{MULTIPLICATION SIGN} 5 0.txt, 1.txt, 2.txt, +2 +5" in page.text
     assert {f"c-{one}" for one in ids} <= {one.get("id") for one in page.named("details")}
 

@@ -192,3 +192,18 @@ def test_a_url_is_shown_and_opened_by_the_user(page: Page, served: Live) -> None
     run(page, served, "odd")
     expect(page.get_by_text("javascript:alert(1)")).to_be_visible()
     expect(page.get_by_role("link", name="javascript")).to_have_count(0)
+
+
+def test_a_question_is_answered_in_the_conversation(page: Page, served: Live) -> None:
+    page.goto(f"{served.url}/tools/quiz:careful?chat=c1")
+    page.get_by_role("button", name="Request approval").click()
+    page.goto(f"{served.url}/chats/c1")
+    page.get_by_role("button", name="Approve and run").click()
+    turns = page.locator("#turns")
+    expect(turns.get_by_role("link", name="https://example.com/in?a=1")).to_be_visible()
+    turns.get_by_role("button", name="Agree").click()
+    expect(turns.get_by_role("button", name="Agree")).to_have_count(0)
+
+    turns.get_by_text("Careful").click()
+    expect(turns).to_contain_text('"accept"')
+    assert page.url.startswith(f"{served.url}/chats/c1#c-")
