@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.formats.http_texts import escaped, unescaped, with_arguments
 from covalt_git.formats.model import Format, Imported, Note, Part, duplicates, legal_tool_names
-from covalt_git.json_values.json_schema import schema_problems
 from covalt_git.models.base import HTTP_URL
 
 if TYPE_CHECKING:
@@ -211,13 +210,7 @@ def _read_requests(toolset: Node, source: Part, server: Part, imported: Imported
             for name, value in source.entries("headers"):
                 http.node("headers").set(name, value, escaped(value.value))
         if "argsSchema" in tool:
-            problems = schema_problems(tool.peek("argsSchema"))
-            if problems:
-                made.value["enabled"] = False
-                message = f"argsSchema is not a JSON Schema ({problems[0][1]}); it is carried, and the tool is disabled"
-                imported.notes.append(Note(tool["argsSchema"].loc, message))
-            else:
-                made.set("input_schema", tool["argsSchema"])
+            imported.set_schema(made, tool["argsSchema"], tool.peek("argsSchema"))
 
 
 def _url_of(base: str, name: str) -> str:

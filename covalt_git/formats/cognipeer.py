@@ -124,10 +124,10 @@ def _read(document: Document, imported: Imported) -> None:
         tool.set("id", action["name"], ids[action.peek("name")])
         tool.copy_texts(action, {"displayName": "name"})
         tool.copy(action, {"description": "description"})
-        _read_request(tool, action)
+        _read_request(tool, action, imported)
 
 
-def _read_request(tool: Node, action: Part) -> None:
+def _read_request(tool: Node, action: Part, imported: Imported) -> None:
     api = action["api"]
     http = tool.node("http")
     method = api.peek("method").upper()
@@ -142,9 +142,9 @@ def _read_request(tool: Node, action: Part) -> None:
         http.node("headers").set(name, value, text)
     if schema is not None:
         moved: dict[Loc, Loc] = {}
-        tool.set("input_schema", schema, _with_list(schema.value, (), (), moved))
-        for target, origin in moved.items():
-            tool.trace(("input_schema", *target), (*schema.loc, *origin))
+        if imported.set_schema(tool, schema, _with_list(schema.value, (), (), moved)):
+            for target, origin in moved.items():
+                tool.trace(("input_schema", *target), (*schema.loc, *origin))
     in_url = set(_URL_NAME.findall(url))
     for name in names:
         if name == "body" and method in _WITH_BODY:

@@ -255,6 +255,8 @@ class _Account:
             group, at = (self._reasons, exact) if exact in known else (groups, origins[found])
             place = _prefix(loc, used)
             reason = used[place] if place is not None else f"{target.title} has no field for it"
+            if target is reading.format:
+                reason = ""  # what a document has is in the document again
             group[at] = min(reason, group.get(at, reason))  # an empty reason: the output has it
         for loc in self._leaves:
             fate = self._reasons.get(loc)

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError
+from covalt_git.json_values.json_schema import schema_problems
 from covalt_git.json_values.pointer import Loc
 from covalt_git.names import RESERVED_TOOLSET_IDS, local_names, suggest_id
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -175,6 +177,18 @@ class Imported:
         self.toolsets.append(manifest)
         self.files.append({})
         return Node(manifest, (len(self.toolsets) - 1,), self.origins)
+
+    def set_schema(self, tool: Node, source: Part, schema: JsonObject) -> bool:
+        """Set a tool's ``input_schema``; disable the tool if that is not a JSON Schema."""
+        problems = schema_problems(schema)
+        if not problems:
+            tool.set("input_schema", source, schema)
+            return True
+        tool.value["enabled"] = False
+        reason = shorten(problems[0][1], MAX_TEXT)
+        message = f"not a JSON Schema ({reason}): it is carried, and the tool is disabled"
+        self.notes.append(Note(source.loc, message))
+        return False
 
     def python_definition(self, position: int, tool: Part) -> JsonObject:
         """Return the description and schema in the source of a Python tool; empty for other tools."""

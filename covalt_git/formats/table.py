@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from covalt_git.formats import cjson, cognipeer, toolset_yaml
+from covalt_git.formats import cjson, cognipeer, mcp_configs, tool_entries, toolset_yaml
 
 if TYPE_CHECKING:
     from covalt_git.formats.model import Format
@@ -13,4 +13,6 @@ FORMATS: Final[tuple[Format, ...]] = (
     toolset_yaml.FORMAT,
     cjson.FORMAT,
     cognipeer.FORMAT,
+    tool_entries.FORMAT,
+    *mcp_configs.FORMATS,
 )

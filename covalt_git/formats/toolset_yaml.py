@@ -76,18 +76,19 @@ def add_extensions(imported: Imported, source: Format, carried: Carried) -> list
     pointers = [*carried.values, *carried.absent]
     several = len(imported.toolsets) > 1
     for position, manifest in enumerate(imported.toolsets):
-        own = [
+        mine = [
             pointer
             for pointer in pointers
             if _owner(pointer, imported, several=several) == position
         ]
         stored: JsonObject = {"order": position} if several else {}
-        values = {pointer: carried.values[pointer] for pointer in own if pointer in carried.values}
-        absent = [pointer for pointer in own if pointer not in carried.values]
+        values = {pointer: carried.values[pointer] for pointer in mine if pointer in carried.values}
+        absent = [pointer for pointer in mine if pointer not in carried.values]
         stored |= {"set": values} if values else {}
         stored |= {"absent": absent} if absent else {}
         if stored:
-            manifest.setdefault("extensions", {})[source.name] = stored
+            own = manifest.setdefault("extensions", {}).setdefault(source.name, {})
+            own.update(stored)
     return list(carried.places.values())
 
 

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from covalt_git.formats import cjson, cognipeer
+from covalt_git.formats import cjson, cognipeer, conversion, documents, mcp_configs
 from covalt_git.formats.model import Format
 from covalt_git.json_values import json_schema
 from tests.formats import laws
@@ -142,6 +143,64 @@ ACTIONS = objects(
 COGNIPEER = objects({"name": NAMES, "label": NAMES, "actions": unique(ACTIONS, "name")}, {})
 
 
+VARIABLES = st.sampled_from(
+    [
+        "${TOKEN}",
+        "Bearer ${env:A_B}",
+        "${input:my-key}",
+        "{env:K}",
+        "$KEY",
+        "5$",
+        "${",
+        "${A:-b}",
+        "x",
+    ]
+)
+HOSTS = {host.name: host for host in mcp_configs.HOSTS}
+
+
+@st.composite
+def host_configs(draw: st.DrawFn, host: mcp_configs.Host) -> Any:
+    texts = VARIABLES | TEXT
+    named = st.dictionaries(st.sampled_from(["Accept", "LANG", "A-b"]), texts, max_size=2)
+    common: dict[str, Any] = {host.off[0]: st.booleans()} if host.off else {}
+    common |= {"type": st.sampled_from([*host.types, "other"])} if host.types else {}
+    if host.env_names:
+        common |= {host.env_names[0]: st.just(["HOME", "TZ"]), host.env_names[1]: st.just("TOKEN")}
+    command = st.lists(texts, min_size=1, max_size=3) if host.lists_command else texts
+    started = objects(
+        {"command": command},
+        {"args": st.lists(texts, max_size=3), host.env: named, "cwd": texts, **common},
+    )
+    far = [objects({key: URLS}, {host.headers: named, **common}) for key in host.urls]
+    servers = draw(st.dictionaries(NAMES, st.one_of(started, *far), max_size=3))
+    value: Any = servers
+    for key in reversed(host.path):
+        value = {**draw(unknown({key: None})), key: value}
+    return value
+
+
+@pytest.mark.parametrize("name", HOSTS)
+@given(data=st.data())
+def test_a_config_of_a_host_comes_back_as_it_was(name: str, data: st.DataObject) -> None:
+    host = HOSTS[name]
+    source = conversion.find_format(name)
+    value = data.draw(host_configs(host))
+    if host.kind == "toml":
+        assume(not has_null(value))
+        text = documents.toml_text(value)
+        assert tomllib.loads(text) == value
+        laws.check_identity(text.encode(), source, "config.toml")
+    else:
+        laws.check_identity(laws.as_json(value), source)
+
+
+def has_null(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(has_null, value.values() if isinstance(value, dict) else value))
+    return value is None
+
+
 @pytest.mark.parametrize(("source", "path"), EVERY, ids=lambda one: getattr(one, "name", str(one)))
 def test_each_document_comes_back_as_it_was(source: Format, path: Path) -> None:
     laws.check_identity(path.read_bytes(), source, path.name)
@@ -164,11 +223,23 @@ def test_every_value_is_consumed_carried_or_lost(document: Any) -> None:
     laws.check_all_targets(laws.as_json(document), source)
 
 
-def test_the_example_of_cognipeer_comes_back_as_it_was() -> None:
-    path = REAL / "cognipeer" / "ExampleTool.json"
-    if not path.exists():
-        pytest.skip("the document is not on this machine")
-    laws.check_identity(path.read_bytes(), cognipeer.FORMAT)
+REAL_DOCUMENTS = [
+    ("cognipeer", "cognipeer/ExampleTool.json", 1),
+    ("claude-plugin", "manifests/claude-plugins/*.mcp.json", 4),
+]
+
+
+@pytest.mark.parametrize(("name", "pattern", "least"), REAL_DOCUMENTS)
+def test_real_documents_come_back_as_they_were(name: str, pattern: str, least: int) -> None:
+    paths = [
+        path for path in sorted(REAL.glob(pattern)) if b'"mcpServers"' not in path.read_bytes()
+    ]
+    if not paths:
+        pytest.skip("the documents are not on this machine")
+    for path in paths:
+        laws.check_identity(path.read_bytes(), conversion.find_format(name), path.name)
+        laws.check_all_targets(path.read_bytes(), conversion.find_format(name), path.name)
+    assert len(paths) >= least
 
 
 @given(st.one_of(CJSON, COGNIPEER))

@@ -1,0 +1,395 @@
+"""The formats of MCP clients' configuration files: a table of hosts, and one reader and writer for all.
+
+Only servers are converted.  Sources, as of November 2026: the documentation of Claude Desktop, Claude Code,
+VS Code, Cursor, Windsurf, OpenCode, Codex and Gemini CLI.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from covalt_git.formats.http_texts import escaped, unescaped
+from covalt_git.formats.model import Format, Imported, Part
+from covalt_git.models.base import HTTP_URL
+from covalt_git.names import MAX_ID, suggest_id
+from covalt_git.templating.references import Reference, malformed, split
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from covalt_git.formats.documents import Document
+    from covalt_git.formats.model import Kind, Node
+    from covalt_git.json_values import JsonObject
+
+_HTTP: Final = "streamable-http"
+_ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_INPUT = re.compile(r"\$\{input:([^{}]+)\}")
+_BRACES = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_VARIABLE = re.compile(
+    r"(?P<bearer>Bearer )?\$\{(?:env:|secret:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}"
+)
+_BARE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+
+
+class Host(NamedTuple):
+    """The form of one host's file.
+
+    Attributes:
+        path: The keys of the object with the servers; without keys, that is all of the file.
+        urls: The keys of a server's URL, and the transport of each; empty if ``type`` has it.
+        types: The values of ``type``, and their transports.
+        env: The key of the environment variables.
+        headers: The key of the headers.
+        off: The key and the value that disable a server.
+        style: How a text refers to a variable; empty if the host replaces none.
+        env_names: The keys for variables without values: of a list of names, of a bearer token, and of
+            headers by the names of their variables.
+        lists_command: Whether ``command`` is a list with the arguments.
+        more: Other keys of a server that only this host knows.
+    """
+
+    name: str
+    title: str
+    file_name: str
+    path: tuple[str, ...]
+    urls: Mapping[str, str]
+    types: Mapping[str, str]
+    kind: Kind = "json"
+    env: str = "env"
+    headers: str = "headers"
+    off: tuple[str, bool] | None = None
+    style: str = "${NAME}"
+    env_names: tuple[str, str, str] | None = None
+    lists_command: bool = False
+    more: frozenset[str] = frozenset()
+
+
+_TYPES: Final = {"stdio": "stdio", "http": _HTTP, "sse": "sse"}
+HOSTS: Final = (
+    Host("claude-desktop", "Claude Desktop", "claude_desktop_config.json", ("mcpServers",), {}, {}, style=""),
+    Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"})),
+    Host("claude-plugin", "a plugin of Claude Code", ".mcp.json", (), {"url": ""}, _TYPES),
+    Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}"),
+    Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"})),
+    Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", more=frozenset({"disabledTools", "alwaysAllow"})),
+    Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": _HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True),
+    Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers")),
+    Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": _HTTP, "url": "sse"}, {}, style="$NAME", more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"})),
+)  # fmt: skip
+"""The hosts whose files can be read and written."""
+
+
+def _schema(host: Host) -> JsonObject:
+    texts: JsonObject = {"type": "array", "items": {"type": "string"}}
+    named: JsonObject = {"type": "object", "additionalProperties": {"type": "string"}}
+    properties: JsonObject = {
+        "command": {**texts, "minItems": 1} if host.lists_command else {"type": "string"},
+        "args": texts,
+        "cwd": {"type": "string"},
+        host.env: named,
+        host.headers: named,
+        **{key: {"type": "string"} for key in host.urls},
+    }
+    if host.types:
+        properties["type"] = {"type": "string"}
+    if host.off:
+        properties[host.off[0]] = {"type": "boolean"}
+    if host.env_names:
+        variables, bearer, headers = host.env_names
+        properties |= {variables: {"type": "array"}, bearer: {"type": "string"}, headers: named}
+    schema: JsonObject = {
+        "type": "object",
+        "additionalProperties": {"type": "object", "properties": properties},
+    }
+    for key in reversed(host.path):
+        schema = {"type": "object", "required": [key], "properties": {key: schema}}
+    return schema
+
+
+def _recognize(host: Host, document: Document) -> bool:
+    """Return whether all servers have only keys that the host knows, or the file has its name."""
+    if document.kind != host.kind:
+        return False
+    servers = document.value
+    for key in host.path:
+        servers = servers.get(key) if isinstance(servers, dict) else None
+    if not isinstance(servers, dict) or not all(isinstance(one, dict) for one in servers.values()):
+        return False
+    if host.kind == "toml" or not servers:
+        return bool(host.path)
+    known = {"command", "args", "cwd", host.env, host.headers, *host.urls, *host.more}
+    known |= {"type"} if host.types else set()
+    known |= {host.off[0]} if host.off else set()
+    has_server = all("command" in one or host.urls.keys() & one.keys() for one in servers.values())
+    is_named = f"/{document.path}".endswith(f"/{host.file_name}") or host.path in _OWN_KEYS
+    return has_server and (is_named or all(one.keys() <= known for one in servers.values()))
+
+
+def _read(host: Host, document: Document, imported: Imported) -> None:
+    source = Part(document.value)
+    for key in host.path:
+        source = source[key]
+    toolset = imported.toolset(document.stem, name="MCP servers")
+    if host.style == "${input:name}" and isinstance(document.value.get("inputs"), list):
+        _read_inputs(toolset, Part(document.value))
+    names: dict[str, str] = {}
+    for name in source.value:
+        server = source[name]
+        if _is_server(host, server.value):
+            server_id = _unused_id(name, names)
+            names[server_id] = name
+            _read_server(host, toolset.item("mcp_servers", {"id": server_id}), server)
+    odd = {server_id: name for server_id, name in names.items() if server_id != name}
+    if odd:
+        toolset.value["extensions"] = {host.name: {"names": odd}}
+
+
+def _read_inputs(toolset: Node, source: Part) -> None:
+    found = [
+        one
+        for one in source.parts("inputs")
+        if isinstance(one.value, dict) and isinstance(one.peek("id"), str)
+    ]
+    secrets = toolset.value.setdefault("secrets", [])
+    for one in found:
+        if _secret(one.peek("id")) not in secrets:
+            toolset.trace(("secrets", len(secrets)), one["id"].loc)
+            secrets.append(_secret(one.peek("id")))
+
+
+def _secret(name: str) -> str:
+    """Return the name of the secret of an input."""
+    words = "_".join(re.findall(r"[A-Za-z0-9]+", name)).upper() or "INPUT"
+    return f"_{words}" if words[0].isdigit() else words
+
+
+def _unused_id(name: str, existing: Mapping[str, str]) -> str:
+    near = suggest_id(name) or "server"
+    numbered = (f"{near[: MAX_ID - 8]}-{number}" for number in range(2, len(existing) + 3))
+    return next(one for one in (near, *numbered) if one not in existing)
+
+
+def _url_key(host: Host, server: JsonObject) -> str | None:
+    return next((key for key in host.urls if key in server), None)
+
+
+def _is_server(host: Host, server: JsonObject) -> bool:
+    key = _url_key(host, server)
+    if (key is None) == ("command" not in server):
+        return False
+    return key is None or (re.match(HTTP_URL, server[key]) is not None and "@" not in server[key])
+
+
+def _read_server(host: Host, made: Node, server: Part) -> None:
+    if host.lists_command and "command" in server:
+        made.set("command", server["command"][0], _to_reference(host, server.peek("command")[0]))
+        made.set(
+            "args",
+            server["command"],
+            [_to_reference(host, one) for one in server.peek("command")[1:]],
+        )
+        for position in range(1, len(server.peek("command"))):
+            made.trace(("args", position - 1), (*server.loc, "command", position))
+        if not made.value["args"]:
+            made.remove("args")
+    else:
+        for one in ("command", "cwd"):
+            if one in server:
+                made.set(one, server[one], _to_reference(host, server.peek(one)))
+        if "args" in server:
+            made.set(
+                "args", server["args"], [_to_reference(host, one) for one in server.peek("args")]
+            )
+    key = _url_key(host, server.value)
+    if key is not None:
+        made.set("url", server[key], _to_reference(host, server.peek(key)))
+        if host.urls[key]:
+            made.value["transport"] = host.urls[key]
+        for name, value in server.entries(host.headers):
+            made.node("headers").set(name, value, _to_reference(host, value.value))
+        _read_header_variables(host, made, server)
+    transport = host.types.get(str(server.peek("type")))
+    if transport and (transport == "stdio") == (key is None):
+        made.set("transport", server["type"], transport)
+    for variable, value in server.entries(host.env) if key is None else ():
+        if _ENV_NAME.fullmatch(variable):
+            made.node("env").set(variable, value, _to_reference(host, value.value))
+    if host.env_names and key is None:
+        for item in server.parts(host.env_names[0]):
+            if isinstance(item.value, str) and _ENV_NAME.fullmatch(item.value):
+                made.node("env").set(item.value, item, f"${{env:{item.value}}}")
+    if host.off and host.off[0] in server:
+        made.set("enabled", server[host.off[0]], server.peek(host.off[0]) != host.off[1])
+
+
+def _read_header_variables(host: Host, made: Node, server: Part) -> None:
+    """Read the headers whose values are variables."""
+    if host.env_names is None:
+        return
+    _, bearer, headers = host.env_names
+    if bearer in server:
+        text = f"Bearer ${{env:{server.peek(bearer)}}}"
+        made.node("headers").set("Authorization", server[bearer], text)
+    for name, variable in server.entries(headers):
+        made.node("headers").set(name, variable, f"${{env:{variable.value}}}")
+
+
+def _to_reference(host: Host, text: str) -> str:
+    """Return a text with references of ``toolset.yaml``; other dollars are escaped."""
+    if host.style == "${input:name}":
+        text = _INPUT.sub(lambda found: f"${{{_secret(found[1])}}}", text)
+    elif host.style == "{env:NAME}":
+        text = _BRACES.sub(r"${env:\1}", text)
+    elif host.style == "$NAME":
+        text = _BARE.sub(r"${\1}", text)
+    found = escaped(text)
+    return found if not malformed(found) else escaped(text.replace("${", "$\0{")).replace("\0", "")
+
+
+def _from_reference(host: Host, part: Part) -> str:
+    """Return a text with references in the form of the host."""
+    pieces = split(part.use())
+    found = [one for one in pieces if not isinstance(one, str)]
+    if found and not host.style:
+        names = ", ".join(dict.fromkeys(one.name for one in found))
+        part.drop(
+            f"{host.title} does not replace variables here: write the value of {names} into its file"
+        )
+    return "".join(
+        unescaped(one) if isinstance(one, str) else _reference(host, one) for one in pieces
+    )
+
+
+def _reference(host: Host, reference: Reference) -> str:
+    name = reference.name
+    if host.style == "${input:name}" and reference.place != "env":
+        return f"${{input:{name.lower()}}}"
+    if host.style in {"${input:name}", "${env:NAME}"}:
+        return f"${{env:{name}}}"
+    if host.style == "{env:NAME}":
+        return f"{{env:{name}}}"
+    if host.style == "${NAME}" and reference.default is not None:
+        return f"${{{name}:-{reference.default}}}"
+    return f"${{{name}}}"
+
+
+def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
+    servers: JsonObject = {}
+    secrets: list[str] = []
+    for manifest in toolsets:
+        manifest.take("manifest_version")
+        manifest.take("id")
+        names = _names(manifest)
+        secrets += manifest.take("secrets", [])
+        for server in manifest.parts("mcp_servers"):
+            server_id = server.take("id")
+            written = _server(host, server)
+            if written is not None:
+                servers[names.get(server_id, server_id)] = written
+    value: JsonObject = servers
+    for key in reversed(host.path):
+        value = {key: value}
+    if host.style == "${input:name}" and secrets:
+        inputs = [
+            {"type": "promptString", "id": name.lower(), "description": name, "password": True}
+            for name in dict.fromkeys(secrets)
+        ]
+        value = {"inputs": inputs, **value}
+    return value
+
+
+def _names(manifest: Part) -> dict[str, str]:
+    """Return the names of servers whose ids differ, in the document that they came from."""
+    found: dict[str, str] = {}
+    for name, extension in manifest.entries("extensions"):
+        if name in _NAMES and isinstance(extension.value, dict) and "names" in extension:
+            found |= extension.take("names")
+    return found
+
+
+def _server(host: Host, server: Part) -> JsonObject | None:
+    transport = server.take("transport", "")
+    if "url" in server:
+        keys = [key for key, one in host.urls.items() if one in ("", transport or _HTTP)]
+        if not keys:
+            server.drop(f"{host.title} only starts programs, and this server has a URL")
+            return None
+    kind = transport or ("stdio" if "command" in server else _HTTP)
+    made: JsonObject = {}
+    types = {ours: theirs for theirs, ours in host.types.items()}
+    if host.types and (transport or kind != "stdio" or host.lists_command):
+        made["type"] = types.get(kind, types.get(_HTTP, ""))
+    _write_address(host, server, made, keys[0] if "url" in server else "")
+    if host.off and "enabled" in server:
+        made[host.off[0]] = server.take("enabled") != host.off[1]
+    if server.peek("requires_confirmation") is True:
+        server["requires_confirmation"].drop(
+            f"{host.title} decides itself which calls need approval"
+        )
+    return made
+
+
+def _write_address(host: Host, server: Part, made: JsonObject, url_key: str) -> None:
+    texts = [_from_reference(host, one) for one in server.parts("args")]
+    if "command" in server:
+        command = _from_reference(host, server["command"])
+        made["command"] = [command, *texts] if host.lists_command else command
+    if "args" in server:
+        if not texts:
+            server.take("args")
+        if not host.lists_command:
+            made["args"] = texts
+    if "cwd" in server:
+        made["cwd"] = _from_reference(host, server["cwd"])
+    if "url" in server:
+        made[url_key] = _from_reference(host, server["url"])
+    for ours, theirs in (("env", host.env), ("headers", host.headers)):
+        values = {
+            name: _from_reference(host, one)
+            for name, one in server.entries(ours)
+            if not _write_variable(host, made, name, one)
+        }
+        if values or server.peek(ours) == {}:
+            made[theirs] = values
+
+
+def _write_variable(host: Host, made: JsonObject, name: str, part: Part) -> bool:
+    """Write a value that is a variable in the form of the host; return whether it has one."""
+    found = _VARIABLE.fullmatch(part.value) if host.env_names else None
+    if found is None or host.env_names is None:
+        return False
+    variables, bearer, headers = host.env_names
+    is_header, is_bearer = part.loc[-2] == "headers", bool(found["bearer"])
+    if is_bearer and name == "Authorization":
+        made[bearer] = found["name"]
+    elif is_header and not is_bearer:
+        made.setdefault(headers, {})[name] = found["name"]
+    elif not is_header and name == found["name"]:
+        made.setdefault(variables, []).append(name)
+    else:
+        return False
+    part.use()
+    return True
+
+
+def _format(host: Host) -> Format:
+    return Format(
+        name=host.name,
+        title=host.title,
+        kind=host.kind,
+        file_name=host.file_name,
+        recognize=partial(_recognize, host),
+        read=partial(_read, host),
+        write=partial(_write, host),
+        schema=_schema(host),
+        is_host_config=True,
+    )
+
+
+_OWN_KEYS: Final = frozenset({("servers",), ("mcp",)})
+"""Keys that only one host has."""
+
+_NAMES: Final = frozenset(host.name for host in HOSTS)
+FORMATS: Final = tuple(map(_format, HOSTS))

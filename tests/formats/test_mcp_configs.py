@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Any
+
+import pytest
+
+from covalt_git.errors import CovaltError
+from covalt_git.formats import conversion, documents, mcp_configs
+from covalt_git.formats.toolset_yaml import FORMAT as TOOLSET
+from tests.formats import laws
+
+SERVERS = b"""
+id: team
+name: Team
+version: "1"
+secrets: [TOKEN, DSN]
+mcp_servers:
+  - {id: local, command: npx, args: ["-y", "db", "${DSN}"], env: {TOKEN: "${TOKEN}", MODE: "5$$"}}
+  - {id: far, url: "https://far.example/mcp", headers: {Authorization: "Bearer ${TOKEN}"}}
+  - {id: events, transport: sse, url: "https://far.example/sse", enabled: false}
+"""
+
+
+def written(name: str) -> tuple[Any, dict[str, str]]:
+    """Return the file of a host with these servers, and the reasons of what is lost."""
+    done = laws.converted(SERVERS, TOOLSET, conversion.find_format(name), "toolset.yaml")
+    (content,) = done.files.values()
+    text = content.decode()
+    value = tomllib.loads(text) if name == "codex" else json.loads(text)
+    return value, {one.pointer: one.reason for one in done.lost}
+
+
+def test_vscode_asks_for_secrets() -> None:
+    value, _ = written("vscode")
+
+    assert [one["id"] for one in value["inputs"]] == ["token", "dsn"]
+    assert value["servers"]["local"] == {
+        "command": "npx",
+        "args": ["-y", "db", "${input:dsn}"],
+        "env": {"TOKEN": "${input:token}", "MODE": "5$"},
+    }
+    assert value["servers"]["far"]["headers"] == {"Authorization": "Bearer ${input:token}"}
+    assert value["servers"]["events"]["type"] == "sse"
+
+
+def test_codex_reads_variables_by_name() -> None:
+    value, lost = written("codex")
+    servers = value["mcp_servers"]
+
+    assert servers["local"]["env_vars"] == ["TOKEN"]
+    assert servers["far"]["bearer_token_env_var"] == "TOKEN"
+    assert servers["events"]["enabled"] is False
+    assert "does not replace variables" in lost["/mcp_servers/0/args/2"]
+
+
+def test_claude_desktop_only_starts_programs() -> None:
+    value, lost = written("claude-desktop")
+
+    assert list(value["mcpServers"]) == ["local"]
+    assert "only starts programs" in lost["/mcp_servers/1/url"]
+    assert "write the value of TOKEN" in lost["/mcp_servers/0/env/TOKEN"]
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "reference"),
+    [
+        ("cursor", "url", "Bearer ${env:TOKEN}"),
+        ("windsurf", "serverUrl", "Bearer ${env:TOKEN}"),
+        ("opencode", "url", "Bearer {env:TOKEN}"),
+        ("gemini-cli", "httpUrl", "Bearer ${TOKEN}"),
+        ("claude-code", "url", "Bearer ${TOKEN}"),
+    ],
+)
+def test_references_have_the_form_of_the_host(name: str, key: str, reference: str) -> None:
+    value, _ = written(name)
+    (host,) = (one for one in mcp_configs.HOSTS if one.name == name)
+    far = value[host.path[0]]["far"]
+
+    assert far[key] == "https://far.example/mcp"
+    assert far["headers"] == {"Authorization": reference}
+
+
+def test_servers_are_the_same_in_each_host_that_has_them() -> None:
+    """A host's file read again has the servers that were written, if it can hold them."""
+    for name in ("cursor", "claude-code", "opencode", "gemini-cli"):
+        done = laws.converted(SERVERS, TOOLSET, conversion.find_format(name), "toolset.yaml")
+        (content,) = done.files.values()
+        (toolset,) = laws.reading(content, conversion.find_format(name)).imported.toolsets
+
+        assert [one["id"] for one in toolset["mcp_servers"]] == ["local", "far", "events"]
+        assert toolset["mcp_servers"][0]["command"] == "npx"
+        assert toolset["mcp_servers"][1]["url"] == "https://far.example/mcp"
+
+
+def test_the_name_of_the_file_decides_between_formats_with_equal_content() -> None:
+    content = b'{"mcpServers": {"a": {"command": "b"}}}'
+    for path, name in ((".mcp.json", "claude-code"), ("x/.cursor/mcp.json", "cursor")):
+        _, found = conversion.recognize(documents.parse(content, path))
+        assert found.name == name
+
+    with pytest.raises(CovaltError) as caught:
+        conversion.recognize(documents.parse(content, "other.json"))
+    assert "claude-desktop, claude-code, cursor" in caught.value.message
+    assert caught.value.hint == "add --from claude-desktop"
