@@ -10,12 +10,26 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
+import click
+
 REPOSITORY = Path(__file__).parent.parent
+
+
+def commands(group: click.Group, *words: str) -> Iterator[tuple[str, click.Command]]:
+    """Yield every command below a group, and its words."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        if isinstance(found, click.Group):
+            yield from commands(found, *words, name)
+        else:
+            assert found is not None
+            yield " ".join((*words, name)), found
 
 
 def run(

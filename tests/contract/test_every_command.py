@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 
-import click
 import pytest
 import yaml
 
@@ -23,7 +22,7 @@ from covalt_git.connections.token_store import SignInFile, StoredLogin
 from covalt_git.runtime.probes import Finding
 from covalt_git.serving.server_registry import register
 from covalt_git.toolsets.new_project import create_project
-from tests.command import REPOSITORY, Piped
+from tests.command import REPOSITORY, Piped, commands
 from tests.contract.json_names import json_keys, json_values
 from tests.contract.name_files import check_names
 
@@ -88,18 +87,6 @@ LOGIN = {
     "access_token": "2",
     "signed_in_at": "2026-11-24T00:00:00Z",
 }
-
-
-def commands(group: click.Group, *words: str) -> Iterator[tuple[str, click.Command]]:
-    """Yield every command below a group, and its words."""
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        found = group.get_command(context, name)
-        if isinstance(found, click.Group):
-            yield from commands(found, *words, name)
-        else:
-            assert found is not None
-            yield " ".join((*words, name)), found
 
 
 def hand_written(root: Path) -> dict[str, tuple[int, bytes]]:

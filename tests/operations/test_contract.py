@@ -18,13 +18,11 @@
 import json
 import shlex
 import shutil
-from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import click
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -43,6 +41,7 @@ from covalt_git.operations.registry import MODULES, Operation, find
 from covalt_git.project import Project
 from covalt_server.api.http import method
 from tests.api_client import BEARER, HOME, Api, form_file, refused
+from tests.command import commands
 from tests.operations.conftest import comparable
 
 CASES: dict[str, dict[str, Any]] = {
@@ -285,18 +284,6 @@ OTHERS = ["serve", "dev", "init", "doctor", "mcp", "worker", "index", "schema", 
 """Commands that are no operation: they run a process, or are about the program itself."""
 
 
-def commands(group: click.Group, *path: str) -> Iterator[str]:
-    """Yield the words of every command."""
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        found = group.get_command(context, name)
-        assert found is not None
-        if isinstance(found, click.Group):
-            yield from commands(found, *path, name)
-        else:
-            yield " ".join((*path, name))
-
-
 def test_every_operation_has_a_case() -> None:
     assert sorted(CASES) == sorted(name for names in MODULES.values() for name in names)
 
@@ -307,7 +294,7 @@ def test_every_command_performs_an_operation_or_is_one_of_the_others() -> None:
         for case in CASES.values()
         for line in [*filter(None, [case.get("cli")]), *case.get("also", [])]
     ]
-    every = [one.split() for one in commands(cli) if one.split()[0] not in OTHERS]
+    every = [name.split() for name, _ in commands(cli) if name.split()[0] not in OTHERS]
 
     # Arguments may be between the words of a command: `grant add TOOLSET network`.
     assert [one for one in every if not any(words_in(one, line) for line in lines)] == []
