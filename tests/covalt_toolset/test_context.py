@@ -1,17 +1,13 @@
 """The context of a call: how it is set, found and cleared, its paths, its events and its secrets."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from covalt_toolset import SecretNotGranted, ToolContext, clear_context, get_context, set_context
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(autouse=True)

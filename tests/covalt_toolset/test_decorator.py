@@ -1,17 +1,13 @@
 """The decorator ``@tool``: what it says, what it takes from the function, and what importing costs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from covalt_toolset import ToolMetadata, get_tool_metadata, is_tool, tool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SAID: dict[str, Any] = {
     "name": "Write File",

@@ -1,7 +1,5 @@
 """Elicitation requests: as an author writes them, and as forms."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path

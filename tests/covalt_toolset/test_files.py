@@ -1,9 +1,7 @@
 """Files and bytes as results: by reference, and only of the workspace."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +17,6 @@ from covalt_toolset import (
 )
 from covalt_toolset.files import EMBEDDED_SCHEMA, FILE_SCHEMA, save
 from covalt_toolset.invoke import result_problems
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PICTURE = b"\x89PNG\r\n"
 

@@ -1,7 +1,5 @@
 """Results as JSON: how Python values are written, and the place of refused values."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import enum

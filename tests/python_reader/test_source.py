@@ -1,7 +1,5 @@
 """Reading a Python tool from its source: it never runs, and the reading is never a wrong claim."""
 
-from __future__ import annotations
-
 import textwrap
 import types
 from pathlib import Path

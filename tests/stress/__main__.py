@@ -1,7 +1,5 @@
 """Run all or the named stress tests, and store their figures: ``python -m tests.stress [NAME ...]``."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import sys

@@ -5,29 +5,23 @@ folder.  It distinguishes what a revision of the protocol requires from further 
 list of failures that are expected.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from covalt_git import yaml_text
 from covalt_git.toolsets.new_project import create_project
 from tests import uvicorn_server
+from tests.stress.figures import Proof
 from tests.stress.installing import LONGEST_S, cached, call, npm_install
 from tests.workspaces.stores import scratch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-    from tests.stress.figures import Proof
 
 PROMISE = (
     "The MCP server passes the conformance suite of the protocol, for both versions, with a "

@@ -1,22 +1,17 @@
 """The official conformance suite of MCP against our connections, signing in included."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tests.stress.conformance import REVISIONS, VERSION, installed, required
+from tests.stress.figures import Proof
 from tests.stress.installing import LONGEST_S
 from tests.workspaces.stores import scratch
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.stress.figures import Proof
 
 PROMISE = (
     "The MCP client, with its OAuth login, passes the conformance suite of the protocol, for "

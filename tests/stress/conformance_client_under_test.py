@@ -4,17 +4,17 @@ The suite gives the scenario in ``MCP_CONFORMANCE_SCENARIO``, what belongs to it
 ``MCP_CONFORMANCE_CONTEXT``, and the server's address as the last argument.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.definition import Definition, Name
@@ -26,10 +26,6 @@ from covalt_git.connections.token_store import ClientChoice
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach, origin_of
 from covalt_git.models.tool_lock import locked_tool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
 
 METADATA = "https://conformance-test.local/client-metadata.json"
 """The client id metadata document that the suite's authorization server knows."""

@@ -4,8 +4,6 @@
 command has to find the old state or the new one.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re
@@ -15,19 +13,17 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from covalt_git.git_store import EXECUTABLE, FILE, LINK
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import branches
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
+from tests.stress.figures import Proof
 from tests.stress.one_step import STARTED, STEPS
 from tests.stress.stores import check_sound, reachable
 from tests.workspaces.stores import Layout, branch_off, layout_of, open_chats, put, save, scratch
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.chat import ChatStore
-    from tests.stress.figures import Proof
 
 PROMISE = (
     "If a system call fails or the process is killed at it, the chat is as before or as after "

@@ -1,7 +1,5 @@
 """A stress test: its promise, its figures, and the page that holds them."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,18 +1,13 @@
 """Processes that a proof forks: each is killed, or comes to its end; a failing process shows its traceback."""
 
-from __future__ import annotations
-
 import os
 import signal
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.stress.figures import Proof
+from tests.stress.figures import Proof
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """System calls of the import of a hostile bundle: it leaves no changes."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -9,16 +7,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.installs.importing import import_toolset
 from tests.installs import hostile_bundles as hostile
 from tests.installs.test_importing import EVIL
+from tests.stress.figures import Proof
 from tests.stress.nasty_toolsets import REPOSITORY
-
-if TYPE_CHECKING:
-    from tests.stress.figures import Proof
 
 PROMISE = (
     "A hostile bundle is refused with a reason. It starts no process, opens no connection, is "

@@ -1,7 +1,5 @@
 """Programs of others that stress tests install into a cache folder."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

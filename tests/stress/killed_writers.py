@@ -1,23 +1,17 @@
 """Four processes write to one chat and are killed with SIGKILL, at random, again and again."""
 
-from __future__ import annotations
-
 import random
 import time
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from covalt_git.models.project_config import WorkspaceConfig
+from tests.stress.figures import Proof
 from tests.stress.forks import Forked, fork
 from tests.stress.stores import check_sound, reachable
 from tests.workspaces import busy_writer
 from tests.workspaces.stores import open_chats, scratch
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.stress.figures import Proof
 
 PROMISE = (
     "If writers are killed, no acknowledged commit is lost, no chat is locked, and every store "

@@ -1,16 +1,12 @@
 """Every law that the tests state with hypothesis, tried with many more examples than a test run has time for."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tests.stress.figures import Proof
+from tests.stress.figures import Proof
 
 PROMISE = "No example violates a property of the tests."
 COUNT = 10

@@ -1,25 +1,19 @@
 """32 processes commit to one chat at the same time."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
+from tests.stress.figures import Proof
 from tests.stress.forks import Forked, fork
 from tests.stress.stores import check_sound, reachable
 from tests.workspaces.stores import open_chats, scratch
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from covalt_git.workspaces.registry import Chats
-    from tests.stress.figures import Proof
 
 PROMISE = "Concurrent writers of a chat all get their turn, and no commit is lost."
 COUNT = 10_000

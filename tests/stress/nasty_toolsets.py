@@ -3,14 +3,9 @@
 Every Python file of them leaves a file behind if a line of it is run.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from random import Random
+from random import Random
 
 REPOSITORY = Path(__file__).parents[2]
 SHARED_YAML = REPOSITORY.parent / "shared" / "data" / "yaml" / "nasty-handwritten"

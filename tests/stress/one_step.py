@@ -3,12 +3,10 @@
 It says that it starts, and then what it made, each once that is so.
 """
 
-from __future__ import annotations
-
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from covalt_git.conversations import messages
 from covalt_git.conversations.commit_names import resolve
@@ -20,13 +18,9 @@ from covalt_git.models.commit_record import MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, collecting
+from covalt_git.workspaces.writer import Writer
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import call_record, open_chats, pending_call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from covalt_git.workspaces.writer import Writer
 
 STARTED = b"the step starts\n"
 

@@ -3,32 +3,27 @@
 Both are installed into a cache folder.  Their answers are compared with those of the SDK's own client.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from mcp import Client
 
 from covalt_git.grants.grants import grant_process
+from covalt_git.json_values import JsonObject
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
 from tests.mcp_client import REPOSITORY, command, talk, text
+from tests.stress.figures import Proof
 from tests.stress.installing import LONGEST_S, cached, call, npm_install
 from tests.taking_servers import take
 from tests.workspaces.stores import scratch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mcp import Client
-
-    from covalt_git.json_values import JsonObject
-    from tests.stress.figures import Proof
 
 PROMISE = (
     "Third-party clients get the same lists, results, resources and prompts as the client of "

@@ -1,20 +1,15 @@
 """Every commit of this repository, brought into a workspace and back."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
+from tests.stress.figures import Proof
 from tests.workspaces.stores import clear, layout_of, open_chats, scratch
-
-if TYPE_CHECKING:
-    from tests.stress.figures import Proof
 
 REPOSITORY = Path(__file__).parents[2]
 PROMISE = (

@@ -6,8 +6,6 @@ line each, and ends with 1: complaints of ``git fsck --strict``, refs whose log 
 commits that no ref reaches.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,15 +1,9 @@
 """What chats must be like whatever happened to them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
+from tests.stress.figures import Proof
 from tests.workspaces.stores import fsck, git, layout_of, tree_of
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.chat import ChatStore
-    from tests.stress.figures import Proof
 
 
 def reachable(chat: ChatStore) -> set[str]:

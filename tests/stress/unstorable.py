@@ -4,18 +4,14 @@ Nothing here asks our own code: an entry is made to be storable, or to be of one
 Of the kinds that are git's to refuse, stock git is asked (:func:`verdict_of_git`).
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from random import Random
+from typing import NamedTuple
 
 from tests.workspaces.stores import git, run_git
-
-if TYPE_CHECKING:
-    from random import Random
 
 GIT_FOLDER = "names that mean a git directory"
 GIT_FILE = "links and folders with names of git's own files"

@@ -1,7 +1,5 @@
 """What ``validate`` does to the world, as the kernel sees it: it reads, and no more."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -11,16 +9,12 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
+from tests.stress.figures import Proof
 from tests.stress.nasty_toolsets import REPOSITORY, put_toolset, sources
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.stress.figures import Proof
 
 PROMISE = (
     "`covalt-git validate` writes no file, starts no program, opens no connection, and always "
