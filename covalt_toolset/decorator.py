@@ -23,6 +23,7 @@ class ToolMetadata:
     description: str
     requires_confirmation: bool
     category: str | None
+    destructive: bool = False
 
 
 @overload
@@ -36,6 +37,7 @@ def tool(
     description: str | None = None,
     requires_confirmation: bool = False,
     category: str | None = None,
+    destructive: bool = False,
 ) -> Callable[[_Function], _Function]: ...
 
 
@@ -45,6 +47,7 @@ def tool(
     description: str | None = None,
     requires_confirmation: bool = False,
     category: str | None = None,
+    destructive: bool = False,
 ) -> _Function | Callable[[_Function], _Function]:
     """Mark a function as a tool, without changing it.
 
@@ -55,6 +58,7 @@ def tool(
         description: the description for the model; default: the docstring.
         requires_confirmation: whether each call requires approval.
         category: the group in lists of tools.
+        destructive: whether it creates, changes or deletes data, so that calls require approval by default.
     """
 
     def mark(function: _Function) -> _Function:
@@ -63,6 +67,7 @@ def tool(
             description=_description(function) if description is None else description,
             requires_confirmation=requires_confirmation,
             category=category,
+            destructive=destructive,
         )
         setattr(function, _ATTRIBUTE, metadata)
         return function

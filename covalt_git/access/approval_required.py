@@ -1,7 +1,7 @@
 """Whether a call requires approval, and for which reasons.
 
-Only the project waives approval, by a rule of ``covalt.yaml`` or its state file.  A toolset's own manifest and
-annotations can require approval but not waive it.  Annotations of MCP servers are untrusted (Model Context
+Only the project waives approval, by a rule of ``covalt.yaml``, its state file, or the manifest of a toolset of its own.
+The manifest of an imported toolset and annotations can require approval but not waive it.  Annotations of MCP servers are untrusted (Model Context
 Protocol 2026-07-28, server/tools): a rule that waives approval for tools with an annotation does not apply to
 them.
 
@@ -31,6 +31,7 @@ _REASONS: dict[ConfirmationSource, str] = {
     "decorator": "its decorator requires it",
     "override": "the toolset's override requires it",
     "project": "this project's state requires it",
+    "destructive": "destructive",
 }
 _MAX_INDEX_DIGITS = 9
 _MISSING = object()

@@ -238,6 +238,7 @@ _SOURCES = {
     "decorator": "set by the decorator",
     "override": "set by an override",
     "project": "set by this project",
+    "destructive": "destructive",
 }
 
 

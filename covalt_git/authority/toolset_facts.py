@@ -195,6 +195,8 @@ def _tool_places(read: ReadToolset, tool: Tool) -> ToolPlaces:
         confirmation = place_in(read.state, ("overrides", name, "requires_confirmation"))
     elif asks == ("decorator",):
         confirmation = code
+    elif asks == ("destructive",):
+        confirmation = place_in(read.manifest, (*above, "annotations", "destructive"))
     elif asks == ("override",):
         confirmation = _override_place(read, manifest, tool.tool_id)
     elif asks and manifest.tools[int(above[1])].requires_confirmation is None:

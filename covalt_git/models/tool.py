@@ -14,7 +14,7 @@ from covalt_git.models.renderers import Renderer
 from covalt_git.models.tool_properties import Annotations, Example, HttpRequest, Limits, Security
 from covalt_git.names import ToolId
 
-ConfirmationSource = Literal["toolset", "decorator", "override", "project"]
+ConfirmationSource = Literal["toolset", "decorator", "override", "project", "destructive"]
 
 ICON_TYPES = {
     ".png": "image/png",

@@ -75,6 +75,7 @@ class ToolDefinition(NamedTuple):
         line: the line of its ``def``, from 1.
         col: the column of its ``def`` in characters, from 1.
         output_schema: the schema of the result; None if it is unknown.
+        destructive: whether ``@tool`` says so, or may.
         module: the module with its package, relative to the toolset; empty if the reader did not find the file.
     """
 
@@ -89,6 +90,7 @@ class ToolDefinition(NamedTuple):
     line: int
     col: int
     output_schema: JsonObject | None = None
+    destructive: bool = False
     module: str = ""
 
 
@@ -152,6 +154,7 @@ def _read_definitions(
         name=last.texts.get("name"),
         description=last.texts.get("description") or docstring.description or None,
         requires_confirmation=any(each.requires_confirmation for each in decorators),
+        destructive=any(each.destructive for each in decorators),
         category=last.texts.get("category"),
         parameters=parameters,
         input_schema=schema,
@@ -197,31 +200,32 @@ class _Decorators(NamedTuple):
 
     texts: Mapping[str, str]
     requires_confirmation: bool
+    destructive: bool
     keeps_signature: bool
 
 
 def _read_decorators(node: FunctionNode, names: ModuleNames) -> _Decorators:
     """Read the decorators, the outermost first, whose ``@tool`` overrides the others."""
     texts: dict[str, str] | None = None
-    confirms = False
+    confirms = destructive = False
     keeps_signature = True
     for decorator in node.decorator_list:
         call = decorator if isinstance(decorator, ast.Call) else None
         origin = names.origin(call.func if call else decorator)
         if origin == _TOOL:
             if texts is None:
-                texts, call_confirms = _read_tool_call(call)
+                texts, call_confirms, destructive = _read_tool_call(call)
                 confirms = confirms or call_confirms
         elif origin not in _TRANSPARENT:
             keeps_signature = False
             confirms = confirms or texts is None  # it may apply @tool(requires_confirmation=True)
-    return _Decorators(texts or {}, confirms, keeps_signature)
+    return _Decorators(texts or {}, confirms, destructive, keeps_signature)
 
 
-def _read_tool_call(call: ast.Call | None) -> tuple[dict[str, str], bool]:
-    """Return the strings of ``@tool(...)``, and whether it requires confirmation, or may."""
+def _read_tool_call(call: ast.Call | None) -> tuple[dict[str, str], bool, bool]:
+    """Return the strings of ``@tool(...)``, whether it requires confirmation, or may, and whether it is destructive."""
     if call is None:
-        return {}, False
+        return {}, False, False
     values: dict[str | None, ast.expr] = {keyword.arg: keyword.value for keyword in call.keywords}
     is_partial = None in values or any(isinstance(value, ast.Starred) for value in call.args)
     if not is_partial:
@@ -233,10 +237,13 @@ def _read_tool_call(call: ast.Call | None) -> tuple[dict[str, str], bool]:
         and isinstance(value.value, str)
         and _is_text(value.value)
     }
-    required = values.get("requires_confirmation")
-    if required is None:
-        return texts, is_partial
-    return texts, not (isinstance(required, ast.Constant) and required.value is False)
+    required, destructive = (
+        is_partial
+        if value is None
+        else not (isinstance(value, ast.Constant) and value.value is False)
+        for value in (values.get("requires_confirmation"), values.get("destructive"))
+    )
+    return texts, required, destructive
 
 
 def _is_text(value: str) -> bool:

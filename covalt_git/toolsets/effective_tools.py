@@ -2,7 +2,8 @@
 
 The order of precedence is: the project's state file, the toolset's ``tool_overrides``, its ``tools``,
 the Python source.  Approval is different: each of these can require it, and only the project can
-waive it.
+waive it.  A destructive tool requires it by default, which the manifest of a toolset of the project
+can waive too.
 
 A tool of an MCP server is an entry in the lock of the server's namespace.  It is disabled until the
 project accepts exactly that definition.  A server's own statements never relax a check.
@@ -14,6 +15,7 @@ import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.checks.effects import asks_by_default
 from covalt_git.checks.http_requests import inferred_schema
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.override_keys import overridden_tool, override_key
@@ -175,7 +177,13 @@ def _server_tool(
         output_schema=locked.output_schema,
         annotations=locked.annotations,
         renderer=_renderer(None, override, local),
-        confirmation=_confirmation(server.requires_confirmation, None, override, local),
+        confirmation=_confirmation(
+            server.requires_confirmation,
+            None,
+            override,
+            local,
+            destructive=locked.annotations.destructive is True,
+        ),
         confirmation_is_settled=local.requires_confirmation is not None,
         enabled=server.enabled and enabled,
         meta=locked.meta,
@@ -239,7 +247,13 @@ def _tool(
         tags=declared.tags,
         security=declared.security,
         renderer=_renderer(declared.renderer, override, local),
-        confirmation=_confirmation(by_toolset, source, override, local),
+        confirmation=_confirmation(
+            by_toolset,
+            source,
+            override,
+            local,
+            destructive=asks_by_default(declared, source, imported=state.imported),
+        ),
         confirmation_is_settled=local.requires_confirmation is not None,
         enabled=is_on(state) and enabled,
         icons=_icons(declared.icon or manifest.icon),
@@ -270,10 +284,12 @@ def _output_schema(declared: ToolDeclaration, source: ToolDefinition | None) -> 
 
 
 def _confirmation(
-    by_toolset: bool,  # noqa: FBT001 - one of four sources
+    by_toolset: bool,  # noqa: FBT001 - one of five sources
     source: ToolDefinition | None,
     override: ToolOverride,
     local: LocalOverride,
+    *,
+    destructive: bool,
 ) -> tuple[ConfirmationSource, ...]:
     if local.requires_confirmation is not None:
         return ("project",) if local.requires_confirmation else ()
@@ -282,7 +298,8 @@ def _confirmation(
         "decorator": source is not None and source.requires_confirmation,
         "override": override.requires_confirmation is True,
     }
-    return tuple(source_name for source_name, requires in required.items() if requires)
+    found = tuple(source_name for source_name, requires in required.items() if requires)
+    return found or (("destructive",) if destructive else ())
 
 
 def _renderer(

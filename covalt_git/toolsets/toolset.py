@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from covalt_git.checks.effects import check_effects
 from covalt_git.checks.module_names import check_names
 from covalt_git.checks.overrides import check_aliases, check_local_overrides
 from covalt_git.checks.pages import check_artifacts
@@ -172,6 +173,7 @@ def read_toolset(
         sources, found = read_sources(manifest, files, contents)
         problems += found
         problems += check_manifest(manifest, toolset_id, files, sources)
+        problems += check_effects(manifest, effective_state, sources)
         if manifest.value.id == toolset_id:
             locks = read_server_locks(root, toolset_id, manifest.value, effective_state)
             server_tools = effective_server_tools(

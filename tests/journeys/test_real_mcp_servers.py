@@ -120,6 +120,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     for name in NAMES:
         made.covalt("grant", "add", "real", "process", name)
     made.covalt("source", "refresh", "real", "--accept")
+    for tool in ("filesystem:write_file", "memory:create_entities", "everything:echo"):
+        made.covalt("tool", "override", tool, "--no-confirm")  # some of them are destructive
     yield made
     CONNECTIONS.close()
 

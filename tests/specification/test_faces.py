@@ -13,7 +13,7 @@ from mcp import Client
 from covalt_git import open_project
 from covalt_git.cli import cli
 from tests.api_client import Api, configure, form_file
-from tests.mcp_client import talk
+from tests.mcp_client import call, talk
 from tests.server.visitor import Visitor
 
 MANIFEST = """\
@@ -169,3 +169,45 @@ def test_extensions_and_examples_of_a_tool_are_carried_unchanged(shop: Path) -> 
     assert [one["args"] for one in tool["examples"]] == [{"title": "a"}]
     assert manifest["tools"][1]["examples"][0] == {"prompt": "Order it", "weight": 2}
     assert (shop / "toolsets/shop/toolset.yaml").read_bytes() == before
+
+
+def reasons_by_cli(root: Path, role: str) -> str:
+    return str(command(root, "tool", "show", "shop:order", role=role)["requires_confirmation"])
+
+
+def reasons_by_api(root: Path, role: str) -> str:
+    return str(Api.of(root, role).get("get_tool", tool_id="shop:order")["requires_confirmation"])
+
+
+def reasons_by_page(root: Path, role: str) -> str:
+    marks = [one for one in Visitor.of(root, role).open("/tools").named("span") if "title" in one]
+    return " ".join(one["title"] for one in marks)
+
+
+def reasons_by_mcp(root: Path, role: str) -> str:
+    result = call(root, "shop.order", {}, role=role, version="legacy")
+    return str((result.structured_content or {}).get("reasons"))
+
+
+def reasons_by_python(root: Path, role: str) -> str:
+    with open_project(root, role=role) as project:
+        (tool,) = [one for one in project.tools if one.tool_id == "shop:order"]
+        return str(tool.requires_confirmation)
+
+
+@pytest.mark.parametrize(
+    "reasons",
+    [reasons_by_cli, reasons_by_api, reasons_by_page, reasons_by_mcp, reasons_by_python],
+)
+@pytest.mark.requirement("toolshed-elicitation.destructive")
+def test_a_destructive_tool_asks_by_default(shop: Path, reasons: Callable[..., str]) -> None:
+    configure(shop, "roles: {all: {admin: true}}\ndefault_role: all\n")
+    assert "destructive" not in reasons(shop, "all")
+
+    file = shop / "toolsets/shop/toolset.yaml"
+    text = file.read_text(encoding="utf-8").replace(
+        "    extensions:", "    annotations: {destructive: true}\n    extensions:"
+    )
+    file.write_text(text, encoding="utf-8")
+
+    assert "destructive" in reasons(shop, "all")

@@ -104,6 +104,41 @@ def test_only_the_project_waives_approval(
     assert tool.requires_confirmation == (required if local is None else local)
 
 
+POST: dict[str, Any] = {"entrypoint": None, "http": {"method": "POST", "url": "https://a.example/"}}
+HARMLESS = {"annotations": {"destructive": False}}
+DESTRUCTIVE = {"annotations": {"destructive": True}}
+WAIVED = {"requires_confirmation": False}
+IMPORTED = {"source_type": "zip"}
+
+
+@pytest.mark.requirement("toolshed-elicitation.destructive")
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"tool": DESTRUCTIVE}, ("destructive",)),
+        ({"source": SOURCE._replace(destructive=True)}, ("destructive",)),
+        ({"tool": HARMLESS, "source": SOURCE._replace(destructive=True)}, ()),
+        *(
+            ({"tool": POST | {"http": POST["http"] | {"method": method}}}, ("destructive",) * asks)
+            for method, asks in {"POST": 1, "PUT": 1, "PATCH": 1, "DELETE": 1, "GET": 0}.items()
+        ),
+        ({"tool": POST | HARMLESS}, ()),
+        ({"tool": POST | HARMLESS, "state": IMPORTED}, ("destructive",)),
+        ({"tool": DESTRUCTIVE | WAIVED}, ()),
+        ({"tool": DESTRUCTIVE, "defaults": WAIVED}, ("destructive",)),
+        ({"tool": DESTRUCTIVE | WAIVED, "state": IMPORTED}, ("destructive",)),
+        ({"tool": DESTRUCTIVE, "override": WAIVED}, ("destructive",)),
+        ({"tool": DESTRUCTIVE, "local": WAIVED, "state": IMPORTED}, ()),
+        ({"tool": DESTRUCTIVE, "local": {"requires_confirmation": True}}, ("project",)),
+        ({"tool": DESTRUCTIVE | {"requires_confirmation": True}}, ("toolset",)),
+    ],
+)
+def test_a_destructive_tool_requires_approval_unless_the_project_waives_it(
+    settings: dict[str, Any], expected: tuple[str, ...]
+) -> None:
+    assert effective(**settings).confirmation == expected
+
+
 ON = {"enabled": True}
 OFF = {"enabled": False}
 

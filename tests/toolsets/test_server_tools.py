@@ -181,6 +181,24 @@ def test_only_the_project_and_the_declaration_of_the_server_waive_approval(
     assert tool(root).confirmation == expected
 
 
+@pytest.mark.requirement("toolshed-elicitation.destructive")
+@pytest.mark.parametrize(
+    ("hint", "local", "expected"),
+    [(True, None, ("destructive",)), (True, False, ()), (False, None, ()), (None, None, ())],
+)
+def test_a_tool_with_the_destructive_hint_requires_approval(
+    root: Path, *, hint: bool | None, local: bool | None, expected: tuple[str, ...]
+) -> None:
+    manifest(root, "low}}", "low}, requires_confirmation: false}")
+    definition = mutated(["annotations"], {} if hint is None else {"destructiveHint": hint})
+    lock(root, definition)
+    more = {} if local is None else {"web:search.web": {"requires_confirmation": local}}
+    accept(root, definition=definition, overrides=more)
+
+    assert tool(root).enabled
+    assert tool(root).confirmation == expected
+
+
 @settings(max_examples=examples(60))
 @given(
     words=st.text(max_size=200)

@@ -1,0 +1,110 @@
+"""Destructive tools, whose calls require approval by default, and the notes about them.
+
+A tool is destructive if its annotations or its decorator say so, or if its HTTP method writes.  The manifest of the
+project's own toolset can say otherwise; the manifest of an imported toolset cannot.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from covalt_git.manifests.override_keys import override_key
+from covalt_git.names import ToolId
+from covalt_git.problems import codes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from covalt_git.errors import Problem
+    from covalt_git.manifests.model_errors import Loc
+    from covalt_git.manifests.reading import Reading
+    from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
+    from covalt_git.models.toolset_state import ToolsetState
+    from covalt_git.python_reader.source import ToolDefinition
+
+_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_RISKY = frozenset(
+    [
+        *("delete", "remove", "drop", "purge", "wipe", "destroy", "truncate"),
+        *("revoke", "send", "publish", "pay"),
+    ]
+)
+"""Words of ids that often name an effect that cannot be undone."""
+
+
+def is_destructive(
+    declared: ToolDeclaration, source: ToolDefinition | None, *, imported: bool
+) -> bool:
+    """Return whether a tool is destructive, unless its own project says that it is not."""
+    stated = declared.annotations.destructive
+    implied = source is not None and source.destructive
+    if declared.http is not None:
+        implied = declared.http.method in _WRITES
+    if imported:
+        return implied or stated is True
+    return implied if stated is None else stated
+
+
+def asks_by_default(
+    declared: ToolDeclaration, source: ToolDefinition | None, *, imported: bool
+) -> bool:
+    """Return whether calls require approval because the tool is destructive.
+
+    ``requires_confirmation: false`` of the tool itself waives it in the project's own toolsets.
+    """
+    if declared.requires_confirmation is False and not imported:
+        return False
+    return is_destructive(declared, source, imported=imported)
+
+
+def check_effects(
+    reading: Reading[ToolsetManifest],
+    state: ToolsetState,
+    sources: Mapping[str, ToolDefinition],
+) -> Iterator[Problem]:
+    """Yield a warning for each tool that asks only because it is destructive, or should perhaps."""
+    if reading.value is None:
+        return
+    manifest = reading.value
+    by_override = {
+        override_key(manifest.id, one.tool_id)
+        for one in manifest.tool_overrides
+        if one.requires_confirmation
+    }
+    for position, tool in enumerate(manifest.tools):
+        source, local = sources.get(tool.id), state.overrides.get(tool.id)
+        decides = local is not None and local.requires_confirmation is not None
+        asks = tool.requires_confirmation or (source is not None and source.requires_confirmation)
+        by_default = tool.requires_confirmation is None and manifest.defaults.requires_confirmation
+        if decides or asks or by_default or str(ToolId(manifest.id, tool.id)) in by_override:
+            continue
+        yield from _check_effect(reading, ("tools", position), tool, source, state)
+
+
+def _check_effect(
+    reading: Reading[ToolsetManifest],
+    loc: Loc,
+    tool: ToolDeclaration,
+    source: ToolDefinition | None,
+    state: ToolsetState,
+) -> Iterator[Problem]:
+    if asks_by_default(tool, source, imported=state.imported):
+        hint = "write requires_confirmation: true, or false if its effects can be undone"
+        if state.imported:
+            assert reading.value is not None
+            hint = f"covalt-git tool override {ToolId(reading.value.id, tool.id)} --confirm"
+        message = "calls require approval, because the tool is destructive"
+        yield reading.problem(
+            codes.ASKS_BY_DEFAULT, (*loc, "id"), message, hint=hint, severity="warning"
+        )
+        return
+    notes = tool.annotations
+    is_silent = notes.destructive is None and notes.read_only is None
+    word = next(iter(_RISKY.intersection(re.split(r"[_.-]", tool.id.lower()))), None)
+    if word and is_silent and tool.requires_confirmation is None and not state.imported:
+        message = f"the id says {word!r}, and nothing declares whether the tool is destructive"
+        hint = "write annotations: {destructive: true}, or {destructive: false}"
+        yield reading.problem(
+            codes.UNKNOWN_EFFECT, (*loc, "id"), message, hint=hint, severity="warning"
+        )
