@@ -44,11 +44,6 @@ class ReadConversation(Request):
         max_length=200,
         description=f"Only what is older than this commit, such as `before` of a page. {NAMES}",
     )
-    after: str | None = Field(
-        None,
-        max_length=200,
-        description="Only turns with a commit after this one; all if it is not on the page.",
-    )
     limit: int = Field(PAGE, ge=1, le=500, description="Number of commits.")
 
 
@@ -117,15 +112,11 @@ def read_conversation(context: Context, request: ReadConversation) -> Conversati
     else:
         rows, more = _message_rows(context, chat, request.message), False
         waiting = [one for one in chat.calls() if one.message_id == request.message]
-    turns = _turns(context, chat, rows)
-    if request.after in {row.id for row in rows}:
-        new = {row.id for row in takewhile(lambda row: row.id != request.after, reversed(rows))}
-        turns = [turn for turn in turns if new & {turn.id, turn.newest}]
     return ConversationPage(
         chat_id=chat.id,
         branch=branch.name,
         manifest_id=branch.manifest_id,
-        turns=tuple(turns),
+        turns=tuple(_turns(context, chat, rows)),
         unfinished=tuple(
             _unfinished(context, chat, one)
             for one in (() if request.before else waiting)

@@ -1,7 +1,7 @@
 """Pages of a conversation: a branch of a chat, two branches side by side, and one message.
 
-The list of turns has the id ``turns``; each turn has the id ``t-`` and 12 digits of its first commit, and
-``data-newest``, its last commit.  ``rows`` returns the turns after a commit in the same form.
+Each message and each call is a row of one list, so that live.js adds a row without replacing those that the
+reader has opened.
 """
 
 from __future__ import annotations
@@ -56,16 +56,6 @@ def chat(chat_id: str) -> str:
         conflicts=len(ask(merges.list_conflicts, chat_id=chat_id).conflicts) if merged else 0,
         **_values(shown, *sides),
     )
-
-
-@pages.get("/chats/<chat_id>/rows")
-def rows(chat_id: str) -> str:
-    """Return the turns after the commit ``after`` as an HTML fragment, each complete."""
-    after = request.args.get("after") or None
-    branch = request.args.get("branch") or None
-    page = _read(chat_id, branch=branch, after=after)
-    shown = ask(chats.get_chat, chat_id=chat_id)
-    return render_template("_rows.html", page=page, **_values(shown, page))
 
 
 @pages.get("/chats/<chat_id>/messages/<message_id>")

@@ -34,7 +34,12 @@ function sayTimes(root = document) {
 
 sayTimes();
 setInterval(sayTimes, 30_000);
-for (const loaded of ["covalt:more", "htmx:after:swap"]) document.addEventListener(loaded, () => sayTimes());
+for (const loaded of ["covalt:more", "htmx:after:swap"]) {
+  document.addEventListener(loaded, () => {
+    sayTimes();
+    addCopyButtons();
+  });
+}
 
 // Rows that live.js adds load their parts as the others do.
 if (globalThis.htmx) {
@@ -46,10 +51,21 @@ if (globalThis.htmx) {
 
 // The button next to a command copies it; the clipboard API needs https or localhost.
 for (const button of navigator.clipboard ? document.querySelectorAll("[data-copy]") : []) button.hidden = false;
+
+// Blocks of code in documents and messages have one too.
+function addCopyButtons() {
+  for (const block of navigator.clipboard ? document.querySelectorAll(".document pre:not(:has([data-copy]))") : []) {
+    const button = Object.assign(document.createElement("button"), { type: "button", className: "small copy", textContent: "Copy" });
+    button.dataset.copy = "";
+    block.append(button);
+  }
+}
+
+addCopyButtons();
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
-  await navigator.clipboard.writeText(button.dataset.copy);
+  await navigator.clipboard.writeText(button.dataset.copy || button.parentElement.querySelector("code").textContent);
   button.textContent = "Copied";
 });
 

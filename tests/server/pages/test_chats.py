@@ -67,7 +67,7 @@ def test_pages_of_a_chat_do_not_name_a_hidden_tool(root: Path, api: Api) -> None
     configure(root, 'roles: {reader: {allow: ["data-lab.*"]}}\n')
     visitor = Visitor.of(root, role="reader")
 
-    addresses = ("", "/history", "/rows", "/states/HEAD", "/files")
+    addresses = ("", "/history", "/states/HEAD", "/files")
     for address in (f"/chats/c1{one}" for one in addresses):
         page = visitor.open(address)
 

@@ -132,24 +132,6 @@ def test_a_pending_call_is_approved_or_denied_in_the_conversation(
     assert "Denied. The call did not run." in page.text
 
 
-def test_the_rows_after_a_commit_are_complete_turns(visitor: Visitor, api: Api) -> None:
-    message = add(api, "Make pages", role="assistant")
-    first = write(api, "a.txt", message)
-    add(api, "Thanks")
-    page = visitor.open("/chats/c1")
-    (turns,) = [one for one in page.named("ol") if one.get("id") == "turns"]
-    assert turns["data-head"] == api.get("get_chat", chat_id="c1")["active_manifest_id"]
-    write(api, "b.txt", message)
-    after = visitor.open(f"{turns['data-rows']}?after={turns['data-head']}")
-
-    items = [one for one in page.named("li") if "turn" in one.get("class", "")]
-    (new,) = [one for one in after.named("li") if "turn" in one.get("class", "")]
-    assert new["id"] == items[0]["id"]
-    assert first["id"] in after.source
-    assert "b.txt" in after.text
-    assert "<html" not in after.source
-
-
 def test_older_messages_are_on_older_pages(visitor: Visitor, api: Api) -> None:
     for number in range(62):
         add(api, f"message number {number};")
@@ -178,7 +160,7 @@ def test_a_role_sees_calls_of_hidden_tools_without_their_names(root: Path, api: 
     configure(root, 'roles: {reader: {allow: ["data-lab.*"]}}\n')
     visitor = Visitor.of(root, role="reader")
 
-    for path in ("", "/rows", f"/messages/{message}", "/history"):
+    for path in ("", f"/messages/{message}", "/history"):
         page = visitor.open(f"/chats/c1{path}")
         assert page.status == 200
         assert "secret.txt" not in page.source
