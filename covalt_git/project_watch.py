@@ -1,4 +1,4 @@
-"""Watch of a project's checked-in files, for ``covalt-git dev``.
+"""Watch of a project's own files on disk, covalt.yaml and toolsets, for ``covalt-git dev``.
 
 :class:`WatchedProject` has the last scan of the project and reads only toolsets whose files changed.
 :class:`Changes` waits for the next scan: until file events of the kernel have paused for a moment, or for
@@ -46,7 +46,7 @@ class ProjectScan(NamedTuple):
 
     Attributes:
         version: id of this state of the files.
-        reading: everything that is checked in.
+        reading: covalt.yaml and all toolsets.
         changed: ids of the toolsets that were added, removed or changed, sorted.
         fixed: ids of the changed toolsets that had errors before and have none now.
     """

@@ -44,7 +44,7 @@ def command() -> None:
 def new(role: str, name: str | None, chat_id: str | None, expires: str, *, as_json: bool) -> None:
     """Create a token for one agent, and print it once: only its digest is stored.
 
-    A second token with the same NAME is for the same agent, and gives access to the same chats.
+    A new token with the name of a revoked one is for the same agent, and gives access to the same chats.
 
     Example: covalt-git token new --role agent --name claude-code
     """

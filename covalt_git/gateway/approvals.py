@@ -144,7 +144,9 @@ def _current_outcome(project: Project, approval: Approval) -> CallOutcome:
             return as_recorded(chat, chat.manifest(commit_names.resolve(chat, approval.call_id)))
         if newest.state == "pending":
             return CallOutcome(waiting_call(call), newest)
-    raise StillRunningError("the call is approved and still running", hint="call resume again")
+    raise StillRunningError(
+        "the call is approved and still running", hint="call the tool `resume` again for its result"
+    )
 
 
 def _find_approval(project: Project, execution_id: str) -> Approval:

@@ -81,8 +81,9 @@ def usage(store: ObjectFolder) -> ObjectUsage:
 def combine(store: ObjectFolder, *, most: int = MOST_PACKS) -> None:
     """Combine small packs into one if a store has more than ``most`` packs.
 
-    The smallest packs are combined, at most 16 MiB.  A larger pack is added only if the smaller ones together
-    have at least half its size, so that no object is copied often (as in ``git repack --geometric``).
+    The smallest packs are combined, up to 16 MiB in total.  The next larger pack is included only if the packs
+    before it have together at least half its size, so that no object is copied often (as in ``git repack
+    --geometric``).
     """
     if len(store.packs) <= most:
         return
@@ -223,7 +224,7 @@ class _Repacking:
 def _delta(base: bytes, content: bytes) -> bytes | None:
     """Return the delta from ``base`` to ``content``; None if they share too little.
 
-    Dulwich's time grows with the square of the difference (11 ms for 4 KiB), so its size is limited.
+    Dulwich's time grows with the square of the difference (11 ms for 4 KiB), so larger differences are refused.
     """
     shared = _shared(base, content)
     longest = max(len(base), len(content))
@@ -234,7 +235,7 @@ def _delta(base: bytes, content: bytes) -> bytes | None:
 
 
 def _shared(base: bytes, content: bytes) -> int:
-    """Return how many bytes two contents share at their beginning and end, rounded down to steps."""
+    """Return how many bytes two contents share at their beginning and end, in steps of 64 bytes."""
     most = min(len(base), len(content)) // _STEP * _STEP
     start = _shared_start(base, content, most)
     return start + _shared_start(base[::-1], content[::-1], most - start)

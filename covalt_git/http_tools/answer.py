@@ -1,6 +1,6 @@
 """Result or error of an HTTP answer.
 
-JSON becomes its value, text becomes a string, and other content a workspace file and a reference to it.
+JSON becomes its value, text becomes a string, and other content a workspace file and its path.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _text(content: bytes, media_type: str, charset: str) -> str | None:
 
 
 def _encoding(charset: str) -> str:
-    """Return Python's name of a charset; UTF-8 if it is unknown, or only a codec."""
+    """Return Python's name of a charset; UTF-8 if it is unknown, or no encoding of text."""
     try:
         name = codecs.lookup(charset).name if charset else ""
     except (LookupError, ValueError):

@@ -68,7 +68,7 @@ class HttpJob(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """Name resolution, TLS trust and sleep of this machine."""
+    """What a request needs of the machine: name resolution, trusted certificates, and waiting between retries."""
 
     resolve: Resolve = resolve
     trust: ssl.SSLContext | None = None

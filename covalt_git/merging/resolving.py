@@ -1,8 +1,9 @@
 """Unresolved conflicts of earlier merges: their list, and their resolution.
 
 A conflict is unresolved as long as the saved other version exists.  A user can also resolve it by deleting the
-saved version, or by moving it over the file.  If a merge stopped at conflicts, resolving one of them makes the
-merge with this decision, and saves both versions of the other conflicts.
+saved version, or by moving it over the file.  A merge that stopped at conflicts made no
+commit.  Resolving one of its conflicts commits the merge with this decision; for each of the others, both versions
+are saved and it stays unresolved.
 """
 
 from __future__ import annotations

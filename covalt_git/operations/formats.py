@@ -1,4 +1,4 @@
-"""Operations on tool formats: the list of formats, and conversions between them."""
+"""Operations on tool formats, the file formats of tool definitions: their list, and conversions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SOURCE = "The format of the input; by default it is recognized from the content
 
 
 class ListFormats(Request):
-    """All formats."""
+    """Request for all formats."""
 
 
 class ConvertSent(Request):
@@ -76,7 +76,7 @@ class FormatRow(Result):
 
 
 class FormatList(Result):
-    """All formats."""
+    """All file formats of tool definitions that can be read or written."""
 
     formats: tuple[FormatRow, ...]
 

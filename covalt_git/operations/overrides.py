@@ -86,7 +86,7 @@ def get_overrides(context: Context, request: GetOverrides) -> ToolOverrides:
 def override_tool(context: Context, request: OverrideTool) -> ToolOverridden:
     """Change a tool's name, description, renderer or approval, or enable it, for this project.
 
-    The values must also be valid in an override of ``toolset.yaml``.  A new renderer removes the configuration of
+    The values must also be valid in ``tool_overrides`` of a ``toolset.yaml``.  A new renderer removes the configuration of
     the previous renderer.  Only the toolset's state file is written.
     """
     values = request.model_dump(exclude={"tool_id", "clear"}, exclude_none=True)

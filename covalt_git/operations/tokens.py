@@ -67,7 +67,7 @@ class TokenList(Result):
 def create_token(context: Context, request: CreateToken) -> TokenCreated:
     """Create a token for one agent.
 
-    A second token with the same name is for the same agent, and gives access to the same chats.
+    A new token with the name of a revoked one is for the same agent, and gives access to the same chats.
     """
     project, role = context.project, request.role
     if not project.config.roles:

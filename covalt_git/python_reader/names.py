@@ -116,7 +116,7 @@ def _json(value: Any) -> Any:
 def read_names(module: ast.Module, source: bytes) -> ModuleNames:
     """Return the bindings of a module's top level, in the order of its text.
 
-    Values are searched only if ``source`` has a ``:=``, which alone binds names inside them.
+    Assigned expressions are searched only if ``source`` has a ``:=``: nothing else in an expression binds a name.
     """
     bindings: dict[str, list[Binding]] = {}
     has_star = False

@@ -30,10 +30,10 @@ def plan(
     chat_id: str,
     error: CallError | None = None,
 ) -> RenderPlan | None:
-    """Return the render plan of a call, or None if its tool has no renderer.
+    """Return the render plan of a call; None if the call succeeded and its tool has no renderer.
 
-    A failed call has no result.  If its renderer needs ``$return``, or if it has no renderer, the plan
-    shows the error as text.
+    A failed call has no result: its plan shows the error as text if the tool has no renderer, or one that
+    needs ``$return``.
     """
     config = {} if renderer is None else _with_defaults(renderer)
     if error is not None and (renderer is None or _needs_result(config)):

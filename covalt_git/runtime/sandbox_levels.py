@@ -97,9 +97,9 @@ def check_trust(
     given = [grant for grant in state.grants.values() if grant.kind == "unsandboxed"]
     if any(grant.digest == digest for grant in given):
         return
-    since = "; it has changed since it was granted to run so" if given else ""
+    since = "; it has changed since it was granted" if given else ""
     raise SandboxNeededError(
-        f"the toolset {toolset_id!r} was imported, and only the sandbox level 'process' is here{since}",
-        hint="`covalt-git doctor` shows what a stronger level needs; to trust it without one: "
+        f"this machine has only the sandbox level 'process', too weak for the imported toolset {toolset_id!r}{since}",
+        hint="`covalt-git doctor` shows what a stronger level needs; to run the toolset at this level: "
         f"covalt-git grant add {toolset_id} unsandboxed",
     )

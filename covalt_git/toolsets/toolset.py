@@ -61,9 +61,9 @@ class Toolset:
         manifest: None if it is invalid.
         state: its state file; disabled if the file is invalid.
         files: its files and their digests.
-        sources: the definitions of its tools in Python, by their ids in the manifest.
+        sources: the Python functions of its tools, by the tools' ids in the manifest.
         locks: the locks of its MCP servers, by server id.
-        server_tools: the tools of its MCP servers, including those that are held back.
+        server_tools: the tools of its MCP servers, including those that are not accepted.
         problems: all problems of the files above.
     """
 

@@ -5,8 +5,8 @@ stays in a quarantine until every object is inspected by the rules of an import 
 only objects that a moved branch reaches are stored.  So a push that fails or is killed changes nothing.
 The chat is locked only while branches move.
 
-If the active branch moves, the workspace changes with it, as in a merge.  Uncommitted changes of the workspace
-are committed first; then the branch has moved, and the push is refused as outdated.
+If the active branch moves, the workspace changes with it, as in a merge.  If the workspace has uncommitted
+changes, they are committed first; that commit moves the branch, so the push is refused as outdated.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Accepted(NamedTuple):
 
 
 def fetchable(chat: ChatStore) -> VisibleRefs:
-    """Return the refs that git may fetch: branches, the chat's description and the records."""
+    """Return the refs that git may fetch: branches, and those of the chat's metadata and of large records."""
     refs = chat.store.refs(HEADS) | existing(chat.store, RECORDS, ABOUT)
     return VisibleRefs(chat.store, refs, chat.store.head())
 

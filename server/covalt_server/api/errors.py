@@ -95,7 +95,7 @@ def _http_error(error: HTTPException, operations: tuple[str, ...]) -> CovaltErro
 
 
 def _bug(error: Exception) -> Response:
-    """Answer a request that hit a bug without details; the log has them."""
+    """Answer a request that hit a bug.  The log has the details, the answer has none."""
     current_app.logger.error("a bug, while answering %s", request.path, exc_info=error)
     return error_response(bug())
 

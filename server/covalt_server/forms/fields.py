@@ -60,7 +60,7 @@ _BOXES = frozenset({Kind.TEXT, Kind.LONG_TEXT, Kind.NUMBER, Kind.INTEGER, Kind.J
 
 
 class Choice(NamedTuple):
-    """One option of a choice: the text that is sent, its label, and whether it is chosen."""
+    """One option of a field: the text that is sent, its label, and whether it is chosen."""
 
     sent: str
     label: str
@@ -150,7 +150,10 @@ def mark(name: str, word: str) -> str:
 
 
 def inner_name(name: str, key: str | int) -> str:
-    """Return the name of a part of a field: RFC 6901, with characters that forms change as percents."""
+    """Return the name of a part of a field: a JSON pointer (RFC 6901).
+
+    Characters that a form submission would change are percent-encoded.
+    """
     escaped = str(key).replace("~", "~0").replace("/", "~1")
     return f"{name}/" + re.sub(r"[%\x00-\x1f]", lambda found: f"%{ord(found[0]):02X}", escaped)
 

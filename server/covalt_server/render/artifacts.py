@@ -114,7 +114,7 @@ def artifact(chat_id: str, call_id: str) -> Response:
     """
     if request.headers.get("Sec-Fetch-Dest") != "iframe":
         raise NotInAFrameError(
-            "a tool's page is shown only in a frame",
+            "an HTML page made by a tool is shown only inside the page of its call",
             hint=f"open /chats/{chat_id}/calls/{call_id}",
         )
     shown = _shown_page(chat_id, call_id)
