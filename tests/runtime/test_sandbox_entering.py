@@ -11,6 +11,7 @@ from tests.runtime.in_sandbox import (
     LEVELS,
     Yard,
     needs_full,
+    needs_landlock,
     programs,
     yard,
 )
@@ -141,3 +142,24 @@ def test_tool_at_full_sees_one_user_and_only_its_own_processes(yard: Yard) -> No
     )
 
     assert done.output == "1000 tool sandbox\n[1, 2] 2\n"
+
+
+@needs_landlock
+def test_tool_at_landlock_cannot_leave_its_group(yard: Yard) -> None:
+    done = yard.run(
+        "landlock",
+        """
+        child = os.fork()
+        if child == 0:
+            for leave in (os.setsid, lambda: os.setpgid(0, 0)):
+                try:
+                    leave()
+                    print("left", flush=True)
+                except PermissionError:
+                    print("refused", flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        """,
+    )
+
+    assert done.output == "refused\nrefused\n"
