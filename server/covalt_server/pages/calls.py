@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from flask import Blueprint, current_app, g, render_template, request
+from flask import Blueprint, current_app, g, render_template, request, url_for
 
 from covalt_git.manifests.state_files import read_state
 from covalt_git.manifests.toolset_files import STATE_FOLDER
@@ -15,12 +16,13 @@ from covalt_git.operations.chats import workspace_files
 from covalt_server import request_context
 from covalt_server.pages import layout
 from covalt_server.render import code, markdown
-from covalt_server.render.results import RenderContext, as_code, shown
+from covalt_server.render.results import MOST_LINES, RenderContext, as_code, shown
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
     from covalt_git.operations.calls import CallAnswer
     from covalt_git.operations.chats.workspace_files import WorkspaceDiff
+    from covalt_server.render.results import Shown
 
 pages = Blueprint("calls", __name__)
 
@@ -39,10 +41,9 @@ def call(chat_id: str, call_id: str) -> str:
         call=found,
         shown=result,
         arguments=as_code(found.args, exact=True),
-        result=as_code(found.result) if finished else None,
-        diff=_changed(found),
-        patch=code.diff,
-        active_branch=chat.active_branch(),
+        result=None if result is None or result.is_plain else as_code(found.result),
+        diff=_changed(found, result),
+        patch=partial(code.diff, most=MOST_LINES, rest=_commit_page(found)),
     )
 
 
@@ -52,17 +53,24 @@ def preview() -> str:
     return str(markdown.rendered(request.get_data(as_text=True)))
 
 
-def _changed(found: CallAnswer) -> WorkspaceDiff | None:
-    """Return the changes of files by a finished call; None while it runs."""
+def _commit_page(found: CallAnswer) -> str:
+    return url_for("chats.state", chat_id=found.chat_id, manifest=found.post_manifest_id or "HEAD")
+
+
+def _changed(found: CallAnswer, result: Shown | None) -> WorkspaceDiff | None:
+    """Return the changes of files by a finished call, without a new file that is the result; None while it runs."""
     if found.post_manifest_id is None:
         return None
-    return ask(
+    diff = ask(
         workspace_files.get_workspace_diff,
         chat_id=found.chat_id,
         old=found.pre_manifest_id or "",
         new=found.post_manifest_id,
         patches=layout.MOST_PATCHES,
     )
+    new = result.path if result is not None else None
+    rest = tuple(one for one in diff.changes if (one.kind, one.path) != ("added", new))
+    return diff.model_copy(update={"changes": rest})
 
 
 def _place(found: CallAnswer) -> RenderContext:

@@ -54,6 +54,8 @@ _FORMATTER: HtmlFormatter[str] = HtmlFormatter(nowrap=True)
 # `tabindex` makes a block that scrolls sideways reachable by keyboard.
 _BLOCK = Markup('<pre class="{}" tabindex="0"><code>{}</code></pre>')
 _HINT = Markup('<p class="hint">{}</p>')
+_FOLDED = Markup('<details class="rest"><summary>{:,} more lines</summary>{}</details>')
+_MORE_LINES = Markup('<p class="hint"><a href="{}">{:,} more lines</a></p>')
 _BADGE = Markup('<span class="badge">{}</span>')
 _COUNT = Markup('<span class="count-{}">{}{:,}</span>')
 _PATCH_HEAD = Markup('<summary><span class="mono">{}</span> {}</summary>')
@@ -85,6 +87,7 @@ def highlighted(
     anchor: str | None = "L",
     until: float | None = None,
     exact: bool = False,
+    most: int | None = None,
 ) -> Markup:
     """Return ``text`` as a listing.
 
@@ -96,6 +99,7 @@ def highlighted(
         until: time limit of highlighting, on the monotonic clock.
         exact: whether all invisible characters are escaped, for texts that the user decides about;
             otherwise only those that have no effect, as in prose.
+        most: the number of lines after which the rest is folded.
     """
     text = _newlines(text)
     shown = _beginning(text)
@@ -111,18 +115,27 @@ def highlighted(
     listed: Iterable[str] = (_with_visible_characters(line, exact=exact) + "\n" for line in lines)
     if anchor is not None:
         listed = _numbered(listed, anchor=str(escape(anchor)), width=len(str(len(lines))))
-    return _notice(text, shown) + _BLOCK.format(
-        "code",
-        Markup("".join(listed)),  # noqa: S704 - escaped above, by Pygments or by escape()
-    )
+    ready = list(listed)
+    found = _notice(text, shown) + _block(ready[:most])
+    if most is not None and (rest := ready[most:]):
+        found += _FOLDED.format(len(rest), _block(rest))
+    return found
 
 
-def diff(patch: str) -> Markup:
-    """Return a git patch as a listing for each file, with added and deleted lines marked."""
-    left = MOST_PATCH_LINES
+def _block(lines: list[str]) -> Markup:
+    """Return lines of HTML, escaped by Pygments or escape(), as a block."""
+    return _BLOCK.format("code", Markup("".join(lines)))  # noqa: S704 - see above
+
+
+def diff(patch: str, *, most: int = MOST_PATCH_LINES, rest: str = "") -> Markup:
+    """Return a git patch as a listing for each file, with added and deleted lines marked.
+
+    At most ``most`` lines are shown; ``rest`` is the URL of a page with more.
+    """
+    left = most
     files: list[Markup] = []
     for file in read_patch(patch):
-        files.append(_patched(file, file.lines[:left]))
+        files.append(_patched(file, file.lines[:left], rest))
         left -= min(left, len(file.lines))
     return Markup("\n").join(files)
 
@@ -260,7 +273,7 @@ def _notice(text: str, shown: str) -> Markup:
     return _HINT.format(f"The first {len(shown):,} of {len(text):,} characters.")
 
 
-def _patched(file: PatchedFile, shown: list[PatchLine]) -> Markup:
+def _patched(file: PatchedFile, shown: list[PatchLine], rest: str) -> Markup:
     facts = [_BADGE.format(what) for what in file.what]
     for kind, sign in _SIGNS.items():
         if count := file.count(kind):
@@ -269,7 +282,10 @@ def _patched(file: PatchedFile, shown: list[PatchLine]) -> Markup:
     if shown:
         listing = Markup("".join(_patch_lines(shown)))  # noqa: S704 - of escaped lines
         parts.append(_BLOCK.format("code diff", listing))
-    if left := len(file.lines) - len(shown):
+    left = len(file.lines) - len(shown)
+    if left and rest:
+        parts.append(_MORE_LINES.format(rest, left))
+    elif left:
         parts.append(_HINT.format(f"{left:,} more lines: the patch is too long to show."))
     return Markup('<details class="patch" open>{}</details>').format(Markup().join(parts))
 

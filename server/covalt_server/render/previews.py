@@ -31,16 +31,17 @@ MAX_CELL = 500
 _SNIFFED = 8000
 _CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 
+CSV = (".csv", ".tsv")
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys((".md", ".markdown"), "document"),
-    **dict.fromkeys((".csv", ".tsv"), "table"),
+    **dict.fromkeys(CSV, "table"),
     **dict.fromkeys((".json", ".geojson", ".ipynb", ".webmanifest"), "json"),
     **dict.fromkeys((".html", ".htm", ".xhtml", ".svg"), "page"),
 }
 
 
 class Table(NamedTuple):
-    """The first rows of a CSV file."""
+    """The first rows of a CSV file or of an array of objects."""
 
     titles: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -88,7 +89,7 @@ def preview(path: str, content: bytes) -> Preview:
     complete = len(text) <= MAX_TEXT
     # The first rows of a table are a table; a truncated document or truncated JSON is plain text.
     if wanted == "table":
-        return Preview("table", first(text), complete, table=_table(path, text))
+        return Preview("table", first(text), complete, table=table_of_csv(path, text))
     if wanted == "json" and complete:
         return _json(text)
     return Preview(wanted if complete or wanted == "page" else "text", first(text), complete)
@@ -110,25 +111,42 @@ def _json(text: str) -> Preview:
     return Preview("json", text, pretty=None if pretty.strip() == text.strip() else pretty)
 
 
-def _table(path: str, text: str) -> Table | None:
-    """Return the first rows of a table; None if it is empty or not CSV."""
+def table_of_csv(path: str, text: str, *, most: int = MAX_ROWS) -> Table | None:
+    """Return the first rows of a CSV file; None if it is empty or not CSV."""
     delimiter = "\t" if path.lower().endswith(".tsv") else _delimiter(text)
     try:
         # One row more than is shown, to know whether there are more.
-        read = [row for _, row in zip(range(MAX_ROWS + 2), _rows(text, delimiter), strict=False)]
+        read = [row for _, row in zip(range(most + 2), _rows(text, delimiter), strict=False)]
     except csv.Error:
         return None
-    if not read:
+    return _table(read[0], read[1:], most) if read else None
+
+
+def table_of_objects(value: object, *, most: int = MAX_ROWS) -> Table | None:
+    """Return the first objects of an array as a table; None if it is anything else."""
+    if not isinstance(value, list) or not value:
         return None
-    titles, *rows = read
+    objects = [one for one in value if isinstance(one, dict)]
+    if len(objects) < len(value):
+        return None
+    titles = list(dict.fromkeys(name for one in objects for name in one))
+    rows = [[_cell(one[name]) if name in one else "" for name in titles] for one in objects]
+    return _table(titles, rows, most) if titles else None
+
+
+def _cell(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _table(titles: list[str], rows: list[list[str]], most: int) -> Table:
     width = max(len(titles), *(len(row) for row in rows)) if rows else len(titles)
     columns = min(width, MAX_COLUMNS)
-    shown = tuple(_cells(row, columns) for row in rows[:MAX_ROWS])
+    shown = tuple(_cells(row, columns) for row in rows[:most])
     return Table(
         titles=_cells(titles, columns),
         rows=shown,
         numeric=frozenset(at for at in range(columns) if _is_numeric([row[at] for row in shown])),
-        more_rows=len(rows) > MAX_ROWS,
+        more_rows=len(rows) > most,
         more_columns=width > columns,
     )
 

@@ -8,7 +8,8 @@ the workspace or the toolset have no effect.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.checks.pages import artifact_problems
@@ -16,6 +17,7 @@ from covalt_git.git_store import is_binary_content
 from covalt_git.models.file_reference import is_reference
 from covalt_git.text.media_types import media_type
 from covalt_server.render import artifacts, code, markdown
+from covalt_server.render.previews import CSV, Table, preview, table_of_csv, table_of_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,22 +26,14 @@ if TYPE_CHECKING:
 
     from covalt_git.errors import Problem
     from covalt_git.models.calls import RenderPlan
-    from covalt_git.models.chats import FileState
     from covalt_git.operations.calls import CallAnswer
     from covalt_git.workspaces.chat import ChatStore
 
+MOST_LINES = 60
+"""Number of lines of a result, or rows of a table, after which the rest is folded or left out."""
+
 _PATCH_ARGUMENTS = ("patch", "diff", "input")
 _OUTPUT_KEYS = ("output", "stdout", "text")
-
-
-class Editable(NamedTuple):
-    """A file that can be edited on the page; ``base`` is the id of its current blob."""
-
-    path: str
-    text: str
-    base: str
-    language: str
-    is_document: bool
 
 
 class Part(NamedTuple):
@@ -63,10 +57,11 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A rendered result; one of ``body``, ``page``, ``frame``, ``pairs`` and ``parts`` is set.
+    """A rendered result; one of ``body``, ``table``, ``page``, ``frame``, ``pairs`` and ``parts`` is set.
 
     ``trouble`` is the reason if the declared renderer failed; ``path`` is the file of the workspace that
-    is shown.
+    is shown, and ``editable`` whether it can be edited.  ``is_patch`` is whether it shows the changes of
+    files, and ``is_plain`` whether it is the returned value as JSON.
     """
 
     renderer: str
@@ -76,7 +71,11 @@ class Shown:
     pairs: tuple[tuple[str, str], ...] = ()
     parts: tuple[Part, ...] = ()
     path: str | None = None
-    edit: Editable | None = None
+    editable: bool = False
+    table: Table | None = None
+    rows: int = 0
+    is_patch: bool = False
+    is_plain: bool = False
     problems: tuple[Problem, ...] = ()
     trouble: str = ""
 
@@ -97,7 +96,7 @@ def shown(chat: ChatStore, call: CallAnswer, place: RenderContext) -> Shown:
         parts = _parts(chat, call)
         if parts:
             return Shown(renderer="default", parts=parts)
-        return Shown(renderer="default", body=as_code(call.result))
+        return _value(call.result, "default")
     if plan.error and plan.renderer in {"html", "frame"}:
         return Shown(renderer=plan.renderer, body=as_code(call.result), trouble=plan.error)
     found = _RENDERERS.get(plan.renderer, _default)(chat, call, plan, place)
@@ -114,7 +113,16 @@ def shown(chat: ChatStore, call: CallAnswer, place: RenderContext) -> Shown:
 def as_code(value: Any, *, exact: bool = False) -> Markup:
     """Return a JSON value as highlighted text; arguments are ``exact``."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    return code.highlighted(text, language="json", exact=exact)
+    most = None if exact else MOST_LINES
+    return code.highlighted(text, language="json", exact=exact, most=most)
+
+
+def _value(value: Any, renderer: str) -> Shown:
+    """Show a JSON value: an array of objects as a table, anything else as JSON."""
+    table = table_of_objects(value, most=MOST_LINES)
+    if table is not None:
+        return Shown(renderer=renderer, table=table, rows=len(value))
+    return Shown(renderer=renderer, body=as_code(value), is_plain=True)
 
 
 def _parts(chat: ChatStore, call: CallAnswer) -> tuple[Part, ...]:
@@ -137,11 +145,12 @@ def _parts(chat: ChatStore, call: CallAnswer) -> tuple[Part, ...]:
 
 
 def _default(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: RenderContext) -> Shown:
-    return Shown(renderer=plan.renderer, body=as_code(call.result))
+    return _value(call.result, plan.renderer)
 
 
 def _code(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: RenderContext) -> Shown:
-    return _text(chat, call, plan, code.highlighted)
+    shown = _text(chat, call, plan, partial(code.highlighted, most=MOST_LINES))
+    return replace(shown, is_patch=plan.config.get("language") == "diff" and shown.path is None)
 
 
 def _document(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: RenderContext) -> Shown:
@@ -160,7 +169,7 @@ def _text(
     if path is None:
         content = plan.config.get("content", call.result)
         if not isinstance(content, str):
-            return Shown(renderer=plan.renderer, body=as_code(content))
+            return _value(content, plan.renderer)
         return Shown(renderer=plan.renderer, body=show(content, language=language))
     state = chat.find_file(call.post_manifest_id, path)
     if state is None:
@@ -171,25 +180,17 @@ def _text(
         trouble = f"{path!r} is not a text file: {len(content)} bytes"
         return Shown(renderer=plan.renderer, body=as_code(call.result), path=path, trouble=trouble)
     text = content.decode("utf-8", "replace")
-    edit = None
-    if _is_yes(plan.config.get("editable", plan.renderer == "editor")):
-        edit = _editable(chat, path, state, content, plan, language)
-    body = show(text, language=language, path=path)
-    return Shown(renderer=plan.renderer, body=body, path=path, edit=edit)
-
-
-def _editable(
-    chat: ChatStore, path: str, state: FileState, content: bytes, plan: RenderPlan, language: str
-) -> Editable | None:
-    """Return a file for editing if it has not changed since the call."""
-    now = chat.find_file(chat.head(), path)
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-    if now != state:
-        return None
-    return Editable(path, text, state.oid, language, plan.renderer == "document")
+    wanted = _is_yes(plan.config.get("editable", plan.renderer == "editor"))
+    # Only if it has not changed since the call.
+    editable = (
+        wanted and preview(path, content).editable and chat.find_file(chat.head(), path) == state
+    )
+    table = table_of_csv(path, text, most=MOST_LINES) if path.lower().endswith(CSV) else None
+    body = None if table else show(text, language=language, path=path)
+    rows = len(text.splitlines()) - 1
+    return Shown(
+        renderer=plan.renderer, body=body, table=table, rows=rows, path=path, editable=editable
+    )
 
 
 def _html(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: RenderContext) -> Shown:
@@ -217,20 +218,23 @@ def _terminal(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: RenderContex
         text = next((call.result[key] for key in _OUTPUT_KEYS if key in call.result), None)
     if not isinstance(text, str):
         text = call.output
-    body = code.highlighted(text, language="text") if text else as_code(call.result)
+    body = (
+        code.highlighted(text, language="text", most=MOST_LINES) if text else as_code(call.result)
+    )
     return Shown(renderer=plan.renderer, body=body)
 
 
 def _file_diff(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: RenderContext) -> Shown:
     changes = chat.changes(call.pre_manifest_id, call.post_manifest_id)
     patch = "".join(chat.patch(change) for change in changes)
-    return Shown(renderer=plan.renderer, body=code.diff(patch) if patch else as_code(call.result))
+    body = code.diff(patch) if patch else as_code(call.result)
+    return Shown(renderer=plan.renderer, body=body, is_patch=True)
 
 
 def _patch_diff(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: RenderContext) -> Shown:
     given = next((call.args[name] for name in _PATCH_ARGUMENTS if name in call.args), None)
     body = code.diff(given) if isinstance(given, str) else as_code(call.result)
-    return Shown(renderer=plan.renderer, body=body)
+    return Shown(renderer=plan.renderer, body=body, is_patch=True)
 
 
 def _key_value(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: RenderContext) -> Shown:

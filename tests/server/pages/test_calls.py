@@ -27,6 +27,8 @@ tools:
   - {id: pairs, entrypoint: tools:give, input_schema: {type: object}}
   - {id: plain, entrypoint: tools:give, input_schema: {type: object}}
   - {id: parts, entrypoint: tools:parts, input_schema: {type: object}}
+  - {id: rows, entrypoint: tools:rows, input_schema: {type: object}}
+  - {id: patched, entrypoint: tools:patched, input_schema: {type: object}}
   - {id: fails, entrypoint: tools:fail, input_schema: {type: object}}
 tool_overrides:
   - {tool_id: code, renderer: code, renderer_config: {file: $args.path, editable: true}}
@@ -38,6 +40,7 @@ tool_overrides:
   - {tool_id: changed, renderer: file-diff}
   - {tool_id: patch, renderer: patch-diff}
   - {tool_id: pairs, renderer: key-value}
+  - {tool_id: patched, renderer: code, renderer_config: {content: $return.diff, language: diff}}
 """
 TOOLS = """\
 from pathlib import Path
@@ -49,6 +52,13 @@ def write(workspace: Path, path, content):
 
 def give(n=None, html=None, port=None, output=None, patch=None, city=None, days=None):
     return {name: value for name, value in locals().items() if value is not None}
+
+def rows(rows):
+    return rows
+
+def patched(workspace: Path, path, content):
+    (workspace / path).write_text(content)
+    return {"diff": "--- a/a.txt\\n+++ b/a.txt\\n@@ -1 +1 @@\\n-old line\\n+new line\\n"}
 
 def parts(workspace: Path):
     (workspace / "dot.png").write_bytes(b"\\x89PNG\\r\\n\\x1a\\n")
@@ -80,17 +90,18 @@ def called(visitor: Visitor, api: Api, tool: str, /, **args: Any) -> Page:
 
 
 @pytest.mark.requirement("covalt-5.1.code", "covalt-8.3.code")
-def test_code_of_a_call_can_be_edited(visitor: Visitor, api: Api) -> None:
+def test_the_file_of_a_call_is_edited_by_a_link(visitor: Visitor, api: Api) -> None:
     page = called(visitor, api, "code", path="a.py", content="print(1)\n")
+    assert [one.get("data-editor") for one in page.named("textarea")] == []
 
-    visitor.send(page.form("/files/a.py"), "Save", content="print(2)\n")
+    editor = visitor.open(page.link("Edit"))
+    visitor.send(editor.form("/files/a.py"), "Save", content="print(2)\n")
 
-    assert page.form("/files/a.py").fields["content"] == ["print(1)\n"]
+    assert editor.form("/files/a.py").fields["content"] == ["print(1)\n"]
     assert api.read("a.py").get_data() == b"print(2)\n"
     assert api.get("list_manifests", chat_id="c1")["manifests"][0]["source"] == "edit"
 
 
-@pytest.mark.requirement("covalt-8.3.open")
 def test_a_changed_file_is_shown_at_its_commit_without_an_editor(
     visitor: Visitor, api: Api
 ) -> None:
@@ -100,22 +111,10 @@ def test_a_changed_file_is_shown_at_its_commit_without_an_editor(
     page = visitor.open(f"/chats/c1/calls/{call['id']}")
 
     assert "print(1)" in page.text
-    assert all(not form.action.endswith("/files/a.py") for form in page.forms)
+    assert "Edit" not in [link.text for link in page.links]
     assert page.link("Open in workspace").endswith(f"?at={call['post_manifest_id']}")
 
 
-def test_an_edit_on_an_old_page_overwrites_nothing(visitor: Visitor, api: Api) -> None:
-    page = called(visitor, api, "code", path="a.py", content="print(1)\n")
-    api.call("shows:code", path="a.py", content="print(2)\n")
-
-    refused = visitor.send(page.form("/files/a.py"), "Save", content="mine")
-
-    assert refused.status == 409
-    assert "mine" in refused.source
-    assert api.read("a.py").get_data() == b"print(2)\n"
-
-
-@pytest.mark.requirement("covalt-5.1.document", "covalt-8.3.document")
 def test_a_document_is_sanitised_markdown(visitor: Visitor, api: Api) -> None:
     text = "# Title\n\n<script>alert(1)</script> [x](javascript:alert(1))\n"
     call = api.call("shows:document", path="a.md", content=text)
@@ -201,3 +200,92 @@ def test_images_of_a_result_are_shown_and_other_files_linked(visitor: Visitor, a
     assert "path=dot.png&amp;manifest=" in picture
     assert 'alt="page.png"' not in page.source
     assert ">page.png</a>" in page.source
+
+
+# Long results, tables and patches
+
+ROWS = [{"city": "Seattle", "days": 3}, {"city": "Berlin", "wind": None}]
+
+
+def test_lines_after_the_first_60_are_folded_with_their_number(visitor: Visitor, api: Api) -> None:
+    text = "".join(f"line {number}\n" for number in range(1, 101))
+
+    page = called(visitor, api, "terminal", output=text)
+
+    assert "40 more lines" in page.text
+    first, rest = page.source.split('<details class="rest">')
+    assert "line 60\n" in first
+    assert "line 61\n" not in first
+    assert "line 100\n" in rest.partition("</details>")[0]
+
+
+def test_a_result_of_60_lines_is_not_folded(visitor: Visitor, api: Api) -> None:
+    assert "more line" not in called(visitor, api, "terminal", output="line\n" * 60).text
+
+
+def test_a_csv_file_is_a_table_of_60_rows(visitor: Visitor, api: Api) -> None:
+    text = "day,celsius\n" + "".join(f"{number},{number}.5\n" for number in range(1, 101))
+
+    page = called(visitor, api, "code", path="days.csv", content=text)
+
+    assert "day celsius 1 1.5 2 2.5" in page.text
+    assert "60 60.5" in page.text
+    assert "61 61.5" not in page.text
+    assert "The first 60 of 100 rows." in page.text
+
+
+def test_an_array_of_objects_is_a_table(visitor: Visitor, api: Api) -> None:
+    page = called(visitor, api, "rows", rows=ROWS)
+
+    assert "city days wind Seattle 3 Berlin null" in page.text
+
+
+@pytest.mark.parametrize("rows", [[], [1, 2], [{"a": 1}, 2], [{}], "text"])
+def test_another_array_is_not_a_table(visitor: Visitor, api: Api, rows: Any) -> None:
+    assert called(visitor, api, "rows", rows=rows).named("table") == []
+
+
+@pytest.mark.parametrize("tool", ["changed", "patched"])
+def test_a_patch_is_shown_once_and_before_the_arguments(
+    visitor: Visitor, api: Api, tool: str
+) -> None:
+    api.call("shows:code", path="a.txt", content="old line\n")
+
+    page = called(visitor, api, tool, path="a.txt", content="new line\n")
+
+    assert page.source.count('class="line add"') == page.source.count('class="line del"') == 1
+    assert page.text.index("Files changed") < page.text.index("Arguments")
+
+
+def test_the_diff_is_before_the_file_that_a_call_changed(visitor: Visitor, api: Api) -> None:
+    api.call("shows:code", path="a.py", content="print(1)\n")
+
+    page = called(visitor, api, "code", path="a.py", content="print(2)\n")
+
+    assert page.source.index('class="line del"') < page.source.index('id="result"')
+
+
+def test_a_new_file_is_shown_without_the_same_lines_as_a_patch(visitor: Visitor, api: Api) -> None:
+    page = called(visitor, api, "code", path="a.py", content="print(1)\n")
+
+    assert page.source.count('class="line add"') == 0
+    assert "Files changed" not in page.text
+
+
+def test_a_long_patch_links_to_the_commit(visitor: Visitor, api: Api) -> None:
+    text = "".join(f"line {number}\n" for number in range(1, 101))
+
+    page = called(visitor, api, "changed", path="a.txt", content=text)
+
+    assert page.source.count('class="line add"') == 59  # and the line of the hunk
+    commit = visitor.open(page.link("41 more lines"))
+    assert commit.source.count('class="line add"') == 100
+
+
+def test_the_page_of_a_large_sample_is_small(visitor: Visitor, api: Api) -> None:
+    call = api.call("data-lab:load_sample")
+
+    page = visitor.open(f"/chats/c1/calls/{call['id']}")
+
+    assert "of 1,461 rows" in page.text
+    assert len(page.source.encode()) < 60_000
