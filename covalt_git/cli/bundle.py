@@ -38,6 +38,11 @@ def command() -> None:
     help="Also export values that only look like credentials; known formats are always refused.",
 )
 @click.option(
+    "--placeholders",
+    is_flag=True,
+    help="Write ${NAME} for each credential of toolset.yaml, in the exported copy only.",
+)
+@click.option(
     "--sign",
     "key",
     metavar="KEY",
@@ -46,13 +51,13 @@ def command() -> None:
 )
 @json_option
 def export(
-    toolset_id: str, path: Path | None, *, allow_guesses: bool, key: Path | None, as_json: bool
+    toolset_id: str, path: Path | None, *, key: Path | None, as_json: bool, **how: bool
 ) -> None:
     """Export the toolset ID to a ZIP file.
 
     Equal files give equal bytes.  The decisions of this project (enabled, grants, overrides) are
     not included.  If a file has a credential, or the value of a secret of this machine, the export is
-    refused.
+    refused.  With --placeholders, credentials of toolset.yaml become names of secrets, which are listed.
 
     Example: covalt-git bundle export data-lab --sign ~/.ssh/id_ed25519
     """
@@ -60,7 +65,7 @@ def export(
     if key and to_output:
         raise click.UsageError("--sign writes a second file beside the first: name that with -o")
     if to_output:
-        found = ask(bundles.export_toolset, toolset_id=toolset_id, allow_guesses=allow_guesses)
+        found = ask(bundles.export_toolset, toolset_id=toolset_id, **how)
         shutil.copyfileobj(found.stream, sys.stdout.buffer)
         return
     made = ask(
@@ -68,7 +73,7 @@ def export(
         toolset_id=toolset_id,
         path=path,
         key=key,
-        allow_guesses=allow_guesses,
+        **how,
     )
     if as_json:
         output.as_json(made)
@@ -77,6 +82,8 @@ def export(
         f"{made.file}: {output.plural(made.files, 'file')} of {toolset_id} {made.version}, {made.bytes} bytes"
     )
     output.say(made.digest)
+    for one in made.placeholders:
+        output.say(f"${{{one.name}}} replaces the credential at {one.path}")
     if made.signature:
         output.say(f"{made.signature}: its signature, to be sent with it")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -21,8 +22,10 @@ from covalt_git.operations.results import Failure
 from covalt_git.system import atomic_write
 from covalt_git.text.media_types import BYTES
 from covalt_git.toolsets.export import bundle_name, pack_bundle
+from covalt_git.toolsets.placeholders import copy_with_placeholders
 
 if TYPE_CHECKING:
+    from covalt_git.toolsets.placeholders import Placeholder
     from covalt_git.toolsets.toolset import Toolset
 
 
@@ -43,6 +46,10 @@ class ExportToolset(Request):
     toolset_id: str = Field(max_length=200)
     allow_guesses: bool = Field(
         default=False, description="Export also files with values that only look like credentials."
+    )
+    placeholders: bool = Field(
+        default=False,
+        description="Replace credentials of toolset.yaml by ${NAME}, and add the names to its secrets.",
     )
 
 
@@ -81,6 +88,13 @@ class ToolsetDifference(Result):
     files: tuple[FileDifference, ...]
 
 
+class ReplacedCredential(Result):
+    """A credential that was replaced in the exported copy."""
+
+    name: str = Field(description="Name of the secret that replaces it.")
+    path: str = Field(description="The keys that lead to it: mcp_servers.web.env.KEY.")
+
+
 class BundleWritten(Result):
     """A bundle that was written to a file."""
 
@@ -92,6 +106,9 @@ class BundleWritten(Result):
     sha256: str
     digest: str = Field(description="Of the toolset.")
     signature: Path | None = Field(description="The file of its signature.")
+    placeholders: tuple[ReplacedCredential, ...] = Field(
+        description="Credentials that were replaced in the exported copy."
+    )
 
 
 class Recorded(Result):
@@ -151,9 +168,9 @@ def export_toolset(context: Context, request: ExportToolset) -> File:
     """Export a toolset as a reproducible ZIP: equal files give equal bytes.
 
     The toolset's state in this project is not included.  If a file contains a credential, or the value of
-    a secret of this machine, the export is refused with every such place.
+    a secret of this machine, the export is refused with every such place, unless ``placeholders`` replaces it.
     """
-    toolset, content = _packed(context, request)
+    toolset, content, _ = _packed(context, request)
     etag = toolset.digest.partition(":")[2]
     return File.of_bytes(content, bundle_name(toolset), BYTES, etag=etag)
 
@@ -161,7 +178,7 @@ def export_toolset(context: Context, request: ExportToolset) -> File:
 @operation(changes=True, local=True)
 def write_bundle(context: Context, request: WriteBundle) -> BundleWritten:
     """Write a toolset to a ZIP file, and its signature to FILE.sig; neither file may exist."""
-    toolset, content = _packed(context, request)
+    toolset, content, placeholders = _packed(context, request)
     path, key = request.path or Path(bundle_name(toolset)), request.key
     with ExitStack() as made:
         made.enter_context(atomic_write.create(path)).write(content)
@@ -177,6 +194,9 @@ def write_bundle(context: Context, request: WriteBundle) -> BundleWritten:
         sha256=hashlib.sha256(content).hexdigest(),
         digest=toolset.digest,
         signature=signature_path(path) if key else None,
+        placeholders=tuple(
+            ReplacedCredential(name=one.name, path=one.path) for one in placeholders
+        ),
     )
 
 
@@ -227,12 +247,16 @@ def find_visible_toolset(context: Context, toolset_id: str) -> Toolset:
     return toolset
 
 
-def _packed(context: Context, request: ExportToolset) -> tuple[Toolset, bytes]:
+def _packed(
+    context: Context, request: ExportToolset
+) -> tuple[Toolset, bytes, tuple[Placeholder, ...]]:
     toolset = find_visible_toolset(context, request.toolset_id)
-    content = pack_bundle(
-        context.project.root,
-        toolset,
-        SecretStore.of_this_machine().known(),
-        allow_guesses=request.allow_guesses,
-    )
-    return toolset, content
+    root = context.project.root
+    placeholders: tuple[Placeholder, ...] = ()
+    secrets = SecretStore.of_this_machine().known()
+    with ExitStack() as opened:
+        if request.placeholders:
+            root = Path(opened.enter_context(TemporaryDirectory(prefix="covalt-export-"))).resolve()
+            toolset, placeholders = copy_with_placeholders(root, toolset, secrets)
+        content = pack_bundle(root, toolset, secrets, allow_guesses=request.allow_guesses)
+    return toolset, content, placeholders

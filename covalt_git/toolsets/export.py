@@ -13,6 +13,7 @@ from covalt_git.bundles.archive import MAX_BYTES, MAX_FILE_BYTES, MAX_FILES, pac
 from covalt_git.credentials.leaks import credentials
 from covalt_git.credentials.values import Mask
 from covalt_git.errors import CovaltError, Problem
+from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.paths import check_path, collisions
 from covalt_git.problems import codes
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 _PLAIN_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+-]{0,40}")
-_SHORTEST = 6
+SHORTEST = 6
 """Shorter values of secrets are not searched: words such as ``true`` are in many files."""
 
 
@@ -79,11 +80,21 @@ def pack_bundle(
         problems.sort(key=lambda one: (one.path, one.line, one.col))
         raise NotExportedError(
             f"the toolset {toolset.id!r} cannot be exported",
+            hint=_hint(toolset, problems),
             problems=problems,
         )
     return pack_files(
         (file.path, contents[file.path], file.executable) for file in toolset.files.files
     )
+
+
+def _hint(toolset: Toolset, problems: list[Problem]) -> str:
+    """Return the command that replaces the credentials, if the manifest has some."""
+    in_manifest = any(
+        one.code == codes.CREDENTIAL and one.path.endswith(f"{toolset.id}/{MANIFEST}")
+        for one in problems
+    )
+    return f"covalt-git bundle export {toolset.id} --placeholders" if in_manifest else ""
 
 
 def _content(folder: Path, file: BundleFile, display_path: str) -> bytes:
@@ -138,7 +149,7 @@ def _name_problems(toolset: Toolset, display_path: str) -> list[Problem]:
 def _secrets_in(content: bytes, secrets: Mapping[str, str], display_path: str) -> Iterator[Problem]:
     """Find secrets, also in binary files, which ``validate`` does not check."""
     for name, value in sorted(secrets.items()):
-        place = Mask([value]).place(content) if len(value) >= _SHORTEST else None
+        place = Mask([value]).place(content) if len(value) >= SHORTEST else None
         if place is not None:
             message = f"the file contains the value of {name}, which is set on this machine"
             yield _problem(content, place, display_path, message)

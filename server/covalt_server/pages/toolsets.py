@@ -74,7 +74,8 @@ def switch(toolset_id: str) -> Response:
 @pages.get("/toolsets/<toolset_id>/export")
 def export(toolset_id: str) -> Response:
     """Send a toolset as a ZIP; errors are shown as a page."""
-    return send(ask(bundles.export_toolset, toolset_id=toolset_id))
+    placeholders = request.args.get("placeholders") == "true"
+    return send(ask(bundles.export_toolset, toolset_id=toolset_id, placeholders=placeholders))
 
 
 @pages.post("/toolsets/<toolset_id>/grants")
