@@ -186,7 +186,7 @@ class Imported:
             return True
         tool.value["enabled"] = False
         reason = shorten(problems[0][1], MAX_TEXT)
-        message = f"not a JSON Schema ({reason}): it is carried, and the tool is disabled"
+        message = f"not a JSON Schema ({reason}): the tool is disabled"
         self.notes.append(Note(source.loc, message))
         return False
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from covalt_git.formats import cjson, cognipeer, mcp_configs, tool_entries, toolset_yaml
+from covalt_git.formats import (
+    cjson,
+    cognipeer,
+    function_lists,
+    mcp_configs,
+    tool_entries,
+    tools_list,
+    toolset_yaml,
+)
 
 if TYPE_CHECKING:
     from covalt_git.formats.model import Format
@@ -15,4 +23,6 @@ FORMATS: Final[tuple[Format, ...]] = (
     cognipeer.FORMAT,
     tool_entries.FORMAT,
     *mcp_configs.FORMATS,
+    tools_list.FORMAT,
+    *function_lists.FORMATS,
 )

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from covalt_git.json_values.pointer import Loc
 
 _WITH_SECRETS: Final = ("tools", "mcp_servers", "sources", "auth")
-_NO_IMPLEMENTATION: Final = "it is only a definition, without a request or a function"
 
 
 def folder_document(path: str, files: Mapping[str, bytes]) -> Document:
@@ -50,6 +49,9 @@ def leave_out_definitions(imported: Imported) -> None:
         if len(kept) < len(tools):
             manifest["tools"] = [tools[one] for one in kept]
             _move_origins(imported.origins, position, kept)
+            if not kept and not manifest.get("mcp_servers"):
+                message = "the input only has definitions of tools, without requests, programs or functions"
+                raise FormatError(message, hint="add the MCP server that has them to a toolset")
         wanted = references_of([manifest.get(key, []) for key in _WITH_SECRETS])
         declared = manifest.get("secrets", [])
         if wanted or declared:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from covalt_git.bundles.archive import pack_files
 from covalt_git.bundles.archive_reader import unpack
 from covalt_git.formats import conversion
@@ -69,6 +71,10 @@ def check_through_toolsets(
     content: bytes, source: Format, before: conversion.Reading, path: str
 ) -> None:
     """``toolset.yaml``, in a ZIP, is valid and has everything that the document had."""
+    if source.name == "mcp-tools" and before.imported.toolsets[0].get("tools"):
+        with pytest.raises(FormatError, match="only has definitions"):
+            converted(content, source, TOOLSET, path)
+        return
     stored = converted(content, source, TOOLSET, path)
     check_account(stored, before.document.value)
     assert stored.lost == ()

@@ -65,6 +65,31 @@ SCHEMAS = st.sampled_from(
         {},
     ]
 )
+KEYWORDS: dict[str, Any] = {
+    "type": st.sampled_from(["string", "integer", "object", ["string", "null"]]),
+    "description": TEXT,
+    "enum": st.sampled_from([["a"], [1], ["", "b"]]),
+    "format": st.sampled_from(["date", "date-time"]),
+    "const": st.just("a"),
+    "minimum": st.integers(0, 9),
+    "exclusiveMinimum": st.integers(0, 9),
+    "default": VALUES,
+    "$ref": st.sampled_from(["#/$defs/a", "#/properties/b", "#", "#/nothing"]),
+}
+INNER = st.recursive(
+    st.fixed_dictionaries({}, optional=KEYWORDS),
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "properties": st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2),
+            "items": inner | st.booleans(),
+            "anyOf": st.lists(inner, min_size=1, max_size=2),
+            "additionalProperties": inner | st.booleans(),
+        },
+    ),
+    max_leaves=6,
+)
+INPUT_SCHEMAS = st.tuples(INNER, INNER).map(lambda pair: {**pair[0], "$defs": {"a": pair[1]}})
 CJSON_TOOLS = objects(
     {"name": NAMES},
     {
@@ -141,6 +166,19 @@ ACTIONS = objects(
     },
 )
 COGNIPEER = objects({"name": NAMES, "label": NAMES, "actions": unique(ACTIONS, "name")}, {})
+
+
+def as_tools() -> st.SearchStrategy[Any]:
+    """Results of ``tools/list``."""
+    hints = objects({}, {"readOnlyHint": st.booleans(), "destructiveHint": st.booleans()})
+    optional = {"title": TEXT, "description": TEXT, "annotations": hints, "outputSchema": SCHEMAS}
+    tool = objects({"name": NAMES, "inputSchema": INPUT_SCHEMAS}, optional)
+    return objects({"tools": unique(tool, "name")}, {})
+
+
+@given(as_tools())
+def test_definitions_come_back_as_they_were(document: Any) -> None:
+    laws.check_identity(laws.as_json(document), conversion.find_format("mcp-tools"))
 
 
 VARIABLES = st.sampled_from(
@@ -225,14 +263,18 @@ def test_every_value_is_consumed_carried_or_lost(document: Any) -> None:
 
 REAL_DOCUMENTS = [
     ("cognipeer", "cognipeer/ExampleTool.json", 1),
+    ("mcp-tools", "mcp/tools-list/*.json", 4),
+    ("mcp-tools", "mcp/conformance/fixture.tools.json", 1),
     ("claude-plugin", "manifests/claude-plugins/*.mcp.json", 4),
+    ("claude-code", "manifests/claude-plugins/*fakechat.mcp.json", 1),
 ]
 
 
 @pytest.mark.parametrize(("name", "pattern", "least"), REAL_DOCUMENTS)
 def test_real_documents_come_back_as_they_were(name: str, pattern: str, least: int) -> None:
+    skipped = ("prompts", "resources", "fakechat" if name == "claude-plugin" else "plugin.json")
     paths = [
-        path for path in sorted(REAL.glob(pattern)) if b'"mcpServers"' not in path.read_bytes()
+        one for one in sorted(REAL.glob(pattern)) if not any(word in one.name for word in skipped)
     ]
     if not paths:
         pytest.skip("the documents are not on this machine")

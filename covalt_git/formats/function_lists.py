@@ -1,0 +1,217 @@
+"""The function lists of model providers, which are only written: OpenAI, Anthropic and Gemini.
+
+A provider accepts names of certain characters and a subset of JSON Schema.  Sources, as of November 2026:
+OpenAI's guide to function calling, Anthropic's page "Define tools", and the reference of Gemini's
+``FunctionDeclaration`` and ``Schema``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from covalt_git.formats.model import Format, Part
+from covalt_git.json_values import pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from covalt_git.formats.model import Imported
+    from covalt_git.json_values import JsonObject
+
+MAX_NAME: Final = 64
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
+_HASH_DIGITS: Final = 8
+_TOP_LEVEL: Final = frozenset({"anyOf", "oneOf", "allOf", "enum", "not"})
+_GEMINI_KEYS: Final = frozenset(
+    {"type", "format", "title", "description", "nullable", "enum", "items", "properties", "required", "anyOf"}
+    | {"minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength", "minimum", "maximum"}
+    | {"pattern", "default", "example"}
+)  # fmt: skip
+_GEMINI_FORMATS: Final = frozenset({"enum", "date-time", "float", "double", "int32", "int64"})
+_MAX_REFERENCES: Final = 500
+"""The most references of a schema that are replaced by their targets."""
+
+
+class _References(NamedTuple):
+    """The document of references, those that are being replaced, and one item for each that still may be."""
+
+    root: JsonObject
+    active: tuple[str, ...]
+    remaining: list[None]
+
+
+class _Provider(NamedTuple):
+    """A provider: how it writes a function and a list, and which keys of a schema it does not support."""
+
+    name: str
+    title: str
+    function: Callable[[str, str, JsonObject], JsonObject]
+    every: Callable[[list[JsonObject]], Any] = list
+    schema: Callable[[_Provider, Part, _References], JsonObject] | None = None
+
+
+def _chat_function(name: str, description: str, schema: JsonObject) -> JsonObject:
+    inner = {"name": name, "description": description, "parameters": schema}
+    return {"type": "function", "function": inner}
+
+
+def _responses_function(name: str, description: str, schema: JsonObject) -> JsonObject:
+    return {"type": "function", "name": name, "description": description, "parameters": schema}
+
+
+def _anthropic_tool(name: str, description: str, schema: JsonObject) -> JsonObject:
+    return {"name": name, "description": description, "input_schema": schema}
+
+
+def _gemini_function(name: str, description: str, schema: JsonObject) -> JsonObject:
+    made: JsonObject = {"name": name, "description": description}
+    return {**made, "parameters": schema} if schema.get("properties") else made
+
+
+def _gemini_list(functions: list[JsonObject]) -> Any:
+    return [{"functionDeclarations": functions}]
+
+
+def _object_schema(provider: _Provider, part: Part, _references: _References) -> JsonObject:
+    """Return a schema of type object without keywords that combine schemas at the top."""
+    found: JsonObject = {}
+    for key in part.value:
+        if key in _TOP_LEVEL or (key == "type" and part.peek(key) != "object"):
+            part[key].drop(f"{provider.title} does not support {key} at the top of a schema")
+        else:
+            found[key] = part.take(key)
+    return {"type": "object", "properties": {}, **found}
+
+
+def _gemini_schema(provider: _Provider, part: Part, references: _References) -> JsonObject:
+    """Return a schema with Gemini's subset of keywords; references are replaced by their targets."""
+    if pointer.reference_of(part.value) is not None:
+        return _gemini_target(provider, part, references)
+    found: JsonObject = {}
+    for key in part.value:
+        inner = part[key]
+        if key == "properties" and isinstance(inner.value, dict) and inner.value:
+            named = [(name, inner[name]) for name in inner.value]
+            found[key] = {name: _inner(provider, one, references) for name, one in named}
+        elif key == "properties" and inner.value == {}:
+            inner.use()  # Gemini rejects an empty object here; without it, the schema means the same
+        elif key == "items" and isinstance(inner.value, dict) and inner.value:
+            found[key] = _inner(provider, inner, references)
+        elif key in {"anyOf", "oneOf"} and isinstance(inner.value, list) and inner.value:
+            branches = [inner[position] for position in range(len(inner.value))]
+            found["anyOf"] = [_inner(provider, one, references) for one in branches]
+        elif key == "type" and isinstance(inner.value, list):
+            found |= _one_type(inner)
+        elif key == "const" and isinstance(inner.value, str):
+            found["enum"] = [inner.use()]
+        elif key in _GEMINI_KEYS and _is_fitting(key, inner.value):
+            found[key] = inner.use()
+        else:
+            inner.drop(f"{provider.title} does not support {key} with this value")
+    return found
+
+
+def _inner(provider: _Provider, part: Part, references: _References) -> JsonObject:
+    if isinstance(part.value, dict):
+        if not part.value:
+            part.use()
+        return _gemini_schema(provider, part, references)
+    part.drop(f"{provider.title} does not support this schema")
+    return {}
+
+
+def _gemini_target(provider: _Provider, part: Part, references: _References) -> JsonObject:
+    """Return the target of a reference."""
+    reference = pointer.reference_of(part.value) or ""
+    try:
+        target = pointer.target(references.root, reference)
+    except pointer.BadReferenceError:
+        target = None
+    is_circular = reference in references.active or not references.remaining
+    if is_circular or not isinstance(target, dict):
+        part.drop(f"{provider.title} does not support the reference {reference!r}")
+        return {}
+    part.use()
+    references.remaining.pop()
+    inner = references._replace(active=(*references.active, reference))
+    return _gemini_schema(provider, Part(target), inner)
+
+
+def _one_type(part: Part) -> JsonObject:
+    types = [one for one in part.value if one != "null"]
+    if len(types) != 1:
+        part.drop("Gemini supports one type and null")
+        return {}
+    part.use()
+    return {"type": types[0], **({"nullable": True} if len(types) < len(part.value) else {})}
+
+
+def _is_fitting(key: str, value: Any) -> bool:
+    if key == "enum":
+        return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
+    return key != "format" or value in _GEMINI_FORMATS
+
+
+_PROVIDERS: Final = (
+    _Provider("openai", "OpenAI", _chat_function, schema=_object_schema),
+    _Provider("openai-responses", "OpenAI", _responses_function, schema=_object_schema),
+    _Provider("anthropic", "Anthropic", _anthropic_tool, schema=_object_schema),
+    _Provider("gemini", "Gemini", _gemini_function, _gemini_list, _gemini_schema),
+)
+
+
+def function_name(tool_id: str, toolset_id: str, existing: set[str]) -> str:
+    """Return a name that all providers accept, which is not one of the ``existing``."""
+    plain = _ILLEGAL.sub("_", tool_id)
+    plain = plain if plain[:1].isalpha() or plain[:1] == "_" else f"_{plain}"
+    if plain not in existing and len(plain) <= MAX_NAME:
+        return plain
+    digest = hashlib.sha256(f"{toolset_id}:{tool_id}".encode()).hexdigest()
+    return f"{plain[: MAX_NAME - 1 - _HASH_DIGITS]}_{digest[:_HASH_DIGITS]}"
+
+
+def _write(provider: _Provider, toolsets: Sequence[Part], imported: Imported) -> Any:
+    functions: list[JsonObject] = []
+    names: set[str] = set()
+    for position, manifest in enumerate(toolsets):
+        for key in ("manifest_version", "id"):
+            manifest.take(key)
+        if "mcp_servers" in manifest:
+            manifest["mcp_servers"].drop(
+                "the tools of MCP servers are not in this file; convert their tools/list results"
+            )
+        for tool in manifest.parts("tools"):
+            if tool.peek("enabled") is False:
+                tool.drop("the tool is disabled")
+                continue
+            definition = imported.definitions.get((position, tool.peek("id")), {})
+            name = function_name(tool.take("id"), manifest.peek("id"), names)
+            names.add(name)
+            functions.append(_function(provider, tool, definition, name))
+    return provider.every(functions)
+
+
+def _function(provider: _Provider, tool: Part, definition: JsonObject, name: str) -> JsonObject:
+    for key in ("entrypoint", "http"):
+        if key in tool:
+            tool[key].drop("a list of functions only describes them; your program makes the call")
+    description = tool.take("description", definition.get("description", ""))
+    schema = tool.get("input_schema") or Part(definition.get("input_schema") or {"type": "object"})
+    references = _References(schema.value, (), [None] * _MAX_REFERENCES)
+    assert provider.schema is not None
+    return provider.function(name, description, provider.schema(provider, schema, references))
+
+
+FORMATS: Final = tuple(
+    Format(
+        name=one.name,
+        title=one.title,
+        kind="json",
+        file_name=f"{one.name}.json",
+        write=partial(_write, one),
+    )
+    for one in _PROVIDERS
+)

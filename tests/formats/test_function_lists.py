@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covalt_git.formats import conversion, function_lists
+from covalt_git.formats.toolset_yaml import folder_document
+from covalt_git.json_values import json_schema
+from tests.formats import laws
+from tests.formats.test_round_trips import REAL, as_tools
+
+RULES: dict[str, Any] = yaml.safe_load(
+    Path(__file__).with_name("providers.yaml").read_text(encoding="utf-8")
+)
+TOOLS = conversion.find_format("mcp-tools")
+
+
+def functions_of(content: bytes, provider: str) -> Any:
+    done = laws.converted(content, TOOLS, conversion.find_format(provider))
+    (text,) = done.files.values()
+    return json.loads(text)
+
+
+@pytest.mark.parametrize("provider", RULES)
+@given(tools=as_tools())
+def test_each_list_follows_the_rules_of_its_provider(provider: str, tools: Any) -> None:
+    content = laws.as_json(tools)
+
+    assert (
+        json_schema.value_problems(RULES[provider]["schema"], functions_of(content, provider)) == []
+    )
+
+
+@pytest.mark.parametrize("provider", RULES)
+def test_each_list_of_a_real_server_follows_the_rules(provider: str) -> None:
+    paths = [*laws.documents_of("mcp-tools"), *REAL.glob("mcp/tools-list/[a-z]*.json")]
+    for path in paths:
+        if "prompts" not in path.name and "resources" not in path.name:
+            functions = functions_of(path.read_bytes(), provider)
+            assert json_schema.value_problems(RULES[provider]["schema"], functions) == [], path
+
+
+@given(st.lists(st.text(min_size=1, max_size=90), unique=True))
+def test_names_are_unique_and_the_same_each_time(ids: list[str]) -> None:
+    names: set[str] = set()
+    for tool_id in ids:
+        name = function_lists.function_name(tool_id, "a", names)
+        assert name not in names
+        assert name == function_lists.function_name(tool_id, "a", names)
+        names.add(name)
+
+
+def test_python_tools_have_the_schema_of_their_source() -> None:
+    files = {
+        path.relative_to(laws.REPOSITORY / "toolsets/text-kit").as_posix(): path.read_bytes()
+        for path in (laws.REPOSITORY / "toolsets/text-kit").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    document = folder_document("text-kit", files)
+    done = conversion.convert(
+        document, conversion.find_format("toolset"), conversion.find_format("anthropic")
+    )
+    tools = json.loads(next(iter(done.files.values())))
+
+    assert tools
+    assert all(one["description"] and one["input_schema"]["properties"] for one in tools)
+
+
+def test_what_a_provider_does_not_support_is_reported() -> None:
+    content = (laws.FIXTURES / "mcp-tools" / "tools.json").read_bytes()
+    lost = {
+        one.pointer: one.reason
+        for one in laws.converted(content, TOOLS, conversion.find_format("gemini")).lost
+    }
+
+    assert "exclusiveMinimum" in lost["/tools/0/inputSchema/properties/size/exclusiveMinimum"]
+    assert "additionalProperties" in lost["/tools/0/inputSchema/additionalProperties"]
+    assert lost["/tools/2/inputSchema/type"]
