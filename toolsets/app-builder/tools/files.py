@@ -29,12 +29,12 @@ MAX_LISTED = 1000
 
 
 def write_file(workspace: Path, path: str, content: str) -> dict[str, Any]:
-    """Write content to a file in the workspace, making its folders.
+    """Write content to a file in the workspace, and create its folders.
 
     Args:
         workspace: the chat's folder
         path: file path relative to the workspace
-        content: the whole new content of the file
+        content: the new content of the file
     """
     target = _inside(workspace, path)
     if target.is_dir():
@@ -116,7 +116,7 @@ def edit_file(workspace: Path, path: str, old: str, new: str) -> dict[str, Any]:
     requires_confirmation=True,
 )
 def delete_file(path: str) -> dict[str, Any]:
-    """Delete one file of the workspace; of a link, the link and never what it leads to.
+    """Delete one file of the workspace; of a link, only the link, not its target.
 
     Args:
         path: file path relative to the workspace
@@ -136,13 +136,17 @@ def delete_file(path: str) -> dict[str, Any]:
 
 
 def _inside(workspace: Path, path: str) -> Path:
-    """Return where ``path`` leads, which is in the workspace and at no other path than this."""
+    """Return the real path of ``path``.
+
+    Raises:
+        ValueError: when it is outside the workspace, or ``path`` is not its only spelling.
+    """
     root = workspace.resolve()
     if "\0" in path:
         raise ValueError(f"{path!r} is not a path")
     try:
         target = (root / path).resolve()
-    except RuntimeError:  # links in a circle
+    except RuntimeError:  # circular links
         raise ValueError(f"{path!r} cannot be followed to a file") from None
     if not target.is_relative_to(root):
         raise ValueError(f"{path!r} leads outside the workspace")
@@ -167,7 +171,7 @@ def _existing_file(workspace: Path, path: str) -> Path:
 
 
 def _read(target: Path, path: str) -> str:
-    """Return a file's text exactly as it is, its line ends included."""
+    """Return the text of a file, with its line ends unchanged."""
     with _errors_for(path):
         size = target.stat().st_size
         if size > MAX_READ_BYTES:
@@ -180,7 +184,7 @@ def _read(target: Path, path: str) -> str:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield every file and link below ``folder``, entering no folder through a link."""
+    """Yield every file and link below ``folder``, without following links."""
     for place, folders, files in os.walk(folder):
         here = Path(place)
         yield from (here / name for name in files)
@@ -188,7 +192,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _places(content: str, piece: str) -> list[int]:
-    """Return where ``piece`` begins, overlapping places too: they are just as ambiguous."""
+    """Return all positions of ``piece``; overlapping ones count too, because they are as ambiguous."""
     places = []
     place = content.find(piece)
     while place >= 0:

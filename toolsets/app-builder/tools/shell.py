@@ -1,30 +1,30 @@
-"""One command, run by the shell in the workspace."""
+"""The tool that runs a shell command in the workspace."""
 
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path  # noqa: TC003 - the SDK looks for this annotation when the tool is called
+from pathlib import Path  # noqa: TC003 - the SDK evaluates this annotation when the tool is called
 from tempfile import TemporaryFile
 from typing import IO, Any
 
 MAX_OUTPUT_BYTES = 256 * 1024
-"""What is kept of an output: half from its beginning, half from its end."""
+"""Maximum size of the output in a result; of longer output, half is its beginning and half its end."""
 
 
 def run_command(workspace: Path, command: str) -> dict[str, Any]:
     """Run a shell command in the workspace.
 
-    The result has what the command wrote to its output and to its error output, in the order it was
-    written, and its exit code; a negative one names the signal that ended it.
+    The result has the command's stdout and stderr, in the order in which they were written, and its
+    exit code; a negative exit code is the number of the signal that killed it.
 
     Args:
         workspace: the chat's folder
         command: the command line, for /bin/sh
     """
-    # A file and not a pipe: a program that the command leaves in the background keeps its output
-    # open, and reading a pipe to its end would wait for that program too.
+    # A file, not a pipe: a program that the command leaves in the background keeps a pipe open,
+    # and reading the pipe to its end would wait for that program.
     with TemporaryFile() as output:
-        finished = subprocess.run(  # noqa: S602 - the shell is the point, and why this tool asks
+        finished = subprocess.run(  # noqa: S602 - a shell is the purpose of this tool; it needs approval
             command,
             shell=True,
             cwd=workspace,
@@ -42,7 +42,7 @@ def run_command(workspace: Path, command: str) -> dict[str, Any]:
 
 
 def _ends(output: IO[bytes]) -> bytes:
-    """Return the whole output, or its two ends with a line between them that says what is gone."""
+    """Return the output; of long output, its beginning and its end, and the size of the omitted part."""
     size = output.seek(0, 2)
     output.seek(0)
     if size <= MAX_OUTPUT_BYTES:

@@ -1,8 +1,8 @@
-"""What a column holds: the type its cells agree on, and the figures that describe it.
+"""Columns of a table: their types, and the figures that describe them.
 
-The type is the narrowest that every cell fits.  Text that merely looks like a number stays text:
-``00501`` is a postal code, and 20 digits are a name that no JSON number keeps.  ``03/04/2012`` stays
-text too, because it is a day in March here and one in April there.
+The type of a column is the narrowest that all its cells have.  Some text that looks like a number or
+a date stays text: ``00501`` may be a postal code, JSON cannot represent 20 digits exactly, and
+``03/04/2012`` is in March or in April, depending on the country.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ TOP = 10
 MAX_SHOWN = 80
 MAX_EXACT_INTEGER = 2**53 - 1
 MAX_NUMBER = 1e100
-"""Beyond it sums and squares could leave what a double holds."""
+"""Limit of numbers, so that sums and squares do not overflow a double."""
 
 MISSING = frozenset({"", "-", "na", "n/a", "nan", "null"})
-"""Cells without a value.  In a column of text only the empty one is: there, NA is Namibia."""
+"""Cells that count as missing.  In a column of text only the empty cell does: NA may be Namibia."""
 
 BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 
@@ -48,12 +48,12 @@ class Column:
 
     @property
     def present(self) -> list[Value]:
-        """The values that are there."""
+        """The values of the cells that are not missing."""
         return [value for value in self.values if value is not None]
 
     @property
     def numeric(self) -> bool:
-        """Whether the column holds numbers."""
+        """Whether the column has numbers."""
         return self.kind in {"integer", "number"}
 
     @property
@@ -73,7 +73,7 @@ def read_column(name: str, cells: Sequence[str]) -> Column:
 
 
 def parse_integer(cell: str) -> int | None:
-    """Return the whole number that ``cell`` is, or None."""
+    """Return a cell as an integer, or None if it is not an integer that JSON represents exactly."""
     if not _INTEGER.fullmatch(cell) or len(cell) > len(str(-MAX_EXACT_INTEGER)):
         return None
     value = int(cell)
@@ -81,7 +81,7 @@ def parse_integer(cell: str) -> int | None:
 
 
 def parse_number(cell: str) -> float | None:
-    """Return the number that ``cell`` is, or None."""
+    """Return a cell as a number, or None if it is not one."""
     if _INTEGER.fullmatch(cell):
         return parse_integer(cell)
     if not _NUMBER.fullmatch(cell) or not any(character.isdigit() for character in cell):
@@ -94,7 +94,7 @@ def parse_number(cell: str) -> float | None:
 
 
 def parse_date(cell: str) -> datetime | None:
-    """Return the day, or the moment on its own clock, that ``cell`` is, or None."""
+    """Return a cell as a date or a local time, without its time zone, or None if it is neither."""
     if not _DATE.fullmatch(cell):
         return None
     try:
@@ -104,7 +104,7 @@ def parse_date(cell: str) -> datetime | None:
 
 
 def parse_boolean(cell: str) -> bool | None:
-    """Return the truth value that ``cell`` is, or None."""
+    """Return a cell as a boolean, or None if it is not one."""
     return BOOLEANS.get(cell.lower())
 
 
@@ -114,11 +114,11 @@ PARSERS: dict[Kind, Callable[[str], Value | None]] = {
     "date": parse_date,
     "boolean": parse_boolean,
 }
-"""From the narrowest to the widest; a column that none fits is text."""
+"""Parsers of cells, from the narrowest type to the widest; other columns are text."""
 
 
 def describe(column: Column) -> dict[str, Any]:
-    """Return what a reader wants to know of the column, as JSON."""
+    """Return the type of a column, its numbers of cells, and its figures or most frequent values."""
     present = column.present
     told: dict[str, Any] = {
         "name": column.name,
@@ -139,7 +139,7 @@ def describe(column: Column) -> dict[str, Any]:
 
 
 def show(value: Value) -> str:
-    """Return a value as text: days without their midnight, long text cut."""
+    """Return a value as text: dates without the time 00:00:00, and long text truncated."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime):
@@ -150,7 +150,7 @@ def show(value: Value) -> str:
 
 
 def tidy(number: float) -> float:
-    """Return the number without the last digits, which are noise of the arithmetic."""
+    """Return a number rounded to 10 digits, without the errors of floating-point arithmetic."""
     if isinstance(number, int) and abs(number) <= MAX_EXACT_INTEGER:
         return number
     return float(f"{number:.10g}")

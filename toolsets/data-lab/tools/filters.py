@@ -1,4 +1,4 @@
-"""Conditions on one column, compared by the type of the column."""
+"""Conditions on a column, which compare values by the type of the column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "contains"]
 
-# Both sides are values of one column's type, which a static type cannot say.
+# Both operands have the type of the column, which is known only at run time.
 _COMPARISONS: dict[Operator, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -42,11 +42,11 @@ _READERS: dict[Kind, tuple[Callable[[str], Value | None], str]] = {
 def satisfied(name: str, cells: Sequence[str], op: Operator, value: object) -> list[bool]:
     """Return for each cell of column ``name`` whether it satisfies the condition.
 
-    ``contains`` compares the text of the cell, ignoring case.  A missing cell equals the empty
-    text and nothing else, differs from everything else, and is neither more nor less than anything.
+    ``contains`` searches the text of the cell, ignoring case.  A missing cell equals only the empty
+    text, and satisfies none of the conditions ``<``, ``<=``, ``>`` and ``>=``.
 
     Raises:
-        ValueError: where ``value`` is not of the column's type.
+        ValueError: when ``value`` does not have the column's type.
     """
     if op == "contains":
         piece = str(value).casefold()
@@ -57,7 +57,7 @@ def satisfied(name: str, cells: Sequence[str], op: Operator, value: object) -> l
     if op in {"=", "!="}:
         return [compare(cell, wanted) for cell in column.values]
     if wanted is None:
-        raise ValueError(f"column {name!r}: nothing is {op} an empty value")
+        raise ValueError(f"column {name!r}: {op} needs a value that is not empty")
     return [cell is not None and compare(cell, wanted) for cell in column.values]
 
 
@@ -68,5 +68,5 @@ def _wanted(column: Column, value: object) -> Value | None:
     read, what = _READERS[column.kind]
     wanted = read(text)
     if wanted is None:
-        raise ValueError(f"column {column.name!r} holds {what}, not {text!r}")
+        raise ValueError(f"column {column.name!r} has {what}, not {text!r}")
     return wanted

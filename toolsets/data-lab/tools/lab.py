@@ -1,8 +1,6 @@
-"""The tools of Data Lab: load a sample, summarize a table, report on it, select from it.
+"""The tools of Data Lab: load a sample, summarize a table, report on it, select rows.
 
-``@tool`` takes the schema from the type hints and the docstring, so that toolset.yaml has nothing to
-repeat.  This module has no ``from __future__ import annotations``, and needs none: pydantic reads
-the hints of its models when they are made.
+``@tool`` derives the schema from the type hints and the docstring, so toolset.yaml does not repeat it.
 """
 
 import shutil
@@ -26,7 +24,7 @@ class Filter(BaseModel):
 
     column: str = Field(description="Name of the column")
     op: Literal["=", "!=", "<", "<=", ">", ">=", "contains"] = Field(
-        default="=", description="How its cells compare with the value"
+        default="=", description="Operator that compares each cell with the value"
     )
     value: str | bool | int | float = Field(
         description="A value of the column's type: number, date (2012-12-31), true, false or text"
@@ -34,7 +32,7 @@ class Filter(BaseModel):
 
 
 class Selection(BaseModel):
-    """What to take from a table, and where to put it."""
+    """A query: the columns and rows to select from a table, and the file to write them to."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -69,8 +67,8 @@ def summarize(
 
     Args:
         path: CSV file in the workspace
-        by: the step from one point of the charts to the next
-        totals: columns to add up in each step, such as sales; by default those that look like
+        by: the interval of the charts: each point covers one day, month or year, or some rows
+        totals: columns to sum in each interval, such as sales; by default those that look like
             amounts (never negative, often zero)
     """
     return _summary(path, by, totals)
@@ -104,7 +102,7 @@ def select_rows(query: Selection) -> dict[str, Any]:
     table = read_table(get_context().path(query.path), query.path)
     names = query.columns or list(table.header)
     if len(set(names)) < len(names):
-        raise ValueError("a column is asked for twice: no two columns of a table share a name")
+        raise ValueError("'columns' has a name twice: list each column once")
     check_columns(table, [*names, *(condition.column for condition in query.filters)], query.path)
     kept = [True] * len(table.rows)
     for condition in query.filters:

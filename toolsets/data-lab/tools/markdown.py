@@ -1,4 +1,4 @@
-"""Summary as Markdown, with the content of the table escaped."""
+"""Markdown report of a summary, with the content of the table escaped."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _MARKS = re.compile(r"[\\`*\[\]<>|~&#]|(?<![^\W_])_|_(?![^\W_])")
-"""What means something to Markdown; an underscore within a word, as in temp_max, does not."""
+"""Characters with a meaning in Markdown; an underscore inside a word, as in temp_max, has none."""
 
 MANY_DIGITS = 1e6
 EXPONENT = 1e15
-"""Between these two a number is written out, without its fraction and without an exponent."""
+"""Numbers between these two are written without a fraction and without an exponent."""
 
 _FIGURES = ("min", "max", "mean", "median", "stdev")
 
 
 def write_report(summary: dict[str, Any]) -> str:
-    """Return the whole report of a summary as ``summarize`` makes it."""
+    """Return the report of a summary that ``summarize`` returned."""
     columns = summary["columns"]
     parts = [f"# {plain(summary['path'])}", f"{summary['rows']} rows, {len(columns)} columns."]
     parts += ["## Columns", _columns(columns)]
@@ -34,7 +34,7 @@ def write_report(summary: dict[str, Any]) -> str:
 
 
 def plain(text: str) -> str:
-    """Return ``text`` in one line, shown by Markdown as it is."""
+    """Return ``text`` in one line, escaped so that Markdown shows it unchanged."""
     return _MARKS.sub(lambda mark: "\\" + mark[0], " ".join(text.split()))
 
 

@@ -1,8 +1,7 @@
-"""Columns along a calendar, or along the rows, put together bucket by bucket for a chart.
+"""Data of charts: columns aggregated in buckets, by day, month, year or slice of rows.
 
-What comes out is plain JSON that says what to draw, so that the page which draws it needs no
-arithmetic and a reader without a page can still read it.  A bucket that no row falls into is there
-too, as null: a gap in the record stays a gap in the picture.
+The result is JSON with all values to draw, so the page computes nothing, and the JSON can be read
+without the page.  A bucket without rows has the value null, so a gap in the data is a gap in the chart.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 Step = Literal["day", "month", "year", "rows"]
 
 ROW = "row"
-"""What the buckets go along where no column says it better."""
+"""Label of the axis if no column labels the rows."""
 
 MAX_BUCKETS = 400
 MAX_SLICES = 48
@@ -33,15 +32,15 @@ MAX_PARTS = 6
 
 MAX_RANKED = 10
 MAX_NAMED = 24
-"""How many rows are few enough to be shown one by one, by name."""
+"""Maximum number of rows that a chart shows one by one, by name."""
 
 AMOUNT_ZEROS = 0.1
-"""A column that is never negative and this often exactly zero is an amount, which adds up."""
+"""Minimum share of zeros in a column of amounts, which are summed; such a column is never negative."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """The buckets' labels, and for each row the bucket that it falls into."""
+    """The labels of the buckets, and for each row the index of its bucket."""
 
     along: str
     by: Step
@@ -49,7 +48,7 @@ class Buckets:
     places: tuple[int | None, ...]
 
     def gather(self, column: Column) -> list[list[float]]:
-        """Return the numbers of a column, bucket by bucket."""
+        """Return the numbers of a column in each bucket."""
         gathered: list[list[float]] = [[] for _ in self.labels]
         for place, number in zip(self.places, column.numbers, strict=True):
             if place is not None and number is not None:
@@ -63,7 +62,7 @@ class Buckets:
 
     @property
     def named(self) -> bool:
-        """Whether the rows are few, and each has a name of its own."""
+        """Whether there are few rows, and each has a name."""
         return self.singles and self.along != ROW and len(self.labels) <= MAX_NAMED
 
 
@@ -72,7 +71,7 @@ class _Calendar:
     number: Callable[[datetime], int]
     label: Callable[[int], str]
     most: int
-    """How many of them are still easy to see, when the step is ours to choose."""
+    """Maximum number of buckets that ``by="auto"`` chooses."""
 
 
 _CALENDARS: dict[Step, _Calendar] = {
@@ -93,8 +92,8 @@ def make_series(
 
     Args:
         columns: all columns of the table
-        by: the size of a bucket; ``auto`` takes the finest that is still easy to see
-        totals: the columns to add up in each bucket; None for those that look like amounts
+        by: the size of a bucket; ``auto`` chooses the smallest that is easy to see
+        totals: the columns to sum in each bucket; None for those that look like amounts
     """
     buckets = make_buckets(columns, by=by)
     added = {column.name for column in columns if _is_amount(column)}
@@ -110,7 +109,7 @@ def make_series(
 
 
 def make_buckets(columns: Sequence[Column], *, by: Literal["auto"] | Step) -> Buckets:
-    """Return buckets along the first column of dates; without one, along the rows.
+    """Return buckets by the first column of dates, or by rows if there is none.
 
     Raises:
         ValueError: for a calendar step without dates, or a step with too many buckets.

@@ -1,4 +1,4 @@
-"""CSV text into a table, or a ``ValueError`` that names the line and the column."""
+"""Tables in CSV files; errors name the line and the column."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DELIMITERS = ",;\t|"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A header of different names and rows that all have a cell for each of them."""
+    """A header of unique names, and rows with a cell for each name."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -35,7 +35,7 @@ def read_table(file: Path, name: str) -> Table:
     The separator is the comma, semicolon, tab or bar that is most frequent in the header.
 
     Raises:
-        ValueError: where ``file`` is not a table, with the line and the column.
+        ValueError: when ``file`` is not a table, with the line and the column.
     """
     lines = _lines(_text(file, name), name)
     _, header = next(lines, (1, []))
@@ -60,7 +60,7 @@ def read_table(file: Path, name: str) -> Table:
 
 
 def check_columns(table: Table, names: list[str], path: str) -> None:
-    """Raise an error with the table's columns for names that are not among them."""
+    """Raise an error that lists the table's columns, if it does not have all of ``names``."""
     for name in names:
         if name not in table.header:
             known = ", ".join(repr(column) for column in table.header)

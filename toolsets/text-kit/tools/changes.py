@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Change:
-    """What happens to one file: ``content`` is its new content, None where it goes.
+    """The change of one file by a patch.
 
     Attributes:
-        patch: what asked for it.
-        file: where it is.
-        content: what it holds afterwards.
+        patch: the part of the patch for this file.
+        file: the path of the file.
+        content: the new content of the file; None if the patch deletes it.
     """
 
     patch: FilePatch
@@ -32,27 +32,27 @@ class Change:
 
     @property
     def what(self) -> str:
-        """Say in a word what happens."""
+        """The kind of the change: ``deleted``, ``created`` or ``changed``."""
         if self.content is None:
             return "deleted"
         return "created" if self.patch.old is None else "changed"
 
     @property
     def added(self) -> int:
-        """How many lines it adds."""
+        """Number of added lines."""
         return sum(hunk.added for hunk in self.patch.hunks)
 
     @property
     def removed(self) -> int:
-        """How many lines it takes away."""
+        """Number of removed lines."""
         return sum(hunk.removed for hunk in self.patch.hunks)
 
 
 def patched(text: str, name: str) -> list[Change]:
-    """Return what a patch, called ``name`` in messages, makes of the files; nothing is written.
+    """Return the changes that a patch makes, without writing them; messages call the patch ``name``.
 
     Raises:
-        ValueError: when anything of it does not apply, with all the places.
+        ValueError: when a part of the patch does not apply; the message has all these places.
     """
     changes: list[Change] = []
     problems: list[str] = []
@@ -76,7 +76,7 @@ def write_all(
     """Write files and delete those without content; if one fails, restore all.
 
     Raises:
-        ValueError: naming the file and why.
+        ValueError: with the file that failed, and the reason.
     """
     before: dict[Path, bytes | None] = {}
     try:
@@ -97,7 +97,7 @@ def _change(patch: FilePatch, problems: list[str]) -> Change:
     file = get_context().path(patch.path)
     if patch.old is None:
         if file.exists():
-            raise ValueError(f"{patch.path!r} is there already, and the patch creates it")
+            raise ValueError(f"the patch creates {patch.path!r}, which exists already")
         lines: list[str] = []
     else:
         file = existing_file(patch.path)
@@ -108,7 +108,7 @@ def _change(patch: FilePatch, problems: list[str]) -> Change:
     made, wrong = apply_hunks(lines, patch)
     problems += wrong
     if patch.new is None and made and not wrong:
-        raise ValueError(f"{patch.path!r} would be deleted, and has lines that the patch has not")
+        raise ValueError(f"the patch deletes {patch.path!r}, which has lines that the patch lacks")
     return Change(patch, file, None if patch.new is None else "".join(made).encode())
 
 

@@ -1,4 +1,4 @@
-"""Unified diffs, as git writes them: ``git apply`` reads each of them, and so does :mod:`tools.patches`."""
+"""Unified diffs in git's format, which ``git apply`` and :mod:`tools.patches` read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ESCAPES = {"\a": "a", "\b": "b", "\t": "t", "\n": "n", "\v": "v", "\f": "f", "\
 def unified(
     old: Sequence[str], new: Sequence[str], *, old_name: str, new_name: str, context: int = 3
 ) -> str:
-    """Return the difference of two lists of lines with their ends; nothing where they are equal."""
+    """Return the unified diff of two lists of lines with their ends; empty text if they are equal."""
     lines = difflib.unified_diff(
         old, new, header(f"a/{old_name}"), header(f"b/{new_name}"), n=context
     )
@@ -27,7 +27,7 @@ def unified(
 
 
 def counts(diff: str) -> tuple[int, int]:
-    """Return how many lines a diff that :func:`unified` made adds and takes away."""
+    """Return the numbers of added and removed lines of a diff of :func:`unified`."""
     lines = diff.split("\n")[2:]
     return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
 
@@ -35,7 +35,7 @@ def counts(diff: str) -> tuple[int, int]:
 def header(name: str) -> str:
     """Return a file's name for a diff: quoted as in C if it has special characters."""
     if not _QUOTED.search(name):
-        # The tab that git writes behind a name with a space ends it for other readers.
+        # Git writes a tab after a name with a space, so that other programs find its end.
         return f"{name}\t" if " " in name else name
     return '"' + _QUOTED.sub(lambda sign: _escaped(sign[0]), name) + '"'
 

@@ -1,7 +1,7 @@
-"""Patterns over paths, as people write them for ``git grep`` and ``.gitignore``.
+"""Patterns of paths, similar to those of ``git grep`` and ``.gitignore``.
 
-``*`` is any number of characters of one name and ``**`` any number of folders.  A pattern without
-``/`` matches names in any folder: ``*.py`` is every Python file.
+``*`` matches any number of characters of a name, ``**`` any number of folders.  A pattern without
+``/`` matches names in any folder: ``*.py`` matches every Python file.
 """
 
 from __future__ import annotations
@@ -39,10 +39,13 @@ class Chosen:
 
 
 def matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return whether a path, split at its slashes, matches a pattern; the time is the product of the lengths."""
+    """Return whether a path, split at its slashes, matches a pattern.
+
+    The time is proportional to the product of both lengths.
+    """
     reached = {0}
     for name in (*names, None):
-        # ``**`` also matches no folder, so that the next part is reached too.
+        # ``**`` also matches zero folders, so the part after it may match this name too.
         for place, part in enumerate(pattern):
             if place in reached and part == "**":
                 reached.add(place + 1)

@@ -34,27 +34,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_SHOWN = 1024 * 1024
-"""Characters of lines, or of a diff, in a result at most."""
+"""Maximum number of characters of lines, or of a diff, in a result."""
 
 MAX_MADE = 64 * 1024 * 1024
-"""Bytes that a replacement may make of all files together."""
+"""Maximum total size in bytes of the files that a replacement changes."""
 
 PACE = 500
 """Number of files between two progress reports."""
 
 MAX_SKIPPED = 100
-"""Files that a result names at most of those that could not be read."""
+"""Maximum number of skipped files that a result names."""
 
 
 class Skipped(TypedDict):
-    """A file that was not read, and why."""
+    """A skipped file, and the reason."""
 
     path: str
     reason: str
 
 
 class FoundFile(TypedDict):
-    """A file with matches: how many, and its lines with those around them."""
+    """A file with matches: their number, the matching lines and the lines around them."""
 
     path: str
     matches: int
@@ -62,7 +62,7 @@ class FoundFile(TypedDict):
 
 
 class Found(TypedDict):
-    """What a search found; ``truncated`` says that there may be more."""
+    """Result of a search; with ``truncated``, there may be more matches."""
 
     pattern: str
     matches: int
@@ -74,14 +74,14 @@ class Found(TypedDict):
 
 
 class ReplacedFile(TypedDict):
-    """A file and how many matches were replaced in it."""
+    """A file, and the number of replaced matches in it."""
 
     path: str
     replaced: int
 
 
 class Replaced(TypedDict):
-    """What a replacement did, or would do; ``diff`` is empty where it is too long to show."""
+    """Result of a replacement or its dry run; ``diff`` is empty if it is too long to show."""
 
     dry_run: bool
     replaced: int
@@ -93,7 +93,7 @@ class Replaced(TypedDict):
 
 
 class Difference(TypedDict):
-    """How to get from one text to another: a unified diff, empty where they are equal."""
+    """Result of a comparison; ``diff`` is a unified diff, which is empty if the texts are equal."""
 
     old: str
     new: str
@@ -103,7 +103,7 @@ class Difference(TypedDict):
 
 
 class PatchedFile(TypedDict):
-    """A file that a patch created, changed or deleted, and how many lines it added and removed."""
+    """A file that a patch created, changed or deleted, with the numbers of added and removed lines."""
 
     path: str
     change: str
@@ -112,7 +112,7 @@ class PatchedFile(TypedDict):
 
 
 class Patched(TypedDict):
-    """What a patch did, or would do, and the same as Markdown."""
+    """Result of a patch or its dry run; ``report`` has the same as Markdown."""
 
     dry_run: bool
     files: list[PatchedFile]
@@ -122,7 +122,7 @@ class Patched(TypedDict):
 
 
 class Shown(TypedDict):
-    """A file as a server of this machine shows it: its port, and its path encoded for an address."""
+    """A file on a server of this machine: the server's port, and the path encoded for a URL."""
 
     path: str
     port: int
@@ -143,18 +143,18 @@ def search(
 ) -> Found:
     """Find text in the files of the workspace, line by line.
 
-    Files that are binary, or no UTF-8, are named and skipped; links are not followed.
+    Files that are binary or not UTF-8 are skipped and listed; links are not followed.
 
     Args:
-        pattern: text to find, or a Python regular expression; one that never ends is stopped by
-            the time limit of the call
-        path: file or folder to look in
+        pattern: text to find, or a Python regular expression; the time limit of the call stops
+            one that takes too long
+        path: file or folder to search in
         regex: whether the pattern is a regular expression
         ignore_case: whether upper and lower case are the same
-        include: patterns of files to look in, such as *.py or src/**/*.ts; by default all
+        include: patterns of files to search in, such as *.py or src/**/*.ts; by default all
         exclude: patterns of files to leave out, such as tests/
         context: lines to show around each match
-        limit: lines with a match to return at most
+        limit: maximum number of matching lines to return
     """
     wanted = read_pattern(pattern, regex=regex, ignore_case=ignore_case)
     skipped = _Skips()
@@ -196,20 +196,20 @@ def replace(
     expect: Annotated[int, Field(ge=0)] | None = None,
     dry_run: bool = False,
 ) -> Replaced:
-    r"""Replace text in the files of the workspace, line by line: exactly what a search finds.
+    r"""Replace text in the files of the workspace, line by line: exactly the matches of a search.
 
-    Nothing is written before everything is found.
+    All files are searched before the first one is written.
 
     Args:
-        pattern: text to replace, or a Python regular expression; one that never ends is stopped
-            by the time limit of the call
-        replacement: what takes its place; for a regular expression, \1 and \g<name> are groups
+        pattern: text to replace, or a Python regular expression; the time limit of the call stops
+            one that takes too long
+        replacement: the new text; for a regular expression, \1 and \g<name> are groups
         path: file or folder to change
         regex: whether the pattern is a regular expression
         ignore_case: whether upper and lower case are the same
         include: patterns of files to change, such as *.py or src/**/*.ts; by default all
         exclude: patterns of files to leave alone, such as tests/
-        expect: how many matches there must be; with any other number nothing is changed
+        expect: expected number of matches; with another number, nothing is changed
         dry_run: only report what would change
     """
     wanted = read_pattern(pattern, regex=regex, ignore_case=ignore_case)
@@ -235,13 +235,15 @@ def replace(
         changed[file] = "".join(new_lines).encode()
         made += len(changed[file])
         if made > MAX_MADE:
-            raise ValueError(f"the changed files have more than {MAX_MADE} bytes: name fewer")
+            raise ValueError(
+                f"the changed files have more than {MAX_MADE} bytes: select fewer files"
+            )
         if room > 0:
             shown.append(diffs.unified(old_lines, new_lines, old_name=name, new_name=name))
             room -= len(shown[-1])
     total = sum(file["replaced"] for file in files)
     if expect is not None and total != expect:
-        raise ValueError(f"{pattern!r} is there {total} times and not {expect}: nothing changed")
+        raise ValueError(f"{pattern!r} occurs {total} times, not {expect}: nothing was changed")
     if not dry_run:
         write_all(changed)
     return {
@@ -262,12 +264,12 @@ def diff(
     text: str | None = None,
     context: Annotated[int, Field(ge=0, le=100)] = 3,
 ) -> Difference:
-    """Compare a file with another one or with a text; the result is a patch for the file.
+    """Compare a file with another file or with a text; the result is a patch for the first file.
 
     Args:
-        path: file that the patch would change
-        other: file that it would become equal to
-        text: or the text that it would become
+        path: the first file
+        other: the other file
+        text: the text, instead of another file
         context: unchanged lines to show around each change
     """
     if (other is None) == (text is None):
@@ -284,17 +286,17 @@ def diff(
 def apply_patch(
     patch: str | None = None, *, file: str | None = None, dry_run: bool = False
 ) -> Patched:
-    """Apply a unified patch, as diff and git write them: all of it, or nothing where a part differs.
+    """Apply a unified patch of diff or git: all of it, or nothing if a part does not match.
 
-    Every line must be at its place in the patch; otherwise the error lists each mismatch.
+    Every line must be at the line number of the patch; otherwise the error lists each mismatch.
 
     Args:
         patch: the patch
-        file: or the file of the workspace that holds it
-        dry_run: only check that it applies
+        file: a file of the workspace with the patch, instead of `patch`
+        dry_run: only check that the patch applies
     """
     if (patch is None) == (file is None):
-        raise ValueError("give either 'patch', the text, or 'file' that holds it")
+        raise ValueError("give either 'patch', the text, or 'file', a file with the patch")
     text = patch if patch is not None else "".join(_existing_lines(file or ""))
     changes = patched(text, name=file or "patch")
     if not dry_run:
@@ -321,9 +323,9 @@ def apply_patch(
 
 @tool(name="Preview Page")
 def preview(port: Annotated[int, Field(ge=1024, le=65535)], path: str = "index.html") -> Shown:
-    """Show a file of the workspace as a server of yours shows it, to see what a change did.
+    """Show a file of the workspace in the browser, through a web server that you run.
 
-    Nothing is started: begin with `python -m http.server 3000`, or your own, in the chat's folder.
+    This tool starts no server: run `python -m http.server 3000`, or another one, in the chat's folder.
 
     Args:
         port: port of this machine where the server listens
@@ -334,7 +336,7 @@ def preview(port: Annotated[int, Field(ge=1024, le=65535)], path: str = "index.h
 
 
 class _Room:
-    """What a search may still return: so many lines with a match, and characters of all lines."""
+    """The remaining room in the result of a search: matching lines, and characters of all lines."""
 
     def __init__(self, lines: int) -> None:
         self._lines = lines
@@ -342,7 +344,7 @@ class _Room:
         self.full = False
 
     def takes(self, line: Line, matches: int) -> bool:
-        """Reserve room for a line; return whether there was any."""
+        """Reserve room for a line; return whether there was enough."""
         self._lines -= matches > 0
         self._characters -= len(line["text"])
         self.full = self._lines < 0 or self._characters < 0
@@ -350,7 +352,7 @@ class _Room:
 
 
 class _Skips:
-    """The files that could not be read: the first ones by name, all by number."""
+    """The skipped files: the first ones with their names, and the number of all."""
 
     def __init__(self) -> None:
         self.named: list[Skipped] = []
@@ -365,7 +367,7 @@ class _Skips:
 def _found_in(
     file: Path, pattern: re.Pattern[str], *, context: int, room: _Room
 ) -> tuple[list[Line], int]:
-    """Return the lines to show of a file, as far as there is room, and how many matches they have."""
+    """Return the lines of a file to show, as long as there is room, and their number of matches."""
     lines: list[Line] = []
     total = 0
     for matches, line in matching_lines(read_lines(file), pattern, context=context):
@@ -392,4 +394,4 @@ def _existing_lines(path: str) -> list[str]:
     try:
         return read_all_lines(existing_file(path))
     except NotText as error:
-        raise ValueError(f"{path!r} is not read: {error}") from None
+        raise ValueError(f"{path!r} cannot be read: {error}") from None

@@ -1,8 +1,7 @@
-"""Finding and replacing in lines, one at a time: what a search finds is what a replacement changes.
+r"""Search and replacement in single lines; a replacement changes exactly the matches of a search.
 
-A pattern sees a line without its end, so that ``$`` is where a person sees the line end, and none
-reaches over two lines.  Python's regular expressions can take time without end over a bad pattern;
-what stops them is the time limit of the call.
+A pattern is matched against a line without its line end, so ``$`` is before ``\r\n`` too, and no match
+spans two lines.  Some regular expressions take almost endless time; the call's time limit stops them.
 """
 
 from __future__ import annotations
@@ -17,16 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 WIDTH = 400
-"""Characters of a line that are shown at most."""
+"""Maximum number of characters shown of a line."""
 
 _BEFORE = 100
-"""Characters shown before the first match of a longer line."""
+"""Number of characters shown before the first match in a longer line."""
 
 
 class Line(TypedDict):
-    """A line of a file: its number from 1, its text, and the places of the matches in it.
+    """A line of a file: its number from 1, its text, and the spans of its matches.
 
-    Places count characters from 0 and end before the second; a line around a match has none.
+    A span has the index of the first character, from 0, and the index after the last.  Lines that
+    only surround a match have no spans.
     """
 
     line: int
@@ -35,7 +35,7 @@ class Line(TypedDict):
 
 
 def read_pattern(text: str, *, regex: bool, ignore_case: bool) -> re.Pattern[str]:
-    """Return what to look for.
+    """Return the compiled pattern of a search.
 
     Raises:
         ValueError: when it is empty, not a regular expression, or has more than one line.
@@ -53,10 +53,10 @@ def read_pattern(text: str, *, regex: bool, ignore_case: bool) -> re.Pattern[str
 def read_replacement(
     text: str, pattern: re.Pattern[str], *, regex: bool
 ) -> str | Callable[[re.Match[str]], str]:
-    r"""Return what to put in the place of a match; in that of an expression, ``\1`` is its group.
+    r"""Return the replacement for ``re.sub``; for a regular expression, ``\1`` is a group of it.
 
     Raises:
-        ValueError: when it names a group that the pattern has not.
+        ValueError: when it names a group that the pattern lacks.
     """
     if not regex:
         return lambda _: text
@@ -70,7 +70,7 @@ def read_replacement(
 def matching_lines(
     lines: Iterable[str], pattern: re.Pattern[str], *, context: int
 ) -> Iterator[tuple[int, Line]]:
-    """Yield the lines with a match and those around them, in order, each with its matches' count."""
+    """Yield the matching lines and those around them, in order, each with its number of matches."""
     before: deque[tuple[int, str]] = deque(maxlen=context)
     left = 0
     for number, line in enumerate(lines, 1):
@@ -93,7 +93,7 @@ def replaced_lines(
     pattern: re.Pattern[str],
     replacement: str | Callable[[re.Match[str]], str],
 ) -> tuple[list[str], int]:
-    """Return the lines with every match replaced, and how many there were."""
+    """Return the lines with every match replaced, and the number of matches."""
     made: list[str] = []
     total = 0
     for line in lines:
@@ -105,7 +105,7 @@ def replaced_lines(
 
 
 def _shown(number: int, text: str, spans: list[tuple[int, int]]) -> Line:
-    """Return a line as it is shown: of a long one, the piece around its first match."""
+    """Return a line for the result; of a long line, only the part around its first match."""
     if len(text) <= WIDTH:
         return {"line": number, "text": text, "spans": [list(span) for span in spans]}
     start = max(0, spans[0][0] - _BEFORE) if spans else 0

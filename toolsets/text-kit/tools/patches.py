@@ -1,8 +1,8 @@
-"""Unified patches, read strictly and applied to lines: what does not fit exactly is refused.
+"""Strict parser of unified patches, and their application to lines; a patch must match exactly.
 
-The format is that of ``git diff`` (git's documentation, "Generating patch text with -p").  Of what
-git writes beyond changed text, only a new file's executable mode is known; renames, other modes and
-binary patches are refused rather than left out in silence.
+The format is that of ``git diff`` (git's documentation, "Generating patch text with -p").  Besides
+changed text, only the executable mode of a new file is supported: renames, other modes and binary
+patches are refused.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _REFUSED = {
 }
 _MAX_QUOTED = 80
 _SIGNATURE = "-- \n"
-"""What ``git format-patch`` puts behind the last hunk; a removed line ``- `` would be counted."""
+"""The line after the last hunk of ``git format-patch``, which is not a removed line ``- ``."""
 
 
 @dataclass(frozen=True)
 class Hunk:
-    """One piece of a patch.
+    """One hunk of a patch.
 
     Attributes:
-        at: the line of the patch where it begins, from 1.
-        start: the line of the old file where it begins, from 1.
-        new_start: the line of the new file.
-        old: the lines that it expects, with their ends.
-        new: the lines in their place.
+        at: the line of the patch where the hunk begins, from 1.
+        start: the first line in the old file, from 1.
+        new_start: the first line in the new file.
+        old: the expected lines of the old file, with their ends.
+        new: the lines that replace them.
     """
 
     at: int
@@ -63,7 +63,7 @@ class Hunk:
 
 @dataclass(frozen=True)
 class FilePatch:
-    """What a patch does to one file: ``old`` is None for a new one, ``new`` for one that goes."""
+    """The part of a patch for one file; ``old`` is None for a new file, ``new`` for a deleted one."""
 
     at: int
     old: str | None
@@ -73,21 +73,21 @@ class FilePatch:
 
     @property
     def path(self) -> str:
-        """The file that is changed, relative to the workspace."""
+        """The path of the file, relative to the workspace."""
         return self.new or self.old or ""
 
 
 def read_patch(text: str, name: str) -> list[FilePatch]:
-    """Return what a patch does, file by file; ``name`` is what messages call it.
+    """Return the parts of a patch, one for each file; messages call the patch ``name``.
 
     Raises:
-        ValueError: naming the first line that is not of a unified patch.
+        ValueError: with the first line that is not part of a unified patch.
     """
     return _Reader(split_lines(text), name).files()
 
 
 def apply_hunks(lines: Sequence[str], file: FilePatch) -> tuple[list[str], list[str]]:
-    """Return the new lines of a file, and what does not fit, as ``path:line: why``."""
+    """Return the new lines of a file, and the mismatches, as ``path:line: reason``."""
     made: list[str] = []
     problems: list[str] = []
     taken = 0
@@ -121,7 +121,7 @@ def apply_hunks(lines: Sequence[str], file: FilePatch) -> tuple[list[str], list[
 
 
 def _mismatch(lines: Sequence[str], hunk: Hunk, begin: int) -> tuple[int, str] | None:
-    """Return the line where a hunk does not fit, and why; None where it fits."""
+    """Return the line where a hunk does not match, and the reason; None if it matches."""
     for place, expected in enumerate(hunk.old, begin):
         if place >= len(lines):
             return place + 1, f"the file ends before {_quoted(expected)}{_elsewhere(lines, hunk)}"
@@ -152,7 +152,7 @@ def _quoted(line: str) -> str:
 
 
 class _Reader:
-    """Reads a patch from its first line to its last."""
+    """Parser of the lines of a patch, from the first to the last."""
 
     def __init__(self, lines: list[str], name: str) -> None:
         self._lines = lines
@@ -212,7 +212,7 @@ class _Reader:
         return FilePatch(at + 1, old, new, tuple(hunks), executable)
 
     def _file(self, mark: str) -> str | None:
-        """Read the name in a line, and step behind it; None for nowhere."""
+        """Read the file name of a header line, and go to the next line; None for ``/dev/null``."""
         line = self._line()
         if not line.startswith(mark):
             self._refuse(f"a line '{mark}file' was expected")
@@ -227,7 +227,7 @@ class _Reader:
         return None if name == NOWHERE else name
 
     def _unquoted(self, text: str) -> str:
-        """Return what a name in quotes says: octal escapes are bytes of UTF-8."""
+        """Return a quoted name without its escapes; octal escapes are bytes of UTF-8."""
         made = _ESCAPE.sub(
             lambda sign: chr(_SIGNS.get(sign[1]) or int(sign[1], 8)),
             text.encode().decode("latin-1"),
@@ -238,7 +238,7 @@ class _Reader:
             self._refuse("the name in quotes is not UTF-8")
 
     def _hunk(self) -> Hunk:
-        """Read a hunk: its header says how many lines of each file it has, and no other ends it."""
+        """Read a hunk; its header has the number of lines of both files, which determines its end."""
         at = self._place
         header = _HUNK.match(self._line())
         if header is None:
@@ -268,7 +268,7 @@ class _Reader:
         if len(sides["-"]) > old_size or len(sides["+"]) > new_size:
             self._place = at
             self._refuse("the hunk has other numbers of lines than its header says")
-        # Of a side without lines, the header names the line before.
+        # If a file has no lines in the hunk, its header has the number of the line before.
         return Hunk(
             at + 1,
             start + (old_size == 0),

@@ -1,4 +1,4 @@
-"""What a patch did, as Markdown for people."""
+"""Markdown report of an applied patch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
 
 def report(changes: Sequence[Change], *, dry_run: bool) -> str:
-    """Return a table of the files with the lines that were added and removed."""
+    """Return a table of the files, with the numbers of added and removed lines."""
     title = "Patch applies" if dry_run else "Patch applied"
     kept = "Nothing was written: this was a dry run.\n\n" if dry_run else ""
     rows = "".join(
@@ -27,5 +27,5 @@ def report(changes: Sequence[Change], *, dry_run: bool) -> str:
 
 
 def _escaped(name: str) -> str:
-    """Return a name of which Markdown makes nothing but the name."""
+    """Return a file name, escaped so that Markdown shows it unchanged."""
     return _PUNCTUATION.sub(r"\\\1", header(name).rstrip("\t"))

@@ -1,7 +1,7 @@
-"""Files of the workspace as lines of text, without changes.
+"""Files of the workspace as lines of text.
 
-A line ends with its line feed and nothing else, so that what is read and written again is the same
-to the byte, whatever other signs of a line's end it holds.
+Only a line feed ends a line; other line separators are part of the text.  So a file that is read and
+written again is the same, byte for byte.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ MAX_LINE = MIB
 """Maximum length of a line in bytes; longer lines are not readable text."""
 
 MAX_WHOLE = 4 * MIB
-"""Bytes of a file at most, where it has to be in memory whole."""
+"""Maximum size in bytes of a file that is read into memory."""
 
 _BEGINNING = 8000
-"""Where a zero byte says that a file is binary, as git has it."""
+"""A file with a zero byte among the first bytes, this many, is binary, as in git."""
 
 
 class NotText(ValueError):  # noqa: N818 - it names what a file is
-    """Why a file is not read; the message does not name it."""
+    """A file is not text; the message has the reason, without the file's name."""
 
 
 def files_below(path: str) -> Iterator[tuple[str, Path]]:
-    """Yield each file of a folder, or the one file, with its path in the workspace, in order.
+    """Yield all files below a folder, or the file at ``path``, each with its path in the workspace.
 
     Links are not followed, and special files are skipped.  Folders without read permission come last,
     as files that cannot be read.
 
     Raises:
-        ValueError: when nothing is there, or it leads out of the workspace.
+        ValueError: when the path does not exist, or is outside of the workspace.
     """
     context = get_context()
     top = context.path(path)
@@ -61,7 +61,7 @@ def files_below(path: str) -> Iterator[tuple[str, Path]]:
 
 
 def existing_file(path: str) -> Path:
-    """Return where a file of the workspace is.
+    """Return the absolute path of a file of the workspace.
 
     Raises:
         ValueError: if the file does not exist, or is outside of the workspace.
@@ -75,10 +75,10 @@ def existing_file(path: str) -> Path:
 
 
 def read_lines(file: Path) -> Iterator[str]:
-    """Yield a file's lines with their ends, reading no more of it than is asked for.
+    """Yield the lines of a file with their ends, and read no further than the caller iterates.
 
     Raises:
-        NotText: as soon as it turns out not to be text.
+        NotText: at the first line that is not text.
     """
     try:
         with file.open("rb") as stream:
@@ -98,7 +98,7 @@ def read_all_lines(file: Path) -> list[str]:
     """Return all lines of a file with their ends.
 
     Raises:
-        NotText: when it is not text, or too large to be read whole.
+        NotText: when the file is not text, or larger than ``MAX_WHOLE``.
     """
     try:
         size = file.stat().st_size
@@ -117,7 +117,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def split_end(line: str) -> tuple[str, str]:
-    """Return a line without its end, and the end: a line feed, one behind a carriage return, or none."""
+    r"""Return a line without its end, and the end: ``\n``, ``\r\n`` or empty text."""
     for end in ("\r\n", "\n"):
         if line.endswith(end):
             return line[: -len(end)], end
