@@ -24,6 +24,7 @@ from covalt_server.pages import (
     live,
     tools,
     toolsets,
+    transfer,
     workspace,
 )
 from covalt_server.render import artifacts
@@ -94,6 +95,7 @@ def create_app(
         app.register_blueprint(pages)
     live.install(app, followed)
     layout.install(app, port)
+    transfer.install(app)
     errors.install(app, [one.name for one in OPERATIONS])
     return app
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -216,7 +217,9 @@ def sealed(answer: Response) -> Response:
     """Add the security headers to an answer; headers that the route set stay."""
     for name, value in HEADERS.items():
         answer.headers.setdefault(name, value)
-    if "Content-Security-Policy" not in answer.headers:
+    # A page that the browser stored keeps its nonce, and so the policy that it came with.
+    is_stored = answer.status_code == HTTPStatus.NOT_MODIFIED
+    if "Content-Security-Policy" not in answer.headers and not is_stored:
         nonce = g.get("nonce", "")
         answer.headers["Content-Security-Policy"] = page_policy(nonce, g.get("frames", ()))
     if request.endpoint != "static":
