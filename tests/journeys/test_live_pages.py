@@ -63,6 +63,31 @@ def test_a_call_of_another_process_appears_in_the_open_history(
     assert page.evaluate("window.old")
 
 
+def test_a_call_appears_in_the_open_conversation_and_nothing_else_changes(
+    project: Terminal, open_page: Callable[[str], Page]
+) -> None:
+    write(project, "a.txt")
+    page = open_page("chats/c1")
+    calls = page.locator("[data-new] details.call")
+    calls.first.locator("summary").first.click()
+    shown = calls.first.get_by_role("heading", name="a.txt")
+    expect(shown).to_be_visible()
+    shown.evaluate("one => { one.dataset.old = 'yes' }")
+    text = page.get_by_label("Message", exact=True)
+    text.fill("What I am typing")
+
+    write(project, "b.txt")
+    ended = time.monotonic()
+    expect(calls).to_have_count(2, timeout=PATIENCE_MS)
+    print(f"the call appeared {time.monotonic() - ended:.2f} s after its command")  # noqa: T201
+
+    expect(shown).to_be_visible()
+    assert shown.get_attribute("data-old") == "yes"
+    expect(text).to_have_value("What I am typing")
+    calls.last.locator("summary").first.click()
+    expect(calls.last.get_by_role("heading", name="b.txt")).to_be_visible()
+
+
 def test_new_rows_out_of_sight_are_counted_and_the_page_stays_where_it_is(
     project: Terminal, open_page: Callable[[str], Page]
 ) -> None:

@@ -47,15 +47,26 @@ function isInUse(element) {
 // Updates in place
 
 function remember(root) {
-  for (const element of root.querySelectorAll("[data-live], [data-live=rows] > *")) served.set(element, element.outerHTML);
+  for (const element of root.querySelectorAll("[data-live], [data-live=rows] > *, [data-live=rows] details[id]")) served.set(element, element.outerHTML);
 }
 
-// The user's open and closed details stay so.
+// Details that have not changed stay, with what was loaded into them; others stay open or closed.
 function replace(old, fresh) {
   const name = (details) => details.id || details.querySelector("summary")?.textContent;
-  const open = new Map([...old.querySelectorAll("details")].map((one) => [name(one), one.open]));
-  for (const one of fresh.querySelectorAll("details")) one.open = open.get(name(one)) ?? one.open;
-  old.replaceWith(fresh);
+  const before = new Map([...old.querySelectorAll("details")].map((one) => [name(one), one]));
+  old.before(fresh);
+  for (const one of fresh.querySelectorAll("details")) {
+    const same = before.get(name(one));
+    if (same && one.id && served.get(same) === served.get(one)) {
+      // moveBefore() does not load the frame of an artifact again.
+      one.parentNode[one.parentNode.moveBefore ? "moveBefore" : "insertBefore"](same, one);
+      one.remove();
+    } else if (same) {
+      one.open = same.open;
+    }
+  }
+  old.remove();
+  window.htmx?.process(fresh);
 }
 
 // Returns the rows that are new.
@@ -70,10 +81,14 @@ function updateRows(list, fresh) {
       before = old;
       continue;
     }
-    if (old) replace(old, row);
-    else if (before) before.after(row);
-    else list.prepend(row);
-    if (!old) added.push(row);
+    if (old) {
+      replace(old, row);
+    } else {
+      if (before) before.after(row);
+      else list.prepend(row);
+      window.htmx?.process(row);
+      added.push(row);
+    }
     before = row;
   }
   // Rows that the reader loaded in addition stay.
