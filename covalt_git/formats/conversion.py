@@ -260,6 +260,10 @@ class _Account:
             group[at] = min(reason, group.get(at, reason))  # an empty reason: the output has it
         for loc in self._leaves:
             fate = self._reasons.get(loc)
+            part = _prefix(loc, reading.imported.merged)
+            if fate is None and part is not None:
+                place = _prefix(reading.imported.merged[part], used)
+                fate = used[place] if place is not None else None
             if fate is None:
                 above = _prefix(loc, groups)
                 fate = groups[above] if above is not None else None

@@ -152,6 +152,8 @@ def _one_type(part: Part) -> JsonObject:
 def _is_fitting(key: str, value: Any) -> bool:
     if key == "enum":
         return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
+    if key == "items":
+        return isinstance(value, dict)
     return key != "format" or value in _GEMINI_FORMATS
 
 

@@ -30,6 +30,13 @@ _SECRET_NAME = re.compile(
     r"|credential|(?:^|[-_])(?:key|pass|pwd|pat|auth|dsn)(?:$|[-_])",
     re.IGNORECASE,
 )
+_ALWAYS_SECRET = re.compile(
+    r"(?:^|[-_]|(?<=[a-z]))(?:password|passwd|passphrase|client[-_]?secret|api[-_]?key|(?:access|auth)[-_]?token"
+    r"|(?:secret|private)[-_]?key)$",
+    re.IGNORECASE,
+)
+"""Keys whose texts are credentials in every object."""
+
 _NOT_SECRET = re.compile(
     r"(?:url|uri|file|path|type|endpoint|env_?var|name|header)$", re.IGNORECASE
 )
@@ -114,7 +121,8 @@ class _Replacer:
 
     def _text(self, text: str, loc: Loc, owners: tuple[str, ...], above: str) -> str:
         name = next((part for part in reversed(loc) if isinstance(part, str)), "")
-        if above in CONNECTIONS and _is_secret(name) and is_literal(text):
+        is_secret = above in CONNECTIONS and _is_secret(name)
+        if (is_secret or _ALWAYS_SECRET.search(name)) and is_literal(text):
             scheme = _SCHEME.match(text)
             begins = scheme[0] if scheme else ""
             return begins + self._note(text[len(begins) :], loc, owners, name)

@@ -153,6 +153,7 @@ class Imported:
         toolsets: manifests, in the form of ``toolset.yaml``; a tool without a request or a function is
             only a definition.
         origins: the place in the document of each part of the toolsets.
+        merged: the part of a toolset to which a place of the document contributes.
         files: other files of each toolset, by path.
         definitions: descriptions and schemas that are not in the manifests, by toolset and tool.
         notes: corrected values, and literal credentials that became references.
@@ -161,6 +162,7 @@ class Imported:
 
     toolsets: list[JsonObject] = field(default_factory=list)
     origins: dict[Loc, Loc] = field(default_factory=dict)
+    merged: dict[Loc, Loc] = field(default_factory=dict)
     files: list[dict[str, bytes]] = field(default_factory=list)
     definitions: dict[tuple[int, str], JsonObject] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from covalt_git.formats import cjson, cognipeer, conversion, documents, mcp_configs
 from covalt_git.formats.model import Format
+from covalt_git.formats.table import FORMATS
+from covalt_git.formats.toolset_yaml import FORMAT as TOOLSET
+from covalt_git.formats.toolset_yaml import folder_document
 from covalt_git.json_values import json_schema
 from tests.formats import laws
 
@@ -245,6 +248,23 @@ def test_each_document_comes_back_as_it_was(source: Format, path: Path) -> None:
     laws.check_all_targets(path.read_bytes(), source, path.name)
 
 
+READ_ONLY = [one for one in FORMATS if one.read and not one.write]
+
+
+@pytest.mark.parametrize("source", READ_ONLY, ids=lambda one: one.name)
+def test_documents_that_are_only_read_make_valid_toolsets(source: Format) -> None:
+    for path in laws.documents_of(source.name):
+        laws.check_all_targets(path.read_bytes(), source, path.name)
+        stored = laws.converted(path.read_bytes(), source, TOOLSET, path.name)
+        folder = folder_document("t", stored.files)
+        again = conversion.convert(folder, TOOLSET, TOOLSET)
+
+        assert again.files == stored.files
+        assert again.lost == ()
+        assert stored.lost
+        assert len(stored.consumed) > 5
+
+
 @given(CJSON)
 def test_cjson_comes_back_as_it_was(document: Any) -> None:
     laws.check_identity(laws.as_json(document), cjson.FORMAT)
@@ -266,6 +286,7 @@ REAL_DOCUMENTS = [
     ("mcp-tools", "mcp/tools-list/*.json", 4),
     ("mcp-tools", "mcp/conformance/fixture.tools.json", 1),
     ("claude-plugin", "manifests/claude-plugins/*.mcp.json", 4),
+    ("mcpb", "manifests/mcpb/*.manifest.json", 2),
     ("claude-code", "manifests/claude-plugins/*fakechat.mcp.json", 1),
 ]
 
@@ -282,6 +303,15 @@ def test_real_documents_come_back_as_they_were(name: str, pattern: str, least: i
         laws.check_identity(path.read_bytes(), conversion.find_format(name), path.name)
         laws.check_all_targets(path.read_bytes(), conversion.find_format(name), path.name)
     assert len(paths) >= least
+
+
+def test_tools_of_databases_are_reported() -> None:
+    source = conversion.find_format("genai-toolbox")
+    for path in REAL.glob("manifests/genai-toolbox/*.tools.yaml"):
+        done = laws.reading(path.read_bytes(), source, path.name)
+        tools = done.document.value["tools"]
+
+        assert {loc[1] for loc in done.imported.lost if loc[0] == "tools"} == tools.keys()
 
 
 @given(st.one_of(CJSON, COGNIPEER))
