@@ -57,7 +57,7 @@ class Visibility:
 
         ``tool_ids`` are the tools that it declares; None if its manifest cannot be read.
         """
-        if not is_id(toolset_id):  # a folder that no pattern of a role could name
+        if not is_id(toolset_id):  # no pattern of a role can match the name of this folder
             return sees_everything(self.config, self.principal)
         return any(self.sees(tool_id) for tool_id in tool_ids or (f"{toolset_id}:tool",))
 

@@ -114,7 +114,7 @@ class Engine:
             CannotInstallError: if the toolset's dependencies cannot be installed.
             CancelledError: if the follower cancels while the call waits for its chat.
         """
-        # With an id of the caller's, it can also be cancelled while it waits for its chat.
+        # A call with an idempotency key can also be cancelled while it waits for its chat.
         with (
             observe_call(chat.id, request.tool_id, request.call_id) as observed,
             self._tracked(request.call_id, chat.id, request.tool_id)
@@ -294,7 +294,7 @@ class Engine:
             return as_recorded(chat, earlier)._replace(repeated=True)
         approval = chat.approval(earlier.execution_id) if earlier.execution_id else None
         if approval is None or approval.state != "pending":
-            return None  # it runs or is about to run: it has ended when this request gets the lock
+            return None  # the call runs or is about to run; it has ended when this request gets the lock
         return CallOutcome(waiting_call(earlier), approval, repeated=True)
 
     def _reasons(self, found: Found, request: Request) -> tuple[str, ...]:

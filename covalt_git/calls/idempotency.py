@@ -56,7 +56,7 @@ class IdempotencyKey(NamedTuple):
         Raises:
             IdTakenError: if it is another call, or in another chat of the project at ``root``.
         """
-        # In this order, because a call is committed before its record as unfinished is removed.
+        # Search unfinished calls first: a call is committed before it is removed from them.
         unfinished = chat.call(self.call_id)
         found = self._in_history(root, config, chat, elsewhere=unfinished is None)
         recorded = unfinished if found is None else found.record.call

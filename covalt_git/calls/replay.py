@@ -219,7 +219,7 @@ def _replay_chat(writer: Writer, base: str | None) -> Iterator[_ReplayChat]:
     """Yield the chat with the files of a commit in a temporary folder and on a new branch."""
     chat = writer.chat
     for leftover in chat.folder.glob(f"{_FOLDER}*"):
-        shutil.rmtree(leftover, ignore_errors=True)  # of a process that died with the lock
+        shutil.rmtree(leftover, ignore_errors=True)  # a process died while it had the lock
     state = chat.state(base)
     scratch = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=chat.folder))
     try:
@@ -254,7 +254,7 @@ def _run(
             return outcome
         approval = (
             outcome.approval
-        )  # its decorator requires it, which is known only after the call began
+        )  # the tool's decorator requires approval, which is known only after the call has begun
         try:
             approve(approval.reasons)
         except CovaltError:
@@ -283,7 +283,7 @@ def _compare(
     assert replayed is not None
     base = recorded.base or manifest.parent_id
     before = () if base is None else (chat.manifest(base),)
-    # A call that ran on a copy of other files than those of its parent changed none of them.
+    # A call that ran on a copy with other files than its parent did not change any of them.
     end = manifest if recorded.base is None else chat.manifest(recorded.base)
     then, now = (set(one.record.workspace.empty_folders) for one in (end, post))
     answer = with_home_paths(_answer_of(replayed), copy, chat)

@@ -82,7 +82,7 @@ def _content(
         text = filled(of.text, args)
         return None if text is None else Content(of.mime_type or _PLAIN, text)
     path = filled((of.file or "").removeprefix("./"), args)
-    # Comparing with the index's paths keeps every spelling of a path outside the toolset out.
+    # Only paths in the index are accepted, so no spelling of a path can lead outside the toolset.
     if path is None or path not in {row["path"] for row in index.toolset_files(item.toolset_id)}:
         return None
     try:

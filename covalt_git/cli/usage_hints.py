@@ -39,7 +39,7 @@ def hint_of(error: click.UsageError, argv: Sequence[str]) -> str:
     if ctx is None:
         return ""
     if getattr(error, "possibilities", None):
-        return ""  # click names them
+        return ""  # the message of click names them
     if unknown := _UNKNOWN_COMMAND.match(error.message):
         return _for_command(ctx, unknown["word"], argv)
     if extra := _UNEXPECTED.match(error.message):

@@ -166,7 +166,7 @@ class Connection:
             try:
                 return await self._refresh_tools(caller)
             except failures.ServerEndedError:
-                # It may have ended before the request, without our having noticed.
+                # The server may have ended before the request, and its end was not noticed yet.
                 if self._stop.is_set():
                     raise
             return await self._refresh_tools(caller)
@@ -199,7 +199,7 @@ class Connection:
         client = await self._client(caller)
         loop = asyncio.get_running_loop()
         self._caller = caller
-        self._is_unsent = True  # the server may have ended, without our having noticed
+        self._is_unsent = True  # the server may have ended, and its end was not noticed yet
         self._reset_http_failure()
         try:
             async with asyncio.timeout(call.timeout_s) as clock:

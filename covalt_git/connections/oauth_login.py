@@ -267,7 +267,7 @@ class _Login:
                 requires ("Authorization Code Protection").
         """
         if not isinstance(document, dict):
-            return  # from a site that answers every path
+            return  # the answer of a site that answers every path
         for name in _URL_FIELDS:
             if name in document:
                 self._reach.check(document[name], name)

@@ -176,7 +176,7 @@ def _unknown(chat: ChatStore, name: str) -> CovaltError:
             f"chat {chat.id!r} has no commit yet",
             hint=f"the first call, upload or edit makes one: covalt-git chat upload {chat.id} FILE",
         )
-    # What looks like a commit id is one that was mistyped; another name is never like one.
+    # Ids are suggested only for a name that looks like an id, which was probably mistyped.
     shown = max(len(name), SHOWN_DIGITS)
     ids = (oid[:shown] for oid in chat.reachable()) if _DIGITS.fullmatch(name) else ()
     return UnknownCommitError(chat.id, name, [*heads, *ids])

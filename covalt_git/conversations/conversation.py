@@ -315,7 +315,7 @@ def _step(chat: ChatStore, oid: str) -> _Step:
     manifest = chat.manifest(oid)
     source, message_id = manifest.source, manifest.message_id
     if source == "message" and manifest.record.message is None:
-        source = "push"  # made by git, with the trailers of a message
+        source = "push"  # git copied the commit, with the trailers of a message
     if source == "message":
         message_id = manifest.record.id
     order = manifest.created_at, manifest.record.id
@@ -355,7 +355,8 @@ def _tips(
     steps: dict[str, _Step], owner: dict[str, str | None], heads: Collection[str | None]
 ) -> dict[str, list[str]]:
     """Return the last commits of each message: the head of a branch, or a commit before another message or a merge."""
-    followed = {step.parent for step in steps.values()}  # others are the ends of merged lines
+    # A step that no other one follows is the end of a merged branch.
+    followed = {step.parent for step in steps.values()}
     left = {step.parent for step in steps.values() if step.source == "message"}
     tips: dict[str, list[str]] = {}
     for oid, message in owner.items():

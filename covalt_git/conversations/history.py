@@ -52,8 +52,8 @@ def layout(history: Iterable[Manifest], *, trunk: str | None = None) -> list[Gra
     The first lane is for the commit ``trunk``, such as the head of the active branch, and its first parents.
     Each page of a long history is laid out from the newest commit on.
     """
-    waiting: list[str | None] = [trunk]  # by lane, the next commit of its line
-    has_begun = trunk is None  # until then there is nothing to draw in the first lane
+    waiting: list[str | None] = [trunk]  # for each lane, its next commit
+    has_begun = trunk is None  # the first lane is empty until the trunk begins
     rows = []
     for manifest in history:
         coming = [lane for lane, oid in enumerate(waiting) if oid == manifest.id]

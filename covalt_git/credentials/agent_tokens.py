@@ -42,7 +42,7 @@ PREFIX = "cvg_"
 """Prefix of every token, so that scanners recognize tokens wherever they appear."""
 
 _LETTERS = string.ascii_letters + string.digits
-_LENGTH = 43  # of 62 letters: 256 bits
+_LENGTH = 43  # characters of an alphabet of 62: 256 bits
 _TEXT = re.compile(rf"{PREFIX}[A-Za-z0-9]{{{_LENGTH}}}")
 
 

@@ -152,7 +152,7 @@ def _forms(value: str) -> Iterable[str]:
     yield raw.hex()
     yield raw.hex().upper()
     for padding in range(3):
-        # Within a longer encoded text, only the inner characters depend on the value alone.
+        # In a longer encoded text, the first and last characters also depend on the text around the value.
         encoded = base64.b64encode(b"\0" * padding + raw).decode().rstrip("=")
         inner = encoded[(0, 2, 3)[padding] :]
         if (padding + len(raw)) % 3:

@@ -224,7 +224,7 @@ async def prompt_arguments(
         await send(ctx, inquiry)
     else:
         deliver(inquiry, responses_of(ctx))
-        # Without a state the next request has only its own answers, so all questions are asked.
+        # Without a state, answers of earlier requests are not stored, so all questions are asked again.
         if inquiry.open() and (needed := input_required(Inquiry(inquiry.questions))):
             return needed
     accepted = {key: one for key, one in inquiry.answers().items() if one["action"] == "accept"}

@@ -91,7 +91,7 @@ class Quarantine:
     def _make_folder(self) -> None:
         while True:
             self._folder.mkdir()
-            # Fails where another process cleared the folder before it was locked.
+            # Fails if another process has cleared the folder before it was locked.
             with contextlib.suppress(FileNotFoundError):
                 self._exit.enter_context(file_lock.held(self._folder))
                 (self._folder / "pack").mkdir()
@@ -116,7 +116,7 @@ class Quarantine:
 
     def _spool(self, parts: Iterable[bytes], file: IO[bytes]) -> None:
         size = 0
-        for part in parts:  # up to the last: git reads no answer before it has sent everything
+        for part in parts:  # read all parts: git reads the answer only after it has sent everything
             size += len(part)
             if size <= self._limits.pack:
                 file.write(part)
@@ -140,7 +140,7 @@ def clear_incoming(folder: Path) -> None:
     """Remove the quarantines of killed processes from a chat's folder."""
     for path in folder.iterdir():
         if path.name.startswith(PREFIX):
-            # Another process may be receiving a pack, or clear the same folder.
+            # Another process may be receiving a pack into this folder, or clearing it.
             with (
                 contextlib.suppress(BlockingIOError, FileNotFoundError),
                 file_lock.held(path, wait=False),
@@ -154,7 +154,7 @@ class _ReceivedPack(PackFile):
     def __init__(self, path: Path, store: ObjectReader, limits: PackLimits) -> None:
         self._format = store.objects.object_format
         largest = max(limits.blob, limits.other)
-        # The cache takes objects of up to four fifths of its size.
+        # The cache stores only objects of at most four fifths of its size.
         super().__init__(path, self._format.oid_length, largest * 5 // 4 + _CACHE_BYTES)
         self.offsets: dict[bytes, int] = {}
         self.crcs: dict[int, int] = {}

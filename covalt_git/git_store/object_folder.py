@@ -39,7 +39,7 @@ class ObjectFolder:
 
     def close(self) -> None:
         """Close all packs, for example after their files were replaced."""
-        self._packs = []  # a mapping is closed with its last reference
+        self._packs = []  # each mapping is closed when its last reference is deleted
 
     @functools.cached_property
     def alternates(self) -> Sequence[ObjectFolder]:
@@ -90,7 +90,7 @@ class ObjectFolder:
             except FileNotFoundError:  # another process has removed it
                 continue
             if offset is not None:
-                if number:  # the next object is mostly in the same pack
+                if number:  # the next object is usually in the same pack
                     self._packs.insert(0, self._packs.pop(number))
                 return pack, offset
         return None
@@ -179,7 +179,9 @@ def remove_packs(folder: Path, packs: Iterable[Path]) -> None:
     """
     (folder / "multi-pack-index").unlink(missing_ok=True)
     for pack in packs:
-        for suffix in _SUFFIXES:  # the index after the pack: alone it is ignored, and cleared
+        for (
+            suffix
+        ) in _SUFFIXES:  # the index last: an index without its pack is ignored, and deleted
             pack.with_suffix(suffix).unlink(missing_ok=True)
 
 

@@ -102,7 +102,7 @@ def tree_differences(
         ValueError: when one of the contents is not a tree.
     """
     before, after = _rows(old, id_length), _rows(new, id_length)
-    if len(before) == len(after):  # mostly the names are the same, in the same order
+    if len(before) == len(after):  # usually the names are the same, in the same order
         pairs = [
             (_entry(was), _entry(now)) for was, now in zip(before, after, strict=True) if was != now
         ]

@@ -96,7 +96,8 @@ def _restore(store: GitStore, ref: str, records: Sequence[_Record], aside: str) 
     if not known or at == known[-1] or is_later:
         return
     moved = False
-    with contextlib.suppress(OSError):  # a folder of the name, or a ref in the place of a folder
+    # A folder may have the name of the ref, or a ref the name of its folder.
+    with contextlib.suppress(OSError):
         moved = store.swap_ref(ref, at, known[-1])
     if not moved and known[-1] is not None:
         store.swap_ref(f"{aside}{new_id()}/{ref.removeprefix('refs/heads/')}", None, known[-1])

@@ -44,8 +44,8 @@ def file_patch(path: str, old: Side | None, new: Side | None) -> bytes:
     write_object_diff(out, blobs, before, after)  # type: ignore[arg-type]  # it only reads blobs
     if not old or not new or old[0] == new[0]:
         return out.getvalue()
-    # Where the mode changed, dulwich writes "old file mode", which git does not understand, and an
-    # index line with the new mode, which git would take for both, or with no hunk below it.
+    # For a changed mode, dulwich writes "old file mode", which git does not understand, and an index
+    # line with the new mode, which git would read as the old mode too, or which has no hunk below it.
     patch = out.getvalue().replace(b" file mode ", b" mode ", 2)
     if old[1] == new[1]:
         return patch.partition(b"index ")[0]

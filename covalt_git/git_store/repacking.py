@@ -134,7 +134,8 @@ def _replace(
         if oids := [oid for oid, written in found.items() if keep(oid, written)]:
             with PackWriter(store.pack_folder, store.object_format) as writer:
                 writer.write(_Repacking(store, writer.encoder, oids).run())
-                made = writer.finish(durable=True)  # even in a store that is not: the old ones go
+                # Durable also if the store does not fsync, because the old packs are deleted.
+                made = writer.finish(durable=True)
         remove_packs(store.pack_folder, [path for path in paths if path != made])
         for path in loose.values():
             path.unlink(missing_ok=True)
@@ -198,7 +199,7 @@ class _Repacking:
                 return
         if len(content) > _LARGE and (found := self._store.find(oid)):
             pack, offset = found
-            if compressed := pack.compressed(offset):  # they serve as they are
+            if compressed := pack.compressed(offset):  # the compressed bytes are copied unchanged
                 yield self._encoder.entry(raw, KINDS.index(kind), len(content), compressed)
                 return
         yield self._encoder.undeltified(raw, kind, content)

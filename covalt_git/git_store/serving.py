@@ -231,12 +231,12 @@ class _Sender:
         self._wants = wants
         self._graph = CommitGraph(reader)
         self._tips: list[str] = []
-        self._others: dict[str, None] = {}  # tags, and what is no commit
+        self._others: dict[str, None] = {}  # tags, and objects that are not commits
         peeled = {oid: peel(reader, oid) for oid in set(visible.refs.values())}
         heads = [oid for _, oid, kind in peeled.values() if kind == b"commit"]
         self._reachable = self._graph.ancestors(heads)
         for want in dict.fromkeys(wants.oids):
-            # A ref may have moved since it was advertised, so its ancestors may be wanted, too.
+            # A ref may have moved after it was advertised, so the client may want an ancestor.
             if want not in self._reachable and want not in peeled:
                 raise BadRequestError(f"upload-pack: not our ref {want}")
             tags, oid, kind = peeled.get(want, ([], want, b"commit"))
@@ -375,7 +375,7 @@ def read_push(stream: Stream, object_format: str) -> PushRequest:
     options: frozenset[str] = frozenset()
     for line in _section(_lines(stream)):
         if line.startswith("shallow "):
-            continue  # admission finds out whether the history is complete
+            continue  # the admission of a push checks that the history is complete
         text, separator, chosen = line.partition("\0")
         options = frozenset(chosen.split()) if separator else options
         commands.append(_command(text))

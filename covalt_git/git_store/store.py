@@ -155,7 +155,7 @@ class GitStore(ObjectReader):
             self._pending[oid] = kind, content
             self._pending_bytes += len(content)
             if self._pending_bytes > _MOST_PENDING and not self._in_scratch:
-                self.flush()  # into a pack of its own, which no ref leads to yet
+                self.flush()  # into a separate pack, which no ref reaches yet
         return oid
 
     def flush(self) -> None:

@@ -145,7 +145,7 @@ class HttpClient(NamedTuple):
             return _bad_answer(error, host)
         if isinstance(error, (httpx2.ProtocolError, httpx2.UnsupportedProtocol)):
             return HttpError("bad_answer", f"the request is invalid: {_why(error)}")
-        if isinstance(error, httpx2.ConnectError):  # of TLS; Network raises those of TCP
+        if isinstance(error, httpx2.ConnectError):  # an error of TLS; Network raises errors of TCP
             return _no_tls(error, host)
         if isinstance(error, httpx2.TimeoutException):
             what, seconds = "the response of", self.read_s

@@ -139,7 +139,7 @@ class CheckedAuth(httpx2.Auth):
         try:
             document = json.loads(response.content)
         except (ValueError, RecursionError):
-            return  # from a site that answers every path
+            return  # the answer of a site that answers every path
         self._check_document(document)
 
 

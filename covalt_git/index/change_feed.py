@@ -142,7 +142,7 @@ class ChangeFeed:
             if known.keys() != marks.keys():
                 self._add("ChatsChanged")
         recent = time.time_ns() - TICK_NS
-        # A timestamp of this moment may not show the next write.
+        # If the timestamp is very recent, the next write may not change it.
         self._marks = {name: None if max(mark) > recent else mark for name, mark in marks.items()}
 
     def _read_marks(self) -> Iterator[tuple[str, Mark]]:

@@ -98,7 +98,7 @@ def _split(document: Document, loc: Loc, start: int, end: int) -> _Block | None:
         found = [((*loc, at), place) for at, place in enumerate(dashes)]
     places = [place for _, place in found]
     if not places or not start <= places[0] or places[-1] >= end:
-        return None  # empty, or an alias of another place
+        return None  # empty, or an alias of another node
     if any(first >= second for first, second in pairwise(places)):
         return None
     lines = [text.rfind("\n", 0, place) + 1 for place in places]

@@ -174,7 +174,8 @@ def _unique_lines(a: Sequence[bytes], b: Sequence[bytes]) -> list[Block]:
     in_a, in_b = Counter(a), Counter(b)
     places = {line: at for at, line in enumerate(b) if in_b[line] == 1}
     pairs = [(at, places[line]) for at, line in enumerate(a) if in_a[line] == 1 and line in places]
-    ends: list[int] = []  # of the longest rows so far, by their length, the smallest place in b
+    # ends[n] is the smallest last position in b of a common subsequence of length n + 1.
+    ends: list[int] = []
     last: list[int] = []
     before: list[int] = []
     for number, (_, place) in enumerate(pairs):

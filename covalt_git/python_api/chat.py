@@ -230,7 +230,7 @@ class Chat:
             ref: The application's own id of the message.
         """
         message_id = self._run(messages.add_message, text=text, role=role, ref=ref).message_id
-        assert message_id is not None  # it is that of the message
+        assert message_id is not None  # the commit of a message has its id
         return message_id
 
     def rename(self, title: str) -> None:

@@ -45,7 +45,7 @@ def parse(source: bytes) -> ast.Module:
         raise _error_at(source, place, "the file contains a null byte")
     text = _decode(source)
     try:
-        # The bytes, as an import does, so that the tree is of the same text.
+        # Bytes, not text: an import parses the bytes too, so the tree is that of the imported code.
         return _parse_tree(source)
     except SyntaxError as error:
         raise _syntax_error(text, error) from None
@@ -98,7 +98,7 @@ def _decode(source: bytes) -> str:
     try:
         text = source.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # The codec counts from after the byte order mark.
+        # The position in the codec's error does not include the byte order mark.
         start = error.start + len(source) - len(error.object)
         raise _error_at(source, start, "this is not UTF-8") from None
     try:

@@ -124,7 +124,7 @@ def read_names(module: ast.Module, source: bytes) -> ModuleNames:
         has_star = has_star or name == "*"
         bindings.setdefault(name, []).append(binding)
     for node in _statements(module):
-        if isinstance(node, ast.Global):  # a function may bind these whenever it is called
+        if isinstance(node, ast.Global):  # a call of the function may bind these names
             for name in node.names:
                 bindings.setdefault(name, []).append(Binding(certain=False))
     return ModuleNames({name: tuple(bound) for name, bound in bindings.items()}, has_star)

@@ -55,7 +55,7 @@ def export(
         refs["HEAD"] = active
     refs |= existing(chat.store, ABOUT)
     start = file.tell()
-    with chat.store.scratch():  # of records that only these branches need
+    with chat.store.scratch():  # for records with the large fields of these branches only
         needed = records.needed(chat.store, chat.store.read_ref(records.REF), heads.values())
         newest = max(chat.store.read_commit(oid).time for oid in heads.values())
         tip = records.write(chat.store, needed, newest)

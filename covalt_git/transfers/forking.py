@@ -40,7 +40,7 @@ def fork(
     """
     source = writer.chat
     if chat_id is not None:
-        chats.check_free(chat_id)  # before anything is committed
+        chats.check_free(chat_id)  # before uncommitted changes are committed
     if at is None:
         head, active = writer.commit_changes(), source.store.head()
         refs = source.store.refs(HEADS)

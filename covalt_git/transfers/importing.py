@@ -156,7 +156,7 @@ class _Import:
             admitted = admit(CommitGraph(reader), self.heads.values(), config=self.chats.config)
             about, stored = self._card_and_records(reader)
             wanted = admitted.objects | set(stored.values())
-            quarantine.adopt(wanted, durable=False)  # until it is placed
+            quarantine.adopt(wanted, durable=False)  # fsynced when the chat gets its final place
         ForeignCommits(store).add(lookalikes(store, admitted.commits))
         self._write_refs(stored)
         known = None if about is None else about.id

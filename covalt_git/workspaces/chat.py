@@ -188,7 +188,7 @@ class ChatStore:
         if found is None:
             commit = self.store.read_commit(oid)
             found = commits.read(oid, commit, self.id, self.records, foreign=key[1])
-            # The records with its large fields may arrive later, as after a clone.
+            # The records with the commit's large fields may be fetched later, for example after a clone.
             if len(commit.message) <= _SHORT_MESSAGE and '"ref":' not in commit.message:
                 self.memory.remember(key, found)
         self.foreign.cover(found.parents)

@@ -57,13 +57,14 @@ def collect(
     before = repacking.usage(store.objects)
     now = time.time()
     progress("finding reachable objects")
-    live = reachable(store, _tips(chat))  # first of all, to find a damaged store
+    # Before anything is deleted, because this fails if the store is damaged.
+    live = reachable(store, _tips(chat))
     forgotten = _forget_deleted(chat, now if everything else now - DELETED_S)
     dropped = _drop_records(chat)
     if forgotten or dropped:
         live = reachable(store, _tips(chat))
     progress("writing one pack")
-    (store.path / "wal.settled").unlink(missing_ok=True)  # of version 0.1
+    (store.path / "wal.settled").unlink(missing_ok=True)  # the replayed log of version 0.1
     until = float("inf") if everything else now - GRACE_S
     repacking.rewrite(store.objects, live, until=until)
     return Collected(before, repacking.usage(store.objects), forgotten, dropped)
@@ -82,7 +83,7 @@ def _forget_deleted(chat: ChatStore, until: float) -> tuple[str, ...]:
     names = []
     for ref, oid in chat.store.refs(DELETED).items():
         uuid7, _, name = ref.removeprefix(DELETED).partition("/")
-        with contextlib.suppress(ValueError):  # of a ref that git made
+        with contextlib.suppress(ValueError):  # a ref with another name, which git created
             deleted_at = (uuid.UUID(uuid7).int >> 80) / 1000
             if deleted_at < until and chat.store.swap_ref(ref, oid, None):
                 names.append(name)

@@ -231,7 +231,7 @@ def clear_set_id(parent: int, name: str) -> None:
         mode = os.lstat(name, dir_fd=parent).st_mode
         if stat.S_ISREG(mode) and mode & SET_ID:
             mode = stat.S_IMODE(mode) & ~SET_ID
-            # Not by a descriptor: the file may have a mode that its owner cannot open it with.
+            # By path, not by descriptor: the mode of the file may forbid its owner to open it.
             os.chmod(name, mode, dir_fd=parent, follow_symlinks=False)
 
 
@@ -257,7 +257,7 @@ def read_entry(
             return None
         if most is not None and status.st_size > most:
             raise TooLargeError
-        # Up to the end, since it may have grown.
+        # Read to the end, because the file may have grown.
         content = b"".join(iter(functools.partial(os.read, handle, status.st_size + 1), b""))
     finally:
         os.close(handle)

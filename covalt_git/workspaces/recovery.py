@@ -65,7 +65,7 @@ def _make_private(folder: Path) -> None:
     """Make a chat's folder private; version 0.1 created it with access for other users."""
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode & 0o077:
-        with contextlib.suppress(PermissionError):  # it belongs to another user of the project
+        with contextlib.suppress(PermissionError):  # another user of the project owns the file
             folder.chmod(mode & ~0o077)
 
 

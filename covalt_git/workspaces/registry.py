@@ -198,12 +198,12 @@ class Chats:
                 for name in self._names():
                     if name.startswith((_GONE, _NEW)):
                         left = self.folder / name
-                        # The lock of one that is being created is held.
+                        # The process that creates a chat holds the lock of its folder.
                         with contextlib.suppress(OSError), file_lock.held(left, wait=False):
                             remove_tree(left)
                 folder = self.folder / f"{_NEW}{new_id()}"
                 folder.mkdir(0o700)
-                stack.enter_context(file_lock.held(folder))  # for as long as its creator lives
+                stack.enter_context(file_lock.held(folder))  # until the creating process ends
             stack.callback(remove_tree, folder)
             path = folder / "store.git"
             store = GitStore.create(path, object_format=object_format, durable=False)
@@ -312,7 +312,7 @@ class Chats:
         try:
             with ChatStore(chat_id, self.folder / chat_id, self.config) as chat:
                 card = chat.card()
-        except (CovaltError, OSError):  # a damaged store does not show whose chat it is
+        except (CovaltError, OSError):  # the owner of a chat with a damaged store is unknown
             return False
         if self.only is not None:
             return card.created_at == self.only.created_at

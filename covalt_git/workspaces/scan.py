@@ -47,7 +47,7 @@ _fields = operator.attrgetter("st_ctime_ns", "st_mtime_ns", "st_ino", "st_size",
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_HOLES = 256 << 20  # bytes of sparse files that one scan reads
 _MIN_SPARSE = 1 << 16  # bytes; smaller files do not count as sparse
-_DENSITY = 32  # nor do files that use more than this part of their length
+_DENSITY = 32  # a file is sparse if its blocks have less than 1/32 of its length
 
 
 class _NotStorableError(Exception):

@@ -174,7 +174,7 @@ class Switch:
         file = self.staged[path]
         found = root.state(path, self.store.object_format)
         if root.is_free(path) if found is None else found == trees.state_of(was):
-            # A user may remove a folder above, or create another in its place, at this instant.
+            # A user may remove or replace a parent folder at the same time.
             with unless_changed():
                 return root.move_in(file, path)
         file.unlink()
@@ -362,7 +362,7 @@ class WorkingFolder(NamedTuple):
     def _undo(self, back: Switch, journal: Journal) -> None:
         if self.exists():
             self._carry_out(back)
-            if journal.old is None:  # an empty folder would be a user's edit
+            if journal.old is None:  # otherwise an empty folder would count as a user's edit
                 with contextlib.suppress(OSError):
                     self.chat.workspace.rmdir()
         self._remove_journal()

@@ -114,7 +114,7 @@ class Writer:
             record = self.record(snapshot.notes, **fields)
             subject = subject or self._listed(state.tree, snapshot) or "empty folders"
             return self.commit(source, record, snapshot.tree, subject=subject)
-        self.chat.store.flush()  # objects that the store had lost, as by a power cut
+        self.chat.store.flush()  # write objects again that the store lost, for example in a power cut
         return head
 
     def _is_behind(self, head: str | None, snapshot: Snapshot) -> bool:
@@ -239,7 +239,7 @@ class Writer:
             raise MovedError(
                 f"another process has changed the pending call {call.id}", hint="try again"
             )
-        running_call.forget(store.path, call.id)  # its own code required approval
+        running_call.forget(store.path, call.id)  # the tool's own code required approval
 
     def drop_call(self, call_id: str) -> None:
         """Remove a stored pending or running call, after its outcome was committed."""
@@ -296,7 +296,7 @@ class Writer:
 
     def _listed(self, old: str | None, snapshot: Snapshot) -> str:
         """Return the paths that differ from a tree as text; see :func:`listed`."""
-        if old is None:  # a chat's first files may be very many, and only some are read
+        if old is None:  # a new chat may have very many files, of which few are read
             found = trees.walk(self.chat.store, snapshot.tree)
             paths = (path for path, entry in found if entry.mode != FOLDER)
             return listed([*itertools.islice(paths, _LISTED)], total=snapshot.files)

@@ -49,7 +49,7 @@ def install() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.getLogger().addHandler(handler)
-    for name in _OURS:  # info records of other loggers may contain URLs with secrets
+    for name in _OURS:  # only our loggers: info records of others may contain URLs with secrets
         logging.getLogger(name).setLevel(logging.INFO)
     _logger.setLevel(logging.DEBUG)  # for debug logs of tools
     logging.captureWarnings(capture=True)

@@ -50,7 +50,7 @@ _POWERS = (
 )
 ARTIFACT_HEADERS = {
     "Content-Security-Policy": "; ".join(_POLICY),
-    # What no content security policy stops: WebRTC, DNS prefetches, navigating to our own server.
+    # These headers block what a CSP does not: WebRTC, DNS prefetches, navigation to our own server.
     "Connection-Allowlist": "();webrtc=block;redirects=block",
     "X-DNS-Prefetch-Control": "off",
     "Permissions-Policy": ", ".join(f"{power}=()" for power in _POWERS),

@@ -1,10 +1,10 @@
 // Updates the page in place after changes that the server reports (GET /api/events), while the page is visible.
 //
-// An element with `data-live` and an id is replaced by the one of the same id in the new page, unless it is in
-// use.  Of `data-live="rows"`, only rows that differ are replaced, and new ones added; with `data-new`, a button
-// shows how many of those are out of sight.  An element around rows is replaced only if they are new as well.
-// If the project's files change (`covalt-git dev`), the page is loaded again, or shows a notice if that would
-// lose input.
+// An element with `data-live` and an id is replaced by the element with the same id in the new page, unless it is
+// in use.  In an element with `data-live="rows"`, only rows that differ are replaced, and new rows are added; with
+// `data-new`, a button shows how many new rows are out of sight.  An element around rows is replaced only if it
+// has new rows too.  If the project's files change (`covalt-git dev`), the page is loaded again; if that would lose
+// input, it shows a notice instead.
 
 const KINDS = ["CommitAdded", "CallChanged", "ApprovalChanged", "ChatChanged", "ChatsChanged", "ProblemsChanged", "EventsLost"];
 const PATIENCE = 5000; // ms until a stream that has not opened is replaced by long polling
