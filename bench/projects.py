@@ -14,25 +14,35 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.git_store import FILE, TreeEntry
 from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.calls import PendingCall, ToolsetVersion
-from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRecord
+from covalt_git.models.commit_record import (
+    CallRecord,
+    CommitRecord,
+    MessageRecord,
+    WorkspaceNotes,
+)
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.toolsets.new_project import SAMPLES, create_project, sample_toolset
-from covalt_git.workspaces import commits
+from covalt_git.workspaces import commits, trees
 from covalt_git.workspaces.branches import create as create_branch
+from covalt_git.workspaces.chat import move_branch
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.commit_record import Source
     from covalt_git.workspaces.writer import Writer
 
 SEED = 11
 CALLS_IN_A_MESSAGE = 4
 CALLS_BETWEEN_SWITCHES = 25
 CHAT = "busy"
+LONG = "long"
+TOOLS = ("app-builder:write_file", "app-builder:edit_file")
 WORDS = ("amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "harbor", "indigo", "kelp")
 VERSION = ToolsetVersion(id="app-builder", version="1.0.0", digest="sha256:" + "0" * 64)
 
@@ -190,6 +200,65 @@ def _call(writer: Writer, number: int, message_id: str, chance: random.Random) -
     record = CallRecord.model_validate(fields | outcome)
     writer.put_call(call)
     writer.finish_call(call, record, snapshot=writer.scan())
+
+
+def make_conversation(root: Path, messages: int, *, chat_id: str = LONG) -> None:
+    """Make a chat with that many messages on one branch, each with four calls that change a file.
+
+    The commits are those that the writer stores, but without scans of the folder, and with one flush.
+    """
+    with chats_of(root).new(chat_id, title=f"{messages} messages") as chat, writing(chat) as writer:
+        store, head = chat.store, None
+        tree = store.write_tree([])
+        for number in range(messages):
+            role = ("user", "assistant")[number % 2]
+            words = MessageRecord(
+                role=role, text=f"Make page {number} **better**\n\n- one\n- `two`"
+            )
+            message = writer.record(WorkspaceNotes(), message=words)
+            head = _store(writer, head, tree, message, f"{role}: page {number}")
+            for call in range(CALLS_IN_A_MESSAGE):
+                path = f"page-{(number * CALLS_IN_A_MESSAGE + call) % 50}.html"
+                text = f"<h1>{number}</h1>\n" * (call + 1)
+                blob = TreeEntry(b"", FILE, store.write_blob(text.encode()))
+                tree = str(trees.edited(store, tree, {path: blob}))
+                record = _write_call(writer, TOOLS[call * number % len(TOOLS)], path, text)
+                head = _store(writer, head, tree, record, "", message.id)
+        store.flush()
+        move_branch(store, chat.active_branch(), None, head)
+
+
+def _store(
+    writer: Writer,
+    head: str | None,
+    tree: str,
+    record: CommitRecord,
+    subject: str,
+    message_id: str | None = None,
+) -> str:
+    """Store a commit of a message or a call after ``head``; return its id."""
+    parents = () if head is None else (head,)
+    source: Source = "message" if record.call is None else "tool_run"
+    commit = commits.build(
+        *(tree, parents, source, record, writer.chat.records),
+        subject=subject,
+        message_id=message_id,
+    )
+    return writer.chat.store.write_commit(commit)
+
+
+def _write_call(writer: Writer, tool_id: str, path: str, content: str) -> CommitRecord:
+    now = commits.now()
+    call = CallRecord(
+        tool_id=tool_id,
+        args={"path": path, "content": content},
+        result={"written": path},
+        status="success",
+        started_at=now,
+        finished_at=now,
+        toolset=VERSION,
+    )
+    return writer.record(WorkspaceNotes(), call=call)
 
 
 def main(folder: Path, toolsets: int, calls: int, branches: int) -> None:

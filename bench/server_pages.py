@@ -1,9 +1,12 @@
 """How fast the preview server answers: every page on a large project, and an artifact compared with Jinja.
 
-    python bench/server_pages.py [--json] [--toolsets 400] [--calls 1000] [--rounds 20]
+    python bench/server_pages.py [--json] [--toolsets 400] [--calls 1000] [--messages 5000] [--rounds 20]
 
 - *pages*: the time inside the server (no network) of every page, on a project of 400 toolsets and a
   chat of 1,000 calls; the median of the rounds, in milliseconds.  All must stay below 50.
+- *conversation*: pages of a conversation of 5,000 messages with four calls each, from the newest to older
+  ones, each opened once; the 95th percentile in milliseconds must stay below 50, the largest page below
+  120 kB and 1,500 elements.
 - *artifact*: a page of a toolset with its data injected, compared with a page of the same size that Jinja
   makes, compiled and its rows in memory, of the table that the artifact charts; both on the same
   server over a connection that stays open, in alternating rounds; the ratio of requests a second.
@@ -16,15 +19,17 @@ import argparse
 import csv
 import http.client
 import json
+import re
 import statistics
 import sys
 import tempfile
 import threading
 import time
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.projects import CHAT, make_chat, make_toolsets
+from bench.projects import CHAT, LONG, make_chat, make_conversation, make_toolsets
 from covalt_git.calls.engine import Request
 from covalt_git.file_edits.uploads import Upload, upload
 from covalt_git.models.project_config import ServerConfig
@@ -42,6 +47,8 @@ if TYPE_CHECKING:
 
 TOKEN = "bench-token-0123456789"
 LIMIT_MS = 50
+MOST_BYTES = 120_000
+MOST_ELEMENTS = 1_500
 RATIO = 1.15
 REQUESTS_IN_A_ROUND = 200
 
@@ -98,6 +105,24 @@ def measure_pages(app: Flask, addresses: list[tuple[str, str]], rounds: int) -> 
             if one:  # the first round warms what stays warm in a server
                 times[name].append(took)
     return {name: statistics.median(every) for name, every in times.items()}
+
+
+def measure_conversation(app: Flask, pages: int) -> dict[str, float]:
+    """Return the 95th percentile of the milliseconds of pages, and the largest size and number of elements."""
+    client = app.test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+    address, took, sizes, elements = f"/chats/{LONG}", [], [], []
+    client.get(address, headers={"Host": "127.0.0.1:8787"})  # this synchronizes the index
+    for _ in range(pages):
+        start = time.perf_counter()
+        answer = client.get(address, headers={"Host": "127.0.0.1:8787"})
+        took.append((time.perf_counter() - start) * 1000)
+        sizes.append(len(answer.data))
+        elements.append(len(re.findall("<[a-z]", answer.text)))
+        older = re.search(r'href="([^"]*)" rel="next"', answer.text)
+        address = unescape(older[1]) if older else f"/chats/{LONG}"
+    p95 = statistics.quantiles(took, n=20)[-1]
+    return {"p95_ms": p95, "bytes": max(sizes), "elements": max(elements)}
 
 
 def measure_artifact(app_of: Callable[[int], Flask], chart: str, rounds: int) -> dict[str, Any]:
@@ -172,6 +197,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--toolsets", type=int, default=400)
     parser.add_argument("--calls", type=int, default=1000)
+    parser.add_argument("--messages", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--json", action="store_true", dest="as_json")
     asked = parser.parse_args()
@@ -181,6 +207,8 @@ def main() -> None:
         make_chat(root, calls=asked.calls)
         chart = make_chart(root)
         app = create_app(root, token=TOKEN, port=8787)
+        make_conversation(root, asked.messages)
+        conversation = measure_conversation(app, asked.rounds)
         took = measure_pages(app, list(pages(root, chart)), asked.rounds)
         size = artifact_size(app, chart)
         rates = measure_artifact(
@@ -189,11 +217,22 @@ def main() -> None:
             asked.rounds,
         )
     if asked.as_json:
-        print(json.dumps({"pages_ms": took, "artifact": rates}, indent=2))
+        print(
+            json.dumps(
+                {"pages_ms": took, "conversation": conversation, "artifact": rates}, indent=2
+            )
+        )
         return
     print(f"pages, {asked.toolsets} toolsets, a chat of {asked.calls} calls; limit {LIMIT_MS} ms")
     for name, value in sorted(took.items(), key=lambda one: -one[1]):
         print(f"  {name:20} {value:7.1f} ms{'' if value < LIMIT_MS else '  TOO SLOW'}")
+    met = (
+        conversation["p95_ms"] < LIMIT_MS
+        and conversation["bytes"] < MOST_BYTES
+        and conversation["elements"] < MOST_ELEMENTS
+    )
+    facts = ", ".join(f"{name} {value:,.0f}" for name, value in conversation.items())
+    print(f"conversation of {asked.messages:,} messages: {facts}{'' if met else '  TOO MUCH'}")
     sizes = " and ".join(f"{size:,}" for size in rates["bytes"].values())
     print(
         f"artifact {rates['artifact']:,.0f}/s, Jinja page {rates['jinja']:,.0f}/s ({sizes} bytes)"

@@ -264,10 +264,14 @@ class ChatQueries(SyncedIndex):
         """Return the commits of a message and of the calls for it in all branches, oldest first."""
         return self.read(
             f"""
-            SELECT {_HISTORY_ROW} FROM workspace_manifests AS m {_ITS_CALL}
-            WHERE m.chat_id = :chat_id AND (
-                m.source = 'message' AND m.source_ref = :message_id
-                OR m.source = 'tool_run' AND m.message_id = :message_id)
+            SELECT {_HISTORY_ROW} FROM (
+                SELECT id FROM workspace_manifests
+                WHERE chat_id = :chat_id AND source = 'message' AND source_ref = :message_id
+                UNION ALL
+                SELECT id FROM workspace_manifests
+                WHERE chat_id = :chat_id AND source = 'tool_run' AND message_id = :message_id
+            ) AS f
+            CROSS JOIN workspace_manifests AS m ON m.chat_id = :chat_id AND m.id = f.id {_ITS_CALL}
             ORDER BY m.moment, m.generation, m.id
             """,  # noqa: S608 - our own words
             {"chat_id": chat_id, "message_id": message_id},
@@ -276,8 +280,9 @@ class ChatQueries(SyncedIndex):
 
     def following_messages(self, chat_id: str, message_id: str | None) -> list[str]:
         """Return the messages after one, or the first ones, from the oldest on: they are siblings."""
+        # Without INDEXED BY, the planner searches the whole chat by its key.
         query = """
-            SELECT source_ref AS id FROM workspace_manifests
+            SELECT source_ref AS id FROM workspace_manifests INDEXED BY messages_by_previous
             WHERE chat_id = ? AND source = 'message' AND previous_message_id IS ?
             ORDER BY created_at, source_ref
         """
