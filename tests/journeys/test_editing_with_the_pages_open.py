@@ -50,7 +50,7 @@ def test_a_save_shows_its_problem_on_every_page_until_it_is_fixed(
 
     expect(page.get_by_text(PROBLEM)).to_be_visible()
     expect(
-        page.get_by_text("toolsets/data-lab/toolset.yaml:10: unknown key 'descriptoin'")
+        page.get_by_text("toolsets/data-lab/toolset.yaml:9: unknown key 'descriptoin'")
     ).to_be_visible()
     expect(page.get_by_role("link", name="Summarize Table", exact=True)).to_be_visible()
     found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]

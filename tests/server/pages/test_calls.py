@@ -115,6 +115,18 @@ def test_a_changed_file_is_shown_at_its_commit_without_an_editor(
     assert page.link("Open in workspace").endswith(f"?at={call['post_manifest_id']}")
 
 
+def test_an_edit_on_an_old_page_overwrites_nothing(visitor: Visitor, api: Api) -> None:
+    page = called(visitor, api, "code", path="a.py", content="print(1)\n")
+    editor = visitor.open(page.link("Edit"))
+    api.call("shows:code", path="a.py", content="print(2)\n")
+
+    refused = visitor.send(editor.form("/files/a.py"), "Save", content="mine")
+
+    assert refused.status == 409
+    assert "mine" in refused.source
+    assert api.read("a.py").get_data() == b"print(2)\n"
+
+
 def test_a_document_is_sanitised_markdown(visitor: Visitor, api: Api) -> None:
     text = "# Title\n\n<script>alert(1)</script> [x](javascript:alert(1))\n"
     call = api.call("shows:document", path="a.md", content=text)
