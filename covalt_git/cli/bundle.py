@@ -111,8 +111,8 @@ def export(
 def import_(source: str, *, signer: str | None, as_json: bool, **how: Any) -> None:
     """Import a toolset, disabled and without grants.
 
-    SOURCE is a ZIP, a directory or an https URL.  None of its code runs, and no connection is made.  A
-    bundle that is ambiguous or has forbidden files is refused and not stored.  A signature must be by
+    SOURCE is a ZIP, a directory, an https URL, or a document in a format of `covalt-git formats`.  None
+    of its code runs, and no connection is made.  A bundle that is ambiguous or has forbidden files is refused and not stored.  A signature must be by
     one of `signers` in covalt.yaml.  A toolset that was imported before is updated, as by `toolset
     update`.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -26,15 +27,26 @@ from covalt_git.yaml_text import YamlProblems, read_file
 
 if TYPE_CHECKING:
     from covalt_git.bundles.archive_reader import Entry
-    from covalt_git.formats.conversion import Conversion
+    from covalt_git.formats.conversion import Conversion, Loss
     from covalt_git.formats.documents import Document
     from covalt_git.formats.model import Format
 
 MOST_FORM_BYTES = documents.MAX_BYTES + (64 << 10)
 """Maximum size in bytes of a form with a document."""
 
+DOCUMENTS = frozenset({".json", ".yaml", ".yml", ".toml"})
+"""Extensions of files that are documents, not bundles."""
+
 _ZIP = b"PK"
 _SOURCE = "The format of the input; by default it is recognized from the content."
+
+
+class DocumentBundle(NamedTuple):
+    """The bundle of a document's toolset; ``secrets`` are the names that replace its credentials."""
+
+    content: bytes
+    lost: tuple[Loss, ...]
+    secrets: tuple[str, ...]
 
 
 class ListFormats(Request):
@@ -164,6 +176,27 @@ def convert_file(_context: Context, request: ConvertFile) -> Converted:
     return _result(done, written=_write(done, output))
 
 
+def bundle_of_document(path: Path) -> DocumentBundle:
+    """Return the bundle of a document's toolset.
+
+    Raises:
+        FormatError: if the document cannot be read, or has several toolsets.
+    """
+    done = _convert(_documents_at(path), None, "toolset")
+    if done.toolsets != 1:
+        shown = shlex.quote(str(path))
+        hint = f"covalt-git convert {shown} --to toolset -o FOLDER"
+        raise FormatError(
+            f"{str(path)!r} has {done.toolsets} toolsets; import each on its own", hint=hint
+        )
+    secrets = tuple(dict.fromkeys(note.secret for note in done.notes if note.secret))
+    return DocumentBundle(_packed(done), done.lost, secrets)
+
+
+def _packed(done: Conversion) -> bytes:
+    return pack_files((path, content, False) for path, content in sorted(done.files.items()))
+
+
 def _convert(found: list[Document], source: str | None, target: str) -> Conversion:
     wanted = conversion.find_format(target)
     return conversion.convert(*conversion.recognize(found, source), wanted)
@@ -212,7 +245,7 @@ def _check_output(output: Path, target: Format, *, force: bool) -> None:
 def _write(done: Conversion, output: Path) -> tuple[str, ...]:
     """Write the files of a conversion: a ZIP, one file, or a folder that appears at once."""
     if output.suffix == ".zip":
-        content = pack_files((path, one, False) for path, one in sorted(done.files.items()))
+        content = _packed(done)
     elif len(done.files) == 1 and (
         done.target.kind != "folder" or output.suffix in {".yaml", ".yml", ".md"}
     ):

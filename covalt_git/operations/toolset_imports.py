@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,12 +17,13 @@ from covalt_git.grants.requested import requested, variable_base_urls
 from covalt_git.installs import uninstall, updating
 from covalt_git.installs.importing import Imported
 from covalt_git.installs.importing import import_toolset as take_in
-from covalt_git.installs.pending_imports import Bundle
+from covalt_git.installs.pending_imports import Bundle, shown_source
 from covalt_git.installs.signatures import MAX_SIGNATURE, UnknownSignerError, verify
 from covalt_git.manifests.added_signer import add_signer
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
+from covalt_git.operations.formats import DOCUMENTS, bundle_of_document
 from covalt_git.operations.registry import Request, Result, Upload, UploadField, operation
 from covalt_git.operations.results import Failure
 from covalt_git.operations.toolsets import (
@@ -75,7 +77,7 @@ class ImportFetched(Request):
 class ImportToolsetFrom(Request):
     """Request: the source of a toolset to import, and its signature."""
 
-    source: str = Field(description="A ZIP, a folder or an https URL.")
+    source: str = Field(description="A ZIP, a folder, an https URL, or a document of list_formats.")
     signature: Path | None = Field(None, description="Its signature, if it is not FILE.sig.")
     trusted_signer: str | None = Field(
         None,
@@ -233,7 +235,7 @@ def import_toolset_from(context: Context, request: ImportToolsetFrom) -> Toolset
 
     ``trusted_signer`` is added to covalt.yaml once the bundle and its signature have been checked.
     """
-    source = _bundle(_source(context, request.source), request.signature)
+    source = _bundle(context, _source(context, request.source), request.signature)
     signature = source.signature if isinstance(source, Bundle) else None
     if request.unsigned or request.trusted_signer is not None:
         if signature is None or not isinstance(source, Bundle):
@@ -338,11 +340,26 @@ def _check_signer_line(line: str) -> None:
         raise CovaltError(f"the `signers` entry {line!r} {error.reason}", hint=error.hint) from None
 
 
-def _bundle(source: Path | str, signature: Path | None) -> Bundle | Path:
+def _converted(context: Context, source: Path) -> Bundle:
+    """Return the bundle of a document in another format, and report what is lost."""
+    found = bundle_of_document(source)
+    if found.secrets:
+        context.report(f"credentials became references to secrets: {', '.join(found.secrets)}")
+    if found.lost:
+        command = f"covalt-git convert {shlex.quote(str(source))} --to toolset --dry-run"
+        context.report(
+            f"number of values that toolset.yaml cannot hold: {len(found.lost)}; see {command}"
+        )
+    return Bundle(found.content, source.name, "zip", shown_source(source))
+
+
+def _bundle(context: Context, source: Path | str, signature: Path | None) -> Bundle | Path:
     """Return a bundle with its signature, or a folder, which cannot be signed."""
     if isinstance(source, str):
         return Bundle.download(source, signature)
     if not source.is_dir():
+        if signature is None and source.suffix in DOCUMENTS:
+            return _converted(context, source)
         return Bundle.read(source, signature)
     if signature:
         raise CovaltError("a directory cannot be signed", hint="bundle it, and sign the bundle")
