@@ -15,6 +15,7 @@ from covalt_git.access.decisions import (
     admin_roles,
     allowed_roles,
     decide,
+    may_decide_over_mcp,
     sees_everything,
 )
 from covalt_git.access.visibility import NamedTool, Visibility
@@ -32,5 +33,6 @@ __all__ = [
     "allowed_roles",
     "confirmation",
     "decide",
+    "may_decide_over_mcp",
     "sees_everything",
 ]

@@ -87,6 +87,21 @@ def decide(config: ProjectConfig, principal: Principal, action: Action, tool: Su
     return decision
 
 
+def may_decide_over_mcp(
+    config: ProjectConfig, principal: Principal, tool: Subject, *, requested_by: str
+) -> bool:
+    """Return whether a client of the gateway may approve or deny a call that a principal requested.
+
+    An MCP client cannot show that a user decides, and not its model.  Therefore its principal needs a role
+    that may approve the tool, and must not be the one that requested the call, unless ``approve_own`` is set.
+    """
+    name = config.default_role if principal.role is None else principal.role
+    role = config.roles.get(name or "")
+    if role is None or (principal.id == requested_by and not role.approve_own):
+        return False
+    return decide(config, principal, "approve", tool).allowed
+
+
 def acting(config: ProjectConfig, principal: Principal) -> str:
     """Return words for a principal to begin a sentence with, such as ``the role 'reviewer'``."""
     role = config.default_role if principal.role is None else principal.role

@@ -414,6 +414,9 @@ KINDS: dict[str, Kind] = {
         "may not call {item}", "is no longer denied {item}", "narrowing", None, tools_within
     ),
     "approve": Kind("may approve {item}", "may no longer approve {item}", within=tools_within),
+    "approve_own": Kind(
+        "may approve its own calls over MCP", "may no longer approve its own calls over MCP"
+    ),
     "answers_to": Kind("accepts the host name {item}", "no longer accepts the host name {item}"),
     "listens": Kind("listens on {value}", "", judge=_listens),
     "issuer": Kind("is trusted: its tokens are accepted", "is no longer trusted", exists=True),

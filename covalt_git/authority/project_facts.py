@@ -91,6 +91,8 @@ def _role_facts(reading: Reading[ProjectConfig], name: str, role: RoleConfig) ->
         yield Fact(subject, "admin", "", None, at("admin"))
         yield Fact(subject, "allow", EVERYTHING, None, at("admin"), implied=True)
         yield Fact(subject, "approve", EVERYTHING, None, at("admin"), implied=True)
+    if role.approve_own and (role.admin or role.approve):
+        yield Fact(subject, "approve_own", "", None, at("approve_own"))
     for kind in ("allow", "deny", "approve"):
         for position, pattern in enumerate(getattr(role, kind)):
             yield Fact(subject, kind, pattern, None, at(kind, position))

@@ -1,7 +1,7 @@
 """Approval of a client's call: asks the client to open the approval page, and waits for the decision.
 
 The client's answer approves nothing, because the agent may have answered.  Only the record of the approval
-counts, and no MCP request can write it.
+counts.  :func:`decide` writes it for a principal that may approve the call and did not request it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from covalt_git.access import NamedTool, may_decide_over_mcp
 from covalt_git.calls.outcomes import CallOutcome, as_recorded
 from covalt_git.conversations import commit_names
 from covalt_git.elicitation.requests import CannotAskError, NotAnsweredError, inquire
@@ -37,6 +38,9 @@ KEY = "approval"
 
 PATIENCE_S = 30.0
 """Time to wait for a decision after the user opened the page, in seconds."""
+
+REASON = "through the MCP tool resume"
+"""The recorded reason of a decision by an MCP client."""
 
 MOST_TIMES = 2
 """Number of requests to open the page; clients of the SDK give up after ten."""
@@ -124,6 +128,30 @@ def resume(project: Project, execution_id: str) -> CallOutcome:
     return _current_outcome(project, _find_approval(project, execution_id))
 
 
+def decide(
+    project: Project, execution_id: str, follower: Follower, *, approved: bool
+) -> CallOutcome:
+    """Approve or deny a pending call and return its outcome; report it as :func:`resume` if the client may not.
+
+    Raises:
+        UnknownExecutionError: if the client neither requested the call nor may decide about it.
+        CovaltError: if the call cannot run, or the files have changed, so that a new approval is pending.
+    """
+    approval = _approval(project, execution_id)
+    if approval is None or not _may_decide(project, approval):
+        return resume(project, execution_id)
+    if approval.state == "pending":
+        approvals = project.approvals(follower=follower)
+        decision = approvals.approve if approved else approvals.deny
+        return decision(execution_id, REASON)
+    return _current_outcome(project, approval)
+
+
+def _may_decide(project: Project, approval: Approval) -> bool:
+    tool = NamedTool(approval.tool_id)
+    return may_decide_over_mcp(project.config, project.principal, tool, requested_by=approval.by)
+
+
 def _current_outcome(project: Project, approval: Approval) -> CallOutcome:
     """Return the outcome of the call of an approval, or the pending call with its newest approval.
 
@@ -152,17 +180,22 @@ def _current_outcome(project: Project, approval: Approval) -> CallOutcome:
 def _find_approval(project: Project, execution_id: str) -> Approval:
     """Return the approval with that id, of a call of this principal."""
     requester = (project.principal.id, project.principal.role)
-    for chat_id in project.chats.ids() if is_new_id(execution_id) else ():
-        with project.chats.open(chat_id) as chat:
-            found = chat.approval(execution_id)
-        if found is None:
-            continue
-        if (found.by, found.role) == requester and project.catalog.sees(found.tool_id):
-            return found
+    found = _approval(project, execution_id)
+    if found and (found.by, found.role) == requester and project.catalog.sees(found.tool_id):
+        return found
     raise UnknownExecutionError(
         f"no call of yours has the execution id {execution_id!r}",
         hint="pass the execution_id that the call returned",
     )
+
+
+def _approval(project: Project, execution_id: str) -> Approval | None:
+    """Return the approval with that id, whoever requested it."""
+    for chat_id in project.chats.ids() if is_new_id(execution_id) else ():
+        with project.chats.open(chat_id) as chat:
+            if (found := chat.approval(execution_id)) is not None:
+                return found
+    return None
 
 
 def _newest(chat: ChatStore, approval: Approval) -> Approval:

@@ -61,11 +61,19 @@ CALL = types.Tool(
 RESUME = types.Tool(
     name="resume",
     title="Resume",
-    description="Get the result of a call that needed approval, after a user has approved it.",
+    description="Get the result of a call that needed approval, after a user has approved it. "
+    "With approved, decide about it, if your role may; ask the user first.",
     input_schema=object_schema(
-        {"execution_id": {"type": "string", "description": "As returned by the pending call."}}
+        {
+            "execution_id": {"type": "string", "description": "As returned by the pending call."},
+            "approved": {
+                "type": "boolean",
+                "description": "The decision of the user: true runs the call, false denies it.",
+            },
+        },
+        ["execution_id"],
     ),
-    annotations=_READS,
+    annotations=types.ToolAnnotations(read_only_hint=False, open_world_hint=False),
 )
 
 _LISTED: dict[Mode, tuple[types.Tool, ...]] = {

@@ -203,7 +203,11 @@ class Gateway:
                 found = self._find(project, args["name"])
                 inner = call._replace(name=args["name"], args=args["arguments"])
                 return self._call_tool(project, found, inner, follower)
-        outcome = approvals.resume(project, args["execution_id"])
+        execution_id, approved = args["execution_id"], args.get("approved")
+        if approved is None:
+            outcome = approvals.resume(project, execution_id)
+        else:
+            outcome = approvals.decide(project, execution_id, follower, approved=approved)
         client_chat = ClientChat(outcome.call.chat_id)
         read = results.reader(project, outcome.call)
         return results.of_outcome(outcome, client_chat, read, modern=call.modern, style=self.style)

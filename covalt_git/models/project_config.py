@@ -62,6 +62,10 @@ class RoleConfig(StrictModel):
     allow: tuple[Pattern, ...] = Field((), description="Patterns of tools that it can call.")
     deny: tuple[Pattern, ...] = Field((), description="Patterns of tools that it cannot call.")
     approve: tuple[Pattern, ...] = Field((), description="Patterns of calls that it can approve.")
+    approve_own: Bool = Field(
+        default=False,
+        description="Whether it can approve its own calls over MCP; the model itself can then approve.",
+    )
     admin: Bool = Field(default=False, description="Whether it can call and approve everything.")
 
 

@@ -102,6 +102,7 @@ def test_the_file_of_a_call_is_edited_by_a_link(visitor: Visitor, api: Api) -> N
     assert api.get("list_manifests", chat_id="c1")["manifests"][0]["source"] == "edit"
 
 
+@pytest.mark.requirement("covalt-8.3.open")
 def test_a_changed_file_is_shown_at_its_commit_without_an_editor(
     visitor: Visitor, api: Api
 ) -> None:
@@ -127,6 +128,7 @@ def test_an_edit_on_an_old_page_overwrites_nothing(visitor: Visitor, api: Api) -
     assert api.read("a.py").get_data() == b"print(2)\n"
 
 
+@pytest.mark.requirement("covalt-5.1.document", "covalt-8.3.document")
 def test_a_document_is_sanitised_markdown(visitor: Visitor, api: Api) -> None:
     text = "# Title\n\n<script>alert(1)</script> [x](javascript:alert(1))\n"
     call = api.call("shows:document", path="a.md", content=text)
