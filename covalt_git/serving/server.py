@@ -26,6 +26,7 @@ from covalt_git.serving.router import router, with_access_log
 from covalt_git.serving.server_registry import register
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
+from covalt_server.api.events import STOPPING
 from covalt_server.app import create_app, create_git_app
 from covalt_server.security import Guard
 
@@ -104,7 +105,9 @@ def serve(
         server = Server(
             app if on_request is None else with_access_log(app, on_request),
             lambda: on_ready(served),
+            on_stop=STOPPING.set,
         )
+        STOPPING.clear()
         project.chats.finish_left()
         try:
             server.run([listener.socket])

@@ -74,9 +74,10 @@ class _Connection(H11Protocol):
 class Server(uvicorn.Server):
     """uvicorn server with time limits for its clients and for its shutdown.
 
-    ``on_ready`` is called when the server accepts requests.  Ctrl-C and SIGTERM stop it: it stops listening,
-    waits ``grace_s`` seconds for running requests, and closes all connections.  A second Ctrl-C closes them
-    at once.  A connection is also closed if its client neither sends nor reads for ``timeout_s`` seconds.
+    ``on_ready`` is called when the server accepts requests, and ``on_stop`` before it waits for running
+    ones.  Ctrl-C and SIGTERM stop it: it stops listening, waits ``grace_s`` seconds for running requests, and
+    closes all connections.  A second Ctrl-C closes them at once.  A connection is also closed if its client
+    neither sends nor reads for ``timeout_s`` seconds.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class Server(uvicorn.Server):
         app: ASGIApp,
         on_ready: Callable[[], None],
         *,
+        on_stop: Callable[[], None] = lambda: None,
         grace_s: int = GRACE_S,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
@@ -103,6 +105,7 @@ class Server(uvicorn.Server):
             )
         )
         self._on_ready = on_ready
+        self._on_stop = on_stop
         self._grace_s = grace_s
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -112,6 +115,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, wait at most ``grace_s`` for running requests, and close all connections."""
+        self._on_stop()
         timer = asyncio.get_running_loop().call_later(self._grace_s, self._close_all)
         await super().shutdown(sockets)
         timer.cancel()

@@ -29,6 +29,9 @@ MOST_STREAMS = 16
 RETRY_MS = 2000
 """Pause after which a browser connects again, in milliseconds."""
 
+STOPPING = threading.Event()
+"""Set when the server stops, so that streams of open pages do not delay that."""
+
 _WAITING = threading.BoundedSemaphore(MOST_STREAMS)
 
 
@@ -96,7 +99,7 @@ def _follow(
             # Without data, a client only stores the id, from which it continues.
             yield f"id: {position}\n\n".encode()
             silent_s = 0.0
-        if ends or not waits:
+        if ends or not waits or STOPPING.is_set():
             return
         opening = b""
         silent_s += LOOK_S

@@ -203,6 +203,17 @@ def test_a_client_that_leaves_makes_way_for_others(
         assert next(event for _, event in found if event)
 
 
+def test_a_stream_ends_when_the_server_stops(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "STOPPING", threading.Event())
+    with api.ask("events") as answer:
+        found = parts(answer)
+        next(found)
+
+        events.STOPPING.set()
+
+        assert [*found] == []
+
+
 def test_a_poll_without_events_ends_with_its_position(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
