@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.formats.model import pointer_text
 from covalt_git.json_values.difference import same
+from covalt_git.json_values.json_schema import value_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 
 _LABELS: Final = ("id", "name", "tool_id")
 _ABSENT: Final = object()
+_STORED: Final[JsonObject] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "order": {"type": "integer"},
+        "set": {"type": "object", "propertyNames": {"pattern": "^/"}},
+        "absent": {"type": "array", "items": {"type": "string", "pattern": "^/"}},
+        "names": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+}
 
 
 class Carried(NamedTuple):
@@ -125,6 +136,13 @@ def _parent(plain: Any, pointer: str) -> tuple[Any, str]:
         else:
             return None, last
     return plain, last
+
+
+def stored_extension(manifest: Mapping[str, Any], name: str) -> JsonObject:
+    """Return what a toolset carries for a format; empty if it is not what covalt-git writes."""
+    extensions = manifest.get("extensions")
+    found = extensions.get(name) if isinstance(extensions, dict) else None
+    return found if isinstance(found, dict) and not value_problems(_STORED, found) else {}
 
 
 def of_extensions(stored: Sequence[Mapping[str, Any]]) -> Carried:

@@ -99,6 +99,8 @@ def _correct(value: Any) -> list[Note]:
     """Replace the texts "true" and "false", which validators insert: the schema's defaults are texts."""
     notes: list[Note] = []
     for at, toolset in enumerate(_objects(value, "toolsets")):
+        if not isinstance(toolset, dict):
+            continue
         loc: Loc = ("toolsets", at)
         flags = [((*loc, "toolsetDefaults"), toolset.get("toolsetDefaults"))]
         flags += [

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
+from covalt_git.formats.documents import FormatError
 from covalt_git.formats.http_texts import (
     escaped,
     has_arguments,
@@ -19,14 +20,7 @@ from covalt_git.formats.http_texts import (
     unescaped,
     with_arguments,
 )
-from covalt_git.formats.model import (
-    Format,
-    FormatError,
-    Imported,
-    Part,
-    duplicates,
-    legal_tool_names,
-)
+from covalt_git.formats.model import Format, Imported, Part, duplicates, legal_tool_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -190,9 +184,7 @@ def _with_booleans(schema: Any) -> Any:
     properties = found.get("properties")
     required = found.get("required")
     if isinstance(properties, dict) and isinstance(required, list):
-        rest = [
-            name for name in required if "required" in (properties.get(name) or {"required": None})
-        ]
+        rest = [name for name in required if not _takes_flag(properties.get(name))]
         for name in required:
             if name not in rest:
                 properties[name]["required"] = True
@@ -201,6 +193,10 @@ def _with_booleans(schema: Any) -> Any:
         else:
             del found["required"]
     return found
+
+
+def _takes_flag(schema: Any) -> bool:
+    return isinstance(schema, dict) and "required" not in schema
 
 
 def _inner(schema: JsonObject, loc: Loc, change: Any) -> JsonObject:

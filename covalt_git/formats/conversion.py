@@ -12,9 +12,9 @@ from covalt_git import yaml_text
 from covalt_git.credentials.leaks import masked
 from covalt_git.errors import UnknownNameError
 from covalt_git.formats import carried, toolset_yaml
-from covalt_git.formats.documents import Document, json_text, parse, refuse, toml_text
+from covalt_git.formats.documents import Document, FormatError, json_text, parse, refuse, toml_text
 from covalt_git.formats.literal_credentials import replace_credentials
-from covalt_git.formats.model import Format, FormatError, Imported, leaves, pointer_text
+from covalt_git.formats.model import Format, Imported, leaves, pointer_text
 from covalt_git.formats.table import FORMATS
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.json_schema import value_problems
@@ -206,13 +206,13 @@ def _with_extensions(value: Any, target: Format, imported: Imported, used: dict[
     """Restore what the toolsets carry from an earlier document of the target's format."""
     stored = []
     for position, manifest in enumerate(imported.toolsets):
-        found = manifest.get("extensions", {}).get(target.name)
-        if isinstance(found, dict):
+        found = carried.stored_extension(manifest, target.name)
+        if found:
             stored.append(found)
             used[position, "extensions", target.name] = ""
     value, missing = carried.restore(value, carried.of_extensions(stored))
     for position, manifest in enumerate(imported.toolsets):
-        values = manifest.get("extensions", {}).get(target.name, {}).get("set", {})
+        values = carried.stored_extension(manifest, target.name).get("set", {})
         for pointer in missing:
             if pointer in values:
                 reason = "the part of the document that it belongs to was removed"
@@ -301,7 +301,10 @@ class _Account:
 
 def _prefix(loc: Loc, known: Any) -> Loc | None:
     """Return the longest beginning of a place that is known."""
-    return next((loc[:end] for end in range(len(loc), -1, -1) if loc[:end] in known), None)
+    for end in range(len(loc), -1, -1) if known else ():
+        if loc[:end] in known:
+            return loc[:end]
+    return None
 
 
 def _destructive_tools(manifest: JsonObject) -> int:

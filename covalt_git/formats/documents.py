@@ -6,11 +6,10 @@ import json
 import re
 import tomllib
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from covalt_git import yaml_text
-from covalt_git.errors import Problem
-from covalt_git.formats.model import FormatError
+from covalt_git.errors import CovaltError, Problem
 from covalt_git.json_values import canonical_json
 from covalt_git.problems import codes
 from covalt_git.yaml_text.document import MAX_DEPTH
@@ -18,8 +17,10 @@ from covalt_git.yaml_text.document import MAX_DEPTH
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from covalt_git.formats.model import Kind
     from covalt_git.json_values.pointer import Loc
+
+Kind = Literal["json", "yaml", "toml", "folder"]
+"""The syntax of a document; a folder can be in a ZIP."""
 
 MAX_BYTES: Final = 64 << 20
 _MAX_JSON_VALUES: Final = 3_000_000
@@ -29,6 +30,13 @@ _COMMENTS = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?P<blank>//[^\n]*|/\*[\s\S]*?(?:\*
 _LAST_COMMAS = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?P<blank>,)(?=\s*[\]}])')
 _AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)$|^(\d+):(\d+): ")
 _SURROGATE = re.compile(r"\\u[dD][89abAB]")
+
+
+class FormatError(CovaltError):
+    """A document that cannot be converted."""
+
+    code = "bad_format"
+    http_status = 422
 
 
 class Document:

@@ -29,7 +29,11 @@ _NAMED: Final = {"type": "object", "additionalProperties": {"type": "object"}}
 _TEXTS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
 _PARAMETER_LIST: Final[JsonObject] = {
     "type": "array",
-    "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
+    "items": {
+        "type": "object",
+        "required": ["name"],
+        "properties": {key: {"type": "string"} for key in ("name", "type", "description")},
+    },
 }
 _SCHEMA: Final[JsonObject] = {
     "type": "object",

@@ -10,6 +10,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from covalt_git.formats.carried import stored_extension
 from covalt_git.formats.http_texts import escaped, unescaped
 from covalt_git.formats.model import Format, Imported, Part
 from covalt_git.models.base import HTTP_URL
@@ -19,8 +20,8 @@ from covalt_git.templating.references import Reference, malformed, split
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from covalt_git.formats.documents import Document
-    from covalt_git.formats.model import Kind, Node
+    from covalt_git.formats.documents import Document, Kind
+    from covalt_git.formats.model import Node
     from covalt_git.json_values import JsonObject
 
 _HTTP: Final = "streamable-http"
@@ -303,9 +304,10 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
 def _names(manifest: Part) -> dict[str, str]:
     """Return the names of servers whose ids differ, in the document that they came from."""
     found: dict[str, str] = {}
-    for name, extension in manifest.entries("extensions"):
-        if name in _NAMES and isinstance(extension.value, dict) and "names" in extension:
-            found |= extension.take("names")
+    for host in HOSTS:
+        names = stored_extension(manifest.value, host.name).get("names")
+        if names:
+            found |= manifest["extensions"][host.name].take("names")
     return found
 
 
@@ -391,5 +393,4 @@ def _format(host: Host) -> Format:
 _OWN_KEYS: Final = frozenset({("servers",), ("mcp",)})
 """Keys that only one host has."""
 
-_NAMES: Final = frozenset(host.name for host in HOSTS)
 FORMATS: Final = tuple(map(_format, HOSTS))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from covalt_git.formats.documents import FormatError
 from covalt_git.formats.http_texts import escaped
-from covalt_git.formats.model import Format, FormatError, Imported, Part
+from covalt_git.formats.model import Format, Imported, Part
 from covalt_git.models.base import HTTP_URL
 
 if TYPE_CHECKING:
@@ -236,8 +237,9 @@ def _read_server(document: Document, imported: Imported) -> None:
         server = toolset.item("mcp_servers", {"id": _server_id(toolset)})
         server.set("url", remote["url"], escaped(remote.peek("url")))
         for key in ("transport_type", "type"):
-            if remote.peek(key) in _TRANSPORTS:
-                server.set("transport", remote[key], _TRANSPORTS[remote.peek(key)])
+            transport = _TRANSPORTS.get(str(remote.peek(key)))
+            if transport:
+                server.set("transport", remote[key], transport)
         for header in remote.parts("headers"):
             if isinstance(header.peek("name"), str):
                 name = header.peek("name")

@@ -7,9 +7,8 @@ begins with the toolset's position: ``(0, "tools", 2, "description")``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from covalt_git.errors import CovaltError
 from covalt_git.json_values.json_schema import schema_problems
 from covalt_git.json_values.pointer import Loc
 from covalt_git.names import RESERVED_TOOLSET_IDS, local_names, suggest_id
@@ -18,22 +17,13 @@ from covalt_git.text.display import shorten
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from covalt_git.formats.documents import Document
+    from covalt_git.formats.documents import Document, Kind
     from covalt_git.json_values import JsonObject
 
 MAX_TEXT: Final = 200
 """The longest name and version of ``toolset.yaml``."""
 
-Kind = Literal["json", "yaml", "toml", "folder"]
-
 _SAME: Final = object()
-
-
-class FormatError(CovaltError):
-    """A document that cannot be converted."""
-
-    code = "bad_format"
-    http_status = 422
 
 
 class Note(NamedTuple):

@@ -93,7 +93,7 @@ def _is_request(http: JsonObject) -> bool:
     return (
         isinstance(http.get("url"), str)
         and re.match(HTTP_URL, http["url"]) is not None
-        and http.get("method", "GET") in _METHODS
+        and str(http.get("method", "GET")) in _METHODS
         and isinstance(headers, dict)
         and all(isinstance(one, str) for one in headers.values())
     )

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git import yaml_text
-from covalt_git.formats.documents import Document, refuse
+from covalt_git.formats.documents import Document, FormatError, refuse
 from covalt_git.formats.literal_credentials import references_of
-from covalt_git.formats.model import Format, FormatError, Imported, Part, leaves
+from covalt_git.formats.model import Format, Imported, Part, leaves
 from covalt_git.manifests.reading import read_text
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.toolset_manifest import ToolsetManifest

@@ -15,7 +15,8 @@ from covalt_git.bundles.archive import pack_files
 from covalt_git.bundles.archive_reader import read_folder, unpack
 from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.formats import conversion, documents
-from covalt_git.formats.model import FormatError, pointer_text
+from covalt_git.formats.documents import FormatError
+from covalt_git.formats.model import pointer_text
 from covalt_git.formats.table import FORMATS
 from covalt_git.formats.toolset_yaml import folder_document
 from covalt_git.manifests.toolset_files import MANIFEST

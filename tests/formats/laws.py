@@ -11,8 +11,8 @@ import pytest
 from covalt_git.bundles.archive import pack_files
 from covalt_git.bundles.archive_reader import unpack
 from covalt_git.formats import conversion
-from covalt_git.formats.documents import parse
-from covalt_git.formats.model import Format, FormatError, leaves, pointer_text
+from covalt_git.formats.documents import FormatError, parse
+from covalt_git.formats.model import Format, leaves, pointer_text
 from covalt_git.formats.table import FORMATS
 from covalt_git.formats.toolset_yaml import FORMAT as TOOLSET
 from covalt_git.formats.toolset_yaml import folder_document
