@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from covalt_git.manifests.project_root import find_root
-from covalt_git.operations import approvals, tools, toolsets, validation
+from covalt_git.operations import approvals, formats, tools, toolsets, validation
 from covalt_git.operations.chats import chats
 from covalt_git.python_api.chat import CallResult, Chat
 from covalt_git.python_api.session import Session
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import os
 
     from covalt_git.errors import Problem
+    from covalt_git.operations.formats import Converted
     from covalt_git.operations.tools import ToolRow
     from covalt_git.operations.toolsets import ToolsetRow
 
@@ -115,6 +116,33 @@ class Project:
     def validate(self) -> tuple[Problem, ...]:
         """Return the problems of all files, in the order of the files; none of their code runs."""
         return self._session.perform(validation.validate).problems
+
+    def convert(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        to: str,
+        source: str | None = None,
+        output: str | os.PathLike[str] | None = None,
+    ) -> Converted:
+        """Convert tools to another format; no tool runs, and no connection is made.
+
+        Args:
+            path: A file, a folder or a ZIP.
+            to: The format of the output, one of ``covalt-git formats``.
+            source: The format of the input; by default it is recognized from the content.
+            output: The file or folder to write, which must not exist; by default the result has the files.
+
+        Raises:
+            CovaltError: ``bad_format`` with all problems of the input.
+        """
+        return self._session.perform(
+            formats.convert_file,
+            path=Path(path),
+            target_format=to,
+            source_format=source,
+            output=None if output is None else Path(output),
+        )
 
     def approve(self, execution_id: str) -> CallResult:
         """Approve a pending call, and run it.
