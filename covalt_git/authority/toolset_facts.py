@@ -1,4 +1,7 @@
-"""Facts of a toolset: its requests, grants, servers, sources, OAuth logins and accepted tools."""
+"""What a toolset may do, as facts that ``authority show`` and ``authority diff`` compare.
+
+They are its requested permissions, grants, servers, sources, OAuth logins and accepted tools.
+"""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def prepare(
 
     Raises:
         CovaltError: if it cannot be started or reached.
-        CancelledError: if the follower cancels meanwhile.
+        CancelledError: if the caller cancels the call meanwhile.
     """
     from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
 
@@ -213,7 +213,7 @@ _POOL = "covalt_git.connections.pool"
 
 
 def health(root: Path) -> tuple[Health, ...]:
-    """Return the connections of a project in this process, by server and chat."""
+    """Return the health of the connections of a project in this process, by server and chat."""
     if _POOL not in sys.modules:  # without the SDK there are no connections
         return ()
     from covalt_git.connections.pool import CONNECTIONS  # noqa: PLC0415

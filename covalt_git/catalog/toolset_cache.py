@@ -46,7 +46,7 @@ def _files_of(root: Path, toolset_id: str) -> tuple[Path, ...]:
 def owner_of(root: Path, namespace: str) -> str | None:
     """Return the id of the toolset that has the MCP server with this namespace.
 
-    The lock of the server names the toolset.
+    The server's file in ``toolsets/locks/`` names the toolset.
     """
     file = lock_file(root, namespace)
 

@@ -6,7 +6,7 @@ import click
 
 from covalt_git.cli.context import ask, json_option
 from covalt_git.cli.terminal import output
-from covalt_git.operations import logins
+from covalt_git.operations.credentials import logins
 
 _TITLES = ("SERVER", "URL", "ISSUER", "SCOPE", "TOKEN")
 server_argument = click.argument("server", metavar="TOOLSET/SERVER")

@@ -93,7 +93,7 @@ def _print_toolset(found: bundles.ToolsetVerified, *, as_json: bool) -> None:
             output.say(f"  {title} {name}: {verdict}", fg=None if holds else "yellow")
     if found.is_recorded is False:
         raise CovaltError(
-            f"its files have changed: it was {_imported(recorded)} with {recorded.digest}",
+            f"its files have changed since it was {_imported(recorded)}, with {recorded.digest}",
             hint=f"git log -p -- toolsets/{found.toolset_id}",
         )
 

@@ -10,7 +10,7 @@ import click
 from covalt_git.cli.context import ask, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.credentials.command import SecretCommandError
-from covalt_git.operations import secrets
+from covalt_git.operations.credentials import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,7 @@ import click
 
 from covalt_git.cli.context import ask, json_option, wrong_call
 from covalt_git.cli.terminal import output
-from covalt_git.operations import tokens
+from covalt_git.operations.credentials import tokens
 
 _TITLES = ("TOKEN", "ROLE", "CHATS", "MADE", "EXPIRES")
 _UNITS = {"d": "days", "h": "hours", "m": "minutes"}

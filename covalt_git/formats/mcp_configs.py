@@ -110,7 +110,7 @@ def _schema(host: Host) -> JsonObject:
 
 
 def _recognize(host: Host, document: Document) -> bool:
-    """Return whether all servers have only keys that the host knows, or the file has its name."""
+    """Return whether the file has the host's name for it, or all servers have only keys that the host knows."""
     if document.kind != host.kind:
         return False
     servers = document.value
@@ -161,7 +161,7 @@ def _read_inputs(toolset: Node, source: Part) -> None:
 
 
 def _secret(name: str) -> str:
-    """Return the name of the secret of an input."""
+    """Return the name of the secret for one of VS Code's ``inputs``."""
     words = "_".join(re.findall(r"[A-Za-z0-9]+", name)).upper() or "INPUT"
     return f"_{words}" if words[0].isdigit() else words
 
@@ -302,7 +302,7 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
 
 
 def _names(manifest: Part) -> dict[str, str]:
-    """Return the names of servers whose ids differ, in the document that they came from."""
+    """Return the names in the input of servers whose name differs from their id."""
     found: dict[str, str] = {}
     for host in HOSTS:
         names = stored_extension(manifest.value, host.name).get("names")

@@ -81,7 +81,7 @@ def _icons(tool: Tool, root: Path) -> list[types.Icon] | None:
 
 
 def with_chat(schema: JsonObject) -> JsonObject:
-    """Return a schema with the argument for the chat, unless the tool has an argument of that name."""
+    """Return a schema with the argument for the chat; unchanged if the tool has an argument of that name."""
     properties = schema.get("properties", {})
     if not can_name_chat(schema):
         return _of_object(schema)

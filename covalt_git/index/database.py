@@ -76,7 +76,7 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 def as_damage(why: sqlite3.DatabaseError | MemoryError) -> sqlite3.DatabaseError:
-    """Return an error of SQLite; a MemoryError becomes one, because garbage can claim to be huge."""
+    """Return an error of SQLite; a MemoryError counts as one, because a damaged file can claim a huge size."""
     return DamagedError("a value is too large") if isinstance(why, MemoryError) else why
 
 

@@ -69,13 +69,13 @@ def _digest(toolset: Toolset, key: str | None) -> str:
         grant = toolset.state.grants[key]
         if isinstance(grant, ProcessGrant | ServerGrant):
             raise VersionGoneError(
-                f"{key!r} depends on the MCP server only, not on the other files of the toolset",
-                hint=f"to see what changed: {list_with}",
+                f"the grant {key!r} is for the definition of an MCP server, so it has no changed files to show",
+                hint=f"to see what changed in the definition: {list_with}",
             )
         return grant.digest
     if toolset.state.digest is None:
         raise VersionGoneError(
-            f"the toolset {toolset.id!r} is the project's own; its history is in Git",
+            f"the toolset {toolset.id!r} is the project's own, so there is no imported version to compare with",
             hint=f"git log -p -- toolsets/{toolset.id}",
         )
     return toolset.state.digest

@@ -34,5 +34,5 @@ def read_config(root: Path) -> ProjectConfig:
 
 
 def config_reading(root: Path) -> Reading[ProjectConfig]:
-    """Return the configuration of the project with its problems."""
+    """Return the configuration of the project with its problems, which are not raised."""
     return read_yaml(root / CONFIG, shown_path(root / CONFIG, root), ProjectConfig)

@@ -96,7 +96,9 @@ class Resource(StrictModel):
         if (self.uri is None) == (self.uri_template is None):
             hint = "add uri: handbook://style" if self.uri is None else "keep one of them"
             raise PydanticCustomError(
-                "one_of", "a resource has either 'uri' or 'uri_template'", {"hint": hint}
+                "one_of",
+                "a resource must have exactly one of 'uri' and 'uri_template'",
+                {"hint": hint},
             )
         _check_content(self.text, self.file, "a resource")
         return self
@@ -106,7 +108,9 @@ def _check_content(text: str | None, file: str | None, what: str) -> None:
     if (text is None) == (file is None):
         hint = "add text: ..., or file: assets/..." if text is None else "keep one of them"
         raise PydanticCustomError(
-            "one_of", "{what} has either 'text' or 'file'", {"what": what, "hint": hint}
+            "one_of",
+            "{what} must have exactly one of 'text' and 'file'",
+            {"what": what, "hint": hint},
         )
 
 

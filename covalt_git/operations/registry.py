@@ -79,14 +79,14 @@ MODULES = {
     "examples": ("test_tools",),
     "overrides": ("get_overrides", "override_tool", "enable_tool"),
     "sources": ("list_sources", "refresh_source", "refresh_sources", "accept_tools"),
-    "tokens": ("create_token", "list_tokens", "revoke_token"),
-    "secrets": (
+    "credentials.tokens": ("create_token", "list_tokens", "revoke_token"),
+    "credentials.secrets": (
         "list_secrets",
         "check_secret",
         "allow_secret_command",
         "forbid_secret_command",
     ),
-    "logins": ("log_in", "list_logins", "log_out"),
+    "credentials.logins": ("log_in", "list_logins", "log_out"),
     "authority": ("get_authority", "compare_authority"),
     "chats.chats": (
         "list_chats",

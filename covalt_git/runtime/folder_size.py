@@ -1,12 +1,11 @@
 """Size and number of files of a workspace or of a tool's private folder, counted while a tool runs.
 
-Counting takes as long as there are files.  Small limits are exact: the folder is counted before the call
-and after it.  Large limits, as the defaults are, must not cost each call a count: the folder is counted
-only where the file system shows that much was written.
+The more files there are, the longer counting takes.  Small limits are exact: the folder is counted before the
+call and after it.  With large limits, as the defaults are, the folder is counted only if the free space of the
+file system shows that much was written.
 
-While the tool runs, a folder is counted as soon as half of a limit was written, and else so seldom that
-it takes little of the time: others remove files meanwhile, and hide from the file system what was
-written.
+While the tool runs, a folder is counted as soon as the tool wrote half of a limit.  It is also counted now and
+then without that, because the free space does not show what a tool wrote if other programs remove files.
 """
 
 from __future__ import annotations
@@ -42,9 +41,10 @@ _TICK = 20_000_000  # ns by which the clock of a file system may be behind
 class FolderSize:
     """Check of a folder against the limits of a call: number of files, and size.
 
-    A folder that exceeded a limit before the call may keep its size, so that a call can reduce it.  If it was not counted before the call, the files that have not changed since are taken as
-    its old content, and up to :data:`_WORTH` more are allowed for replaced files.  Links are not followed,
-    sparse files count by their length, and a hard link counts at each of its names.
+    A folder that exceeded a limit before the call may keep its size, so that a call can reduce it.  If it was
+    not counted before the call, the files that have not changed since are taken as its old content, and up to
+    :data:`_WORTH` more are allowed for replaced files.  Links are not followed, sparse files count by their
+    length, and a hard link counts at each of its names.
     """
 
     def __init__(self, folder: Path, limits: Limits) -> None:
@@ -121,7 +121,7 @@ class FolderSize:
         )
 
     def _written_since(self, before: tuple[int, int]) -> tuple[int, int]:
-        """Return the files and bytes that the file system shows as written since it had ``before`` free."""
+        """Return the files and bytes that the file system shows as written since its free space was ``before``."""
         files, size = self._free()
         return before[0] - files, before[1] - size
 

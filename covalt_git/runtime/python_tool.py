@@ -32,7 +32,9 @@ def run(job: Job, *, pool: SandboxPool | None = None) -> Outcome:
     if outcome is None:  # no sandbox was idle, or it ended before the call began
         outcome = _run_in(pool.open(spec, function), job, pool)
     if outcome is None:
-        raise NoWorkerError("the process that tools are forked from has ended")
+        raise NoWorkerError(
+            "the fork server, which starts tools, has ended", hint="call the tool again"
+        )
     return outcome
 
 

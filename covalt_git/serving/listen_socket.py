@@ -63,7 +63,7 @@ def listen(config: ServerConfig, *, host: str | None, port: int | None) -> Liste
     address = unmapped(ip_address(target[2][0]))
     if not address.is_loopback and host is None:
         raise CannotListenError(
-            f"covalt.yaml sets the host {name!r}, which other machines can reach",
+            f"not started: covalt.yaml sets the host {name!r}, which other machines can reach",
             hint=f"to allow that: covalt-git serve --host {name}",
         )
     shown = _in_url(name, target)

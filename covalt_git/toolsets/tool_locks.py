@@ -173,8 +173,8 @@ def _tool_problems(lock: Reading[ToolLock], loc: Loc, tool: LockedTool) -> Itera
                 yield lock.problem(
                     codes.HIDDEN_CHARACTER,
                     loc,
-                    f"in its {'.'.join(map(str, place))} {one.message}",
-                    hint="read it with `covalt-git source diff` before you accept it",
+                    f"the tool's {'.'.join(map(str, place))}: {one.message}",
+                    hint="read the definition with `covalt-git source diff` before you accept it",
                     key=True,
                     severity="warning",
                 )

@@ -32,7 +32,7 @@ _NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST}
 
 @contextlib.contextmanager
 def unless_changed() -> Iterator[None]:
-    """Ignore errors because a folder of the path is gone, or was replaced by another kind of file."""
+    """Ignore the errors that occur if a folder of the path is gone, or was replaced by another kind of file."""
     try:
         yield
     except OSError as error:

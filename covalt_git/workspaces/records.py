@@ -1,4 +1,6 @@
-"""Large fields of commit records, stored as files ("records") in the tree of ``refs/covalt/records``.
+"""Large fields of commit records, stored as files in the tree of ``refs/covalt/records``.
+
+In this module, a record is one of these files.
 
 A field whose canonical JSON is longer than 16 KiB is ``{"ref": "sha256:<hex>", "size": n}`` in the record;
 its bytes are the file ``<first two digits>/<hex>`` of that tree.  A small value that looks like such a

@@ -1,4 +1,7 @@
-"""Notes on the workspace for a commit that is made from trees: the notes that a scan of its files would find."""
+"""Notes on the workspace for a commit that is computed, as by a merge or a restore, and not scanned.
+
+They are the notes that a scan would find if the workspace had the files of this commit.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 def notes(
     store: GitStore, scanned: WorkspaceNotes, before: str | None, after: FolderState
 ) -> WorkspaceNotes:
-    """Return the notes for the content ``after``, from the notes ``scanned`` of a folder with the tree ``before``.
+    """Return the notes for the content ``after``; ``scanned`` are those of the last scan, which found ``before``.
 
     Files that could not be stored stay in place.  Names are checked only in folders with changes.
     """

@@ -218,7 +218,12 @@ class _Reader:
             self._note(at, codes.MERGE_KEY, "the merge key '<<'", hint)
         elif key:
             hint = f'quote it: `"{key}"`'
-            self._note(at, codes.BAD_KEY, f"the key {key!r} is null, not a text", hint)
+            self._note(
+                at,
+                codes.BAD_KEY,
+                f"the key {key} means null in YAML, but a key must be a text",
+                hint,
+            )
         else:
             self._note(at, codes.BAD_KEY, "a value without a key", 'write an empty key as `""`')
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from covalt_git.operations import tokens, toolset_imports
+from covalt_git.operations import toolset_imports
 from covalt_git.operations.context import Context
+from covalt_git.operations.credentials import tokens
 from covalt_git.project import Project
 from tests.api_client import Api, configure, make_project
 
