@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access import UnknownRoleError
@@ -26,7 +27,6 @@ from covalt_git.serving.router import router, with_access_log
 from covalt_git.serving.server_registry import register
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
-from covalt_server.api.events import STOPPING
 from covalt_server.app import create_app, create_git_app
 from covalt_server.security import Guard
 
@@ -92,6 +92,7 @@ def serve(
         raise UnknownRoleError(role, project.config.roles)
     token = _token()
     listener = listen(project.config.server, host=host, port=port)
+    stopping = threading.Event()
     with listener.socket, register(project.root, listener.url):
         served = ServedProject(project.root, listener, token)
         app = project_app(
@@ -101,13 +102,13 @@ def serve(
             role=role,
             watch=watch,
             host=listener.host,
+            stopping=stopping,
         )
         server = Server(
             app if on_request is None else with_access_log(app, on_request),
             lambda: on_ready(served),
-            on_stop=STOPPING.set,
+            on_stop=stopping.set,
         )
-        STOPPING.clear()
         project.chats.finish_left()
         try:
             server.run([listener.socket])
@@ -124,11 +125,12 @@ def project_app(
     watch: WatchedProject | None = None,
     host: str = OWN_HOSTS[0],
     timeout_s: float = TIMEOUT_S,
+    stopping: threading.Event | None = None,
 ) -> ASGIApp:
     """Return the ASGI app of the project at ``root``: pages, HTTP API, git and MCP.
 
     ``host`` is the host in URLs of the server.  A client has ``timeout_s`` seconds for the next part of a
-    request's body.
+    request's body.  When ``stopping`` is set, event streams of open pages end.
 
     Raises:
         BrokenConfigError: if ``covalt.yaml`` cannot be used.
@@ -143,7 +145,7 @@ def project_app(
 
     checked_mcp = AuthMiddleware(mcp, check, metadata=f"{WELL_KNOWN}{PLACE}")
     metadata = AuthMiddleware(resource_metadata(["", PLACE]), guard.check_from)
-    pages = create_app(root, token=token, port=port, role=role, followed=watch)
+    pages = create_app(root, token=token, port=port, role=role, followed=watch, stopping=stopping)
     git = create_git_app(root, token=token, port=port, role=role)
     mounts: dict[str, ASGIApp] = {
         "/git": WSGIBridge(git, threads=GIT_THREADS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from flask import Flask, jsonify, request
@@ -70,11 +71,13 @@ def create_app(
     port: int,
     role: str | None = None,
     followed: WatchedProject | None = None,
+    stopping: threading.Event | None = None,
 ) -> Flask:
     """Return the server of the project at ``root``, which listens on ``port``.
 
     Requests with ``token`` act as the user of this machine, with ``role`` unless it is None.  With
-    ``followed``, every page shows the project's problems, and reloads when the project changes.
+    ``followed``, every page shows the project's problems, and reloads when the project changes.  When
+    ``stopping`` is set, event streams end, so that open pages do not delay the end of the server.
 
     Raises:
         BrokenConfigError: if ``covalt.yaml`` cannot be used.
@@ -82,6 +85,7 @@ def create_app(
     app = Flask("covalt_server")
     app.config.update(
         COVALT_PORT=port,
+        COVALT_STOPPING=stopping or threading.Event(),
         MAX_CONTENT_LENGTH=MAX_BODY_BYTES,
         MAX_FORM_MEMORY_SIZE=MAX_BODY_BYTES,
     )

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from flask import Config
+
     from covalt_git.index.change_feed import Change, ChangeFeed
 
 MOST_STREAMS = 16
@@ -28,9 +30,6 @@ MOST_STREAMS = 16
 
 RETRY_MS = 2000
 """Pause after which a browser connects again, in milliseconds."""
-
-STOPPING = threading.Event()
-"""Set when the server stops, so that streams of open pages do not delay that."""
 
 _WAITING = threading.BoundedSemaphore(MOST_STREAMS)
 
@@ -72,8 +71,7 @@ def events(_: Context, request: FollowEvents) -> Events:
     feed = request_context.feed()
     position = feed.position() if after is None else after
     waits = _WAITING.acquire(blocking=False)
-    root, role = current_app.config["COVALT_ROOT"], current_app.config["COVALT_ROLE"]
-    parts = _follow(feed, position, root, role, once=request.poll, waits=waits)
+    parts = _follow(feed, position, current_app.config, once=request.poll, waits=waits)
     released = threading.Event()
 
     def close() -> None:
@@ -85,9 +83,10 @@ def events(_: Context, request: FollowEvents) -> Events:
 
 
 def _follow(
-    feed: ChangeFeed, position: str, root: Path, role: str | None, *, once: bool, waits: bool
+    feed: ChangeFeed, position: str, config: Config, *, once: bool, waits: bool
 ) -> Iterator[bytes]:
     """Yield the events that exist for a role; empty parts let the server notice a disconnect."""
+    root, role, stopping = (config[f"COVALT_{name}"] for name in ("ROOT", "ROLE", "STOPPING"))
     opening, silent_s = f"retry: {RETRY_MS}\n".encode(), 0.0
     while True:
         changes = feed.after(position)
@@ -99,7 +98,7 @@ def _follow(
             # Without data, a client only stores the id, from which it continues.
             yield f"id: {position}\n\n".encode()
             silent_s = 0.0
-        if ends or not waits or STOPPING.is_set():
+        if ends or not waits or stopping.is_set():
             return
         opening = b""
         silent_s += LOOK_S

@@ -204,12 +204,13 @@ def test_a_client_that_leaves_makes_way_for_others(
 
 
 def test_a_stream_ends_when_the_server_stops(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "STOPPING", threading.Event())
+    stopping = threading.Event()
+    monkeypatch.setitem(api.app.config, "COVALT_STOPPING", stopping)
     with api.ask("events") as answer:
         found = parts(answer)
         next(found)
 
-        events.STOPPING.set()
+        stopping.set()
 
         assert [*found] == []
 
