@@ -63,7 +63,7 @@ def check_effects(
     state: ToolsetState,
     sources: Mapping[str, ToolDefinition],
 ) -> Iterator[Problem]:
-    """Yield a warning for each tool that asks only because it is destructive, or should perhaps."""
+    """Yield a warning for each tool that requires approval only because it is destructive, or that perhaps should."""
     if reading.value is None:
         return
     manifest = reading.value

@@ -204,7 +204,7 @@ def _check_words(words: MessageRecord) -> None:
     check_id(words.role, "message role")
     if words.text is None and words.ref is None:
         raise BadMessageError(
-            "a message has a text, or the application's own id for it", hint="give one of them"
+            "a message needs either a text or the application's id of it", hint="give one of them"
         )
     if words.ref is not None and not _REF.fullmatch(words.ref):
         raise BadMessageError(

@@ -1,4 +1,4 @@
-"""Restores of files from an earlier commit, as a new commit."""
+"""Restoring of files from an earlier commit, in a new commit."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def place(
         for path in _names(wanted, is_taken):
             if "/" in upload.name:
                 raise CovaltError(
-                    f"{upload.name!r} is not a file name", hint="name its folder with --to FOLDER"
+                    f"{upload.name!r} is not a file name", hint="give the folder with --to FOLDER"
                 )
             check_storable(path, upload.content, config)
             was_there = is_taken(path)

@@ -1,4 +1,4 @@
-"""The function lists of model providers, which are only written: OpenAI, Anthropic and Gemini.
+"""Writers of function lists for OpenAI, Anthropic and Gemini; these formats cannot be read.
 
 A provider accepts names of certain characters and a subset of JSON Schema.  Sources, as of November 2026:
 OpenAI's guide to function calling, Anthropic's page "Define tools", and the reference of Gemini's
@@ -36,7 +36,7 @@ _MAX_REFERENCES: Final = 500
 
 
 class _References(NamedTuple):
-    """The document of references, those that are being replaced, and one item for each that still may be."""
+    """The references of a schema: their document, those on the way to this one, and how many may still be replaced."""
 
     root: JsonObject
     active: tuple[str, ...]

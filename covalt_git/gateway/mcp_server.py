@@ -104,7 +104,7 @@ class RequestHandlers:
     """Handlers of all requests, and the notifications to clients.
 
     ``only_client`` is the key of the only client, as on stdio, which is an agent with the client's name.
-    Without it, clients are distinguished by their sessions, which do not exist since 2026-07-28.
+    Without it, clients are distinguished by their sessions, which the protocol has not had since its version 2026-07-28.
     """
 
     def __init__(self, gateway: Gateway, *, only_client: str | None = None) -> None:

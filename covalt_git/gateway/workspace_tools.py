@@ -371,7 +371,7 @@ def run(context: Context, chat_id: str, tool: Tool, args: JsonObject) -> ToolOut
     reasons = confirmation(context.project.config, tool, args)
     if reasons:
         raise NeedsApprovalError(
-            f"{tool.tool_id} needs approval, for which it cannot wait: {', '.join(reasons)}",
-            hint=f"the user can change the chat {chat_id} on the pages of covalt-git serve",
+            f"{tool.tool_id} needs approval ({', '.join(reasons)}), but calls of built-in tools cannot be pending",
+            hint=f"ask the user to make this change in the chat {chat_id} on the pages of covalt-git serve",
         )
     return _RUNS[tool.tool_id](context, chat_id, args)

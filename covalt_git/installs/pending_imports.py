@@ -32,7 +32,7 @@ _FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
 
 
 class BundleGoneError(CovaltError):
-    """A staged bundle that was imported or dropped, or has expired."""
+    """A staged bundle that was imported or discarded, or has expired."""
 
     code = "bundle_gone"
     http_status = 404
@@ -113,7 +113,7 @@ def staged_bundle(root: Path, bundle_id: UUID) -> Bundle:
     """Return a bundle that :func:`stage_bundle` wrote.
 
     Raises:
-        BundleGoneError: if it was imported or dropped, or has expired.
+        BundleGoneError: if it was imported or discarded, or has expired.
     """
     folder = _folder(root, bundle_id)
     try:
@@ -122,7 +122,7 @@ def staged_bundle(root: Path, bundle_id: UUID) -> Bundle:
             return dataclasses.replace(Bundle.read(folder / _ARCHIVE), **source)
     except FileNotFoundError:
         raise BundleGoneError(
-            "the bundle was imported or dropped, or has expired", hint="choose it again"
+            "the bundle was imported or discarded, or has expired", hint="choose the bundle again"
         ) from None
 
 

@@ -1,9 +1,10 @@
 """Unresolved conflicts of earlier merges: their list, and their resolution.
 
 A conflict is unresolved as long as the saved other version exists.  A user can also resolve it by deleting the
-saved version, or by moving it over the file.  A merge that stopped at conflicts made no
-commit.  Resolving one of its conflicts commits the merge with this decision; for each of the others, both versions
-are saved and it stays unresolved.
+saved version, or by moving it over the file.
+
+The conflicts of a merge that stopped are listed, too; that merge made no commit.  Resolving one of them commits
+the merge with this decision; of each other conflict both versions are saved, and it stays unresolved.
 """
 
 from __future__ import annotations

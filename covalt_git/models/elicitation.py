@@ -1,4 +1,4 @@
-"""Requests of a running call to its client: elicitation, sampling and roots.
+"""Elicitation, sampling and roots: requests of a running call to its client.
 
 They have the form of MCP 2026-07-28 ("Elicitation", "Sampling", "Roots").  Requests of an MCP server,
 and the client's responses, are forwarded unchanged.

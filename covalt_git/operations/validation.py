@@ -166,7 +166,7 @@ def fix_files(context: Context, request: FixFiles) -> FilesFixed:
             continue
         if (root / path).read_bytes() != before.encode():
             raise CovaltError(
-                f"{path!r} was changed by another program and is not fixed",
+                f"another program changed {path!r} meanwhile, so it was not fixed",
                 hint="covalt-git validate --fix",
             )
         atomic_write.replace(root / path, after.text)

@@ -55,15 +55,15 @@ class ToolElicitation:
         try:
             questions = _QUESTIONS.validate_python(received)
         except ValidationError:
-            return _refusal(CovaltError("it asks what is no question"))
+            return _refusal(CovaltError("the tool sent an invalid request to the user"))
         self._count += 1
         try:
             if self._job.ask is None or self._inquiry or self._is_closed:
                 raise CannotAskError("no user can be asked this")
             if not 0 < len(questions) <= MOST_QUESTIONS:
-                raise CannotAskError(f"a call asks 1 to {MOST_QUESTIONS} questions at once")
+                raise CannotAskError(f"a call can ask 1 to {MOST_QUESTIONS} questions at once")
             if self._count > MOST_INQUIRIES:
-                raise CannotAskError(f"a call asks at most {MOST_INQUIRIES} times")
+                raise CannotAskError(f"the call has asked the user {MOST_INQUIRIES} times, which is the limit")
             self._inquiry = self._job.ask(questions)
         except CovaltError as error:
             return _refusal(error)

@@ -55,8 +55,8 @@ class UriTemplate:
         pattern += _literal(text[position:])
         if pattern.count("(.+)") > 1:
             raise BadUriTemplateError(
-                "more than one variable may have any number of parts",
-                hint="write {name} in place of {+name}",
+                "only one variable of a URI template can match several path segments",
+                hint="keep one {+name}, and write {name} for the others",
             )
         return cls(tuple(names), re.compile(pattern))
 

@@ -105,7 +105,7 @@ def _refusal(path: str, code: str, message: str) -> YamlProblems:
 
 
 def _refuse(text: str, path: str, at: int, code: str, message: str, hint: str) -> NoReturn:
-    """Raise an error for the index ``at`` of ``text``."""
+    """Raise an error at the index ``at`` of ``text``."""
     line, col = Lines(text).locate(at)
     raise YamlProblems(path, [Problem(path, line, col, code, message, hint)]) from None
 

@@ -1,4 +1,4 @@
-"""Ctrl-C during a call: it cancels the call, which is then completed and recorded.
+"""Ctrl-C during a call: it cancels the call, which then ends and is recorded as cancelled.
 
 Without this module, Python raises ``KeyboardInterrupt`` anywhere, even between a run and its record.  Further presses
 shortly after the first are ignored, because keys repeat; a later one ends the process, in case the call

@@ -86,7 +86,7 @@ def processes_of_the_user() -> int:
 def _enough_to_fork(most: int) -> int:
     """Return ``most``, or as much more as it takes until this process can start another at all.
 
-    /proc shows a container less than the system counts.
+    In a container, /proc shows fewer processes than the kernel counts.
     """
     before = resource.getrlimit(resource.RLIMIT_NPROC)
     try:

@@ -74,7 +74,7 @@ def _changed(found: CallAnswer, result: Shown | None) -> WorkspaceDiff | None:
 
 
 def _place(found: CallAnswer) -> RenderContext:
-    """Return the server's place of the result, and the granted hosts of its toolset."""
+    """Return the address at which the result is served, and the granted hosts of its toolset."""
     tool = request_context.toolset_index().tool(
         found.tool_id
     )  # the namespace of an MCP server's tool is not a toolset's id

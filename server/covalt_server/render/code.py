@@ -103,7 +103,7 @@ def highlighted(
     """
     text = _newlines(text)
     shown = _beginning(text)
-    lines = _coloured(
+    lines = _colored(
         shown,
         language_of(shown, language=language, path=path),
         until=time.monotonic() + PATIENCE_S if until is None else until,
@@ -208,7 +208,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _coloured(text: str, language: str, *, until: float) -> list[str] | None:
+def _colored(text: str, language: str, *, until: float) -> list[str] | None:
     """Return the highlighted HTML of each line, or None if the text exceeds a limit."""
     if language == "text":
         return None
