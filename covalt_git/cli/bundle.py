@@ -120,7 +120,7 @@ def import_(source: str, *, signer: str | None, as_json: bool, **how: Any) -> No
     """
     if signer is not None:
         if how["unsigned"] or how["dry_run"]:
-            raise click.UsageError("--trust-signer contradicts --unsigned and --dry-run")
+            raise click.UsageError("--trust-signer cannot be combined with --unsigned or --dry-run")
         how["trusted_signer"] = _trusted_signer(source, signer, **how)
     imported = ask(toolset_imports.import_toolset_from, source=source, **how)
     if as_json:

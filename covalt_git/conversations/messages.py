@@ -204,7 +204,8 @@ def _check_words(words: MessageRecord) -> None:
     check_id(words.role, "message role")
     if words.text is None and words.ref is None:
         raise BadMessageError(
-            "a message needs either a text or the application's id of it", hint="give one of them"
+            "a message needs a text, the id that the application gave it, or both",
+            hint="give at least one of them",
         )
     if words.ref is not None and not _REF.fullmatch(words.ref):
         raise BadMessageError(
@@ -215,5 +216,6 @@ def _check_words(words: MessageRecord) -> None:
         (words.text or "").encode("utf-8")
     except UnicodeEncodeError:
         raise BadMessageError(
-            "the text has characters that UTF-8 cannot encode", hint="write it as UTF-8"
+            "the text has half of a surrogate pair, which UTF-8 cannot encode",
+            hint="remove it, or write the whole character",
         ) from None

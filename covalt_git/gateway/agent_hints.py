@@ -1,4 +1,7 @@
-"""Hints of errors for agents: built-in tools replace commands; other commands are for the user."""
+"""Hints of errors, rewritten for agents: a command becomes the built-in tool that does the same.
+
+Any other command is marked as one that the user can run.
+"""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class _Call(BackgroundCall[Progress | Log, Any]):
 
 
 class Calls:
-    """Calls of one MCP server; ``log`` sends a log message of a call to its client."""
+    """Calls by the clients of one MCP endpoint of covalt-git; ``log`` sends a log message of a call to its client."""
 
     def __init__(
         self, log: Callable[[ServerRequestContext[Any, Any], Log], Awaitable[None]]

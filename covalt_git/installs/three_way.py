@@ -35,7 +35,7 @@ class ClashingNamesError(CovaltError):
 
 
 class Step(NamedTuple):
-    """The merge result of one file; ``kept`` is a local change that does not affect the update."""
+    """The merge result of one file; the kind ``kept`` is a local change of a file that the update does not change."""
 
     path: str
     kind: StepKind

@@ -214,7 +214,7 @@ class AwaitedCall:
                 if full := self._disks.exceeded():
                     return CallError(code=full.code, message=full.message, hint=full.hint)
         if cancelled:
-            return CallError(code="cancelled", message="a person stopped it")
+            return CallError(code="cancelled", message="the user cancelled it")
         if self._status is None and not self._sandbox_is_gone:
             return limit_error("limit_time", limits)
         return None

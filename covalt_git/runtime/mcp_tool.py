@@ -108,7 +108,7 @@ def run(job: McpJob) -> Outcome:
         )
         outcome = _outcome(job, result)
     except (CancelledError, KeyboardInterrupt):
-        outcome = Outcome.failed(CallError(code="cancelled", message="a person stopped it"))
+        outcome = Outcome.failed(CallError(code="cancelled", message="the user cancelled it"))
     except TimeoutError:
         outcome = Outcome.failed(limit_error("limit_time", job.limits))
     except CovaltError as error:

@@ -63,7 +63,9 @@ class ToolElicitation:
             if not 0 < len(questions) <= MOST_QUESTIONS:
                 raise CannotAskError(f"a call can ask 1 to {MOST_QUESTIONS} questions at once")
             if self._count > MOST_INQUIRIES:
-                raise CannotAskError(f"the call has asked the user {MOST_INQUIRIES} times, which is the limit")
+                raise CannotAskError(
+                    f"the call has asked the user {MOST_INQUIRIES} times, which is the limit"
+                )
             self._inquiry = self._job.ask(questions)
         except CovaltError as error:
             return _refusal(error)

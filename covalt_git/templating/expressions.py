@@ -163,7 +163,9 @@ def _as_text(expression: Expression, values: Values) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except RecursionError:
-        raise _UnresolvedError(f"{expression.text}: this is nested too deeply for a text") from None
+        raise _UnresolvedError(
+            f"the value of {expression.text} is nested too deeply to be written as text"
+        ) from None
 
 
 def _value(expression: Expression, values: Values) -> Any:

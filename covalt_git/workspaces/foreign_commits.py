@@ -1,4 +1,4 @@
-"""Foreign commits of a chat: pushed or imported commits whose messages look like records of covalt-git.
+"""The list of the foreign commits of a chat whose messages look like records of covalt-git.
 
 Anyone can write such a message with git, so a record counts only in the chat that created it.
 ``refs/covalt/foreign`` is a blob with the full ids of such commits, one a line, sorted.  A push adds its commits to
@@ -48,7 +48,7 @@ class ForeignCommits:
         return oid in self._ids
 
     def cover(self, parents: Iterable[str]) -> None:
-        """Cover the parents of a commit that was looked up: if they are foreign, they were listed before it."""
+        """Note that the list need not be read for the parents of a commit: foreign parents were listed before it."""
         self._covered.update(parents)
 
     def add(self, oids: Collection[str]) -> None:

@@ -80,7 +80,7 @@ class ListBranches(Request):
 
 
 class CreateBranch(Request):
-    """A branch to create; without ``from_manifest`` at the current workspace."""
+    """Request: the branch to create; without ``from_manifest``, it starts at the current workspace."""
 
     chat_id: str = Field(max_length=200)
     name: str = Field(max_length=200)

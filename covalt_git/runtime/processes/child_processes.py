@@ -34,11 +34,10 @@ def has_children() -> bool:
 
 
 def end_all_but(spared: Collection[int], *, within_s: float) -> None:
-    """End what is below this process, but for its children in ``spared`` and what is below them.
+    """Kill all descendants of this process except its children in ``spared`` and their descendants.
 
-    What forks faster than it is found would get away.  So each pass takes whole families, parents
-    first, before the next looks for what was born meanwhile, and where the system lets this process
-    go before all others, it does.
+    A process that keeps forking could escape.  So each pass kills parents before their children, passes are
+    repeated until none is found, and this process has real-time priority if the system permits it.
     """
     end = time.monotonic() + within_s
     with _ahead_of_others():
