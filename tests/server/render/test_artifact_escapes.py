@@ -47,6 +47,9 @@ ALONE = {"fetch-later", "link-top", "form-top", "top"}
 """Attempts that a plain page makes only once, or not together with others."""
 ONLY_BY_ALLOWLIST = {"location-api", "refresh-api", "history", "webrtc"}
 """Attempts that only Connection-Allowlist stops, which Chromium has since version 152."""
+REQUESTED_BY_PAGES = r"(static/|frames/|favicon|api/events|\?token|$)"
+"""Paths that the pages around an artifact request themselves."""
+
 FIRST_WITH_ALLOWLIST = 152
 
 
@@ -171,7 +174,7 @@ def test_no_attempt_of_an_artifact_reaches_a_server(project: Path, chromium: Bro
 
             assert arrived(outside) == set()
             assert (outside.requests, outside.datagrams) == ([], 0)
-            expected = re.compile(rf"/artifacts/c1/{call_id}|/(static/|frames/|favicon|\?token|$)")
+            expected = re.compile(rf"/artifacts/c1/{call_id}|/{REQUESTED_BY_PAGES}")
             assert [path for path in own.paths if not expected.match(path)] == []
             assert page.url == ours
             assert page.evaluate("document.body.dataset.owned") is None
@@ -240,7 +243,7 @@ def test_no_message_of_an_artifact_sets_another_height(project: Path, chromium: 
 
         assert {name for name, height in found if height > 200} == {"valid"}
         assert (outside.requests, outside.datagrams) == ([], 0)
-        expected = re.compile(rf"/artifacts/c1/{call_id}|/(static/|frames/|favicon|\?token|$)")
+        expected = re.compile(rf"/artifacts/c1/{call_id}|/{REQUESTED_BY_PAGES}")
         assert [path for path in own.paths if not expected.match(path)] == []
 
 
