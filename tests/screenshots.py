@@ -43,11 +43,11 @@ def write(url: str) -> None:
     with sync_playwright() as driver, launched(driver) as chromium:
         page = chromium.new_page(viewport={"width": 1000, "height": 620}, color_scheme="light")
         page.goto(url)
-        page.goto(re.sub(r"(:\d+)/.*", r"\1/chats/weather", url))
+        page.goto(re.sub(r"(:\d+)/.*", r"\1/chats/weather/history", url))
         page.evaluate(DRAWN)
         page.screenshot(path=PICTURES / "history.png")
-        page.get_by_role("link", name="data-lab:report").first.click()
-        page.wait_for_load_state("networkidle")
+        page.get_by_role("link", name="Report").first.click()
+        page.wait_for_load_state("load")
         page.evaluate(DRAWN)
         page.screenshot(path=PICTURES / "result.png")
 
