@@ -109,14 +109,14 @@ def acting(config: ProjectConfig, principal: Principal) -> str:
 
 
 def allowed_roles(config: ProjectConfig, action: Action, tool: Subject) -> str:
-    """Return which roles may do ``action`` with a tool, in words for a message."""
+    """Return the part of a message that lists the roles that may do ``action`` with a tool."""
     return _sentence(
         name for name in config.roles if decide(config, Principal("", name), action, tool).allowed
     )
 
 
 def admin_roles(config: ProjectConfig) -> str:
-    """Return which roles see all tools, in words for a message."""
+    """Return the part of a message that lists the roles that see all tools."""
     return _sentence(name for name in config.roles if sees_everything(config, Principal("", name)))
 
 

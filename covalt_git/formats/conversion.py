@@ -1,7 +1,8 @@
 """Conversion of a document: recognition, reading, writing, and the account of every value.
 
-Each value of the input is consumed (the output has it in its own terms), carried (the output has it in
-``extensions``, or as it was), or lost (reported with a reason).
+Each value of the input is consumed, carried or lost.  A consumed value is in the output, in the form of its
+format.  A carried value is in the output unchanged, mostly in ``extensions``.  A lost value is not in the output,
+and is reported with a reason.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def _find_approval(project: Project, execution_id: str) -> Approval:
 
 
 def _approval(project: Project, execution_id: str) -> Approval | None:
-    """Return the approval with that id, whoever requested it."""
+    """Return the approval with that id, which any principal may have requested."""
     for chat_id in project.chats.ids() if is_new_id(execution_id) else ():
         with project.chats.open(chat_id) as chat:
             if (found := chat.approval(execution_id)) is not None:

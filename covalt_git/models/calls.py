@@ -18,10 +18,10 @@ SandboxLevel = Literal["full", "landlock", "seatbelt", "process"]
 
 
 def main_argument(args: JsonObject) -> str:
-    """Return the argument that names what a call works on, in one line; empty if there is none.
+    """Return the argument that names what a call works on, in one line; empty if no argument does.
 
-    It is the first of ``path``, ``file``, ``query``, ``command`` and ``url``, else the first string
-    of up to 200 characters; of the arguments, or of the first of them that is an object.
+    It is the first of ``path``, ``file``, ``query``, ``command`` and ``url``, else the first string of up to 200
+    characters.  If the arguments have neither, the first argument that is an object is searched in the same way.
     """
     inner = next((value for value in args.values() if isinstance(value, dict)), {})
     for values in (args, inner):

@@ -1,4 +1,4 @@
-"""Operation that reads a conversation: messages, the calls for them, and what came of these.
+"""Operation that reads a conversation: its messages, the calls for each message, and the state of each call.
 
 It reads the index and the texts of the messages on one page, never the whole history.
 """

@@ -50,7 +50,7 @@ class Fold(NamedTuple):
 
     @property
     def is_folded(self) -> bool:
-        """Whether one line stands for the rows."""
+        """Whether the rows are shown as one line that can be opened."""
         return len(self.rows) >= FEWEST_FOLDED
 
     @property
