@@ -173,9 +173,10 @@ class ChangeFeed:
         refs = {} if before is None else before.refs
         moved = {ref for ref in refs.keys() | now.refs.keys() if refs.get(ref) != now.refs.get(ref)}
         has_new = before is not None and self._add_commits(index, chat_id, before)
-        for call_id in sorted({_call_of(ref, now.refs) for ref in moved}):
+        for call_id in sorted({_call_of(ref, now.refs) or _call_of(ref, refs) for ref in moved}):
             call = index.call(chat_id, call_id)
-            if call is not None and call.post_manifest_id is None:
+            # Its commit may have been found before the call was removed from the unfinished ones.
+            if call is not None and (call.post_manifest_id is None or not has_new):
                 facts = {"call_id": call.id, "status": call.status}
                 self._add("CallChanged", chat_id, call.tool_id, **facts)
         if any(ref.startswith(APPROVALS) for ref in moved):

@@ -120,7 +120,7 @@ def read_conversation(context: Context, request: ReadConversation) -> Conversati
         unfinished=tuple(
             _unfinished(context, chat, one)
             for one in (() if request.before else waiting)
-            if context.visibility.sees(one.tool_id)
+            if context.visibility.sees(one.tool_id) and not _is_committed(context, chat, one)
         ),
         more=more,
         before=rows[0].id if rows and more else None,
@@ -198,6 +198,12 @@ def _message(context: Context, chat: ChatStore, row: HistoryRow) -> TurnMessage 
         older=ids[at - 1] if at else None,
         newer=ids[at + 1] if at + 1 < len(ids) else None,
     )
+
+
+def _is_committed(context: Context, chat: ChatStore, call: PendingCall) -> bool:
+    """Return whether the call ended, but its process has not yet removed it from the unfinished calls."""
+    found = context.chat_index().call(chat.id, call.id)
+    return found is not None and found.post_manifest_id is not None
 
 
 def _unfinished(context: Context, chat: ChatStore, call: PendingCall) -> UnfinishedCall:

@@ -12,6 +12,7 @@ import pytest
 from werkzeug.wrappers import Response
 
 from covalt_git.index import change_feed
+from covalt_git.workspaces import running_call
 from covalt_server.api import events
 from tests.api_client import BEARER, HOME, Api, configure
 from tests.command import run
@@ -66,6 +67,21 @@ def test_a_call_is_reported_with_its_commit_and_in_order(api: Api) -> None:
             ("CallChanged", {"chat_id": "c1", "tool_id": "app-builder:write_file", **ended})
         )
     assert found == expected
+
+
+def test_a_call_is_reported_again_when_its_process_stops_listing_it_as_running(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as slow:
+        slow.setattr(running_call, "forget", lambda *_: None)
+        call = api.write("a.txt", "a")
+    at = position(api)
+    assert api.get("read_conversation", chat_id="c1")["unfinished"] == []
+
+    running_call.forget(api.store, call["id"])
+
+    facts = {"chat_id": "c1", "tool_id": "app-builder:write_file", "call_id": call["id"]}
+    assert after(api, at) == [("CallChanged", {**facts, "status": "success"})]
 
 
 def test_an_approval_is_reported_until_it_is_decided(api: Api) -> None:
