@@ -125,7 +125,7 @@ def hint_text(hint: str) -> str:
     return "  hint: " + hint.replace("\n", "\n        ")
 
 
-def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name most similar to ``name``, or None if none is similar."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+def nearest_name(name: str, known: Iterable[str], *, cutoff: float = 0.5) -> str | None:
+    """Return the known name most similar to ``name``, or None if the similarity of all is below ``cutoff``."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return found[0] if found else None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _UNKNOWN_COMMAND = re.compile(r"No such command '(?P<word>[^']*)'")
 _UNEXPECTED = re.compile(r"Got unexpected extra arguments? \((?P<words>.*)\)", re.DOTALL)
 _FREE_TEXTS = ("title", "text")
+_ROLES = ("user", "assistant", "system", "tool")
 
 _WITH_ONE_MORE = {"authority diff": "{0}..{1}", "chat branch new": "{0} {1} --from {2}"}
 """What the user meant by one argument too many, by command."""
@@ -29,6 +30,7 @@ _OPTIONS = {
         "-D": "covalt-git chat branch delete CHAT NAME --force",
     },
     "chat log": {"--limit": "use -n or --max-count"},
+    "chat read": {"--branch": "covalt-git chat read CHAT BRANCH"},
 }
 """What replaces options of other programs, by command."""
 
@@ -72,7 +74,7 @@ def _takes(ctx: click.Context, name: str, words: Sequence[str]) -> bool:
 
 
 def _for_extra_words(ctx: click.Context, extra: Sequence[str]) -> str:
-    """Return a hint for extra words: the last argument in quotes, or the options of the command."""
+    """Return a hint for extra words: the last argument in quotes, the command's options, or a command line."""
     arguments = [one.name for one in ctx.command.params if isinstance(one, click.Argument)]
     if not arguments:
         options = [_written(one, ctx) for one in _options(ctx) if not one.is_flag]
@@ -83,6 +85,8 @@ def _for_extra_words(ctx: click.Context, extra: Sequence[str]) -> str:
     text = " ".join(words[len(arguments) - 1 :])
     if text.startswith("{"):
         return """write JSON in single quotes, such as '{"path": "index.html"}'"""
+    if _name(ctx) == "chat message add" and words[1] in _ROLES:
+        return f"{ctx.command_path} {shlex.join([words[0], '--role', words[1], ' '.join(extra)])}"
     if arguments[-1] in _FREE_TEXTS:
         return f"write an argument with spaces in quotes: {shlex.quote(text)}"
     return ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git import yaml_text
 from covalt_git.credentials.leaks import masked
-from covalt_git.errors import UnknownNameError
+from covalt_git.errors import UnknownNameError, nearest_name
 from covalt_git.formats import carried, toolset_yaml
 from covalt_git.formats.documents import Document, FormatError, json_text, parse, refuse, toml_text
 from covalt_git.formats.literal_credentials import replace_credentials
@@ -73,18 +73,24 @@ class Conversion(NamedTuple):
     destructive: int
 
 
-def find_format(name: str) -> Format:
-    """Return the format with a name.
+def find_format(name: str, *, writes: bool = False) -> Format:
+    """Return the format with a name, of which a conversion ``writes`` or reads a document.
 
     Raises:
-        UnknownNameError: with the most similar name.
+        UnknownNameError: with the most similar name, or else with all names for this use.
     """
     for one in FORMATS:
         if one.name == name:
             return one
-    raise UnknownNameError(
-        "format", name, [one.name for one in FORMATS], list_with="covalt-git formats"
-    )
+    names = _names(writes=writes)
+    error = UnknownNameError("format", name, names, list_with="covalt-git formats")
+    if nearest_name(name, names, cutoff=0.6) is None:
+        error.hint = f"use one of: {', '.join(names)}"
+    raise error
+
+
+def _names(*, writes: bool = False) -> list[str]:
+    return [one.name for one in FORMATS if (one.write if writes else one.read)]
 
 
 def recognize(documents: Sequence[Document], name: str | None = None) -> tuple[Document, Format]:
@@ -101,7 +107,8 @@ def recognize(documents: Sequence[Document], name: str | None = None) -> tuple[D
             one for one in documents if one.kind in (wanted.kind, *_ALSO.get(wanted.kind, ()))
         ]
         if wanted.read is None:
-            raise FormatError(f"{wanted.title} cannot be read", hint="covalt-git formats")
+            hint = f"use one of: {', '.join(_names())}"
+            raise FormatError(f"{wanted.title} cannot be read", hint=hint)
         if not fitting:
             raise FormatError(
                 f"{documents[0].path!r} is {documents[0].kind}, but {wanted.title} is {wanted.kind}"
@@ -122,10 +129,8 @@ def recognize(documents: Sequence[Document], name: str | None = None) -> tuple[D
     if found:
         names = ", ".join(one.name for _, one in found)
         raise FormatError(f"{path!r} can be any of: {names}", hint=f"add --from {found[0][1].name}")
-    names = ", ".join(one.name for one in FORMATS if one.read)
-    raise FormatError(
-        f"the format of {path!r} is not known", hint=f"add --from, with one of: {names}"
-    )
+    hint = f"add --from, with one of: {', '.join(_names())}"
+    raise FormatError(f"the format of {path!r} is not known", hint=hint)
 
 
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
@@ -172,7 +177,8 @@ def convert(document: Document, source: Format, target: Format) -> Conversion:
         FormatError: with all problems of the document, or if the output would be too large.
     """
     if target.write is None:
-        raise FormatError(f"{target.title} cannot be written", hint="covalt-git formats")
+        hint = f"use one of: {', '.join(_names(writes=True))}"
+        raise FormatError(f"{target.title} cannot be written", hint=hint)
     reading = read(document, source, target=target)
     imported = reading.imported
     used: dict[Loc, str] = {}

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from covalt_git.bundles.archive import pack_files
 from covalt_git.bundles.archive_reader import read_folder, unpack
-from covalt_git.errors import CovaltError, WrongCallError
+from covalt_git.errors import CovaltError, UnknownNameError, WrongCallError
 from covalt_git.formats import conversion, documents
 from covalt_git.formats.documents import FormatError
 from covalt_git.formats.model import pointer_text
@@ -167,7 +167,7 @@ def convert_document(_context: Context, request: ConvertSent) -> Converted:
 @operation(changes=True, local=True)
 def convert_file(_context: Context, request: ConvertFile) -> Converted:
     """Convert a file or folder, as convert_document does, and write the result if it has a place."""
-    target = conversion.find_format(request.target_format)
+    target = conversion.find_format(request.target_format, writes=True)
     output = None if request.dry_run else request.output
     if output is not None:
         _check_output(output, target, force=request.force)
@@ -199,7 +199,7 @@ def _packed(done: Conversion) -> bytes:
 
 
 def _convert(found: list[Document], source: str | None, target: str) -> Conversion:
-    wanted = conversion.find_format(target)
+    wanted = conversion.find_format(target, writes=True)
     return conversion.convert(*conversion.recognize(found, source), wanted)
 
 
@@ -208,6 +208,11 @@ def _documents_at(path: Path) -> list[Document]:
         path = path.parent
     if path.is_dir():
         return [_folder(read_folder(path.resolve()), str(path))]
+    if not os.path.lexists(path):
+        folder = path.parent
+        known = [str(one) for one in folder.iterdir()] if folder.is_dir() else ()
+        list_with = f"ls {shlex.quote(str(folder))}"
+        raise UnknownNameError("file", str(path), known, list_with=list_with)
     try:
         return _documents(read_file(path, str(path), max_bytes=documents.MAX_BYTES), str(path))
     except YamlProblems as error:
