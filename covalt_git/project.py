@@ -5,7 +5,7 @@ The modules that make calls are imported on first use, because most commands onl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from covalt_git.access import Principal, Visibility
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from covalt_git.access.security import Protocol
     from covalt_git.calls.approvals import Approvals
     from covalt_git.calls.engine import Engine
     from covalt_git.calls.running import Follower
@@ -63,6 +64,10 @@ class Project:
     def cached(cls, root: Path, role: str | None) -> Project:
         """Return the same as :meth:`open`, without reading an unchanged ``covalt.yaml`` again."""
         return _OPENED.get((root, role), [root / CONFIG], lambda: cls.open(root, role=role))
+
+    def over(self, protocol: Protocol) -> Self:
+        """Return the project for the same principal, whose calls arrive by a protocol."""
+        return replace(self, principal=self.principal._replace(protocol=protocol))
 
     @property
     def chats(self) -> Chats:

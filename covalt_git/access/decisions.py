@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from covalt_git.access.security import security_refusal
 from covalt_git.errors import UnknownNameError
 from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.names import beginning, matches
@@ -12,17 +13,23 @@ from covalt_git.names import beginning, matches
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from covalt_git.access.security import Protocol as CallProtocol
     from covalt_git.models.held_back import HeldBack
     from covalt_git.models.project_config import ProjectConfig, RoleConfig
+    from covalt_git.models.tool_properties import Security
 
 Action = Literal["see", "call", "approve"]
 
 
 class Principal(NamedTuple):
-    """A user or agent; if it has no role, the project's default role applies."""
+    """A user or agent; if it has no role, the project's default role applies.
+
+    ``protocol`` is the protocol of its calls; None for calls that use no protocol, as those of commands.
+    """
 
     id: str
     role: str | None = None
+    protocol: CallProtocol | None = None
 
 
 class Subject(Protocol):
@@ -43,6 +50,10 @@ class Subject(Protocol):
     @property
     def held_back(self) -> HeldBack | None:
         """Why it is disabled regardless of all settings."""
+
+    @property
+    def security(self) -> Security | None:
+        """Its requirements on callers."""
 
 
 class Decision(NamedTuple):
@@ -84,6 +95,10 @@ def decide(config: ProjectConfig, principal: Principal, action: Action, tool: Su
     if action == "call" and decision.allowed and not tool.enabled:
         why = f": {WHY_HELD_BACK[tool.held_back]}" if tool.held_back else ""
         return Decision(allowed=False, reason=f"'{tool.tool_id}' is disabled{why}")
+    if action == "call" and decision.allowed:
+        refusal = security_refusal(tool, principal.protocol)
+        if refusal is not None:
+            return Decision(allowed=False, reason=refusal.message)
     return decision
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from covalt_git.models.held_back import HeldBack
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
+    from covalt_git.models.tool_properties import Security
 
 
 class NamedTool(NamedTuple):
@@ -23,6 +24,7 @@ class NamedTool(NamedTuple):
     tool_id: str
     enabled: bool = True
     held_back: HeldBack | None = None
+    security: Security | None = None
 
     @property
     def path(self) -> str:

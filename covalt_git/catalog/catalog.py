@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access import NamedTool, Visibility, sees_everything
+from covalt_git.access.security import security_refusal
 from covalt_git.catalog import toolset_cache
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.index.database import IndexUnusableError
@@ -159,11 +160,14 @@ class Catalog(Visibility):
 
         Raises:
             DisabledToolError: if the tool or its toolset is disabled.
+            TokenNeededError: if the tool requires a token that would have to be checked.
+            ProtocolDeniedError: if the tool does not accept calls over the principal's protocol.
             CovaltError: as :meth:`find`.
         """
         found = self.find(text)
         if not self.may_call(found.tool).allowed:
-            raise _disabled(found)
+            refusal = security_refusal(found.tool, self.principal.protocol)
+            raise (found.tool.enabled and refusal) or _disabled(found)
         return found
 
     def _visible_errors(self, toolset: Toolset) -> list[Problem]:

@@ -99,7 +99,7 @@ class Gateway:
             BrokenConfigError: if ``covalt.yaml`` cannot be used.
         """
         opened = Project.cached(self.root, self.role)
-        principal = opened.principal._replace(id=self.by)
+        principal = opened.principal._replace(id=self.by, protocol="mcp")
         return replace(opened, principal=principal, only_chat=self.only)
 
     def tools(self) -> dict[str, Tool]:

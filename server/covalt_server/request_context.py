@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from flask import current_app, g
@@ -63,7 +62,7 @@ def context() -> Context:
     """
     if "context" not in g:
         root, role = current_app.config["COVALT_ROOT"], current_app.config["COVALT_ROLE"]
-        g.context = Context(root, partial(Project.cached, root, role))
+        g.context = Context(root, lambda: Project.cached(root, role).over("http"))
     found: Context = g.context
     return found
 

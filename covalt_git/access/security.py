@@ -1,0 +1,68 @@
+"""Refusal of calls by the ``security`` block of a tool: its protocols, and tokens that are not checked yet.
+
+A requirement that covalt-git cannot check must not be ignored, so a tool with one cannot be called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from covalt_git.errors import CovaltError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.access.decisions import Subject
+    from covalt_git.models.tool_properties import Security
+
+Protocol = Literal["mcp", "http"]
+"""The protocol of a call: of the gateway, or of the server's API and pages."""
+
+
+class ProtocolDeniedError(CovaltError):
+    """A call arrived by a protocol that its tool does not list."""
+
+    code = "protocol_denied"
+    http_status = 403
+
+
+class TokenNeededError(CovaltError):
+    """A tool requires an access token with some content, which covalt-git does not check yet."""
+
+    code = "token_needed"
+    http_status = 403
+
+
+def security_refusal(tool: Subject, protocol: Protocol | None) -> CovaltError | None:
+    """Return why the ``security`` block of a tool refuses every call over a protocol; None if it does not.
+
+    Calls of the user of this machine, by commands and in Python, use no protocol.
+    """
+    security = tool.security
+    if security is None:
+        return None
+    required = ", ".join(_token_requirements(security, tool))
+    if required:
+        return TokenNeededError(
+            f"{tool.tool_id} requires an access token ({required}),"
+            " and this version of covalt-git does not check such tokens",
+            hint=f"remove the requirements from the security block of {tool.tool_id}",
+        )
+    if protocol is None or protocol in security.protocols:
+        return None
+    return ProtocolDeniedError(
+        f"{tool.tool_id} accepts calls over {' and '.join(security.protocols)}, not over {protocol}",
+        hint=f"add {protocol} to the protocols of {tool.tool_id}",
+    )
+
+
+def _token_requirements(security: Security, tool: Subject) -> Iterator[str]:
+    """Yield the keys that only a token can satisfy; a tool whose audience is its own id needs none."""
+    if security.required_capabilities:
+        yield "required_capabilities"
+    if security.max_blast_radius is not None:
+        yield "max_blast_radius"
+    if security.requires_execution:
+        yield "requires_execution"
+    if security.resource_uri not in {None, tool.tool_id, tool.path}:
+        yield "resource_uri"
