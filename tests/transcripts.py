@@ -80,7 +80,7 @@ class Transcript:
         self.lines.append(line)
         if not line.startswith("$ "):
             return
-        command = self._with_ids(line.removeprefix("$ "))
+        command = self.with_ids(line.removeprefix("$ "))
         words = shlex.split(command)
         variables = {}
         while _VARIABLE.match(words[0]):
@@ -155,7 +155,8 @@ class Transcript:
         in_column = found.string[found.end() :].startswith("  ")
         return self._names[key].ljust(len(found[kind]) if in_column else 0)
 
-    def _with_ids(self, command: str) -> str:
+    def with_ids(self, command: str) -> str:
+        """Return a command with the ids that earlier commands printed, in place of their names."""
         for name, value in self._ids.items():
             command = command.replace(name, value)
         return command

@@ -59,7 +59,7 @@ def export(
     not included.  If a file has a credential, or the value of a secret of this machine, the export is
     refused.  With --placeholders, credentials of toolset.yaml become names of secrets, which are listed.
 
-    Example: covalt-git bundle export data-lab --sign ~/.ssh/id_ed25519
+    Example: covalt-git bundle export data-lab
     """
     to_output = path is not None and str(path) == "-"
     if key and to_output:
@@ -116,7 +116,7 @@ def import_(source: str, *, signer: str | None, as_json: bool, **how: Any) -> No
     one of `signers` in covalt.yaml.  A toolset that was imported before is updated, as by `toolset
     update`.
 
-    Example: covalt-git bundle import theirs.zip --dry-run
+    Example: covalt-git bundle import weather.zip
     """
     if signer is not None:
         if how["unsigned"] or how["dry_run"]:

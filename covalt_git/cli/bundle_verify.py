@@ -34,7 +34,7 @@ def verify(what: str, *, signature: Path | None, as_json: bool) -> None:
     of the same id.  The files of the toolset ID are compared with its import and its grants.  An argument
     that has a / or ends in .zip is a FILE.  Exits with 1 if something differs, and changes nothing.
 
-    Example: covalt-git bundle verify theirs.zip
+    Example: covalt-git bundle verify weather.zip
     """
     if "/" in what or what.lower().endswith(".zip"):
         _verify_file(Path(what), signature, as_json=as_json)

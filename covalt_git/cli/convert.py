@@ -58,7 +58,7 @@ def command(*, report: Path | None, as_json: bool, **how: Any) -> None:
     INPUT is a file, a folder or a ZIP.  No tool runs, and no connection is made.  Credentials are not
     copied: the output refers to secrets by name.
 
-    Example: covalt-git convert tool.json --to toolset -o toolsets/example
+    Example: covalt-git convert .mcp.json --to toolset -o toolsets/mcp
     """
     done = perform(formats.convert_file, **how)
     if report is not None:

@@ -40,7 +40,7 @@ def command(*, quick: bool, verbose: bool, as_json: bool) -> None:
     if one of them succeeds.  Most succeed at 'process', which protects against accidents, not against
     attacks; this counts only if the machine has no other level.
 
-    Example: covalt-git doctor --json
+    Example: covalt-git doctor
     """
     root = click.get_current_context().find_root().obj["root"]
     facts = (*machine.facts(root), *_secret_command(root))

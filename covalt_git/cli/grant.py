@@ -88,9 +88,6 @@ def add() -> None:
 
     A grant is for the current files.  It ends when the files of the toolset, the entry of an HTTP tool in
     toolset.yaml, or the MCP server change.
-
-    Examples: covalt-git grant add weather --requested, covalt-git grant add weather network
-    api.example.com
     """
 
 

@@ -60,7 +60,7 @@ def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool, as_js
     `source accept`.  The lists are stored in toolsets/locks.  Exits with 1 if a tool is not accepted or a
     server cannot be reached.
 
-    Example: covalt-git source refresh gear --accept
+    Example: covalt-git source refresh files
     """
     if accepts and check:
         raise wrong_call("--check writes nothing, so it cannot accept tools")
@@ -80,7 +80,7 @@ def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool, as_js
 def diff(names: tuple[str, ...], *, as_json: bool) -> None:
     """Compare the last listed tools with the accepted ones, without a connection.
 
-    Example: covalt-git source diff gear
+    Example: covalt-git source diff files
     """
     found = _listed(names)
     if as_json:
@@ -102,7 +102,7 @@ def accept_tools(name: str, tools: tuple[str, ...], *, as_json: bool) -> None:
     SERVER is TOOLSET/NAMESPACE, or the toolset if it has one server.  Without a TOOL, all are accepted.
     `source diff` shows what would be accepted.
 
-    Example: covalt-git source accept gear read_file
+    Example: covalt-git source accept files read_file
     """
     found = _listed([name]).sources
     if len(found) != 1:

@@ -55,7 +55,7 @@ def new_toolset(toolset_id: str, template: Template, name: str, *, as_json: bool
 def list_toolsets(*, as_json: bool) -> None:
     """List the toolsets with tools that your role may see.
 
-    Example: covalt-git toolset list --json
+    Example: covalt-git toolset list
     """
     found = ask(toolsets.list_toolsets)
     if as_json:

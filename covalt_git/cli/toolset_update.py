@@ -53,7 +53,7 @@ def update_command(
     called until you resolve them.  The toolset stays enabled or disabled.  Local overrides are kept, and
     so are grants whose files did not change.
 
-    Example: covalt-git toolset update weather --dry-run
+    Example: covalt-git toolset update weather
     """
     how = {"dry_run": dry_run, "force": force, "accept_signer": accept_signer}
     if source is None and signature is None:

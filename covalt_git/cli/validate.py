@@ -67,7 +67,7 @@ def command(
     With PATHS, report only the problems in these files or folders.  For a file of a toolset, the problems
     in the toolset's toolset.yaml are reported too.  Exits with 1 if there are problems, with 2 for wrong arguments.
 
-    Example: covalt-git validate --format sarif
+    Example: covalt-git validate
     """
     form = form or ("json" if as_json else "text")
     _refuse_contradictions(form, as_json=as_json, fix=fix, diff=diff)

@@ -1,97 +1,125 @@
-"""Each command's help has an example, which parses; the examples for the sample project also run."""
+"""Each command's help has an example, which runs as it is printed, in the projects of ``help_examples.yaml``."""
 
+import os
 import re
 import shlex
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from string import Template
+from typing import Any
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
-from click import Command, Context, Group
+import yaml
+from click import Context, Group
 
 from covalt_git.cli import cli
+from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.new_project import create_project
+from tests.cli.test_auth import BROWSER
+from tests.command import REPOSITORY, Piped, Terminal
+from tests.connections.signing_in import Guarded, guarded
+from tests.mcp_client import over_stdio, tool_names
+from tests.transcripts import Transcript
 from tests.workspaces.stores import run_git
 
+TABLE: dict[str, Any] = yaml.safe_load(
+    Path(__file__).with_name("help_examples.yaml").read_text(encoding="utf-8")
+)
+FILES = TABLE.pop("files")
+SERVERS = ("serve --port 8000", "dev --port 8000")
+MCP = "mcp --chat c1"
 
-def commands(group: Group, *path: str) -> Iterator[tuple[str, Command]]:
+
+def examples(group: Group) -> Iterator[tuple[str, list[str]]]:
+    """Yield the commands, and the examples in their help."""
     context = Context(group)
     for name in group.list_commands(context):
         one = group.get_command(context, name)
+        assert one is not None
         if isinstance(one, Group):
-            yield from commands(one, *path, name)
-        if one is not None and (not isinstance(one, Group) or one.invoke_without_command):
-            yield " ".join([*path, name]), one
+            yield from ((f"{name} {words}", found) for words, found in examples(one))
+        found = re.findall(r"Examples?: covalt-git (.*(?:\n.+)*)", one.help or "")
+        if found or not isinstance(one, Group) or one.invoke_without_command:
+            yield name, [shlex.join(shlex.split(text)) for text in found]
 
 
-def example(one: Command) -> list[str]:
-    found = re.findall(r"Example: covalt-git (.*(?:\n.+)*)", one.help or "")
-    return shlex.split(found[0]) if len(found) == 1 else []
+def test_each_command_has_an_example_which_runs() -> None:
+    found = dict(examples(cli))
+    steps = re.sub(r"<id-\d+>", "9c11d0e2", "\n".join(TABLE.values()))
+    run = {*re.findall(r"(?m)^\$ covalt-git (.*)$", steps), *SERVERS, MCP}
+
+    assert [name for name, texts in found.items() if len(texts) != 1] == []
+    assert [name for name, texts in found.items() if not run.issuperset(texts)] == []
 
 
-EXAMPLES = {name: (one, example(one)) for name, one in commands(cli)}
-
-ROLES = "\nroles: {owner: {admin: true}, agent: {allow: [data-lab.*]}}\ndefault_role: owner\n"
-
-# In this order, in a project with one commit, a file and a call.
-RUN = """
-validate, explain, schema, toolset list, toolset show, toolset disable, toolset enable, toolset new,
-tool list, tool schema, tool search, tool show, tool test, tool override, tool disable, tool enable,
-role list, source list, secret list, auth list, grant list, authority show, authority diff,
-chat new, chat upload, call, chat replay, chat list, chat status, chat rename, chat log, chat files, chat show,
-chat diff, chat restore, chat undo, chat redo, chat branch new, chat branch list, chat merge,
-chat branch delete, chat branch new, chat checkout, chat branch rename, chat export, chat fork, chat message add, chat message list,
-chat message show, chat message retry, chat message edit, chat message switch, chat message continue, chat gc,
-chat delete, approval list, token new, token list, token revoke, index status, index rebuild, init
-"""
-
-
-def test_every_command_has_an_example() -> None:
-    assert [name for name, (_, args) in EXAMPLES.items() if not args] == []
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_example_parses(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted, args = EXAMPLES[name]
-    monkeypatch.chdir(tmp_path)
-    for file in ("theirs.zip", "c1.bundle", "report.md", ".ssh/id_ed25519"):
-        (tmp_path / file).parent.mkdir(exist_ok=True)
-        (tmp_path / file).touch()
-    context: Context | None = None
-    one: Command = cli
-    rest = [arg.replace("~/", f"{tmp_path}/") for arg in args]
-    while isinstance(one, Group) and one is not wanted:
-        context = one.make_context(one.name, list(rest), parent=context)
-        _, found, rest = one.resolve_command(context, [*context._protected_args, *context.args])
-        assert found is not None
-        one = found
-    one.make_context(one.name, list(rest), parent=context)
-
-    assert one is wanted
+@pytest.fixture(scope="module")
+def tickets() -> Iterator[Guarded]:
+    """The MCP server of the examples, which a user signs in to."""
+    with guarded() as running:
+        yield running
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A project with one commit, which a user may change."""
-    create_project(tmp_path)
-    with (tmp_path / "covalt.yaml").open("a", encoding="utf-8") as file:
-        file.write(ROLES)
-    run_git(tmp_path, "add", ".")
-    run_git(tmp_path, "commit", "-qm", "Start")
-    (tmp_path / "report.md").write_text("# Sales\n")
-    return tmp_path
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with one commit, whose user has a browser that follows where it is led."""
+    root = tmp_path / "project"
+    create_project(root)
+    (tmp_path / "browser.py").write_text(BROWSER)
+    monkeypatch.setenv("BROWSER", f"{sys.executable} {tmp_path / 'browser.py'} %s")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return root
 
 
-def test_examples_run_in_the_sample_project(
-    root: Path, cli: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(root)
-    failed = {}
-    for name in re.split(r",\s+", RUN.strip()):
-        code, printed = cli(*EXAMPLES[name][1])
-        if code:
-            failed[name] = printed
-        if name == "chat new":
-            cli("chat", "upload", "c1", "toolsets/data-lab/assets/weather.csv")
-            cli("chat", "message", "add", "c1", "--ref", "app-77")
+def at_terminal(transcript: Transcript, command: str, answers: list[str]) -> None:
+    """Run a step at a terminal; each answer is a prompt, and what the user types."""
+    words = shlex.split(transcript.with_ids(command))[2:]
+    user = Terminal(*words, cwd=transcript.root, env=os.environ)
+    for one in filter(None, answers):
+        user.answers(*one.rsplit(" ", 1))
+    transcript.lines += [command, user.end()]
+    if user.exit_code:
+        transcript.lines.append(f"[exit {user.exit_code}]")
 
-    assert failed == {}
+
+@pytest.mark.parametrize("name", TABLE)
+def test_examples_run(root: Path, tickets: Guarded, name: str) -> None:
+    values = {
+        "PYTHON": sys.executable,
+        "SERVERS": f"{REPOSITORY}/fixtures/servers",
+        "ROOT": str(root),
+        "TICKETS": tickets.url,
+        "PROBED": "[exit 1]" if sandbox_levels.level() == "process" else "",
+    }
+    for path, text in FILES.items():
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_text(Template(text).safe_substitute(values), encoding="utf-8")
+    run_git(root, "add", ".")
+    run_git(root, "commit", "-qm", "Start")
+    transcript = Transcript(root)
+    for step in re.split(r"\n(?=\$ )", Template(TABLE[name]).safe_substitute(values).strip()):
+        command, *after = step.splitlines()
+        answers = [line[2:] for line in after if line.startswith(">")]
+        if answers:
+            at_terminal(transcript, command, answers)
+        else:
+            transcript.step(command)
+        exits = [line for line in transcript.lines[-1:] if line.startswith("[exit")]
+        assert exits == [line for line in after if line.startswith("[exit")], transcript.text()
+
+
+@pytest.mark.parametrize("example", SERVERS)
+def test_example_of_a_server_answers(root: Path, example: str) -> None:
+    server = Piped(*example.replace("8000", "0").split(), cwd=root)
+    with build_opener(HTTPCookieProcessor()).open(server.stdout.readline().strip()) as page:
+        assert page.status == 200
+    server.interrupt()
+
+    assert server.end().returncode == 0
+
+
+def test_example_of_the_mcp_server_lists_tools(root: Path, cli: Callable[..., Any]) -> None:
+    cli("chat", "new", "--id", "c1")
+
+    assert "data-lab.summarize" in over_stdio(root, tool_names, *MCP.split()[1:])

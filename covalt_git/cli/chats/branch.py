@@ -73,7 +73,7 @@ def list_branches(chat_id: str, *, deleted: bool, as_json: bool) -> None:
 def new_branch(chat_id: str, name: str, start: str | None, *, as_json: bool) -> None:
     """Create a branch, without checking it out.
 
-    Example: covalt-git chat branch c1 idea --from HEAD~2
+    Example: covalt-git chat branch c1 idea
     """
     made = ask(branches.create_branch, chat_id=chat_id, name=name, from_manifest=start)
     if as_json:

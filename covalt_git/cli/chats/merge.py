@@ -65,7 +65,7 @@ def merge(
 
     Exits with 1 when conflicts stopped the merge.
 
-    Example: covalt-git chat merge c1 idea --resolve report.md=theirs
+    Example: covalt-git chat merge c1 idea
     """
     if keep_both and prefer:
         raise wrong_call("--keep-both and --prefer cannot be combined")
