@@ -1,26 +1,28 @@
 """What a document has beyond its toolsets, which ``extensions`` of ``toolset.yaml`` carries.
 
 It is the difference between the document and the one that the format's writer makes of the toolsets: a
-value for each JSON pointer.  An item of a list is found by its ``id`` or ``name``, so that the rest of the
-file can be edited.
+value for each JSON pointer, and the order of keys where the writer's order differs.  An item of a list is
+found by its ``id`` or ``name``, so that the rest of the file can be edited.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import json
+from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.formats.model import pointer_text
 from covalt_git.json_values.difference import same
 from covalt_git.json_values.json_schema import value_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
 _LABELS: Final = ("id", "name", "tool_id")
 _ABSENT: Final = object()
+_TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 _STORED: Final[JsonObject] = {
     "type": "object",
     "additionalProperties": False,
@@ -28,38 +30,48 @@ _STORED: Final[JsonObject] = {
         "order": {"type": "integer"},
         "set": {"type": "object", "propertyNames": {"pattern": "^/"}},
         "absent": {"type": "array", "items": {"type": "string", "pattern": "^/"}},
+        "keys": {"type": "object", "additionalProperties": _TEXTS},
         "names": {"type": "object", "additionalProperties": {"type": "string"}},
     },
 }
 
 
-class Carried(NamedTuple):
-    """The values to set and the places to remove, by pointer; ``places`` are those in the document."""
+class Carried:
+    """What has to be set in a writer's document to get another one.
 
-    values: dict[str, Any]
-    absent: tuple[str, ...]
-    places: dict[str, Loc]
+    Attributes:
+        values: the values to set, by pointer.
+        absent: the pointers to remove.
+        keys: the order of the keys of objects, by pointer.
+        places: the places of the values in the other document, by pointer.
+    """
 
-    def of_part(self, prefixes: Sequence[str]) -> JsonObject:
-        """Return the entries below one of these pointers, for ``extensions``."""
-        below = tuple(f"{prefix}/" for prefix in prefixes)
-        values = {key: value for key, value in self.values.items() if key.startswith(below)}
-        absent = [key for key in self.absent if key.startswith(below)]
-        return {**({"set": values} if values else {}), **({"absent": absent} if absent else {})}
+    def __init__(self, stored: Sequence[Mapping[str, Any]] = ()) -> None:
+        self.values: dict[str, Any] = {}
+        self.absent: list[str] = []
+        self.keys: dict[str, list[str]] = {}
+        self.places: dict[str, Loc] = {}
+        for one in stored:
+            self.values |= one.get("set", {})
+            self.absent += [key for key in one.get("absent", ()) if key not in self.absent]
+            self.keys |= one.get("keys", {})
+
+    def split(self, owner: Callable[[str], int], count: int) -> list[JsonObject]:
+        """Return what ``extensions`` of each toolset stores; ``owner`` is the toolset of a pointer."""
+        found: list[JsonObject] = [{} for _ in range(count)]
+        for name, entries in (("set", self.values), ("keys", self.keys)):
+            for pointer, value in entries.items():
+                found[owner(pointer)].setdefault(name, {})[pointer] = value
+        for pointer in self.absent:
+            found[owner(pointer)].setdefault("absent", []).append(pointer)
+        return found
 
 
 def difference(document: Any, plain: Any) -> Carried:
     """Return what has to be set in ``plain`` to get the document."""
-    values: dict[str, Any] = {}
-    absent: list[str] = []
-    places: dict[str, Loc] = {}
-    for pointer, loc, value in _differences(document, plain, (), ()):
-        if value is _ABSENT:
-            absent.append(pointer)
-        else:
-            values[pointer] = value
-            places[pointer] = loc
-    return Carried(values, tuple(absent), places)
+    found = Carried()
+    _compare(document, plain, (), (), found)
+    return found
 
 
 def restore(plain: Any, carried: Carried) -> tuple[Any, list[str]]:
@@ -78,34 +90,47 @@ def restore(plain: Any, carried: Carried) -> tuple[Any, list[str]]:
             steps.append((parent, key, value))
         elif value is not _ABSENT:
             missing.append(pointer)
+    ordered = [(_at(plain, pointer), keys) for pointer, keys in carried.keys.items()]
     for parent, key, value in steps:
         if value is not _ABSENT:
             parent[key] = value
         elif isinstance(parent, dict):
             parent.pop(key, None)
+    for one, keys in ordered:
+        if isinstance(one, dict):
+            items = {key: one.pop(key) for key in keys if key in one}
+            rest = dict(one)
+            one.clear()
+            one.update(items | rest)
     return plain, missing
 
 
-def _differences(
-    document: Any, plain: Any, path: tuple[str, ...], loc: Loc
-) -> Iterator[tuple[str, Loc, Any]]:
+def _compare(document: Any, plain: Any, path: tuple[str, ...], loc: Loc, found: Carried) -> None:
     if isinstance(document, dict) and isinstance(plain, dict):
-        for key in plain:
-            if key not in document:
-                yield pointer_text((*path, key)), (), _ABSENT
-        for key, value in document.items():
-            if key in plain:
-                yield from _differences(value, plain[key], (*path, key), (*loc, key))
-            else:
-                yield pointer_text((*path, key)), (*loc, key), value
+        common = [key for key in plain if key in document]
+        added = [key for key in document if key not in plain]
+        found.absent += [pointer_text((*path, key)) for key in plain if key not in document]
+        for key in added:
+            _set(document[key], (*path, key), (*loc, key), found)
+        for key in common:
+            _compare(document[key], plain[key], (*path, key), (*loc, key), found)
+        if [*common, *added] != [*document]:
+            found.keys[pointer_text(path)] = [*document]
         return
     labels = _labels(plain)
     if labels and _is_aligned(document, plain):
         for position, label in enumerate(labels):
             inner = (document[position], plain[position])
-            yield from _differences(*inner, (*path, label), (*loc, position))
-    elif not same(document, plain):
-        yield pointer_text(path), loc, document
+            _compare(*inner, (*path, label), (*loc, position), found)
+    elif not same(document, plain) or (
+        isinstance(document, list) and json.dumps(document) != json.dumps(plain)
+    ):
+        _set(document, path, loc, found)  # another value, or other keys in the objects of a list
+
+
+def _set(value: Any, path: tuple[str, ...], loc: Loc, found: Carried) -> None:
+    found.values[pointer_text(path)] = value
+    found.places[pointer_text(path)] = loc
 
 
 def _is_aligned(document: Any, plain: list[Any]) -> bool:
@@ -127,15 +152,24 @@ def _labels(items: Any) -> list[str] | None:
 
 def _parent(plain: Any, pointer: str) -> tuple[Any, str]:
     """Return the object or list around the place of a pointer, and the place's key."""
-    *path, last = (one.replace("~1", "/").replace("~0", "~") for one in pointer.split("/")[1:])
-    for key in path:
+    before, _, last = pointer.rpartition("/")
+    return _at(plain, before), _key(last)
+
+
+def _at(plain: Any, pointer: str) -> Any:
+    """Return the value at a pointer; None if it does not exist."""
+    for key in map(_key, pointer.split("/")[1:]):
         if isinstance(plain, dict) and key in plain:
             plain = plain[key]
         elif isinstance(plain, list) and key in (labels := _labels(plain) or []):
             plain = plain[labels.index(key)]
         else:
-            return None, last
-    return plain, last
+            return None
+    return plain
+
+
+def _key(text: str) -> str:
+    return text.replace("~1", "/").replace("~0", "~")
 
 
 def stored_extension(manifest: Mapping[str, Any], name: str) -> JsonObject:
@@ -143,13 +177,3 @@ def stored_extension(manifest: Mapping[str, Any], name: str) -> JsonObject:
     extensions = manifest.get("extensions")
     found = extensions.get(name) if isinstance(extensions, dict) else None
     return found if isinstance(found, dict) and not value_problems(_STORED, found) else {}
-
-
-def of_extensions(stored: Sequence[Mapping[str, Any]]) -> Carried:
-    """Return what the ``extensions`` of several toolsets carry for one format."""
-    values: dict[str, Any] = {}
-    absent: list[str] = []
-    for one in stored:
-        values.update(one.get("set") or {})
-        absent += [key for key in one.get("absent") or () if key not in absent]
-    return Carried(values, tuple(absent), {})

@@ -20,89 +20,46 @@ from covalt_git.formats.http_texts import (
     unescaped,
     with_arguments,
 )
-from covalt_git.formats.model import Format, Imported, Part, duplicates, legal_tool_names
+from covalt_git.formats.model import Format, Imported, Part
+from covalt_git.formats.shapes import TEXT, Schema, are_objects, schema_of
+from covalt_git.names import local_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from covalt_git.formats.documents import Document
-    from covalt_git.formats.model import Node, Problems
+    from covalt_git.formats.model import Node
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _URL_NAME = re.compile(r"\{\+?([A-Za-z_][\w.-]*)\}")
-_ONE_SCHEMA: Final = (
-    "items",
-    "additionalProperties",
-    "not",
-    "contains",
-    "propertyNames",
-    "if",
-    "then",
-    "else",
+_ONE_SCHEMA: Final = frozenset(
+    {"items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else"}
 )
-_SCHEMAS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
-_NAMED_SCHEMAS: Final = (
-    "properties",
-    "patternProperties",
-    "$defs",
-    "definitions",
-    "dependentSchemas",
+_SCHEMAS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_NAMED_SCHEMAS: Final = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 )
-
-_SCHEMA: Final[JsonObject] = {
-    "type": "object",
-    "required": ["name", "label", "actions"],
-    "properties": {
-        "name": {"type": "string", "minLength": 1},
-        "label": {"type": "string", "minLength": 1},
-        "actions": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["name", "api"],
-                "properties": {
-                    "name": {"type": "string", "minLength": 1},
-                    "description": {"type": "string"},
-                    "displayName": {"type": "string", "minLength": 1},
-                    "parameters": {"type": "object"},
-                    "api": {
-                        "type": "object",
-                        "required": ["url", "method"],
-                        "properties": {
-                            "url": {"type": "string", "pattern": r"^(https?://|\$\{)\S+$"},
-                            "method": {"enum": [*_METHODS, *(one.lower() for one in _METHODS)]},
-                            "headers": {
-                                "type": "object",
-                                "additionalProperties": {"type": "string"},
-                            },
-                        },
-                    },
-                },
-            },
-        },
-    },
+_API_SHAPE: Final = {
+    "url!": Schema({"type": "string", "pattern": r"^(https?://|\$\{)\S+$"}),
+    "method!": (*_METHODS, *(one.lower() for one in _METHODS)),
+    "headers": {str: str},
+}
+_ACTION_SHAPE: Final = {
+    "name!": TEXT,
+    "description": str,
+    "displayName": TEXT,
+    "api!": _API_SHAPE,
+    "parameters": dict,
 }
 
 
 def _recognize(document: Document) -> bool:
-    value = document.value
-    if (
-        document.kind != "json"
-        or not isinstance(value, dict)
-        or not {"name", "actions"} <= value.keys()
-    ):
-        return False
-    actions = value["actions"]
-    return isinstance(actions, list) and all(
-        isinstance(one, dict) and "api" in one for one in actions
+    return are_objects([document.value], "name", "actions") and are_objects(
+        document.value["actions"], "api"
     )
-
-
-def _check(value: Any) -> Problems:
-    return duplicates(value["actions"], "name", ("actions",), "action name")
 
 
 def _read(document: Document, imported: Imported) -> None:
@@ -112,7 +69,7 @@ def _read(document: Document, imported: Imported) -> None:
     toolset.trace(("id",), ("name",))
     toolset.trace(("name",), ("label",))
     actions = source.parts("actions")
-    ids = legal_tool_names([one.peek("name") for one in actions])
+    ids = local_names(one.peek("name") for one in actions)
     for action in actions:
         tool = toolset.item("tools")
         tool.set("id", action["name"], ids[action.peek("name")])
@@ -131,14 +88,13 @@ def _read_request(tool: Node, action: Part, imported: Imported) -> None:
     url = with_arguments(placeholders_to_references(api.peek("url")), names)
     http.set("method", api["method"], method)
     http.set("url", api["url"], url)
-    for name, value in api.entries("headers"):
-        text = placeholders_to_references(escaped(value.value))
-        http.node("headers").set(name, value, text)
+    to_reference = placeholders_to_references
+    http.copy(api, {"headers": "headers"}, lambda text: to_reference(escaped(text)))
     if schema is not None:
         moved: dict[Loc, Loc] = {}
-        if imported.set_schema(tool, schema, _with_list(schema.value, (), (), moved)):
-            for target, origin in moved.items():
-                tool.trace(("input_schema", *target), (*schema.loc, *origin))
+        if imported.set_schema(tool, schema, _with_list(schema.value, (), moved)):
+            for place, flag in moved.items():
+                tool.trace(("input_schema", *place), (*schema.loc, *flag))
     in_url = set(_URL_NAME.findall(url))
     for name in names:
         if name == "body" and method in _WITH_BODY:
@@ -147,13 +103,14 @@ def _read_request(tool: Node, action: Part, imported: Imported) -> None:
             http.value.setdefault("parameters", {})[name] = {"in": "query"}
 
 
-def _with_list(schema: Any, loc: Loc, origin: Loc, moved: dict[Loc, Loc]) -> Any:
-    """Return a schema with a list ``required`` in place of booleans in its properties, at every depth."""
+def _with_list(schema: Any, loc: Loc, moved: dict[Loc, Loc]) -> Any:
+    """Return a schema with a list ``required`` in place of booleans in its properties, at every depth.
+
+    ``moved`` gets the place of each item of a list, and of its boolean.
+    """
     if not isinstance(schema, dict):
         return schema
-    found = _inner(
-        schema, loc, lambda one, at: _with_list(one, at, (*origin, *at[len(loc) :]), moved)
-    )
+    found = _inner(schema, loc, lambda one, at: _with_list(one, at, moved))
     existing = found.get("required")
     required = list(existing) if isinstance(existing, list) else []
     properties = schema.get("properties")
@@ -162,7 +119,7 @@ def _with_list(schema: Any, loc: Loc, origin: Loc, moved: dict[Loc, Loc]) -> Any
             continue
         _remove_flag(found["properties"][name])
         if inner["required"] and name not in required:
-            moved[*loc, "required", len(required)] = (*origin, "properties", name, "required")
+            moved[*loc, "required", len(required)] = (*loc, "properties", name, "required")
             required.append(name)
     if required:
         found["required"] = required
@@ -219,18 +176,14 @@ def _write(toolsets: Sequence[Part], _imported: Imported) -> Any:
         message = f"a document of Cognipeer is one tool, and the input has {len(toolsets)} toolsets"
         raise FormatError(message, hint="convert each toolset on its own")
     manifest = toolsets[0]
-    manifest.take("manifest_version")
     manifest.take("secrets")
-    actions = [_action(tool) for tool in manifest.parts("tools") if _can_write(tool)]
+    actions = []
+    for tool in manifest.parts("tools"):
+        if "http" in tool:
+            actions.append(_action(tool))
+        else:
+            tool.drop("an action is an HTTP request, and this tool is a function or a definition")
     return {"name": manifest.take("id"), "label": manifest.take("name"), "actions": actions}
-
-
-def _can_write(tool: Part) -> bool:
-    if "http" not in tool:
-        tool.drop(
-            "an action of Cognipeer is an HTTP request, and this tool is a Python function or a definition"
-        )
-    return "http" in tool
 
 
 def _action(tool: Part) -> JsonObject:
@@ -324,6 +277,6 @@ FORMAT: Final = Format(
     recognize=_recognize,
     read=_read,
     write=_write,
-    schema=_SCHEMA,
-    check=_check,
+    schema=schema_of({"name!": TEXT, "label!": TEXT, "actions!": [_ACTION_SHAPE]}),
+    unique=(("actions", "name"),),
 )

@@ -13,25 +13,26 @@ from covalt_git import yaml_text
 from covalt_git.credentials.leaks import masked
 from covalt_git.errors import UnknownNameError, nearest_name
 from covalt_git.formats import carried, toolset_yaml
-from covalt_git.formats.documents import Document, FormatError, json_text, parse, refuse, toml_text
+from covalt_git.formats.carried import Carried
+from covalt_git.formats.documents import Document, FormatError, json_text, refuse, toml_text
 from covalt_git.formats.literal_credentials import replace_credentials
 from covalt_git.formats.model import Format, Imported, leaves, pointer_text
+from covalt_git.formats.shapes import duplicates
 from covalt_git.formats.table import FORMATS
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.json_schema import value_problems
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
-    from covalt_git.formats.carried import Carried
     from covalt_git.formats.model import Note
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
 _WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _MAX_SHOWN: Final = 200
-_NO_VALUES = carried.Carried({}, (), {})
+_CONSUMED: Final = ""
 
 
 class Loss(NamedTuple):
@@ -103,9 +104,8 @@ def recognize(documents: Sequence[Document], name: str | None = None) -> tuple[D
     """
     if name is not None:
         wanted = find_format(name)
-        fitting = [
-            one for one in documents if one.kind in (wanted.kind, *_ALSO.get(wanted.kind, ()))
-        ]
+        kinds = (wanted.kind, *_ALSO.get(wanted.kind, ()))
+        fitting = [one for one in documents if one.kind in kinds]
         if wanted.read is None:
             hint = f"use one of: {', '.join(_names())}"
             raise FormatError(f"{wanted.title} cannot be read", hint=hint)
@@ -118,7 +118,7 @@ def recognize(documents: Sequence[Document], name: str | None = None) -> tuple[D
         (document, one)
         for document in documents
         for one in FORMATS
-        if one.read and one.recognize(document)
+        if one.read and one.kind in (document.kind, "folder") and one.recognize(document)
     ]
     path = documents[0].path
     if len(found) > 1:
@@ -155,7 +155,7 @@ def read(document: Document, source: Format, *, target: Format | None = None) ->
     clean = document.with_value(value)
     problems = value_problems(source.schema, value) if source.schema else []
     if not problems:
-        problems = source.check(value)
+        problems = [one for path in source.unique for one in duplicates(value, path)]
     if problems:
         raise refuse(
             document.path, [document.problem(loc, masked(message)) for loc, message in problems]
@@ -165,7 +165,7 @@ def read(document: Document, source: Format, *, target: Format | None = None) ->
     if target is toolset_yaml.FORMAT:
         toolset_yaml.leave_out_definitions(imported)
     if source.write is None or source is toolset_yaml.FORMAT:
-        return Reading(source, clean, imported, _NO_VALUES, is_complete=False)
+        return Reading(source, clean, imported, Carried(), is_complete=False)
     plain = source.write(imported.parts({}), imported)
     return Reading(source, clean, imported, carried.difference(value, plain), is_complete=True)
 
@@ -181,28 +181,26 @@ def convert(document: Document, source: Format, target: Format) -> Conversion:
         raise FormatError(f"{target.title} cannot be written", hint=hint)
     reading = read(document, source, target=target)
     imported = reading.imported
-    used: dict[Loc, str] = {}
-    kept: set[Loc] = set()
     if target is toolset_yaml.FORMAT:
         if not imported.toolsets:
             raise FormatError(f"{document.path!r} has no tools to convert")
-        kept = set(toolset_yaml.add_extensions(imported, source, reading.carried))
+        if reading.is_complete:
+            toolset_yaml.add_extensions(imported, source, reading.carried)
+    used: dict[Loc, str] = {}
     value = target.write(imported.parts(used), imported)
     if target is source:
         value, _ = carried.restore(value, reading.carried)
-        kept = set(reading.carried.places.values())
     elif source is toolset_yaml.FORMAT:
         value = _with_extensions(value, target, imported, used)
-    files = _files(value, target)
-    account = _Account(reading, used, kept, target)
+    fates = _fates(reading, used, target)
     return Conversion(
         source,
         target,
-        files,
+        _files(value, target),
         tuple(imported.notes),
-        account.lost(),
-        frozenset(map(pointer_text, account.consumed)),
-        frozenset(map(pointer_text, account.carried)),
+        tuple(sorted(_loss(reading.document, loc, why) for loc, why in fates.items() if why)),
+        frozenset(pointer_text(loc) for loc, why in fates.items() if why == _CONSUMED),
+        frozenset(pointer_text(loc) for loc, why in fates.items() if why is None),
         len(imported.toolsets),
         sum(len(one.get("tools", ())) for one in imported.toolsets),
         sum(map(_destructive_tools, imported.toolsets)),
@@ -211,19 +209,14 @@ def convert(document: Document, source: Format, target: Format) -> Conversion:
 
 def _with_extensions(value: Any, target: Format, imported: Imported, used: dict[Loc, str]) -> Any:
     """Restore what the toolsets carry from an earlier document of the target's format."""
-    stored = []
-    for position, manifest in enumerate(imported.toolsets):
-        found = carried.stored_extension(manifest, target.name)
-        if found:
-            stored.append(found)
-            used[position, "extensions", target.name] = ""
-    value, missing = carried.restore(value, carried.of_extensions(stored))
-    for position, manifest in enumerate(imported.toolsets):
-        values = carried.stored_extension(manifest, target.name).get("set", {})
-        for pointer in missing:
-            if pointer in values:
-                reason = "the part of the document that it belongs to was removed"
-                used[position, "extensions", target.name, "set", pointer] = reason
+    stored = [carried.stored_extension(manifest, target.name) for manifest in imported.toolsets]
+    value, missing = carried.restore(value, Carried(stored))
+    for position, one in enumerate(stored):
+        if one:
+            used[position, "extensions", target.name] = _CONSUMED
+        for pointer in set(missing) & set(one.get("set", {})):
+            reason = "the part of the document that it belongs to was removed"
+            used[position, "extensions", target.name, "set", pointer] = reason
     return value
 
 
@@ -237,81 +230,56 @@ def _files(value: Any, target: Format) -> dict[str, bytes]:
     return {target.file_name: text.encode()}
 
 
-class _Account:
-    """The fate of every value of the input."""
-
-    def __init__(
-        self, reading: Reading, used: Mapping[Loc, str], kept: set[Loc], target: Format
-    ) -> None:
-        self.consumed: set[Loc] = set()
-        self.carried: set[Loc] = set()
-        self._reading = reading
-        self._target = target
-        self._reasons: dict[Loc, str] = {}
-        self._places = set(reading.carried.places.values())
-        value = reading.document.value
-        self._leaves = leaves(value)
-        known = set(self._leaves)
-        groups: dict[Loc, str] = {}
-        origins = reading.imported.origins
-        for loc in leaves(reading.imported.toolsets):
-            found = _prefix(loc, origins)
-            if found is None:
-                continue  # the reader added it
-            exact = (*origins[found], *loc[len(found) :])
-            group, at = (self._reasons, exact) if exact in known else (groups, origins[found])
-            place = _prefix(loc, used)
-            reason = used[place] if place is not None else f"{target.title} has no field for it"
-            if target is reading.format:
-                reason = ""  # what a document has is in the document again
-            group[at] = min(reason, group.get(at, reason))  # an empty reason: the output has it
-        for loc in self._leaves:
-            fate = self._reasons.get(loc)
-            part = _prefix(loc, reading.imported.merged)
-            if fate is None and part is not None:
-                place = _prefix(reading.imported.merged[part], used)
-                fate = used[place] if place is not None else None
-            if fate is None:
-                above = _prefix(loc, groups)
-                fate = groups[above] if above is not None else None
-            if fate == "" or (fate is None and self._is_implied(loc)):
-                self.consumed.add(loc)
-            elif _prefix(loc, kept) is not None:
-                self.carried.add(loc)
-            elif fate:
-                self._reasons[loc] = fate
-
-    def _is_implied(self, loc: Loc) -> bool:
-        """Return whether the format and the toolsets determine a value, as the ``schema`` of CJSON."""
-        return self._reading.is_complete and _prefix(loc, self._places) is None
-
-    def lost(self) -> tuple[Loss, ...]:
-        """Return what is neither consumed nor carried."""
-        lost = self._reading.imported.lost
-        found = []
-        for loc in self._leaves:
-            if loc in self.consumed or loc in self.carried:
-                continue
-            prefix = _prefix(loc, lost)
-            reason = lost[prefix] if prefix is not None else self._reasons.get(loc)
-            value: Any = self._reading.document.value
-            for part in loc:
-                value = value[part]
-            shown = masked(shorten(canonical_json.dumps(value).decode(), _MAX_SHOWN))
-            found.append(
-                Loss(
-                    pointer_text(loc), shown, reason or f"{self._target.title} has no field for it"
-                )
-            )
-        return tuple(sorted(found))
+def _fates(reading: Reading, used: Mapping[Loc, str], target: Format) -> dict[Loc, str | None]:
+    """Return the fate of each value of the input: consumed, carried (None), or the reason why it is lost."""
+    imported, document = reading.imported, reading.document
+    every = leaves(document.value)
+    known = set(every)
+    no_field = f"{target.title} has no field for it"
+    found: dict[Loc, str] = {}
+    for loc in leaves(imported.toolsets):
+        part = _prefix(loc, imported.origins)
+        if part is None:
+            continue  # the reader added it
+        origin = imported.origins[part]
+        exact = (*origin, *loc[len(part) :])
+        at = exact if exact in known else origin
+        why = _CONSUMED if target is reading.format else _longest(loc, used, no_field)
+        found[at] = min(why, found.get(at, why))  # consumed, if one of the parts is
+    places = set(reading.carried.places.values())
+    carries = target in (reading.format, toolset_yaml.FORMAT)
+    fates: dict[Loc, str | None] = {}
+    for loc in every:
+        part = _prefix(loc, imported.merged)
+        why = _longest(imported.merged[part], used) if part is not None else None
+        why = why if why is not None else _longest(loc, found)
+        is_stored = _prefix(loc, places) is not None
+        if why is None and reading.is_complete and not is_stored:
+            why = _CONSUMED  # the format and the toolsets imply it, as the ``schema`` of CJSON
+        if why != _CONSUMED and is_stored and carries:
+            fates[loc] = None
+        else:
+            fates[loc] = why if why == _CONSUMED else _longest(loc, imported.lost, why or no_field)
+    return fates
 
 
-def _prefix(loc: Loc, known: Any) -> Loc | None:
+def _loss(document: Document, loc: Loc, reason: str) -> Loss:
+    value = document.value
+    for part in loc:
+        value = value[part]
+    shown = masked(shorten(canonical_json.dumps(value).decode(), _MAX_SHOWN))
+    return Loss(pointer_text(loc), shown, reason)
+
+
+def _prefix(loc: Loc, known: Container[Loc]) -> Loc | None:
     """Return the longest beginning of a place that is known."""
-    for end in range(len(loc), -1, -1) if known else ():
-        if loc[:end] in known:
-            return loc[:end]
-    return None
+    return next((loc[:end] for end in range(len(loc), -1, -1) if loc[:end] in known), None)
+
+
+def _longest(loc: Loc, known: Mapping[Loc, str], default: Any = None) -> Any:
+    """Return the value of the longest beginning of a place that is known."""
+    found = _prefix(loc, known)
+    return default if found is None else known[found]
 
 
 def _destructive_tools(manifest: JsonObject) -> int:
@@ -323,12 +291,3 @@ def _destructive_tools(manifest: JsonObject) -> int:
         is_waived = tool.get("requires_confirmation") is False
         count += bool((hints.get("destructive") or writes) and not is_waived)
     return count
-
-
-def parse_input(content: bytes, path: str) -> list[Document]:
-    """Return the documents of a file: those of each syntax, or the folder in a ZIP.
-
-    Raises:
-        FormatError: with all problems.
-    """
-    return parse(content, path)

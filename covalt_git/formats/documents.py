@@ -170,7 +170,8 @@ def _yaml_or_toml(content: bytes, path: str) -> list[Document]:
 def _toml(content: bytes, path: str) -> Document:
     try:
         text = content.decode("utf-8")
-        value = json.loads(canonical_json.dumps(tomllib.loads(text)))
+        value = tomllib.loads(text)
+        canonical_json.dumps(value)  # refuses dates and times, which JSON does not have
     except UnicodeDecodeError:
         problem = Problem(path, 0, 0, codes.UNREADABLE, "the text is not UTF-8")
         raise refuse(path, [problem]) from None
@@ -247,11 +248,8 @@ def _toml_key(key: str) -> str:
 
 def _toml_value(value: Any) -> str:
     if isinstance(value, dict):
-        return (
-            "{"
-            + ", ".join(f"{_toml_key(key)} = {_toml_value(inner)}" for key, inner in value.items())
-            + "}"
-        )
+        items = (f"{_toml_key(key)} = {_toml_value(inner)}" for key, inner in value.items())
+        return "{" + ", ".join(items) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
     if value is None:

@@ -175,12 +175,11 @@ def function_name(tool_id: str, toolset_id: str, existing: set[str]) -> str:
     return f"{plain[: MAX_NAME - 1 - _HASH_DIGITS]}_{digest[:_HASH_DIGITS]}"
 
 
-def _write(provider: _Provider, toolsets: Sequence[Part], imported: Imported) -> Any:
+def _write(provider: _Provider, toolsets: Sequence[Part], _imported: Imported) -> Any:
     functions: list[JsonObject] = []
     names: set[str] = set()
-    for position, manifest in enumerate(toolsets):
-        for key in ("manifest_version", "id"):
-            manifest.take(key)
+    for manifest in toolsets:
+        manifest.take("id")
         if "mcp_servers" in manifest:
             manifest["mcp_servers"].drop(
                 "the tools of MCP servers are not in this file; convert their tools/list results"
@@ -189,19 +188,18 @@ def _write(provider: _Provider, toolsets: Sequence[Part], imported: Imported) ->
             if tool.peek("enabled") is False:
                 tool.drop("the tool is disabled")
                 continue
-            definition = imported.definitions.get((position, tool.peek("id")), {})
             name = function_name(tool.take("id"), manifest.peek("id"), names)
             names.add(name)
-            functions.append(_function(provider, tool, definition, name))
+            functions.append(_function(provider, tool, name))
     return provider.every(functions)
 
 
-def _function(provider: _Provider, tool: Part, definition: JsonObject, name: str) -> JsonObject:
+def _function(provider: _Provider, tool: Part, name: str) -> JsonObject:
     for key in ("entrypoint", "http"):
         if key in tool:
             tool[key].drop("a list of functions only describes them; your program makes the call")
-    description = tool.take("description", definition.get("description", ""))
-    schema = tool.get("input_schema") or Part(definition.get("input_schema") or {"type": "object"})
+    description = tool.take("description", "")
+    schema = tool.get("input_schema") or Part({"type": "object"})
     references = _References(schema.value, (), [None] * _MAX_REFERENCES)
     assert provider.schema is not None
     return provider.function(name, description, provider.schema(provider, schema, references))

@@ -9,8 +9,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from covalt_git.formats.http_texts import escaped, with_arguments
-from covalt_git.formats.model import Format, Imported, Part, legal_tool_names
+from covalt_git.formats.model import Format, Imported, Part
+from covalt_git.formats.shapes import are_objects, schema_of
 from covalt_git.models.base import HTTP_URL
+from covalt_git.names import local_names
 
 if TYPE_CHECKING:
     from covalt_git.formats.documents import Document
@@ -25,62 +27,31 @@ _PARAMETERS: Final = {
 }
 _TYPES: Final = {"float": "number", "map": "object"}
 _TEMPLATE = re.compile(r"\{\{\s*\.(\w+)\s*\}\}")
-_NAMED: Final = {"type": "object", "additionalProperties": {"type": "object"}}
-_TEXTS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
-_PARAMETER_LIST: Final[JsonObject] = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "required": ["name"],
-        "properties": {key: {"type": "string"} for key in ("name", "type", "description")},
-    },
+_PARAMETER_SHAPE: Final = {"name!": str, "type": str, "description": str}
+_TOOL_SHAPE: Final = {
+    "kind!": str,
+    "path": str,
+    "description": str,
+    "method": ("GET", "POST", "PUT", "PATCH", "DELETE"),
+    "headers": {str: str},
+    **{key: [_PARAMETER_SHAPE] for key in _PARAMETERS},
 }
-_SCHEMA: Final[JsonObject] = {
-    "type": "object",
-    "required": ["tools"],
-    "properties": {
-        "sources": {
-            "type": "object",
-            "additionalProperties": {
-                "type": "object",
-                "properties": {"baseUrl": {"type": "string"}, "headers": _TEXTS},
-            },
-        },
-        "tools": {
-            "type": "object",
-            "additionalProperties": {
-                "type": "object",
-                "required": ["kind"],
-                "properties": {
-                    "kind": {"type": "string"},
-                    "path": {"type": "string"},
-                    "description": {"type": "string"},
-                    "method": {"enum": ["GET", "POST", "PUT", "PATCH", "DELETE"]},
-                    "headers": _TEXTS,
-                    **dict.fromkeys(_PARAMETERS, _PARAMETER_LIST),
-                },
-            },
-        },
-        "toolsets": {"type": "object"},
-    },
+_SHAPE: Final = {
+    "sources": {str: {"baseUrl": str, "headers": {str: str}}},
+    "tools!": {str: _TOOL_SHAPE},
+    "toolsets": dict,
 }
 
 
 def _recognize(document: Document) -> bool:
-    value = document.value
-    tools = value.get("tools") if isinstance(value, dict) else None
-    return (
-        document.kind == "yaml"
-        and isinstance(tools, dict)
-        and bool(tools)
-        and all(isinstance(one, dict) and "kind" in one for one in tools.values())
-    )
+    tools = document.value.get("tools") if isinstance(document.value, dict) else None
+    return isinstance(tools, dict) and bool(tools) and are_objects([*tools.values()], "kind")
 
 
 def _read(document: Document, imported: Imported) -> None:
     source = Part(document.value)
     toolset = imported.toolset(document.stem)
-    names = legal_tool_names(list(source.value["tools"]))
+    names = local_names(source.value["tools"])
     used: set[str] = set()
     for name, tool in source.entries("tools"):
         kind, source_name = tool.peek("kind"), str(tool.peek("source"))
@@ -116,8 +87,8 @@ def _read_tool(toolset: Node, tool: Part, base: Part | None, name: str) -> Node:
     http.value["url"] = url
     if "path" in tool:
         http.trace(("url",), tool["path"].loc)
-    for owner in (base, tool):
-        for header, value in owner.entries("headers") if owner is not None else ():
+    for owner in filter(None, (base, tool)):
+        for header, value in owner.entries("headers"):
             http.node("headers").set(header, value, escaped(value.value))
     return made
 
@@ -155,5 +126,5 @@ FORMAT: Final = Format(
     file_name="tools.yaml",
     recognize=_recognize,
     read=_read,
-    schema=_SCHEMA,
+    schema=schema_of(_SHAPE),
 )

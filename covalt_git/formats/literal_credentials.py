@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from covalt_git.credentials.leaks import MAX_FOUND, credentials
-from covalt_git.formats.model import Note
-from covalt_git.templating.references import split
+from covalt_git.formats.model import Note, unused, variable_name
+from covalt_git.templating.references import references, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ def _tokens(value: Any) -> list[str]:
     """
     found = credentials(json.dumps(value, ensure_ascii=False))
     if len(found) >= MAX_FOUND:
-        found += [one for text in _all_texts(value) for one in credentials(text)]
+        found += [one for _, text in texts(value) for one in credentials(text)]
     return sorted({one.value for one in found}, key=lambda one: (-len(one), one))
 
 
@@ -153,16 +153,12 @@ class _Replacer:
     def _note(self, value: str, loc: Loc, owners: tuple[str, ...], name: str) -> str:
         """Return the reference to a credential; equal credentials have one name."""
         if value not in self._names:
-            self._names[value] = self._unused(_secret_name(owners, name, loc))
+            name = unused(_secret_name(owners, name, loc), self._names.values(), "_")
+            self._names[value] = name
         found = self._names[value]
         message = f"the credential is not copied: the output refers to the secret {found}"
         self.found.append(Note(loc, message, found))
         return f"${{{found}}}"
-
-    def _unused(self, name: str) -> str:
-        existing = set(self._names.values())
-        numbered = (f"{name}_{number}" for number in range(2, len(existing) + 3))
-        return next(one for one in (name, *numbered) if one not in existing)
 
 
 def urlsplit_password(text: str) -> bool:
@@ -198,24 +194,9 @@ def _secret_name(owners: tuple[str, ...], name: str, loc: Loc) -> str:
         return name
     owner = owners[-1] if owners else ""
     word = "token" if name.lower() in {"authorization", "proxy-authorization"} else name
-    words = re.findall(r"[A-Za-z0-9]+", f"{owner} {word}")
-    text = "_".join(words).upper()[:60].strip("_") or "SECRET"
-    return text if not text[0].isdigit() else f"_{text}"
+    return variable_name(owner, word)
 
 
 def references_of(value: Any) -> list[str]:
     """Return the names of the secrets and variables that the texts of a value refer to, sorted."""
-    texts = [value] if isinstance(value, str) else _all_texts(value)
-    return sorted({one.name for text in texts for one in split(text) if not isinstance(one, str)})
-
-
-def _all_texts(value: Any) -> Iterator[str]:
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict):
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
+    return sorted({one.name for _, one in references(value)})

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.formats.carried import stored_extension
 from covalt_git.formats.http_texts import escaped, unescaped
-from covalt_git.formats.model import Format, Imported, Part
+from covalt_git.formats.model import Format, Imported, Part, changed, unused, variable_name
+from covalt_git.formats.shapes import Schema, are_objects, schema_of
 from covalt_git.models.base import HTTP_URL
-from covalt_git.names import MAX_ID, suggest_id
+from covalt_git.names import suggest_id
 from covalt_git.templating.references import Reference, malformed, split
 
 if TYPE_CHECKING:
@@ -82,47 +83,44 @@ HOSTS: Final = (
 """The hosts whose files can be read and written."""
 
 
-def _schema(host: Host) -> JsonObject:
-    texts: JsonObject = {"type": "array", "items": {"type": "string"}}
-    named: JsonObject = {"type": "object", "additionalProperties": {"type": "string"}}
-    properties: JsonObject = {
-        "command": {**texts, "minItems": 1} if host.lists_command else {"type": "string"},
-        "args": texts,
-        "cwd": {"type": "string"},
-        host.env: named,
-        host.headers: named,
-        **{key: {"type": "string"} for key in host.urls},
+def _server_shape(host: Host) -> dict[str, Any]:
+    shape: dict[str, Any] = {
+        "command": Schema({"type": "array", "items": {"type": "string"}, "minItems": 1})
+        if host.lists_command
+        else str,
+        "args": [str],
+        "cwd": str,
+        host.env: {str: str},
+        host.headers: {str: str},
+        **dict.fromkeys(host.urls, str),
     }
     if host.types:
-        properties["type"] = {"type": "string"}
+        shape["type"] = str
     if host.off:
-        properties[host.off[0]] = {"type": "boolean"}
+        shape[host.off[0]] = bool
     if host.env_names:
         variables, bearer, headers = host.env_names
-        properties |= {variables: {"type": "array"}, bearer: {"type": "string"}, headers: named}
-    schema: JsonObject = {
-        "type": "object",
-        "additionalProperties": {"type": "object", "properties": properties},
-    }
+        shape |= {variables: list, bearer: str, headers: {str: str}}
+    return shape
+
+
+def _schema(host: Host) -> JsonObject:
+    shape: dict[Any, Any] = {str: _server_shape(host)}
     for key in reversed(host.path):
-        schema = {"type": "object", "required": [key], "properties": {key: schema}}
-    return schema
+        shape = {f"{key}!": shape}
+    return schema_of(shape)
 
 
 def _recognize(host: Host, document: Document) -> bool:
     """Return whether the file has the host's name for it, or all servers have only keys that the host knows."""
-    if document.kind != host.kind:
-        return False
     servers = document.value
     for key in host.path:
         servers = servers.get(key) if isinstance(servers, dict) else None
-    if not isinstance(servers, dict) or not all(isinstance(one, dict) for one in servers.values()):
+    if not isinstance(servers, dict) or not are_objects([*servers.values()]):
         return False
     if host.kind == "toml" or not servers:
         return bool(host.path)
-    known = {"command", "args", "cwd", host.env, host.headers, *host.urls, *host.more}
-    known |= {"type"} if host.types else set()
-    known |= {host.off[0]} if host.off else set()
+    known = {*_server_shape(host), *host.more}
     has_server = all("command" in one or host.urls.keys() & one.keys() for one in servers.values())
     is_named = f"/{document.path}".endswith(f"/{host.file_name}") or host.path in _OWN_KEYS
     return has_server and (is_named or all(one.keys() <= known for one in servers.values()))
@@ -139,7 +137,7 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
     for name in source.value:
         server = source[name]
         if _is_server(host, server.value):
-            server_id = _unused_id(name, names)
+            server_id = unused(suggest_id(name) or "server", names)
             names[server_id] = name
             _read_server(host, toolset.item("mcp_servers", {"id": server_id}), server)
     odd = {server_id: name for server_id, name in names.items() if server_id != name}
@@ -148,28 +146,12 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
 
 
 def _read_inputs(toolset: Node, source: Part) -> None:
-    found = [
-        one
-        for one in source.parts("inputs")
-        if isinstance(one.value, dict) and isinstance(one.peek("id"), str)
-    ]
     secrets = toolset.value.setdefault("secrets", [])
-    for one in found:
-        if _secret(one.peek("id")) not in secrets:
+    for one in source.parts("inputs"):
+        name = one.peek("id") if isinstance(one.value, dict) else None
+        if isinstance(name, str) and variable_name(name) not in secrets:
             toolset.trace(("secrets", len(secrets)), one["id"].loc)
-            secrets.append(_secret(one.peek("id")))
-
-
-def _secret(name: str) -> str:
-    """Return the name of the secret for one of VS Code's ``inputs``."""
-    words = "_".join(re.findall(r"[A-Za-z0-9]+", name)).upper() or "INPUT"
-    return f"_{words}" if words[0].isdigit() else words
-
-
-def _unused_id(name: str, existing: Mapping[str, str]) -> str:
-    near = suggest_id(name) or "server"
-    numbered = (f"{near[: MAX_ID - 8]}-{number}" for number in range(2, len(existing) + 3))
-    return next(one for one in (near, *numbered) if one not in existing)
+            secrets.append(variable_name(name))
 
 
 def _url_key(host: Host, server: JsonObject) -> str | None:
@@ -184,43 +166,32 @@ def _is_server(host: Host, server: JsonObject) -> bool:
 
 
 def _read_server(host: Host, made: Node, server: Part) -> None:
+    to_reference = partial(_to_reference, host)
     if host.lists_command and "command" in server:
-        made.set("command", server["command"][0], _to_reference(host, server.peek("command")[0]))
-        made.set(
-            "args",
-            server["command"],
-            [_to_reference(host, one) for one in server.peek("command")[1:]],
-        )
-        for position in range(1, len(server.peek("command"))):
-            made.trace(("args", position - 1), (*server.loc, "command", position))
-        if not made.value["args"]:
-            made.remove("args")
+        program, *args = changed(server.peek("command"), to_reference)
+        made.set("command", server["command"][0], program)
+        if args:
+            made.set("args", server["command"], args)
+        for position in range(len(args)):
+            made.trace(("args", position), (*server.loc, "command", position + 1))
     else:
-        for one in ("command", "cwd"):
-            if one in server:
-                made.set(one, server[one], _to_reference(host, server.peek(one)))
-        if "args" in server:
-            made.set(
-                "args", server["args"], [_to_reference(host, one) for one in server.peek("args")]
-            )
+        made.copy(server, {"command": "command", "args": "args"}, to_reference)
+    made.copy(server, {"cwd": "cwd"}, to_reference)
     key = _url_key(host, server.value)
     if key is not None:
-        made.set("url", server[key], _to_reference(host, server.peek(key)))
+        made.copy(server, {key: "url", host.headers: "headers"}, to_reference)
         if host.urls[key]:
             made.value["transport"] = host.urls[key]
-        for name, value in server.entries(host.headers):
-            made.node("headers").set(name, value, _to_reference(host, value.value))
         _read_header_variables(host, made, server)
     transport = host.types.get(str(server.peek("type")))
     if transport and (transport == "stdio") == (key is None):
         made.set("transport", server["type"], transport)
     for variable, value in server.entries(host.env) if key is None else ():
         if _ENV_NAME.fullmatch(variable):
-            made.node("env").set(variable, value, _to_reference(host, value.value))
-    if host.env_names and key is None:
-        for item in server.parts(host.env_names[0]):
-            if isinstance(item.value, str) and _ENV_NAME.fullmatch(item.value):
-                made.node("env").set(item.value, item, f"${{env:{item.value}}}")
+            made.node("env").set(variable, value, to_reference(value.value))
+    for item in server.parts(host.env_names[0]) if host.env_names and key is None else ():
+        if isinstance(item.value, str) and _ENV_NAME.fullmatch(item.value):
+            made.node("env").set(item.value, item, f"${{env:{item.value}}}")
     if host.off and host.off[0] in server:
         made.set("enabled", server[host.off[0]], server.peek(host.off[0]) != host.off[1])
 
@@ -240,7 +211,7 @@ def _read_header_variables(host: Host, made: Node, server: Part) -> None:
 def _to_reference(host: Host, text: str) -> str:
     """Return a text with references of ``toolset.yaml``; other dollars are escaped."""
     if host.style == "${input:name}":
-        text = _INPUT.sub(lambda found: f"${{{_secret(found[1])}}}", text)
+        text = _INPUT.sub(lambda found: f"${{{variable_name(found[1])}}}", text)
     elif host.style == "{env:NAME}":
         text = _BRACES.sub(r"${env:\1}", text)
     elif host.style == "$NAME":
@@ -280,7 +251,6 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
     servers: JsonObject = {}
     secrets: list[str] = []
     for manifest in toolsets:
-        manifest.take("manifest_version")
         manifest.take("id")
         names = _names(manifest)
         secrets += manifest.take("secrets", [])
@@ -313,48 +283,31 @@ def _names(manifest: Part) -> dict[str, str]:
 
 def _server(host: Host, server: Part) -> JsonObject | None:
     transport = server.take("transport", "")
-    if "url" in server:
-        keys = [key for key, one in host.urls.items() if one in ("", transport or _HTTP)]
-        if not keys:
-            server.drop(f"{host.title} only starts programs, and this server has a URL")
-            return None
+    url_key = next((key for key, one in host.urls.items() if one in ("", transport or _HTTP)), None)
+    if "url" in server and url_key is None:
+        server.drop(f"{host.title} only starts programs, and this server has a URL")
+        return None
     kind = transport or ("stdio" if "command" in server else _HTTP)
-    made: JsonObject = {}
     types = {ours: theirs for theirs, ours in host.types.items()}
+    made: JsonObject = {}
     if host.types and (transport or kind != "stdio" or host.lists_command):
         made["type"] = types.get(kind, types.get(_HTTP, ""))
-    _write_address(host, server, made, keys[0] if "url" in server else "")
+    to_text = partial(_from_reference, host)
+    keys = {"command": "command", "args": "args", "cwd": "cwd", "url": url_key or ""}
+    made |= {keys[key]: server[key].mapped(to_text) for key in keys if key in server}
+    if host.lists_command and "command" in made:
+        made["command"] = [made["command"], *made.pop("args", ())]
+    for ours, theirs in (("env", host.env), ("headers", host.headers)):
+        entries = server.entries(ours)
+        rest = [(name, one) for name, one in entries if not _write_variable(host, made, name, one)]
+        if rest or server.peek(ours) == {}:
+            made[theirs] = {name: to_text(one) for name, one in rest}
     if host.off and "enabled" in server:
         made[host.off[0]] = server.take("enabled") != host.off[1]
     if server.peek("requires_confirmation") is True:
-        server["requires_confirmation"].drop(
-            f"{host.title} decides itself which calls need approval"
-        )
+        reason = f"{host.title} decides itself which calls need approval"
+        server["requires_confirmation"].drop(reason)
     return made
-
-
-def _write_address(host: Host, server: Part, made: JsonObject, url_key: str) -> None:
-    texts = [_from_reference(host, one) for one in server.parts("args")]
-    if "command" in server:
-        command = _from_reference(host, server["command"])
-        made["command"] = [command, *texts] if host.lists_command else command
-    if "args" in server:
-        if not texts:
-            server.take("args")
-        if not host.lists_command:
-            made["args"] = texts
-    if "cwd" in server:
-        made["cwd"] = _from_reference(host, server["cwd"])
-    if "url" in server:
-        made[url_key] = _from_reference(host, server["url"])
-    for ours, theirs in (("env", host.env), ("headers", host.headers)):
-        values = {
-            name: _from_reference(host, one)
-            for name, one in server.entries(ours)
-            if not _write_variable(host, made, name, one)
-        }
-        if values or server.peek(ours) == {}:
-            made[theirs] = values
 
 
 def _write_variable(host: Host, made: JsonObject, name: str, part: Part) -> bool:

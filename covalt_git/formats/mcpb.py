@@ -10,9 +10,11 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.formats.documents import FormatError
-from covalt_git.formats.http_texts import escaped
-from covalt_git.formats.model import Format, Imported, Part
+from covalt_git.formats.http_texts import escaped, unescaped
+from covalt_git.formats.model import Format, Imported, Part, changed, unused, variable_name
+from covalt_git.formats.shapes import TEXT, are_objects, schema_of
 from covalt_git.models.base import HTTP_URL
+from covalt_git.templating.references import split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 
 _SETTING = re.compile(r"\$\{user_config\.([A-Za-z_][A-Za-z0-9_]*)\}")
 _FOLDER: Final = "${__dirname}/"
-_TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 _RUNTIMES: Final = {"npm": "npx", "pypi": "uvx", "docker": "docker"}
+_IN_ARGS: Final = frozenset(
+    {"registry_name", "registryType", "version", "runtime_arguments", "package_arguments"}
+)
 _TRANSPORTS: Final = {
     "sse": "sse",
     "streamable": "streamable-http",
@@ -39,36 +43,33 @@ _TYPES: Final = {
     "uvx": "uv",
 }
 
-_MANIFEST_SCHEMA: Final[JsonObject] = {
-    "type": "object",
-    "required": ["name", "version", "server"],
-    "properties": {
-        "name": {"type": "string", "minLength": 1},
-        "display_name": {"type": "string"},
-        "version": {"type": "string"},
-        "description": {"type": "string"},
-        "user_config": {"type": "object", "additionalProperties": {"type": "object"}},
-        "server": {
-            "type": "object",
-            "properties": {
-                "mcp_config": {
-                    "type": "object",
-                    "properties": {
-                        "command": {"type": "string"},
-                        "args": _TEXTS,
-                        "env": {"type": "object", "additionalProperties": {"type": "string"}},
-                    },
-                }
-            },
-        },
-    },
+_CONFIG: Final = {key: key for key in ("command", "args", "env")}
+_CONFIG_SHAPE: Final = {"command": str, "args": [str], "env": {str: str}}
+_MANIFEST_SHAPE: Final = {
+    "name!": TEXT,
+    "display_name": str,
+    "version!": str,
+    "description": str,
+    "user_config": {str: dict},
+    "server!": {"mcp_config": _CONFIG_SHAPE},
+}
+_INPUTS: Final = [{"name": str}]
+_PACKAGE_SHAPE: Final = {
+    "runtime_arguments": _INPUTS,
+    "package_arguments": _INPUTS,
+    "environment_variables": _INPUTS,
+}
+_SERVER_SHAPE: Final = {
+    "name!": TEXT,
+    "description": str,
+    "version": str,
+    "packages": [_PACKAGE_SHAPE],
+    "remotes": [{"url!": str, "headers": _INPUTS}],
 }
 
 
 def _recognize_manifest(document: Document) -> bool:
-    value = document.value
-    keys = {"manifest_version", "name", "server"}
-    return document.kind == "json" and isinstance(value, dict) and keys <= value.keys()
+    return are_objects([document.value], "manifest_version", "name", "server")
 
 
 def _read_manifest(document: Document, imported: Imported) -> None:
@@ -85,13 +86,7 @@ def _read_manifest(document: Document, imported: Imported) -> None:
     config = source["server"].get("mcp_config")
     if config is not None and "command" in config:
         server = toolset.item("mcp_servers", {"id": toolset.value["id"]})
-        server.set("command", config["command"], _setting_to_reference(config.peek("command")))
-        if "args" in config:
-            server.set(
-                "args", config["args"], list(map(_setting_to_reference, config.peek("args")))
-            )
-        for name, value in config.entries("env"):
-            server.node("env").set(name, value, _setting_to_reference(value.value))
+        server.copy(config, _CONFIG, _setting_to_reference)
 
 
 def _setting_to_reference(text: str) -> str:
@@ -103,7 +98,6 @@ def _write_manifest(toolsets: Sequence[Part], _imported: Imported) -> Any:
     if len(toolsets) != 1 or len(toolsets[0].peek("mcp_servers", [])) > 1:
         raise FormatError("an MCPB manifest has one server", hint="convert each toolset on its own")
     manifest = toolsets[0]
-    manifest.take("manifest_version")
     made: JsonObject = {
         "manifest_version": "0.3",
         "name": manifest.take("id"),
@@ -131,23 +125,19 @@ def _manifest_server(manifest: Part) -> JsonObject:
         return {"type": "binary", "entry_point": ""}
     server = servers[0]
     server.take("id")
-    command = _reference_to_setting(server.take("command"))
-    args = [_reference_to_setting(one) for one in server.take("args", [])]
-    config: JsonObject = {"command": command, "args": args}
-    if "env" in server:
-        config["env"] = {key: _reference_to_setting(one) for key, one in server.take("env").items()}
+    config = changed({"args": [], **server.taken(_CONFIG)}, _reference_to_setting)
+    command, args = config["command"], config["args"]
     kind = _TYPES.get(command.rpartition("/")[2], "binary")
     entry = next((one for one in args if re.search(r"\.(?:js|mjs|cjs|py)$", one)), command)
     return {"type": kind, "entry_point": entry, "mcp_config": config}
 
 
 def _reference_to_setting(text: str) -> str:
-    found = re.sub(
-        r"\$\{(?:env:|secret:)?([A-Za-z_]\w*)(?::-[^}]*)?\}",
-        lambda one: f"${{user_config.{one[1].lower()}}}",
-        text,
+    pieces = split(text)
+    return "".join(
+        unescaped(one) if isinstance(one, str) else f"${{user_config.{one.name.lower()}}}"
+        for one in pieces
     )
-    return found.replace("$$", "$")
 
 
 MCPB: Final = Format(
@@ -158,52 +148,14 @@ MCPB: Final = Format(
     recognize=_recognize_manifest,
     read=_read_manifest,
     write=_write_manifest,
-    schema=_MANIFEST_SCHEMA,
+    schema=schema_of(_MANIFEST_SHAPE),
 )
-
-_INPUTS: Final = {
-    "type": "array",
-    "items": {"type": "object", "properties": {"name": {"type": "string"}}},
-}
-_SERVER_SCHEMA: Final[JsonObject] = {
-    "type": "object",
-    "required": ["name"],
-    "properties": {
-        "name": {"type": "string", "minLength": 1},
-        "description": {"type": "string"},
-        "version": {"type": "string"},
-        "packages": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "runtime_arguments": _INPUTS,
-                    "package_arguments": _INPUTS,
-                    "environment_variables": _INPUTS,
-                },
-            },
-        },
-        "remotes": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["url"],
-                "properties": {"url": {"type": "string"}, "headers": _INPUTS},
-            },
-        },
-    },
-}
 
 
 def _recognize_server(document: Document) -> bool:
     value = document.value
-    return (
-        document.kind == "json"
-        and isinstance(value, dict)
-        and "name" in value
-        and "tools" not in value
-        and bool({"packages", "remotes"} & value.keys())
-    )
+    named = are_objects([value], "name") and "tools" not in value
+    return named and bool({"packages", "remotes"} & value.keys())
 
 
 def _read_server(document: Document, imported: Imported) -> None:
@@ -212,24 +164,10 @@ def _read_server(document: Document, imported: Imported) -> None:
     toolset.trace(("id",), ("name",))
     toolset.copy(source, {"description": "description"})
     details = source.get("version_detail")
-    toolset.copy_texts(
-        details if details is not None and isinstance(details.value, dict) else source,
-        {"version": "version"},
-    )
+    is_nested = details is not None and isinstance(details.value, dict)
+    toolset.copy_texts(details if details and is_nested else source, {"version": "version"})
     for package in source.parts("packages"):
-        name = next(
-            (key for key in ("name", "identifier") if isinstance(package.peek(key), str)), None
-        )
-        registry = str(package.peek("registry_name", package.peek("registryType", "")))
-        command = package.peek("runtime_hint", package.peek("runtimeHint")) or _RUNTIMES.get(
-            registry
-        )
-        if name is None or not isinstance(command, str):
-            imported.lost[package.loc] = (
-                f"packages of {registry or 'this registry'} have no known command"
-            )
-            continue
-        _read_package(toolset, package, name, command, imported)
+        _read_package(toolset, package, imported)
     for remote in source.parts("remotes"):
         if re.match(HTTP_URL, remote.peek("url")) is None:
             imported.lost[remote.loc] = "the URL is not of http or https"
@@ -241,79 +179,58 @@ def _read_server(document: Document, imported: Imported) -> None:
             if transport:
                 server.set("transport", remote[key], transport)
         for header in remote.parts("headers"):
-            if isinstance(header.peek("name"), str):
-                name = header.peek("name")
-                server.node("headers").set(name, header["name"], _input_value(header))
-                imported.merged[header.loc] = (*server.loc, "headers", name)
+            if "name" in header:
+                _read_input(server.node("headers"), header, imported)
 
 
-def _read_package(
-    toolset: Node, package: Part, name: str, command: str, imported: Imported
-) -> None:
-    server = toolset.item("mcp_servers", {"id": _server_id(toolset)})
-    server.value["command"] = command
+def _read_package(toolset: Node, package: Part, imported: Imported) -> None:
+    names = [key for key in ("name", "identifier") if isinstance(package.peek(key), str)]
+    registry = str(package.peek("registry_name", package.peek("registryType", "")))
+    hint = package.peek("runtime_hint", package.peek("runtimeHint"))
+    command = hint or _RUNTIMES.get(registry)
+    if not names or not isinstance(command, str):
+        reason = f"packages of {registry or 'this registry'} have no known command"
+        imported.lost[package.loc] = reason
+        return
+    server = toolset.item("mcp_servers", {"id": _server_id(toolset), "command": command})
     if "runtime_hint" in package:
         server.trace(("command",), package["runtime_hint"].loc)
-    version = package.peek("version")
-    marks = {"uvx": "==", "docker": ":"}
-    pinned = (
-        f"{package.peek(name)}{marks.get(command, '@')}{version}"
-        if isinstance(version, str)
-        else package.peek(name)
-    )
+    target, version = package.peek(names[0]), package.peek("version")
+    if isinstance(version, str):
+        target += {"uvx": "==", "docker": ":"}.get(command, "@") + version
     before = {"npx": ["-y"], "docker": ["run", "-i", "--rm"]}.get(command, [])
-    args = [
-        *before,
-        *_arguments(package, "runtime_arguments"),
-        pinned,
-        *_arguments(package, "package_arguments"),
-    ]
-    server.set("args", package[name], args)
-    for key in (
-        "registry_name",
-        "registryType",
-        "version",
-        "runtime_arguments",
-        "package_arguments",
-    ):
-        if key in package:
-            imported.merged[package[key].loc] = (*server.loc, "args")
+    options = _arguments(package, "runtime_arguments")
+    args = [*before, *options, target, *_arguments(package, "package_arguments")]
+    server.set("args", package[names[0]], args)
+    for key in _IN_ARGS & package.value.keys():
+        imported.merged[package[key].loc] = (*server.loc, "args")
     for variable in package.parts("environment_variables"):
         if re.fullmatch(r"[A-Za-z_]\w*", str(variable.peek("name", ""))):
-            server.node("env").set(variable.peek("name"), variable["name"], _input_value(variable))
-            imported.merged[variable.loc] = (*server.loc, "env", variable.peek("name"))
+            _read_input(server.node("env"), variable, imported)
 
 
 def _server_id(toolset: Node) -> str:
-    count = len(toolset.value.get("mcp_servers", []))
-    toolset_id: str = toolset.value["id"]
-    return toolset_id if not count else f"{toolset_id[:56]}-{count + 1}"
+    existing = [one["id"] for one in toolset.value.get("mcp_servers", ())]
+    return unused(toolset.value["id"], existing)
 
 
 def _arguments(package: Part, key: str) -> list[str]:
     found: list[str] = []
     for one in package.parts(key):
-        value = one.peek("value", one.peek("default"))
-        hint = one.peek("value_hint") or one.peek("name") or "value"
-        text = escaped(value) if isinstance(value, str) else f"${{{_variable(str(hint))}}}"
-        found += (
-            [one.peek("name"), text]
-            if one.peek("type") == "named" and isinstance(one.peek("name"), str)
-            else [text]
-        )
+        name, value = one.peek("name"), one.peek("value", one.peek("default"))
+        hint = str(one.peek("value_hint") or name or "value")
+        found += [name] if one.peek("type") == "named" and name else []
+        found.append(escaped(value) if isinstance(value, str) else f"${{{variable_name(hint)}}}")
     return found
 
 
-def _input_value(part: Part) -> str:
-    default = part.peek("value", part.peek("default"))
-    if isinstance(default, str) and not part.peek("is_secret", part.peek("isSecret", False)):
-        return escaped(default)
-    return f"${{{_variable(part.peek('name'))}}}"
-
-
-def _variable(name: str) -> str:
-    words = "_".join(re.findall(r"[A-Za-z0-9]+", name)).upper() or "VALUE"
-    return f"_{words}" if words[0].isdigit() else words
+def _read_input(values: Node, source: Part, imported: Imported) -> None:
+    """Read a variable or a header: its value, or a reference to it."""
+    name, value = source.peek("name"), source.peek("value", source.peek("default"))
+    is_secret = source.peek("is_secret", source.peek("isSecret", False))
+    is_fixed = isinstance(value, str) and not is_secret
+    values.set(name, source["name"], escaped(value) if is_fixed else f"${{{variable_name(name)}}}")
+    imported.merged[source.loc] = (*values.loc, name)
 
 
 SERVER_JSON: Final = Format(
@@ -323,5 +240,5 @@ SERVER_JSON: Final = Format(
     file_name="server.json",
     recognize=_recognize_server,
     read=_read_server,
-    schema=_SERVER_SCHEMA,
+    schema=schema_of(_SERVER_SHAPE),
 )

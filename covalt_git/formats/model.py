@@ -6,19 +6,20 @@ begins with the toolset's position: ``(0, "tools", 2, "description")``.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.json_values.json_schema import schema_problems
-from covalt_git.json_values.pointer import Loc
-from covalt_git.names import RESERVED_TOOLSET_IDS, local_names, suggest_id
+from covalt_git.names import MAX_ID, RESERVED_TOOLSET_IDS, suggest_id
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from covalt_git.formats.documents import Document, Kind
     from covalt_git.json_values import JsonObject
+    from covalt_git.json_values.pointer import Loc
 
 MAX_TEXT: Final = 200
 """The longest name and version of ``toolset.yaml``."""
@@ -76,6 +77,20 @@ class Part:
         """Return the value at ``key``, and record that the output has it."""
         return self[key].use() if key in self else default
 
+    def taken(self, names: Mapping[str, str]) -> JsonObject:
+        """Return the values that are present, as :meth:`take` does; ``names`` are as for :meth:`Node.copy`."""
+        return {theirs: self.take(ours) for theirs, ours in names.items() if ours in self}
+
+    def mapped(self, change: Callable[[Part], Any]) -> Any:
+        """Return the value with what ``change`` returns for each of its scalars."""
+        if not self.value and isinstance(self.value, dict | list):
+            return self.use()
+        if isinstance(self.value, dict):
+            return {key: self[key].mapped(change) for key in self.value}
+        if isinstance(self.value, list):
+            return [self[at].mapped(change) for at in range(len(self.value))]
+        return change(self)
+
     def use(self) -> Any:
         """Return the value, and record that the output has it."""
         self._used[self.loc] = ""
@@ -99,20 +114,22 @@ class Node:
         self.value[key] = origin.value if value is _SAME else value
         self._origins[*self.loc, key] = origin.loc
 
-    def copy(self, source: Part, names: dict[str, str]) -> None:
-        """Set the values that the source has; ``names`` are its keys and those of this object."""
+    def copy(
+        self, source: Part, names: Mapping[str, str], change: Callable[[str], str] | None = None
+    ) -> None:
+        """Set the values that the source has, with each text changed.
+
+        ``names`` are the keys of the source, and those of this object.
+        """
         for theirs, ours in names.items():
             if theirs in source:
-                self.set(ours, source[theirs])
+                value = source.peek(theirs)
+                self.set(ours, source[theirs], value if change is None else changed(value, change))
 
-    def copy_texts(self, source: Part, names: dict[str, str]) -> None:
+    def copy_texts(self, source: Part, names: Mapping[str, str]) -> None:
         """Set the values that are texts of 1 to 200 characters, as :meth:`copy` does."""
-        fitting = {
-            one: ours
-            for one, ours in names.items()
-            if 0 < len(str(source.peek(one, ""))) <= MAX_TEXT
-        }
-        self.copy(source, fitting)
+        fits = {one: ours for one, ours in names.items() if is_short(source.peek(one))}
+        self.copy(source, fits)
 
     def trace(self, path: Loc, origin: Loc) -> None:
         """Record the origin of a part of this object."""
@@ -161,9 +178,7 @@ class Imported:
     def toolset(self, wanted: str, *, name: str = "", version: str = "0") -> Node:
         """Add a toolset whose id is similar to ``wanted`` and unique."""
         existing = {one["id"] for one in self.toolsets} | RESERVED_TOOLSET_IDS
-        near = suggest_id(wanted) or "tools"
-        numbered = (f"{near[:56]}-{number}" for number in range(2, len(existing) + 3))
-        toolset_id = next(one for one in (near, *numbered) if one not in existing)
+        toolset_id = unused(suggest_id(wanted) or "tools", existing)
         title = (name.strip() or wanted.strip() or toolset_id)[:MAX_TEXT]
         manifest = {"manifest_version": "1", "id": toolset_id, "name": title, "version": version}
         self.toolsets.append(manifest)
@@ -182,19 +197,21 @@ class Imported:
         self.notes.append(Note(source.loc, message))
         return False
 
-    def python_definition(self, position: int, tool: Part) -> JsonObject:
-        """Return the description and schema in the source of a Python tool; empty for other tools."""
-        return self.definitions.get((position, tool.peek("id")), {}) if "entrypoint" in tool else {}
-
     def parts(self, used: dict[Loc, str]) -> list[Part]:
-        """Return the toolsets for a writer, which records in ``used`` what it uses."""
-        return [
-            Part(manifest, (position,), used) for position, manifest in enumerate(self.toolsets)
-        ]
+        """Return the toolsets for a writer, which records in ``used`` what it uses.
 
-
-Problems = list[tuple[Loc, str]]
-"""Places in a document, and what is wrong there."""
+        Python tools have the descriptions and schemas that are in their source.
+        """
+        found = []
+        for position, manifest in enumerate(self.toolsets):
+            tools = [
+                {**self.definitions.get((position, one["id"]), {}), **one}
+                for one in manifest.get("tools", ())
+            ]
+            with_tools = {**manifest, "tools": tools} if tools else manifest
+            used[position, "manifest_version"] = ""
+            found.append(Part(with_tools, (position,), used))
+        return found
 
 
 @dataclass(frozen=True)
@@ -206,12 +223,12 @@ class Format:
         title: its name in sentences.
         kind: the syntax of its documents.
         file_name: the usual name of a file.
-        recognize: whether a document of this syntax has this format.
+        recognize: whether a document of this syntax has this format; for folders, of any syntax.
         read: adds a document to an ``Imported``; None for a format that is only written.
         write: returns the document of toolsets; None for a format that is only read.
         schema: the JSON Schema of documents that can be read.
+        unique: the paths of names that must be unique, as :func:`~covalt_git.formats.shapes.duplicates` has them.
         correct: corrects values that other programs write wrongly, in place.
-        check: finds what the schema cannot.
         experimental: whether its output can change.
         is_host_config: whether its files also have other settings of a program.
     """
@@ -224,26 +241,37 @@ class Format:
     read: Callable[[Document, Imported], None] | None = None
     write: Callable[[Sequence[Part], Imported], Any] | None = None
     schema: JsonObject = field(default_factory=dict)
+    unique: tuple[tuple[str, ...], ...] = ()
     correct: Callable[[Any], list[Note]] = lambda _: []
-    check: Callable[[Any], Problems] = lambda _: []
     experimental: bool = False
     is_host_config: bool = False
 
 
-def legal_tool_names(names: Sequence[str]) -> dict[str, str]:
-    """Return a tool id of ``toolset.yaml`` for each name."""
-    return local_names(names)
+def is_short(value: Any) -> bool:
+    """Return whether a value is a text of 1 to 200 characters."""
+    return isinstance(value, str) and 0 < len(value) <= MAX_TEXT
 
 
-def duplicates(items: Any, key: str, loc: Loc, what: str) -> Problems:
-    """Find objects of a list with the same value of ``key``."""
-    first: dict[Any, int] = {}
-    found: Problems = []
-    for position, item in enumerate(items if isinstance(items, list) else ()):
-        name = item.get(key) if isinstance(item, dict) else None
-        if isinstance(name, str) and first.setdefault(name, position) != position:
-            found.append(((*loc, position, key), f"the {what} {name[:60]!r} is used twice"))
-    return found
+def changed(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a value with each of its texts changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: changed(one, change) for key, one in value.items()}
+    return [changed(one, change) for one in value] if isinstance(value, list) else value
+
+
+def variable_name(*texts: str) -> str:
+    """Return a name for a secret or variable, of the words of texts."""
+    words = re.findall(r"[A-Za-z0-9]+", " ".join(texts))
+    name = "_".join(words).upper()[:60].strip("_") or "SECRET"
+    return f"_{name}" if name[0].isdigit() else name
+
+
+def unused(name: str, existing: Collection[str], separator: str = "-") -> str:
+    """Return the name, with a number if it already exists."""
+    numbered = (f"{name[: MAX_ID - 8]}{separator}{at}" for at in range(2, len(existing) + 3))
+    return next(one for one in (name, *numbered) if one not in existing)
 
 
 def leaves(value: Any, loc: Loc = ()) -> list[Loc]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from covalt_git.formats.model import Format, Imported, Part, duplicates, legal_tool_names
+from covalt_git.formats.model import Format, Imported, Part
+from covalt_git.formats.shapes import TEXT, are_objects, schema_of
+from covalt_git.names import local_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from covalt_git.formats.documents import Document
-    from covalt_git.formats.model import Problems
     from covalt_git.json_values import JsonObject
 
 _HINTS: Final = {
@@ -19,51 +20,31 @@ _HINTS: Final = {
     "idempotentHint": "idempotent",
     "openWorldHint": "open_world",
 }
-_SCHEMA: Final[JsonObject] = {
-    "type": "object",
-    "required": ["tools"],
-    "properties": {
-        "tools": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["name", "inputSchema"],
-                "properties": {
-                    "name": {"type": "string", "minLength": 1},
-                    "title": {"type": "string"},
-                    "description": {"type": "string"},
-                    "inputSchema": {"type": "object"},
-                    "outputSchema": {"type": "object"},
-                    "annotations": {
-                        "type": "object",
-                        "properties": {key: {"type": "boolean"} for key in _HINTS},
-                    },
-                },
-            },
-        }
-    },
+_TOOL: Final = {
+    "title": "name",
+    "description": "description",
+    "inputSchema": "input_schema",
+    "outputSchema": "output_schema",
+}
+_SHAPE: Final = {
+    "name!": TEXT,
+    "title": str,
+    "description": str,
+    "inputSchema!": dict,
+    "outputSchema": dict,
+    "annotations": dict.fromkeys(_HINTS, bool),
 }
 
 
 def _recognize(document: Document) -> bool:
-    value = document.value
-    tools = value.get("tools") if isinstance(value, dict) else None
-    return (
-        document.kind == "json"
-        and isinstance(tools, list)
-        and bool(tools)
-        and all(isinstance(one, dict) and "inputSchema" in one for one in tools)
-    )
-
-
-def _check(value: Any) -> Problems:
-    return duplicates(value["tools"], "name", ("tools",), "tool name")
+    tools = document.value.get("tools") if isinstance(document.value, dict) else None
+    return bool(tools) and are_objects(tools, "inputSchema")
 
 
 def _read(document: Document, imported: Imported) -> None:
     source = Part(document.value)
     toolset = imported.toolset(document.stem)
-    names = legal_tool_names([one.peek("name") for one in source.parts("tools")])
+    names = local_names(one.peek("name") for one in source.parts("tools"))
     for definition in source.parts("tools"):
         tool = toolset.item("tools")
         tool.set("id", definition["name"], names[definition.peek("name")])
@@ -74,34 +55,22 @@ def _read(document: Document, imported: Imported) -> None:
             tool.node("annotations").copy(definition["annotations"], _HINTS)
 
 
-def _write(toolsets: Sequence[Part], imported: Imported) -> Any:
+def _write(toolsets: Sequence[Part], _imported: Imported) -> Any:
     tools: list[JsonObject] = []
-    for position, manifest in enumerate(toolsets):
-        for key in ("manifest_version", "id"):
-            manifest.take(key)
-        tools += [_definition(tool, imported, position) for tool in manifest.parts("tools")]
+    for manifest in toolsets:
+        manifest.take("id")
+        tools += map(_definition, manifest.parts("tools"))
     return {"tools": tools}
 
 
-def _definition(tool: Part, imported: Imported, position: int) -> JsonObject:
-    known = imported.definitions.get((position, tool.peek("id")), {})
+def _definition(tool: Part) -> JsonObject:
     for key in ("entrypoint", "http"):
         if key in tool:
             tool[key].drop("a tools/list result only describes tools; a server runs them")
-    made: JsonObject = {"name": tool.take("id")}
-    if "name" in tool:
-        made["title"] = tool.take("name")
-    description = tool.take("description", known.get("description"))
-    if description is not None:
-        made["description"] = description
-    made["inputSchema"] = tool.take("input_schema", known.get("input_schema") or {"type": "object"})
-    if "output_schema" in tool:
-        made["outputSchema"] = tool.take("output_schema")
-    hints = tool.get("annotations")
-    if hints is not None:
-        made["annotations"] = {
-            theirs: hints.take(ours) for theirs, ours in _HINTS.items() if ours in hints
-        }
+    made: JsonObject = {"name": tool.take("id"), **tool.taken(_TOOL)}
+    made.setdefault("inputSchema", {"type": "object"})
+    if "annotations" in tool:
+        made["annotations"] = tool["annotations"].taken(_HINTS)
     return made
 
 
@@ -113,6 +82,6 @@ FORMAT: Final = Format(
     recognize=_recognize,
     read=_read,
     write=_write,
-    schema=_SCHEMA,
-    check=_check,
+    schema=schema_of({"tools!": [_SHAPE]}),
+    unique=(("tools", "name"),),
 )

@@ -11,6 +11,7 @@ from covalt_git import yaml_text
 from covalt_git.formats.documents import Document, FormatError, refuse
 from covalt_git.formats.literal_credentials import references_of
 from covalt_git.formats.model import Format, Imported, Part, leaves
+from covalt_git.formats.shapes import are_objects
 from covalt_git.manifests.reading import read_text
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.toolset_manifest import ToolsetManifest
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from covalt_git.formats.carried import Carried
-    from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
 _WITH_SECRETS: Final = ("tools", "mcp_servers", "sources", "auth")
@@ -68,39 +68,24 @@ def _move_origins(origins: dict[Loc, Loc], position: int, kept: Sequence[int]) -
             origins[(*loc[:2], moved[loc[2]], *loc[3:])] = origin
 
 
-def add_extensions(imported: Imported, source: Format, carried: Carried) -> list[Loc]:
-    """Add what the source has beyond the toolsets to their ``extensions``; return its places.
+def add_extensions(imported: Imported, source: Format, carried: Carried) -> None:
+    """Add what the source has beyond the toolsets to their ``extensions``.
 
-    Entries outside of the toolsets are added to the first one.  ``order`` is the toolset's position.
+    An entry belongs to the toolset whose id is in its pointer, others to the first toolset.  ``order`` is the
+    toolset's position in the document.
     """
-    if not carried.values and not carried.absent:
-        return []
-    pointers = [*carried.values, *carried.absent]
-    several = len(imported.toolsets) > 1
-    for position, manifest in enumerate(imported.toolsets):
-        mine = [
-            pointer
-            for pointer in pointers
-            if _owner(pointer, imported, several=several) == position
-        ]
-        stored: JsonObject = {"order": position} if several else {}
-        values = {pointer: carried.values[pointer] for pointer in mine if pointer in carried.values}
-        absent = [pointer for pointer in mine if pointer not in carried.values]
-        stored |= {"set": values} if values else {}
-        stored |= {"absent": absent} if absent else {}
-        if stored:
-            own = manifest.setdefault("extensions", {}).setdefault(source.name, {})
-            own.update(stored)
-    return list(carried.places.values())
-
-
-def _owner(pointer: str, imported: Imported, *, several: bool) -> int:
-    """Return the toolset to which an entry belongs: the one with the id in the pointer, or the first."""
-    if not several:
-        return 0
-    parts = pointer.split("/")
     ids = [one["id"] for one in imported.toolsets]
-    return next((ids.index(part) for part in parts[:4] if part in ids), 0)
+    several = len(ids) > 1
+
+    def owner(pointer: str) -> int:
+        parts = pointer.split("/")[:4] if several else ()
+        return next((ids.index(part) for part in parts if part in ids), 0)
+
+    for position, stored in enumerate(carried.split(owner, len(ids))):
+        own = {"order": position, **stored} if several else stored
+        if own:
+            extensions = imported.toolsets[position].setdefault("extensions", {})
+            extensions.setdefault(source.name, {}).update(own)
 
 
 def _recognize(document: Document) -> bool:
@@ -109,30 +94,26 @@ def _recognize(document: Document) -> bool:
         return any(one == MANIFEST or one.endswith(f"/{MANIFEST}") for one in document.files)
     keys = {"tools", "mcp_servers", "sources", "manifest_version"}
     return (
-        document.kind == "yaml"
-        and isinstance(value, dict)
-        and {"id", "name"} <= value.keys()
-        and bool(keys & value.keys())
+        document.kind == "yaml" and are_objects([value], "id", "name") and bool(keys & value.keys())
     )
 
 
 def _read(document: Document, imported: Imported) -> None:
-    if document.kind != "folder":
-        _add(document, document.value, (), {MANIFEST: document.text.encode()}, imported)
-    elif MANIFEST in document.files:
-        files = {**document.files, MANIFEST: yaml_text.dump(document.value).encode()}
-        _add(document, document.value, (), files, imported)
-    else:
-        ordered = sorted(document.value, key=lambda one: (_order(document.value[one]), one))
-        for path in ordered:
-            folder = path.removesuffix(MANIFEST)
-            files = {
-                name.removeprefix(folder): content
-                for name, content in document.files.items()
-                if name.startswith(folder)
-            }
-            files[MANIFEST] = yaml_text.dump(document.value[path]).encode()
-            _add(document, document.value[path], (path,), files, imported)
+    if document.kind != "folder" or MANIFEST in document.files:
+        _add(document, document.value, (), document.files, imported)
+        return
+    for path in sorted(document.value, key=lambda one: (_order(document.value[one]), one)):
+        folder = path.removesuffix(MANIFEST)
+        files = {
+            name.removeprefix(folder): content
+            for name, content in document.files.items()
+            if name.startswith(folder)
+        }
+        _add(document, document.value[path], (path,), files, imported)
+
+
+def _text(manifest: Any) -> bytes:
+    return yaml_text.dump(manifest).encode()
 
 
 def _order(manifest: Any) -> int:
@@ -143,8 +124,10 @@ def _order(manifest: Any) -> int:
 
 
 def _add(
-    document: Document, manifest: Any, loc: Loc, files: dict[str, bytes], imported: Imported
+    document: Document, manifest: Any, loc: Loc, others: dict[str, bytes], imported: Imported
 ) -> None:
+    original = others.get(MANIFEST, document.text.encode())  # it has the places of problems
+    files = {**others, MANIFEST: _text(manifest) if imported.notes else original}
     found = manifest.get("id") if isinstance(manifest, dict) else None
     toolset_id = found if isinstance(found, str) and is_id(found) else "unnamed"
     position = len(imported.toolsets)
@@ -155,27 +138,20 @@ def _add(
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
         toolset = read_toolset(root, toolset_id)
-        errors = [one for one in toolset.problems if one.severity == "error"]
-        if errors:
-            shown = (
-                f"{document.path}/{str(loc[0]).removesuffix('/' + MANIFEST)}"
-                if loc
-                else document.path
-            )
-            raise refuse(
-                document.path,
-                [
-                    replace(one, path=one.path.replace(f"toolsets/{toolset_id}", shown, 1))
-                    for one in errors
-                ],
-            )
-        for tool in toolset.tools:
-            definition = {
+    errors = [one for one in toolset.problems if one.severity == "error"]
+    if errors:
+        in_folder = document.kind == "folder"
+        before = f"toolsets/{toolset_id}" if in_folder else f"toolsets/{toolset_id}/{MANIFEST}"
+        after = "/".join([document.path, *(str(one).removesuffix(f"/{MANIFEST}") for one in loc)])
+        moved = [replace(one, path=one.path.replace(before, after, 1)) for one in errors]
+        raise refuse(document.path, moved)
+    for tool in toolset.tools:
+        if tool.entrypoint:
+            imported.definitions[position, tool.id.name] = {
                 "name": tool.name,
                 "description": tool.description,
                 "input_schema": tool.input_schema,
             }
-            imported.definitions[position, tool.id.name] = definition
     imported.toolsets.append(manifest)
     imported.origins[position,] = loc
     imported.files.append({path: content for path, content in files.items() if path != MANIFEST})
@@ -184,8 +160,9 @@ def _add(
 def _write(toolsets: Sequence[Part], imported: Imported) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for position, part in enumerate(toolsets):
-        manifest = part.use()
-        text = yaml_text.dump(manifest).encode()
+        part.use()
+        manifest = imported.toolsets[position]
+        text = _text(manifest)
         if len(text) > yaml_text.MAX_BYTES or len(leaves(manifest)) > yaml_text.MAX_NODES // 2:
             limit = yaml_text.MAX_BYTES >> 20
             message = (

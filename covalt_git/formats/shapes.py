@@ -1,0 +1,68 @@
+"""Shapes of documents: a short notation for the JSON Schemas that they are checked against.
+
+A shape is a type (``str``), a tuple of allowed texts, a list with the shape of its items, or an object.
+A key of an object that ends with ``!`` is required; the key ``str`` has the shape of all values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from covalt_git.json_values import JsonObject
+    from covalt_git.json_values.pointer import Loc
+
+_TYPES: Final = {str: "string", bool: "boolean", int: "integer", dict: "object", list: "array"}
+
+
+class Schema(NamedTuple):
+    """A JSON Schema in a shape."""
+
+    value: JsonObject
+
+
+TEXT: Final = Schema({"type": "string", "minLength": 1})
+"""The shape of a text that is not empty."""
+
+
+def schema_of(shape: Any) -> JsonObject:
+    """Return the JSON Schema of a shape."""
+    if isinstance(shape, Schema):
+        return shape.value
+    if isinstance(shape, tuple):
+        return {"enum": list(shape)}
+    if isinstance(shape, list):
+        return {"type": "array", "items": schema_of(shape[0])}
+    if not isinstance(shape, dict):
+        return {"type": _TYPES[shape]}
+    if str in shape:
+        return {"type": "object", "additionalProperties": schema_of(shape[str])}
+    properties = {key.removesuffix("!"): schema_of(inner) for key, inner in shape.items()}
+    required = [key[:-1] for key in shape if key.endswith("!")]
+    return {"type": "object", "required": required, "properties": properties}
+
+
+def are_objects(items: Any, *keys: str) -> bool:
+    """Return whether a value is a list of objects that have these keys."""
+    return isinstance(items, list) and all(
+        isinstance(one, dict) and one.keys() >= set(keys) for one in items
+    )
+
+
+def duplicates(value: JsonObject, path: tuple[str, ...], loc: Loc = ()) -> list[tuple[Loc, str]]:
+    """Return the places of equal texts that must be unique, and what is wrong there.
+
+    The path goes through lists: ``("toolsets", "tools", "name")`` are the names of each toolset's tools.
+    """
+    first, *rest = path
+    items = list(enumerate(value.get(first, ())))
+    if len(rest) > 1:
+        inner = [duplicates(one, tuple(rest), (*loc, first, at)) for at, one in items]
+        return [problem for found in inner for problem in found]
+    (key,) = rest
+    seen: dict[str, int] = {}
+    return [
+        ((*loc, first, at, key), f"the {key} {one[key][:60]!r} is used twice")
+        for at, one in items
+        if seen.setdefault(one[key], at) != at
+    ]
