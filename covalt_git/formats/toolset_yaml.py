@@ -113,7 +113,7 @@ def _read(document: Document, imported: Imported) -> None:
 
 
 def _text(manifest: Any) -> bytes:
-    return yaml_text.dump(manifest).encode()
+    return yaml_text.dump(manifest, sort_keys=False).encode()
 
 
 def _order(manifest: Any) -> int:

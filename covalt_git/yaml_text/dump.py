@@ -13,7 +13,9 @@ from covalt_git.yaml_text.core_schema import MAX_DIGITS
 from covalt_git.yaml_text.document import MAX_DEPTH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    _Order = Callable[[Iterable[str]], list[str]]
 
 _PLAIN = re.compile(r"[^\W\d](?:[\w./@+~$*()%,;!?'=-]|:(?=[\w/])| (?=[\w(]))*")
 """Texts that need no quotes in any version of YAML: a letter, followed by simple characters."""
@@ -24,17 +26,17 @@ _MAX_SIMPLE_KEY: Final = 1000
 """After 1,024 characters, a parser does not search for the colon of a key."""
 
 
-def dump(data: Any, header: str = "") -> str:
+def dump(data: Any, header: str = "", *, sort_keys: bool = True) -> str:
     """Return ``data`` as YAML, after ``header`` as a comment.
 
-    Keys are sorted, and each value has its own line, so that git can merge branches.  Texts are quoted
-    if YAML 1.1 or 1.2 would read another value.  ``load(dump(data)).data == data``, within the limits
+    Keys are sorted by default, and each value has its own line, so that git can merge branches.  Texts are
+    quoted if YAML 1.1 or 1.2 would read another value.  ``load(dump(data)).data == data``, within the limits
     of :func:`load`.
 
     Raises:
         NotJsonError: for a value that is not JSON or nested deeper than ``MAX_DEPTH``, with its place.
     """
-    return comment(header) + "\n".join(_lines(data, "$", 0)) + "\n"
+    return comment(header) + "\n".join(_lines(data, "$", 0, sorted if sort_keys else list)) + "\n"
 
 
 def comment(text: str) -> str:
@@ -42,7 +44,7 @@ def comment(text: str) -> str:
     return "".join(f"# {escaped(line)}".rstrip() + "\n" for line in text.splitlines())
 
 
-def _lines(value: Any, place: str, depth: int) -> Iterator[str]:
+def _lines(value: Any, place: str, depth: int, order: _Order) -> Iterator[str]:
     """Yield the lines of a value, without indentation."""
     if not isinstance(value, dict | list) or not value:
         yield _scalar(value, place)
@@ -51,24 +53,24 @@ def _lines(value: Any, place: str, depth: int) -> Iterator[str]:
         raise NotJsonError(f"{place}: nested too deeply")
     if isinstance(value, list):
         for position, item in enumerate(value):
-            first, *rest = _lines(item, f"{place}[{position}]", depth + 1)
+            first, *rest = _lines(item, f"{place}[{position}]", depth + 1, order)
             yield f"- {first}"
             yield from (f"  {line}" for line in rest)
         return
-    yield from _mapping_lines(value, place, depth)
+    yield from _mapping_lines(value, place, depth, order)
 
 
-def _mapping_lines(value: dict[str, Any], place: str, depth: int) -> Iterator[str]:
+def _mapping_lines(value: dict[str, Any], place: str, depth: int, order: _Order) -> Iterator[str]:
     for key in value:
         if type(key) is not str:
             raise NotJsonError(f"{place}: the key {key!r} is not a string")
-    for key in sorted(value):
+    for key in order(value):
         item = value[key]
         before = f"{_text(key, place)}:"
         if len(before) > _MAX_SIMPLE_KEY:
             yield f"? {before[:-1]}"
             before = ":"
-        lines = _lines(item, f"{place}.{key}", depth + 1)
+        lines = _lines(item, f"{place}.{key}", depth + 1, order)
         if isinstance(item, dict | list) and item:
             yield before
             yield from (f"  {line}" for line in lines)

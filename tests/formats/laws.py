@@ -60,17 +60,25 @@ def check_identity(content: bytes, source: Format, path: str = "input.json") -> 
     check_account(again, before.document.value)
     after = reading(text, source, path)
     assert same(after.document.value, before.document.value)
+    assert source.kind == "toml" or ordered(after.document.value) == ordered(before.document.value)
     assert after.imported.toolsets == before.imported.toolsets
     assert after.imported.origins == before.imported.origins
     assert converted(text, source, source, path).files == again.files
     if before.imported.toolsets:
-        check_through_toolsets(content, source, before, path)
+        check_through_toolsets(content, source, before, path, again.files)
 
 
 def check_through_toolsets(
-    content: bytes, source: Format, before: conversion.Reading, path: str
+    content: bytes,
+    source: Format,
+    before: conversion.Reading,
+    path: str,
+    direct: dict[str, bytes],
 ) -> None:
-    """``toolset.yaml``, in a ZIP, is valid and has everything that the document had."""
+    """``toolset.yaml``, in a ZIP, is valid and has everything that the document had, in its order.
+
+    The file is the same as the one that is written directly; TOML has its tables after other keys.
+    """
     if source.name == "mcp-tools" and before.imported.toolsets[0].get("tools"):
         with pytest.raises(FormatError, match="only has definitions"):
             converted(content, source, TOOLSET, path)
@@ -84,11 +92,12 @@ def check_through_toolsets(
     check_account(back, folder.value)
     (text,) = back.files.values()
 
-    assert same(json_like(text, path), before.document.value)
+    assert same(parse(text, path)[0].value, before.document.value)
+    assert back.files == direct
 
 
-def json_like(text: bytes, path: str) -> Any:
-    return parse(text, path)[0].value
+def ordered(value: Any) -> str:
+    return json.dumps(value)
 
 
 def check_all_targets(content: bytes, source: Format, path: str = "input.json") -> None:
