@@ -18,7 +18,9 @@ from covalt_git.errors import CovaltError
 from covalt_git.installs.pending_imports import Bundle, shown_source
 from covalt_git.installs.signatures import verify
 from covalt_git.manifests.project_config import read_config
+from covalt_git.manifests.reading import Reading
 from covalt_git.manifests.toolset_files import MANIFEST
+from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, new_id
 from covalt_git.problems import codes
 from covalt_git.system import atomic_write
@@ -71,7 +73,7 @@ def stage(
     kind, name, ref, entries, signer = _read(root, source, signature)
     toolset_id = _id_of(entries)
     write_entries(folder / "toolsets" / toolset_id, entries)
-    toolset = _check(folder, toolset_id, name)
+    toolset = _check(folder, toolset_id, name, kind)
     return Incoming(toolset, tuple(entries), kind, ref, name, signer)
 
 
@@ -132,8 +134,10 @@ def _read(root: Path, source: Path | str | Bundle, signature: Path | None) -> _S
     return _Source(source.source_type, source.name, source.source_ref, entries, signer)
 
 
-def _check(root: Path, toolset_id: str, name: str) -> Toolset:
-    toolset = read_toolset(root, toolset_id)
+def _check(root: Path, toolset_id: str, name: str, kind: Literal["zip", "local", "url"]) -> Toolset:
+    # An imported toolset cannot waive the approval of its destructive tools.
+    state = ToolsetState(enabled=False, source_type=kind)
+    toolset = read_toolset(root, toolset_id, state=Reading("", state, None))
     folder = f"toolsets/{toolset_id}"
     errors = [
         dataclasses.replace(one, path=name + one.path.removeprefix(folder), severity="error")

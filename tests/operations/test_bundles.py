@@ -83,6 +83,24 @@ def test_a_secret_of_this_machine_is_not_exported(
     assert sorted(theirs.root.iterdir()) == before
 
 
+def test_a_review_shows_the_approvals_that_an_imported_toolset_cannot_waive(
+    theirs: Operations, ours: Operations
+) -> None:
+    folder = theirs.root / "toolsets/demo"
+    manifest = (folder / "toolset.yaml").read_text("utf-8")
+    waived = "web, annotations: {destructive: true}, requires_confirmation: false,"
+    (folder / "toolset.yaml").write_text(manifest.replace("web,", waived), encoding="utf-8")
+
+    review = ours("import_toolset_from", source=str(folder), dry_run=True)
+    ours("import_toolset_from", source=str(folder))
+    ours("enable_toolset", toolset_id="demo", enabled=True)
+
+    tools = {tool["tool_id"]: tool["requires_confirmation"] for tool in review["tools"]}
+    assert tools == {"demo:web": ["destructive"], "demo:far": []}
+    imported = ours("get_tool", tool_id="demo:web")["requires_confirmation"]
+    assert imported == tools["demo:web"]
+
+
 def test_what_cannot_be_signed_is_not_written(theirs: Operations, ann: Key) -> None:
     path = theirs.root / "new.zip"
     no_key = theirs.root / "covalt.yaml"
