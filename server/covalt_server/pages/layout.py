@@ -29,7 +29,10 @@ NAVIGATION = (
     ("Toolsets", "toolsets.toolset_list", "toolsets"),
     ("Approvals", "approvals.approval_list", "approvals"),
 )
-_AREAS = {"calls": "chats", "conversation": "chats", "workspace": "chats", "imports": "toolsets"}
+_AREAS = {
+    **dict.fromkeys(("branches", "calls", "conversation", "workspace"), "chats"),
+    "imports": "toolsets",
+}
 _STATIC = Path(__file__).parents[1] / "static"
 
 MOST_PATCHES = 50
