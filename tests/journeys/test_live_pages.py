@@ -113,7 +113,7 @@ def test_a_pending_approval_is_counted_and_a_typed_title_stays(
     project: Terminal, open_page: Callable[[str], Page]
 ) -> None:
     write(project, "a.txt")
-    page = open_page("")
+    approvals, page = open_page("approvals"), open_page("")
     title = page.get_by_label("Title")
     title.fill("What I am typing")
 
@@ -124,9 +124,22 @@ def test_a_pending_approval_is_counted_and_a_typed_title_stays(
     expect(page.get_by_text("Pending approval")).to_be_visible()
     expect(title).to_have_value("What I am typing")
     expect(title).to_be_focused()
+    listed = approvals.get_by_role("link", name="app-builder:run_command")
+    expect(listed).to_be_visible(timeout=PATIENCE_MS)
     (waiting,) = project.json("approval", "list")["approvals"]
     project.covalt("approval", "deny", waiting["execution_id"], "--no-terminal", "a test")
     expect(count).to_have_count(0, timeout=PATIENCE_MS)
+    expect(listed).to_have_count(0, timeout=PATIENCE_MS)
+
+
+def test_a_new_chat_appears_in_the_open_list(
+    project: Terminal, open_page: Callable[[str], Page]
+) -> None:
+    page = open_page("chats")
+
+    project.covalt("chat", "new", "--id", "c2", "--title", "Another chat")
+
+    expect(page.get_by_role("link", name="Another chat")).to_be_visible(timeout=PATIENCE_MS)
 
 
 def test_the_page_is_updated_by_long_polling_where_streams_fail(
