@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 
 from covalt_git import timestamps
 from covalt_git.access import Principal, confirmation
-from covalt_git.calls import concurrent_reads, http_calls, mcp_calls, python_calls, tool_grants
+from covalt_git.calls import (
+    builtin_calls,
+    concurrent_reads,
+    http_calls,
+    mcp_calls,
+    python_calls,
+    tool_grants,
+)
 from covalt_git.calls.idempotency import IdempotencyKey
 from covalt_git.calls.outcomes import (
     CallOutcome,
@@ -31,12 +38,7 @@ from covalt_git.catalog.catalog import Catalog, Found
 from covalt_git.conversations import conversation
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.json_values import canonical_json, json_schema
-from covalt_git.models.calls import (
-    Approval,
-    CallError,
-    PendingCall,
-    ToolsetVersion,
-)
+from covalt_git.models.calls import Approval, CallError, PendingCall, ToolsetVersion
 from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.project_config import effective_limits
 from covalt_git.names import check_new_id, new_id
@@ -340,6 +342,10 @@ class Engine:
 
         If ``confirmed``, the decorator of the tool cannot require approval: a reviewer or the project has given it.
         """
+        if found.tool.kind == "builtin":
+            with self._running(call):
+                self.follower.report(Started(call.id))
+                return builtin_calls.run(writer, call, found)
         chat = writer.chat
         before = chat.state(chat.head()) if is_read_only(found.tool) else None
         started = call

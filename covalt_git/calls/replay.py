@@ -208,7 +208,7 @@ def _find_call(engine: Engine, chat: ChatStore, text: str) -> tuple[WorkspaceMan
         raise UnknownNameError("call", text, (), list_with=f"covalt-git chat log {chat.id}")
     if call.sandbox is None:
         raise NotReplayableError(
-            f"{call.tool_id} never ran: {call.error}",
+            f"{call.tool_id} never ran{f': {call.error}' if call.error else ' in a sandbox'}",
             hint=f"make the call instead: covalt-git call {chat.id} {call.tool_id}",
         )
     return manifest, call

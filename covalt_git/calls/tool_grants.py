@@ -32,6 +32,8 @@ class NoServerError(CovaltError):
 def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None = None) -> None:
     """Check the grants of a tool and the sandbox level, by default the strongest of this machine.
 
+    Built-in tools need neither.
+
     Raises:
         GrantNeededError: if the host or a secret of an HTTP tool is not granted, or if the MCP server
             of a tool has no grant at all; :func:`.preconditions.check_found` compares the grant with the server.
@@ -42,6 +44,8 @@ def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None =
         return
     if tool.kind == "mcp":
         check_server_has_grant(tool, state)
+        return
+    if tool.kind == "builtin":
         return
     sandbox_levels.check_trust(tool.toolset_id, state, digest=tool.toolset_digest, at=at)
 

@@ -16,7 +16,8 @@ from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.tool_queries import ToolQueries
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.held_back import WHY_HELD_BACK
-from covalt_git.names import BadNameError, ToolId
+from covalt_git.names import BUILTIN_NAMESPACE, BadNameError, ToolId
+from covalt_git.toolsets.builtin_tools import BUILTINS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +56,8 @@ def _toolset_of(root: Path, tool_id: ToolId) -> Toolset | None:
     """
     ids = toolset_ids(root / "toolsets")
     named = tool_id.namespace
+    if named == BUILTIN_NAMESPACE:
+        return toolset_cache.toolset(root, named)
     owner = named if named in ids else toolset_cache.owner_of(root, named)
     return None if owner is None or owner not in ids else toolset_cache.toolset(root, owner, ids)
 
@@ -187,6 +190,7 @@ class Catalog(Visibility):
 
     def _unknown(self, text: str) -> UnknownNameError:
         every = [tool_id for ids in self._tool_ids().values() for tool_id in ids or ()]
+        every += BUILTINS
         known = [tool_id for tool_id in every if self.sees(tool_id)]
         list_with = "covalt-git tool list"
         # Usually one half of the id is right, which leaves few ids to compare.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from covalt_git.manifests.reading import shown_path
 from covalt_git.manifests.state_files import LOCK_FOLDER, lock_file, read_lock
 from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_ids
+from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.system.file_cache import FileCache
 
 if TYPE_CHECKING:
@@ -24,13 +25,18 @@ _READ = FileCache()
 
 
 def toolset(root: Path, toolset_id: str, ids: Sequence[str] | None = None) -> Toolset:
-    """Return a toolset as its files are now; see :func:`covalt_git.toolsets.toolset.read_toolset`.
+    """Return a toolset as its files are now, or the owner of the built-in tools; see :func:`.toolset.read_toolset`.
 
     ``ids`` are the ids of all toolsets, if the caller knows them.  They are part of the cache key, because
     an MCP server must not have the id of another toolset.
     """
-    from covalt_git.toolsets.toolset import read_toolset  # noqa: PLC0415 - lists read the index only
+    from covalt_git.toolsets.toolset import (  # noqa: PLC0415 - lists read the index only
+        builtin_toolset,
+        read_toolset,
+    )
 
+    if toolset_id == BUILTIN_NAMESPACE:
+        return builtin_toolset()
     others = toolset_ids(root / "toolsets") if ids is None else ids
     files = _files_of(root, toolset_id)
     return _READ.get((root, toolset_id, *others), files, lambda: read_toolset(root, toolset_id))

@@ -100,7 +100,9 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
             output.say(f"  {line}", err=True, dim=True)
         if answer.error_detail.hint:
             output.say(hint_text(answer.error_detail.hint), err=True)
-    assert answer.post_manifest_id is not None
+    if answer.post_manifest_id is None:  # of a built-in tool, whose calls are not recorded
+        output.as_json(answer.result)
+        return
     if plan is not None:
         if answer.output:
             output.say(answer.output.rstrip("\n"), prose=True)

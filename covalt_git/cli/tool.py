@@ -47,10 +47,12 @@ def list_tools(toolset: str | None, *, as_json: bool) -> None:
     rows = [tool for group in found.groups for tool in group.tools]
     if rows:
         _print_table(rows)
-    else:
+    if all(tool.kind == "builtin" for tool in rows):
         opened = context().project
         if not warn_without_role(opened, opened.principal.role, "covalt-git --role ROLE tool list"):
-            output.say("no tools; a toolset is a folder toolsets/<id>/ with a toolset.yaml")
+            output.say(
+                "no toolset has tools; a toolset is a folder toolsets/<id>/ with a toolset.yaml"
+            )
     for group in found.groups:
         if not group.sound:
             broken = f"{group.id} has errors; these are its last valid tools: covalt-git validate"

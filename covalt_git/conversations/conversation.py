@@ -82,6 +82,7 @@ class _Step(NamedTuple):
     source: Source
     message_id: str | None
     order: tuple[str, str]
+    is_call: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +254,7 @@ class Conversation:
             step = self.steps[oid]
             if oid == message:
                 break
-            if step.source == "tool_run" and step.message_id == own:
+            if step.is_call and step.message_id == own:
                 return oid
         return self._last_before_calls(message, tip)
 
@@ -262,7 +263,7 @@ class Conversation:
         line = itertools.takewhile(lambda oid: oid != message, _above(self.steps, tip))
         last = message
         for oid in reversed(list(line)):
-            if self.steps[oid].source == "tool_run":
+            if self.steps[oid].is_call:
                 break
             last = oid
         return last
@@ -319,7 +320,8 @@ def _step(chat: ChatStore, oid: str) -> _Step:
     if source == "message":
         message_id = manifest.record.id
     order = manifest.created_at, manifest.record.id
-    return _Step(manifest.parent_id, source, message_id, order)
+    is_call = source != "push" and manifest.record.call is not None
+    return _Step(manifest.parent_id, source, message_id, order, is_call)
 
 
 def _ref(chat: ChatStore, oid: str) -> str | None:

@@ -94,6 +94,26 @@ def _bad(path: str, reason: str) -> BadPathError:
     return BadPathError(f"{path!r} cannot be a file's path: {reason}", hint="choose another name")
 
 
+def check_edit(
+    writer: Writer, root: Folder, path: str, content: bytes, *, before: str | None
+) -> FileState | None:
+    """Check that a file can get new content, and return its state; None for a new file.
+
+    Raises:
+        CovaltError: as :func:`edit_file`.
+    """
+    check_portable(path)
+    check_storable(path, content, writer.chat.config)
+    found = check_before(root, path, before, writer.chat.store.object_format)
+    if found is None:
+        check_new(root, path, writer.chat.files(writer.chat.head()))
+    elif found.mode == LINK:
+        raise BadPathError(
+            f"{path!r} is a link, which cannot be edited", hint="edit the file that it leads to"
+        )
+    return found
+
+
 def edit_file(writer: Writer, path: str, content: bytes, *, before: str | None) -> str:
     """Write one file and commit it alone; return its blob id.
 
@@ -106,17 +126,9 @@ def edit_file(writer: Writer, path: str, content: bytes, *, before: str | None) 
         CovaltError: if a commit could not contain the file.
     """
     store = writer.chat.store
-    check_portable(path)
-    check_storable(path, content, writer.chat.config)
     oid = blob_id(content, store.object_format)
     with Folder.opened(writer.chat.workspace) as root:
-        found = check_before(root, path, before, store.object_format)
-        if found is None:
-            check_new(root, path, writer.chat.files(writer.chat.head()))
-        elif found.mode == LINK:
-            raise BadPathError(
-                f"{path!r} is a link, which cannot be edited", hint="edit the file that it leads to"
-            )
+        found = check_edit(writer, root, path, content, before=before)
         if oid == before:
             return oid
         writer.commit_changes()

@@ -48,9 +48,22 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
         UnknownNameError: for a path that is neither in the earlier commit nor in the workspace.
         InTheWayError: if an untracked path is where a file must be written.
     """
-    chat = writer.chat
     head = writer.commit_changes()
-    now, then = chat.state(head), chat.state(manifest_id)
+    new, restored, subject = restored_files(
+        writer.chat, writer.chat.state(head), manifest_id, paths
+    )
+    return commit_state(writer, new, restored, subject=subject)
+
+
+def restored_files(
+    chat: ChatStore, now: FolderState, manifest_id: str, paths: Sequence[str]
+) -> tuple[FolderState, RestoreRecord, str]:
+    """Return the files ``now`` with the restored paths, and the record and the subject of the restore.
+
+    Raises:
+        UnknownNameError: for a path that is neither in the earlier commit nor in the workspace.
+    """
+    then = chat.state(manifest_id)
     wanted = _wanted(chat, paths, now, then, manifest_id)
     tree = then.tree
     if wanted:
@@ -58,8 +71,7 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
         tree = trees.edited(chat.store, now.tree, edits)
     new = FolderState(tree, _empty_folders(chat, tree, now, then, wanted))
     restored = RestoreRecord(manifest_id=manifest_id, paths=wanted)
-    subject = f"{listed(wanted) or 'all files'} of {manifest_id[:_SHORT]}"
-    return commit_state(writer, new, restored, subject=subject)
+    return new, restored, f"{listed(wanted) or 'all files'} of {manifest_id[:_SHORT]}"
 
 
 def commit_state(

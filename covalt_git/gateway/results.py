@@ -13,6 +13,7 @@ from covalt_git.gateway.resources import resource_uris
 from covalt_git.models.file_reference import is_reference
 from covalt_git.models.renderers import FILE_KEYS
 from covalt_git.text import display
+from covalt_git.toolsets.builtin_tools import BUILTINS, READ_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,11 +22,9 @@ if TYPE_CHECKING:
     from covalt_git.errors import CovaltError
     from covalt_git.gateway.client_chats import ClientChat
     from covalt_git.gateway.tool_names import Style
-    from covalt_git.gateway.workspace_tools import ToolOutcome
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import Approval, ToolCall
     from covalt_git.models.chats import FileChange
-    from covalt_git.operations.results import Change
     from covalt_git.project import Project
 
     Read = Callable[[str], bytes | None]
@@ -53,8 +52,14 @@ def of_outcome(
 
     ``read`` returns a file of the workspace as of the call's commit.
     """
-    call = outcome.call
-    facts: JsonObject = {CHAT: call.chat_id, CALL: call.id, MANIFEST: call.post_manifest_id}
+    call, value = outcome.call, outcome.call.result
+    recorded_id = call.id if call.post_manifest_id else None
+    manifest_id = call.post_manifest_id
+    if call.tool_id in BUILTINS and outcome.error is None and outcome.approval is None:
+        if recorded_id is not None:
+            value = {**value, "manifest_id": manifest_id}
+        manifest_id = value.get("manifest_id")
+    facts: JsonObject = {CHAT: call.chat_id, CALL: recorded_id, MANIFEST: manifest_id}
     if outcome.approval is not None:
         return approval_needed(outcome.approval, chat)
     if outcome.error is not None:
@@ -69,16 +74,17 @@ def of_outcome(
             "hint": hint,
         }
     else:
-        parts = blocks(call.result, call, read)
+        parts = blocks(value, call, read)
         if parts is None:
-            content = _text_blocks(call.result, outcome.output)
+            text = value["content"] if call.tool_id == READ_FILE else value
+            content = _text_blocks(text, outcome.output)
         else:
             content = [*parts, *_output(outcome.output)]
-        structured = call.result
+        structured = value
     linked = [one for one in content if isinstance(one, types.ResourceLink)]
     known = {one.name for one in linked}
     changes = [change for change in outcome.changes if change.path not in known]
-    links = _links(call.chat_id, call.post_manifest_id, changes)
+    links = _links(call.chat_id, manifest_id, changes)
     if call.render_plan is not None and call.post_manifest_id is not None:
         plan, place = call.render_plan, (call.chat_id, call.post_manifest_id)
         facts[RENDER_PLAN] = plan_with_uris(plan, *place)
@@ -95,15 +101,6 @@ def of_outcome(
 def of_value(value: Any) -> types.CallToolResult:
     """Return a JSON object as a result."""
     return types.CallToolResult(content=_text_blocks(value, ""), structured_content=value)
-
-
-def of_builtin(outcome: ToolOutcome, chat: ClientChat) -> types.CallToolResult:
-    """Return the outcome of a built-in tool and links to the files that it changed."""
-    text = outcome.value.get("content", outcome.value)  # of a file, only its text
-    facts = {CHAT: chat.id, MANIFEST: outcome.manifest_id}
-    links = _links(chat.id, outcome.manifest_id, outcome.changes)
-    content = [*_text_blocks(text, ""), *links, *_new_chat(chat)]
-    return _result(content, outcome.value, facts, modern=True, failed=False)
 
 
 def approval_needed(approval: Approval, chat: ClientChat | None) -> types.CallToolResult:
@@ -182,7 +179,7 @@ def _output(output: str) -> list[types.ContentBlock]:
 
 
 def _links(
-    chat_id: str, manifest_id: str | None, changes: Sequence[FileChange | Change]
+    chat_id: str, manifest_id: str | None, changes: Sequence[FileChange]
 ) -> list[types.ContentBlock]:
     """Return links to the changed files as of the call's commit, and the names of deleted ones."""
     written = [change for change in changes if change.new is not None]

@@ -12,7 +12,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.calls.engine import Request
-from covalt_git.calls.preconditions import check_arguments
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
 from covalt_git.gateway import approvals, mcp_apps, meta_tools, results, tool_listing, tool_names
@@ -21,12 +20,13 @@ from covalt_git.gateway.mcp_apps import AppPages
 from covalt_git.gateway.prompts import Prompts
 from covalt_git.gateway.resources.handlers import Resources
 from covalt_git.gateway.subscriptions import Offer
-from covalt_git.gateway.workspace_tools import BUILTINS, CREATES_CHAT, run
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.names import LOCAL_USER, new_id
+from covalt_git.operations.builtin_tools import make_call
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.system.file_cache import FileCache
+from covalt_git.toolsets.builtin_tools import CREATES_CHAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,12 +64,6 @@ class ClientCall(NamedTuple):
     args: JsonObject
     modern: bool
     chat_id: str | None = None
-
-
-class _BuiltIn(NamedTuple):
-    """A built-in tool, which belongs to no toolset."""
-
-    tool: Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +108,7 @@ class Gateway:
         project = self.project()
         with project.tool_index() as index:
             index.sync_toolsets()
-            tools = project.catalog.visible([*BUILTINS.values(), *index.tools()])
+            tools = project.catalog.visible(index.tools())
         known = {tool.tool_id: tool for tool in tools if project.catalog.may_call(tool).allowed}
         names = tool_names.names(sorted(known), self.style, reserved=meta_tools.NAMES)
         return {name: known[tool_id] for name, tool_id in names.items()}
@@ -220,12 +214,6 @@ class Gateway:
             # The search also finds disabled tools; half of the results are assumed to be enabled.
             found = project.catalog.search(index, query, limit=2 * limit)
         matches = [tool for tool in found if tool.tool_id in names][:limit]
-        words = query.casefold().split()
-        matches += [  # the built-in tools are not in the index
-            tool
-            for tool in BUILTINS.values()
-            if tool.tool_id in names and any(word in _words_of(tool) for word in words)
-        ][: limit - len(matches)]
         return [
             {"name": names[tool.tool_id], "title": tool.name, "description": tool.description}
             for tool in matches
@@ -247,26 +235,17 @@ class Gateway:
         return Prompts(self.project(), self.style)
 
     def _call_tool(
-        self, project: Project, found: Found | _BuiltIn, call: ClientCall, follower: Follower
+        self, project: Project, found: Found, call: ClientCall, follower: Follower
     ) -> types.CallToolResult:
         tool = found.tool
         request = Request(tool.tool_id, call.args, call_id=new_id(), fresh=True)
-        engine = project.engine(follower=follower)
-        # Only valid calls that change the workspace create a chat.
-        if isinstance(found, _BuiltIn):
-            check_arguments(tool, call.args)
-            chat_id = self.chats.find(project, call.client, call.chat_id)
-            if chat_id is None and tool.tool_id != CREATES_CHAT:
-                raise NoChatError
-        else:
-            engine.check(request, found)
-        client_chat = self.chats.find_or_create(project, call.client, call.chat_id)
-        if isinstance(found, _BuiltIn):
-            with Context.of(project) as context:
-                done = run(context, client_chat.id, tool, call.args)
-            return results.of_builtin(done, client_chat)
-        with project.chats.open(client_chat.id) as chat:
-            outcome = engine.call(chat, request, found)
+        with Context.of(project, follower=follower) as context:
+            found = context.engine().check(request, found)
+            # Only valid calls that change the workspace create a chat.
+            if tool.kind == "builtin" and tool.tool_id != CREATES_CHAT:
+                self._require_chat(project, call)
+            client_chat = self.chats.find_or_create(project, call.client, call.chat_id)
+            outcome = make_call(context, context.chat(client_chat.id), request, found)
         if outcome.approval is not None:
             outcome = approvals.request_approval(
                 project, outcome, follower, pages=self.pages, ask_again=call.modern
@@ -274,18 +253,18 @@ class Gateway:
         read = results.reader(project, outcome.call)
         return results.of_outcome(outcome, client_chat, read, modern=call.modern, style=self.style)
 
-    def _find(self, project: Project, name: str) -> Found | _BuiltIn:
+    def _require_chat(self, project: Project, call: ClientCall) -> None:
+        if self.chats.find(project, call.client, call.chat_id) is None:
+            raise NoChatError
+
+    def _find(self, project: Project, name: str) -> Found:
         """Return the tool with a name; if its toolset has errors, from the last valid version of the toolset.
 
         Raises:
             NoSuchToolError: if it does not exist for the client.
         """
         tool_id = tool_names.path_of(name) if self.style == "dots" else self._tool_id(name)
-        if tool_id in BUILTINS:
-            tool = BUILTINS[tool_id]
-            if project.catalog.visible([tool]):
-                return _BuiltIn(tool)
-        elif tool_id is not None:
+        if tool_id is not None:
             with suppress(UnknownNameError, DisabledToolError):
                 return project.catalog.find_callable(tool_id)
         raise self._no_such_tool(name)
@@ -311,7 +290,3 @@ def _with_chat(call: ClientCall, schema: JsonObject) -> ClientCall:
         return call
     rest = {name: one for name, one in call.args.items() if name != tool_listing.CHAT_ARGUMENT}
     return call._replace(args=rest, chat_id=chat_id)
-
-
-def _words_of(tool: Tool) -> str:
-    return f"{tool.tool_id} {tool.description}".casefold()

@@ -140,13 +140,3 @@ def _key(cursor: str) -> str:
 def _of_object(schema: JsonObject) -> JsonObject:
     """Return a schema with the type that MCP requires at its root."""
     return schema if schema.get("type") == "object" else {**schema, "type": "object"}
-
-
-def object_schema(properties: JsonObject, required: Sequence[str] | None = None) -> JsonObject:
-    """Return the schema of an object with only these properties, by default all of them required."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [*properties] if required is None else [*required],
-        "additionalProperties": False,
-    }

@@ -42,7 +42,7 @@ _HISTORY_ROW = """
 """
 _ITS_CALL = """
     LEFT JOIN tool_calls AS c
-    ON m.source = 'tool_run' AND c.chat_id = m.chat_id AND c.id = m.source_ref
+    ON m.source IN ('tool_run', 'edit', 'restore') AND c.chat_id = m.chat_id AND c.id = m.source_ref
 """
 
 
@@ -269,7 +269,8 @@ class ChatQueries(SyncedIndex):
                 WHERE chat_id = :chat_id AND source = 'message' AND source_ref = :message_id
                 UNION ALL
                 SELECT id FROM workspace_manifests
-                WHERE chat_id = :chat_id AND source = 'tool_run' AND message_id = :message_id
+                WHERE chat_id = :chat_id AND source IN ('tool_run', 'edit', 'restore')
+                AND message_id = :message_id
             ) AS f
             CROSS JOIN workspace_manifests AS m ON m.chat_id = :chat_id AND m.id = f.id {_ITS_CALL}
             ORDER BY m.moment, m.generation, m.id

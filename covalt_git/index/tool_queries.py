@@ -12,6 +12,7 @@ from covalt_git.index.synced_index import SyncedIndex, row_values
 from covalt_git.json_values import canonical_json
 from covalt_git.models.prompts import Prompt, Resource, ToolsetItem
 from covalt_git.models.tool import Tool
+from covalt_git.names import BUILTIN_NAMESPACE
 
 if TYPE_CHECKING:
     import sqlite3
@@ -78,12 +79,14 @@ class ToolQueries(SyncedIndex):
         return self.read(query, (server_id,), convert=lambda row: str(row["toolset_id"]))
 
     def tools(self, toolset_id: str | None = None) -> list[Tool]:
-        """Return the tools of all toolsets or of one, sorted by id.
+        """Return the tools of all toolsets or of one, and the built-in ones, sorted by id.
 
         If a toolset has errors, its tools are from its last version without errors.
         """
-        query = "SELECT definition FROM tools WHERE ? IN (toolset_id, '') ORDER BY tool_id"
-        return self.read(query, (toolset_id or "",), convert=_tool)
+        query = (
+            "SELECT definition FROM tools WHERE ? IN (ifnull(toolset_id, ?), '') ORDER BY tool_id"
+        )
+        return self.read(query, (toolset_id or "", BUILTIN_NAMESPACE), convert=_tool)
 
     def tool(self, tool_id: str) -> Tool | None:
         """Return one tool, or None."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.grants.status import missing_grants
@@ -16,8 +17,9 @@ from covalt_git.index.toolset_signatures import ToolsetSignature, is_unchanged, 
 from covalt_git.manifests.override_keys import overridden_tool, override_key
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.toolset_state import LocalOverride
-from covalt_git.names import ToolId
+from covalt_git.names import BUILTIN_NAMESPACE, ToolId
 from covalt_git.system.fork_pool import each, ignore_progress
+from covalt_git.toolsets.builtin_tools import BUILTINS, NAME
 
 if TYPE_CHECKING:
     import sqlite3
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from covalt_git.models.prompts import Prompt, Resource
     from covalt_git.models.tool import Tool
     from covalt_git.toolsets.toolset import Toolset
+
+_IS_BUILTIN = f"tool_id BETWEEN '{BUILTIN_NAMESPACE}:' AND '{BUILTIN_NAMESPACE};'"
+"""Condition that uses the key, because no index has the toolsets of tools."""
 
 Reading = tuple[Row, list[tuple[str, Row]]]
 """Row of a toolset in ``toolset_readings``, and its other rows by table; none if it has errors.
@@ -51,18 +56,36 @@ def sync_toolsets(
     ids = toolset_ids(root / "toolsets")
     changed = _changed(root / "toolsets", ids, indexed)
     deleted = indexed.keys() - set(ids)
-    if not changed and not deleted:
+    builtin = _builtin_rows()
+    has_builtin = _stored_builtin(connection) == [row["definition"] for _, row in builtin[::2]]
+    if not changed and not deleted and has_builtin:
         return
     readings: list[Reading] = []
     for reading in each(lambda toolset_id: _read(root, toolset_id), changed):
         readings.append(reading)
         on_progress(len(readings), len(changed))
     with transaction(connection):
+        if not has_builtin:
+            connection.execute(f"DELETE FROM tools WHERE {_IS_BUILTIN}")  # noqa: S608 - our own words
+            put_rows(connection, builtin)
         for name in deleted:
             connection.execute("DELETE FROM toolsets WHERE id = ?", (name,))
             connection.execute("DELETE FROM toolset_readings WHERE toolset_id = ?", (name,))
         for of_readings, of_toolset in readings:
             _write(connection, of_readings, of_toolset)
+
+
+def _stored_builtin(connection: sqlite3.Connection) -> list[str]:
+    """Return the definitions of the built-in tools in the index, which another version may have written."""
+    query = f"SELECT definition FROM tools WHERE {_IS_BUILTIN} ORDER BY tool_id"  # noqa: S608 - our own words
+    return [str(row["definition"]) for row in connection.execute(query)]
+
+
+@cache
+def _builtin_rows() -> list[tuple[str, Row]]:
+    """Return the rows of the built-in tools: for each tool its row, and its searchable text."""
+    every = sorted(BUILTINS.values(), key=lambda tool: tool.tool_id)
+    return [row for tool in every for row in tool_rows(tool, NAME, toolset_id=None)]
 
 
 def _read(root: Path, toolset_id: str) -> Reading:

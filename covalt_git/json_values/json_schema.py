@@ -13,7 +13,6 @@ import jsonschema_rs
 
 from covalt_git.errors import CovaltError, Problem, nearest_name
 from covalt_git.json_values import canonical_json, pointer
-from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
@@ -121,11 +120,9 @@ class InvalidArgumentsError(CovaltError):
 
     def __init__(self, tool_id: str, found: Sequence[tuple[str, str]]) -> None:
         problems = [Problem(path, 0, 0, "invalid_arguments", message) for path, message in found]
-        namespace, _, name = tool_id.partition(":")
-        is_shown = name and namespace != BUILTIN_NAMESPACE
         super().__init__(
             f"invalid arguments for {tool_id}",
-            hint=f"covalt-git tool show {tool_id}" if is_shown else "",
+            hint=f"covalt-git tool show {tool_id}" if ":" in tool_id else "",
             problems=problems,
         )
 
@@ -332,3 +329,13 @@ def _kind_of(value: Any) -> str:
         return "null"
     kinds = {dict: "an object", list: "a list", str: "a text", int: "an integer"}
     return kinds.get(type(value), "a number")
+
+
+def object_schema(properties: JsonObject, required: Sequence[str] | None = None) -> JsonObject:
+    """Return the schema of an object with only these properties, by default all of them required."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties] if required is None else [*required],
+        "additionalProperties": False,
+    }

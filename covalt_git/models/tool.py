@@ -16,6 +16,8 @@ from covalt_git.names import ToolId
 
 ConfirmationSource = Literal["toolset", "decorator", "override", "project", "destructive"]
 
+ToolKind = Literal["python", "http", "mcp", "builtin"]
+
 ICON_TYPES = {
     ".png": "image/png",
     ".webp": "image/webp",
@@ -44,7 +46,7 @@ class Tool(StrictModel):
     toolset_id: str
     name: str
     description: str = ""
-    kind: Literal["python", "http", "mcp"] = "python"
+    kind: ToolKind = "python"
     entrypoint: str | None = None
     http: HttpRequest | None = None
     server: str | None = None

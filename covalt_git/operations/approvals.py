@@ -205,7 +205,8 @@ def _found(context: Context, tool_id: str) -> Found | None:
 
 def _code(context: Context, found: Found) -> ApprovedCode | None:
     tool, toolset = found.tool, found.toolset
-    if not context.visibility.sees_all_of(toolset.id, toolset.tool_ids):
+    is_hidden = not context.visibility.sees_all_of(toolset.id, toolset.tool_ids)
+    if is_hidden or tool.kind == "builtin":
         return None
     source = toolset.sources.get(tool.id.name)
     if source is None or tool.entrypoint is None:

@@ -22,6 +22,7 @@ from covalt_git.models.calls import (
     ToolCall,
     ToolsetVersion,
 )
+from covalt_git.operations.builtin_tools import make_call
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.results import Change, Notes
@@ -200,7 +201,7 @@ def call_tool(context: Context, request: CallTool) -> CallAnswer:
     If the tool fails, the operation succeeds, and the answer's ``status`` is ``error``.
     """
     chat = context.chat(request.chat_id)
-    outcome = context.engine().call(chat, as_request(request))
+    outcome = make_call(context, chat, as_request(request))
     context.update_index(chat)
     return answer_of(chat, outcome)
 

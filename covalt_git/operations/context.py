@@ -77,9 +77,15 @@ class Context:
         self._toolset_index: ToolQueries | None = None
 
     @classmethod
-    def of(cls, project: Project) -> Self:
+    def of(
+        cls,
+        project: Project,
+        *,
+        waiting: Callable[[str], None] | None = None,
+        follower: Follower | None = None,
+    ) -> Self:
         """Return the context of a project that is open."""
-        return cls(project.root, lambda: project)
+        return cls(project.root, lambda: project, waiting=waiting, follower=follower)
 
     def __enter__(self) -> Self:
         """Return the context."""

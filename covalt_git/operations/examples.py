@@ -91,7 +91,8 @@ def _chosen(context: Context, patterns: tuple[str, ...]) -> tuple[list[Tool], tu
     Without patterns, all tools match.
     """
     index = context.toolset_index()
-    tools = context.catalog.visible(index.tools())
+    every = (tool for tool in index.tools() if tool.kind != "builtin")
+    tools = context.catalog.visible(every)
     visible = sorted(tools, key=lambda tool: tool.tool_id)
     unsound = [row["id"] for row in visible_toolsets(context) if not row["sound"]]
     chosen: set[str] = set()

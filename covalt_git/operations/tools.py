@@ -14,11 +14,13 @@ from covalt_git.manifests.state_files import read_state
 from covalt_git.models.held_back import HeldBack
 from covalt_git.models.project_config import effective_limits
 from covalt_git.models.renderers import Renderer
-from covalt_git.models.tool import ConfirmationSource
+from covalt_git.models.tool import ConfirmationSource, ToolKind
 from covalt_git.models.tool_properties import Annotations, Example, HttpRequest, Limits, Security
 from covalt_git.models.toolset_state import LocalOverride, ToolsetState
+from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
+from covalt_git.toolsets import builtin_tools
 from covalt_git.toolsets.icons import icon_data_url
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ class ToolFacts(Result):
     name: str
     description: str
     toolset_id: str
-    kind: Literal["python", "http", "mcp"]
+    kind: ToolKind
     version: str = Field(description="Its version, or that of its toolset.")
     entrypoint: str | None
     input_schema: JsonObject
@@ -97,7 +99,10 @@ class ToolDetail(ToolFacts):
         description="Digest of its toolset's files; for a server's tool, of the server and the definition."
     )
     renderer: Renderer | None
-    schema_from: Literal["manifest", "source", "server"] = Field(
+    recorded: bool = Field(
+        description="Whether its calls are recorded; those of some built-in tools are not."
+    )
+    schema_from: Literal["manifest", "source", "server", "builtin"] = Field(
         description="The source of its input schema; a schema from Python may be incomplete."
     )
     output_schema: JsonObject | None
@@ -178,7 +183,7 @@ def search_tools(context: Context, request: SearchTools) -> ToolRows:
 
     Tools with all of the words come before tools with some of them.  Prefixes and misspelt words match too.
     """
-    rows = {row["id"]: row for row in visible_toolsets(context)}
+    rows = _owners(context)
     tools = context.catalog.search(
         context.toolset_index(), request.query, limit=request.limit, toolset_id=request.toolset_id
     )
@@ -192,7 +197,7 @@ def matching(tools: Iterable[Tool], words: str) -> list[Tool]:
 
 
 def grouped(context: Context, tools: Iterable[Tool], *, with_empty: bool) -> tuple[ToolGroup, ...]:
-    """Return tools by their toolset or MCP server, in their order.
+    """Return tools by their toolset or MCP server, in their order; built-in tools have a group of their own.
 
     Toolsets are in the order of the first tools.  With ``with_empty``, groups without any of the tools are
     listed too.
@@ -202,7 +207,7 @@ def grouped(context: Context, tools: Iterable[Tool], *, with_empty: bool) -> tup
         of_toolset.setdefault(tool.toolset_id, []).append(tool)
     groups = [
         ToolGroup(
-            kind="toolset",
+            kind="builtin" if row["id"] == BUILTIN_NAMESPACE else "toolset",
             id=row["id"],
             name=row["name"] or row["id"],
             enabled=row["enabled"],
@@ -210,8 +215,8 @@ def grouped(context: Context, tools: Iterable[Tool], *, with_empty: bool) -> tup
             note=_note(row),
             tools=tuple(tool_row(context, tool, row) for tool in of_toolset.get(row["id"], ())),
         )
-        for row in visible_toolsets(context)
-        if with_empty or row["id"] in of_toolset
+        for row in _owners(context).values()
+        if row["id"] in of_toolset or (with_empty and row["id"] != BUILTIN_NAMESPACE)
     ]
     if not with_empty:
         groups.sort(key=lambda group: list(of_toolset).index(group.id))
@@ -223,8 +228,10 @@ def get_tool(context: Context, request: GetTool) -> ToolDetail:
     """Return one tool: its schemas, renderer, limits and overrides."""
     found = context.catalog.find(request.tool_id)
     tool, toolset = found.tool, found.toolset
-    schema_from: Literal["manifest", "source", "server"] = "source"
-    if tool.kind == "mcp":
+    schema_from: Literal["manifest", "source", "server", "builtin"] = "source"
+    if tool.kind == "builtin":
+        schema_from = "builtin"
+    elif tool.kind == "mcp":
         schema_from = "server"
     elif tool.schema_is_declared or tool.kind == "http":
         schema_from = "manifest"
@@ -233,6 +240,7 @@ def get_tool(context: Context, request: GetTool) -> ToolDetail:
         toolset_name=toolset.manifest.name if toolset.manifest else toolset.id,
         toolset_digest=tool.toolset_digest,
         renderer=tool.renderer,
+        recorded=builtin_tools.is_recorded(tool.tool_id),
         schema_from=schema_from,
         output_schema=tool.output_schema,
         annotations=tool.annotations,
@@ -256,7 +264,7 @@ def get_tool(context: Context, request: GetTool) -> ToolDetail:
 @operation()
 def get_available_tools(context: Context, _: EmptyRequest) -> AvailableTools:
     """List the tools that the role may call now, in the form that an agent's host needs."""
-    rows = {row["id"]: row for row in visible_toolsets(context)}
+    rows = _owners(context)
     tools = [
         tool
         for tool in context.catalog.visible(context.toolset_index().tools())
@@ -276,6 +284,14 @@ def visible_toolsets(context: Context) -> list[JsonObject]:
     ]
 
 
+def _owners(context: Context) -> dict[str, JsonObject]:
+    """Return the rows of the visible toolsets, and last one for the built-in tools, by their ids."""
+    rows = {row["id"]: row for row in visible_toolsets(context)}
+    facts = {"sound": True, "enabled": True, "source_type": None}
+    builtin = {"id": BUILTIN_NAMESPACE, "name": builtin_tools.NAME, **facts}
+    return {**rows, BUILTIN_NAMESPACE: builtin}
+
+
 def tool_row(context: Context, tool: Tool, row: JsonObject) -> ToolRow:
     """Return a tool for a list; ``row`` is its toolset's row in the index."""
     why_not = "its toolset has errors"
@@ -291,7 +307,7 @@ def tool_row(context: Context, tool: Tool, row: JsonObject) -> ToolRow:
 
 def _state(context: Context, tool: Tool, row: JsonObject) -> ToolsetState:
     """Return the state of a tool's toolset, from its file, because the index has no grants."""
-    if tool.kind == "python":
+    if tool.kind in {"python", "builtin"}:
         return ToolsetState(source_type=row["source_type"])
     file = context.project.root / "toolsets" / "state" / f"{tool.toolset_id}.yaml"
     return read_state(file, file.name).value or ToolsetState()

@@ -7,9 +7,11 @@ its problems can be shown in place.  It is not ``sound``, so none of its tools c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covalt_git import __version__
 from covalt_git.checks.effects import check_effects
 from covalt_git.checks.module_names import check_names
 from covalt_git.checks.overrides import check_aliases, check_local_overrides
@@ -36,15 +38,15 @@ from covalt_git.manifests.toolset_files import (
 )
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
-from covalt_git.names import is_id, suggest_id
+from covalt_git.names import BUILTIN_NAMESPACE, is_id, suggest_id
 from covalt_git.problems import codes
+from covalt_git.toolsets.builtin_tools import BUILTINS, NAME
 from covalt_git.toolsets.effective_tools import effective_server_tools, effective_tools, is_on
 from covalt_git.toolsets.icons import check_icons
 from covalt_git.toolsets.tool_locks import check_lock, read_server_locks, usable_locks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from covalt_git.models.tool import Tool
     from covalt_git.models.tool_lock import ToolLock
@@ -204,6 +206,23 @@ def read_toolset(
         locks=locks,
         server_tools=server_tools,
         problems=tuple(sorted(set(without(credentials | in_state, once_for_each_cause(problems))))),
+    )
+
+
+@cache
+def builtin_toolset() -> Toolset:
+    """Return the owner of the built-in tools, which has no files."""
+    version = {"id": BUILTIN_NAMESPACE, "name": NAME, "version": __version__}
+    return Toolset(
+        id=BUILTIN_NAMESPACE,
+        folder=Path(),
+        manifest=ToolsetManifest.model_validate(version),
+        state=ToolsetState(enabled=True),
+        files=BundleFiles(()),
+        sources={},
+        locks={},
+        server_tools=tuple(BUILTINS.values()),
+        problems=(),
     )
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from covalt_git.gateway.workspace_tools import BUILTINS
 from covalt_git.project import Project
+from covalt_git.toolsets.builtin_tools import BUILTINS
 from tests.mcp_client import CONFIG, call, commits, refused, talk, text, tool_names, versions
 
 
@@ -97,5 +97,5 @@ def test_a_rule_that_requires_approval_applies_to_built_in_tools(root: Path) -> 
     env = call(root, "workspace.write_file", {"path": "a.env", "content": ""})
     other = call(root, "workspace.write_file", {"path": "a.txt", "content": ""})
 
-    assert env.structured_content["error"] == "needs_person"
+    assert env.structured_content["error"] == "approval_needed"
     assert not other.is_error

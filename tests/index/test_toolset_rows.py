@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.json_values import JsonObject
+from covalt_git.toolsets.builtin_tools import BUILTINS
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.toolset import read_toolset
 from tests.index.rows import open_index, synced
@@ -73,6 +74,7 @@ def test_tools_are_the_effective_tools_in_order_of_their_ids(root: Path) -> None
         rows = {row["id"]: row for row in index.toolsets()}
 
         wanted = [tool for name in SAMPLES for tool in read_toolset(root, name).tools]
+        wanted += BUILTINS.values()
         assert tools == sorted(wanted, key=lambda tool: tool.tool_id)
         assert [index.tool(tool.tool_id) for tool in tools] == tools
         assert index.tool("hello:nothing") is None

@@ -8,7 +8,7 @@
 - ``also``: other commands that perform it
 - ``refused``: instead of a success, the error that this project gives
 - ``page``: the page that performs it, as METHOD PATH; the query of a POST is its form
-- ``mcp``: the built-in tool that performs it, and its arguments
+- ``tool``: the built-in tool that performs it, and its arguments
 - ``python``: an expression of the Python API that performs it, with ``project`` and the ``chat`` c1
 - ``unknown``: fields that name nothing, so that the answer is 404
 - ``missing``: a field without which the request is invalid
@@ -33,9 +33,10 @@ from werkzeug.wrappers import Response
 
 from covalt_git import Chat, open_project
 from covalt_git.calls.background import BackgroundCalls
+from covalt_git.calls.engine import Request as CallRequest
 from covalt_git.cli import cli, main
 from covalt_git.errors import CovaltError
-from covalt_git.gateway.workspace_tools import BUILTINS, run
+from covalt_git.operations.builtin_tools import make_call
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import MODULES, Operation, find
 from covalt_git.project import Project
@@ -244,14 +245,10 @@ def test_each_face_performs_the_operation(
         assert json.loads(capsys.readouterr().err)["error"] == "broken"
     if "page" in failing:
         assert open_page(api, failing["page"]).status_code == 418
-    if "mcp" in failing:
+    if "tool" in failing:
+        call = CallRequest(f"workspace:{failing['tool']['id']}", failing["tool"]["args"])
         with Context(shared, partial(Project.open, shared)) as context, pytest.raises(BrokenError):
-            run(
-                context,
-                "c1",
-                BUILTINS[f"workspace:{failing['mcp']['tool']}"],
-                failing["mcp"]["args"],
-            )
+            make_call(context, context.chat("c1"), call)
     if "python" in failing:
         with open_project(shared) as project, pytest.raises(BrokenError):
             eval(failing["python"], {"project": project, "chat": Chat(project._session, "c1")})

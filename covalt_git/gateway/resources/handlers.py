@@ -17,8 +17,9 @@ import mcp_types as types
 from covalt_git.catalog.prompt_content import Content
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.resources import resource_uris, toolset_resources
-from covalt_git.gateway.workspace_tools import BUILTINS, manifest_facts
 from covalt_git.git_store import is_binary_content
+from covalt_git.names import BUILTIN_NAMESPACE
+from covalt_git.operations.builtin_tools import manifest_facts
 from covalt_git.operations.chats.manifests import get_workspace_manifest
 from covalt_git.operations.context import Context
 from covalt_git.workspaces import trees
@@ -142,7 +143,7 @@ class Resources(NamedTuple):
         ] + toolset_resources.templates(self.project)
 
     def _may(self, name: str) -> bool:
-        return bool(self.project.catalog.visible([BUILTINS[f"workspace:{name}"]]))
+        return self.project.catalog.sees(f"{BUILTIN_NAMESPACE}:{name}")
 
 
 def _no_such(uri: str) -> NoSuchResourceError:

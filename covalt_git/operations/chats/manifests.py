@@ -224,9 +224,10 @@ def _changes_of(chat: ChatStore, path: str, *, first_parents: bool) -> Callable[
 
 def manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None = None) -> ManifestRow:
     """Return a row, with its changes if there is a ``chat``."""
-    shown = row.source != "tool_run" or context.visibility.sees(row.tool_id or "")
+    by_tool = row.source == "tool_run" or row.tool_id is not None
+    shown = not by_tool or context.visibility.sees(row.tool_id or "")
     ended = row.status if row.status in {"success", "error"} else None
-    is_call = shown and row.source == "tool_run" and row.tool_id is not None
+    is_call = shown and row.tool_id is not None
     return ManifestRow.of(
         row,
         title=row.title if shown else _HIDDEN,

@@ -21,6 +21,7 @@ from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.models.elicitation import QuestionKind  # noqa: TC001 - pydantic reads it
 from covalt_git.models.outcomes import Log, Progress
 from covalt_git.names import ToolId, check_new_id, new_id
+from covalt_git.operations.builtin_tools import make_call
 from covalt_git.operations.calls import CallAnswer, CallTool, answer, answer_of, as_request
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Events, InvalidRequestError, Request, Result, operation
@@ -162,7 +163,8 @@ def begin_stream(context: Context, request: StreamCall) -> CallStream:
     if call_stream is new:
 
         def make(chat: ChatStore, waits: Waiting, follower: Follower) -> CallOutcome:
-            return opened.engine(waits, follower).call(chat, wanted)
+            with Context.of(opened, waiting=waits, follower=follower) as making:
+                return make_call(making, chat, wanted)
 
         _start(opened, make, call_stream, request.can_ask)
     return call_stream

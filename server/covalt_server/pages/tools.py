@@ -9,7 +9,7 @@ from flask import Blueprint, jsonify, render_template, request
 
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.json_schema import InvalidArgumentsError
-from covalt_git.operations import tools
+from covalt_git.operations import calls, tools
 from covalt_git.operations.chats import chats
 from covalt_server import request_context
 from covalt_server.api import streams
@@ -19,6 +19,7 @@ from covalt_server.render.results import as_code
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from werkzeug.wrappers import Response
 
     from covalt_git.operations.tools import ToolDetail
@@ -80,6 +81,9 @@ def call(tool_id: str) -> Response | str:
         return _page(found, form, chat_id=chat_id)
     if chat_id == NEW_CHAT:
         chat_id = ask(chats.create_chat, title=found.name).id
+    if not found.recorded:
+        answer = ask(calls.call_tool, chat_id=chat_id, tool_id=found.tool_id, args=form.value)
+        return _page(found, form, chat_id=chat_id, result=as_code(answer.result))
     wanted = streams.StreamCall(
         chat_id=chat_id,
         tool_id=found.tool_id,
@@ -111,7 +115,9 @@ def _opened(found: ToolDetail) -> Submitted:
     return form_values.opened(schema, given, examples=examples)
 
 
-def _page(found: ToolDetail, form: Submitted, *, chat_id: str | None) -> str:
+def _page(
+    found: ToolDetail, form: Submitted, *, chat_id: str | None, result: Markup | None = None
+) -> str:
     known = ask(chats.list_chats).chats
     chosen = _find_chat(chat_id)
     if chosen is None and chat_id != NEW_CHAT and known:
@@ -120,6 +126,7 @@ def _page(found: ToolDetail, form: Submitted, *, chat_id: str | None) -> str:
         "tool.html",
         tool=found,
         form=form,
+        result=result,
         chats=known,
         chosen=chosen or NEW_CHAT,
         schema=as_code(found.input_schema),

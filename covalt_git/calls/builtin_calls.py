@@ -1,0 +1,114 @@
+"""Calls of the built-in tools that change files: each is one ``edit`` or ``restore`` commit with the call's record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from covalt_git.calls.outcomes import CallOutcome, as_recorded, record_of
+from covalt_git.conversations import commit_names
+from covalt_git.errors import CovaltError
+from covalt_git.file_edits import edits, restoring
+from covalt_git.git_store import FILE, TreeEntry
+from covalt_git.models.commit_record import CommitRecord
+from covalt_git.models.outcomes import Outcome
+from covalt_git.workspaces import tree_notes, trees
+from covalt_git.workspaces.folders import Folder
+from covalt_git.workspaces.trees import FolderState
+
+if TYPE_CHECKING:
+    from covalt_git.catalog.catalog import Found
+    from covalt_git.json_values import JsonObject
+    from covalt_git.models.calls import PendingCall
+    from covalt_git.models.commit_record import CallRecord, RestoreRecord, Source
+    from covalt_git.workspaces.writer import Writer
+
+
+class Change(NamedTuple):
+    """The files after a call, its result, and the source and subject of its commit."""
+
+    source: Source
+    files: FolderState
+    result: JsonObject
+    subject: str
+    restore: RestoreRecord | None = None
+
+
+def run(writer: Writer, call: PendingCall, found: Found) -> CallOutcome:
+    """Make a call in one commit, after all other changes were committed.
+
+    A call that cannot be made is recorded only if it was approved.
+
+    Raises:
+        CovaltError: if the file cannot be written, or the commit or a path does not exist.
+    """
+    try:
+        change = _TOOLS[found.tool.tool_id](writer, call.args)
+        outcome = Outcome("success", change.result)
+        record = record_of(writer, call, found, outcome, None, level=None, read=None)
+        manifest_id = _commit(writer, call, record, change)
+    except CovaltError as error:
+        if call.execution_id is None:
+            raise
+        failed = Outcome.failed(error)
+        record = record_of(writer, call, found, failed, failed.error, level=None, read=None)
+        manifest_id = writer.finish_call(call, record)
+    return as_recorded(writer.chat, writer.chat.manifest(manifest_id))
+
+
+def _commit(writer: Writer, call: PendingCall, record: CallRecord, change: Change) -> str:
+    """Change the workspace in a new commit with the call's record; return the commit's id."""
+    chat = writer.chat
+    head = chat.head()
+    notes = tree_notes.notes(chat.store, writer.scan().notes, chat.state(head).tree, change.files)
+    in_commit = CommitRecord(
+        id=call.id,
+        at=record.finished_at,
+        by=call.by,
+        call=record,
+        restore=change.restore,
+        workspace=notes,
+    )
+    oid = writer.make(
+        change.source,
+        in_commit,
+        change.files.tree,
+        () if head is None else (head,),
+        subject=change.subject,
+        message_id=call.message_id,
+    )
+    writer.advance(head, oid)
+    writer.drop_call(call.id)
+    return oid
+
+
+def _write_file(writer: Writer, args: JsonObject) -> Change:
+    chat, path, content = writer.chat, args["path"], args["content"].encode()
+    now = chat.state(chat.head())
+    stored = trees.find(chat.store, now.tree, path)
+    base: str | None = args.get("base", None if stored is None else stored.oid)
+    with Folder.opened(chat.workspace) as root:
+        found = edits.check_edit(writer, root, path, content, before=base)
+    oid = chat.store.write_blob(content)
+    entry = TreeEntry(b"", found.mode if found else FILE, oid)
+    tree = trees.edited(chat.store, now.tree, {path: entry})
+    files = FolderState(tree, tree_notes.still_empty(chat.store, tree, now.empty_folders))
+    return Change("edit", files, {"path": path, "oid": oid, "changed": oid != base}, path)
+
+
+def _restore(writer: Writer, args: JsonObject) -> Change:
+    chat = writer.chat
+    now = chat.state(chat.head())
+    manifest_id = commit_names.resolve(chat, args["manifest"])
+    files, record, subject = restoring.restored_files(chat, now, manifest_id, args.get("paths", ()))
+    changes = chat.tree_changes(now.tree, files.tree)[:MOST_PATHS]
+    result: JsonObject = {
+        "branch": chat.active_branch(),
+        "changes": [{"path": one.path, "kind": one.kind} for one in changes],
+    }
+    return Change("restore", files, result, subject, record)
+
+
+MOST_PATHS = 2000
+"""Most changed paths in a result."""
+
+_TOOLS = {"workspace:restore": _restore, "workspace:write_file": _write_file}
