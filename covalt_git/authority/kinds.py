@@ -288,6 +288,13 @@ def _code(old: Fact, new: Fact) -> list[Judgement]:
     return [Judgement("neutral", "has changed Python code, with the same permissions")]
 
 
+def _skill(old: Fact, new: Fact) -> list[Judgement]:
+    """Compare a skill's files: agents follow them, so it is undecidable what a change permits."""
+    if old.value == new.value:
+        return []
+    return [unclear(f"gives agents the skill {new.item} with other instructions")]
+
+
 KINDS: dict[str, Kind] = {
     # toolsets
     "toolset": Kind("is enabled", "is disabled or removed", exists=True),
@@ -302,6 +309,9 @@ KINDS: dict[str, Kind] = {
         show=lambda own: "runs as the project's own" if own else "runs only in a sandbox",
     ),
     "code": Kind("", "", judge=_code, added="neutral"),
+    "skill": Kind(
+        "gives agents the skill {item}", "no longer gives agents the skill {item}", judge=_skill
+    ),
     "secret": Kind("may request the secret {item}", "may no longer request the secret {item}"),
     "package": Kind(
         "installs the package {value}", "no longer installs the package {item}", judge=_package

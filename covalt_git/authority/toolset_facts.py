@@ -16,6 +16,7 @@ from covalt_git.authority.tool_facts import ToolPlaces, confirmation_fact, tool_
 from covalt_git.checks.toolset_checks import module_path
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.override_keys import overridden_tool, override_key
+from covalt_git.manifests.skills import SKILL, skill_path
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,
@@ -24,7 +25,7 @@ from covalt_git.models.toolset_state import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
     from covalt_git.manifests.reading import Reading
@@ -79,6 +80,7 @@ def toolset_facts(read: ReadToolset, config: ProjectConfig) -> Iterator[Fact]:
     own = not read.toolset.state.imported
     yield Fact(subject, "own", "", own, enabled if own else imported)
     yield Fact(subject, "code", "", _code_digest(read.toolset), Place(f"toolsets/{subject}"))
+    yield from _skill_facts(read.toolset)
     for position, name in enumerate(manifest.secrets):
         yield Fact(subject, "secret", name, None, place_in(read.manifest, ("secrets", position)))
     for position, text in enumerate(manifest.python.dependencies):
@@ -103,8 +105,27 @@ def tools_of(read: ReadToolset) -> tuple[Tool, ...]:
 
 
 def _code_digest(toolset: Toolset) -> str:
-    rows = [f"{one.path}\0{one.sha256}" for one in toolset.files.files if one.kind == "python"]
+    return _digest_of(
+        f"{one.path}\0{one.sha256}" for one in toolset.files.files if one.kind == "python"
+    )
+
+
+def _digest_of(rows: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(rows).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _skill_facts(toolset: Toolset) -> Iterator[Fact]:
+    """Yield a fact for each skill; its value is the digest of the files of the skill."""
+    for skill in toolset.skills:
+        path = skill_path(skill.name)
+        folder = path.removesuffix(SKILL)
+        rows = [
+            f"{one.path}\0{one.sha256}"
+            for one in toolset.files.files
+            if one.path.startswith(folder)
+        ]
+        place = Place(f"toolsets/{toolset.id}/{path}", 1, 1)
+        yield Fact(toolset.id, "skill", skill.name, _digest_of(rows), place)
 
 
 # Grants

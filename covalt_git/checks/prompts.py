@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.checks.overrides import check_named_file
 from covalt_git.errors import Problem, nearest_name
+from covalt_git.manifests.skills import SCHEME
 from covalt_git.problems import codes
 from covalt_git.templating.expressions import expressions
 from covalt_git.templating.uri_templates import BadUriTemplateError, UriTemplate
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     Manifest = Reading[ToolsetManifest]
 
-_RESERVED = ("covalt-git:", "ui:")
-"""Reserved URI schemes: those of workspaces and pages."""
+_RESERVED = ("covalt-git:", "ui:", f"{SCHEME}:")
+"""Reserved URI schemes: those of workspaces, pages and skills."""
 
 
 def check_prompts(

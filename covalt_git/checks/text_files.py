@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.checks.hidden_characters import hidden_characters
 from covalt_git.credentials.leaks import credentials, masked
 from covalt_git.errors import Problem
+from covalt_git.manifests.skills import SKILL
 from covalt_git.problems import codes
 from covalt_git.templating.references import texts
 
@@ -99,11 +100,12 @@ def _credential_problems(found: list[Credential], display_path: str) -> Iterator
 
 
 def _hidden(text: str, display_path: str) -> Iterator[_Found]:
-    if not display_path.endswith((*_YAML, ".py")):
+    if not display_path.endswith((*_YAML, ".py", f"/{SKILL}")):
         return
     found = hidden_characters(text, only_reordering=display_path.endswith(".py"))
     for one in islice(found, _MAX_REPORTED):
         hint = f"remove it, or write `{_escape(one.character)}` between double quotes"
+        hint = "remove it" if display_path.endswith(SKILL) else hint
         yield one.place, codes.HIDDEN_CHARACTER, one.message, hint, "error"
 
 

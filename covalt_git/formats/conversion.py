@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from covalt_git import yaml_text
 from covalt_git.credentials.leaks import masked
 from covalt_git.errors import UnknownNameError, nearest_name
-from covalt_git.formats import carried, toolset_yaml
+from covalt_git.formats import carried, skills, toolset_yaml
 from covalt_git.formats.carried import Carried
 from covalt_git.formats.documents import Document, FormatError, json_text, refuse, toml_text
 from covalt_git.formats.literal_credentials import replace_credentials
@@ -36,7 +36,7 @@ _CONSUMED: Final = ""
 
 
 class Loss(NamedTuple):
-    """A value of the input that the output does not have."""
+    """A value or a file of the input that the output does not have."""
 
     pointer: str
     value: str
@@ -164,7 +164,7 @@ def read(document: Document, source: Format, *, target: Format | None = None) ->
     source.read(clean, imported)
     if target is toolset_yaml.FORMAT:
         toolset_yaml.leave_out_definitions(imported)
-    if source.write is None or source is toolset_yaml.FORMAT:
+    if source.write is None or source.kind == "folder":
         return Reading(source, clean, imported, Carried(), is_complete=False)
     plain = source.write(imported.parts({}), imported)
     return Reading(source, clean, imported, carried.difference(value, plain), is_complete=True)
@@ -193,12 +193,14 @@ def convert(document: Document, source: Format, target: Format) -> Conversion:
     elif source is toolset_yaml.FORMAT:
         value = _with_extensions(value, target, imported, used)
     fates = _fates(reading, used, target)
+    lost = [_loss(document, loc, why) for loc, why in fates.items() if why]
+    lost += _lost_files(imported, target)
     return Conversion(
         source,
         target,
         _files(value, target),
         tuple(imported.notes),
-        tuple(sorted(_loss(reading.document, loc, why) for loc, why in fates.items() if why)),
+        tuple(sorted(lost)),
         frozenset(pointer_text(loc) for loc, why in fates.items() if why == _CONSUMED),
         frozenset(pointer_text(loc) for loc, why in fates.items() if why is None),
         len(imported.toolsets),
@@ -269,6 +271,14 @@ def _loss(document: Document, loc: Loc, reason: str) -> Loss:
         value = value[part]
     shown = masked(shorten(canonical_json.dumps(value).decode(), _MAX_SHOWN))
     return Loss(pointer_text(loc), shown, reason)
+
+
+def _lost_files(imported: Imported, target: Format) -> list[Loss]:
+    """Return the files that the reader cannot place, and the skills that the target does not have."""
+    found = dict(imported.lost_files)
+    for files in imported.files if target.kind != "folder" else ():
+        found |= dict.fromkeys(skills.skills_of(files), f"{target.title} has no skills")
+    return [Loss(pointer_text((path,)), "", reason) for path, reason in found.items()]
 
 
 def _prefix(loc: Loc, known: Container[Loc]) -> Loc | None:

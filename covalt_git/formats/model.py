@@ -165,6 +165,7 @@ class Imported:
         definitions: descriptions and schemas that are not in the manifests, by toolset and tool.
         notes: corrected values, and literal credentials that became references.
         lost: the places that cannot be imported, and the reason of each.
+        lost_files: the same for files of a folder.
     """
 
     toolsets: list[JsonObject] = field(default_factory=list)
@@ -174,6 +175,7 @@ class Imported:
     definitions: dict[tuple[int, str], JsonObject] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
     lost: dict[Loc, str] = field(default_factory=dict)
+    lost_files: dict[str, str] = field(default_factory=dict)
 
     def toolset(self, wanted: str, *, name: str = "", version: str = "0") -> Node:
         """Add a toolset whose id is similar to ``wanted`` and unique."""
@@ -200,7 +202,7 @@ class Imported:
     def parts(self, used: dict[Loc, str]) -> list[Part]:
         """Return the toolsets for a writer, which records in ``used`` what it uses.
 
-        Python tools have the descriptions and schemas that are in their source.
+        Python tools have the descriptions and schemas that are in their source.  ``files`` are the other files.
         """
         found = []
         for position, manifest in enumerate(self.toolsets):
@@ -208,9 +210,10 @@ class Imported:
                 {**self.definitions.get((position, one["id"]), {}), **one}
                 for one in manifest.get("tools", ())
             ]
-            with_tools = {**manifest, "tools": tools} if tools else manifest
+            more = {"tools": tools} if tools else {}
             used[position, "manifest_version"] = ""
-            found.append(Part(with_tools, (position,), used))
+            part = {**manifest, **more, "files": self.files[position]}
+            found.append(Part(part, (position,), used))
         return found
 
 

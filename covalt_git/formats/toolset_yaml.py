@@ -12,6 +12,7 @@ from covalt_git.formats.documents import Document, FormatError, refuse
 from covalt_git.formats.literal_credentials import references_of
 from covalt_git.formats.model import Format, Imported, Part, leaves
 from covalt_git.formats.shapes import are_objects
+from covalt_git.formats.skills import headers
 from covalt_git.manifests.reading import read_text
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.toolset_manifest import ToolsetManifest
@@ -28,16 +29,20 @@ _WITH_SECRETS: Final = ("tools", "mcp_servers", "sources", "auth")
 
 
 def folder_document(path: str, files: Mapping[str, bytes]) -> Document:
-    """Return the document of the files of a folder or ZIP; its value is the manifest or the manifests.
+    """Return the document of the files of a folder or ZIP.
+
+    Its value is the manifest, the manifests by path, or the headers of skills by path.
 
     Raises:
         YamlProblems: if a manifest is not valid YAML.
+        FormatError: if a skill is not valid.
     """
     found = sorted(one for one in files if one == MANIFEST or one.endswith(f"/{MANIFEST}"))
     if MANIFEST in found:
         document = yaml_text.load(files[MANIFEST], f"{path}/{MANIFEST}")
         return Document(path, "folder", document.data, document.text, files)
     values = {one: yaml_text.load(files[one], f"{path}/{one}").data for one in found}
+    values = values or headers(path, files)
     return Document(path, "folder", values, "", files)
 
 

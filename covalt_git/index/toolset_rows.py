@@ -196,7 +196,7 @@ def _rows(toolset: Toolset) -> list[tuple[str, Row]]:
         add("tool_overrides", row)
     declarations: dict[str, tuple[Prompt | Resource, ...]] = {
         "toolset_prompts": manifest.prompts,
-        "toolset_resources": manifest.resources,
+        "toolset_resources": toolset.resources,
     }
     for table, declared in declarations.items():
         for one in declared:

@@ -19,6 +19,7 @@ from covalt_git.formats.documents import FormatError
 from covalt_git.formats.model import pointer_text
 from covalt_git.formats.table import FORMATS
 from covalt_git.formats.toolset_yaml import folder_document
+from covalt_git.manifests.skills import SKILL
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.names import new_id
 from covalt_git.operations.context import Context
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 MOST_FORM_BYTES = documents.MAX_BYTES + (64 << 10)
 """Maximum size in bytes of a form with a document."""
 
-DOCUMENTS = frozenset({".json", ".yaml", ".yml", ".toml"})
+_DOCUMENTS = frozenset({".json", ".yaml", ".yml", ".toml"})
 """Extensions of files that are documents, not bundles."""
 
 _ZIP = b"PK"
@@ -177,6 +178,14 @@ def convert_file(_context: Context, request: ConvertFile) -> Converted:
     return _result(done, written=_write(done, output))
 
 
+def is_document(path: Path) -> bool:
+    """Return whether a path is a document, not a bundle: by its extension, or a folder of skills."""
+    if not path.is_dir():
+        return path.suffix in _DOCUMENTS or path.name == SKILL
+    is_skills = (path / SKILL).exists() or any(path.glob(f"*/{SKILL}"))
+    return is_skills and not (path / MANIFEST).exists()
+
+
 def bundle_of_document(path: Path) -> DocumentBundle:
     """Return the bundle of a document's toolset.
 
@@ -204,7 +213,7 @@ def _convert(found: list[Document], source: str | None, target: str) -> Conversi
 
 
 def _documents_at(path: Path) -> list[Document]:
-    if path.name == MANIFEST:
+    if path.name in {MANIFEST, SKILL}:
         path = path.parent
     if path.is_dir():
         return [_folder(read_folder(path.resolve()), str(path))]

@@ -23,7 +23,7 @@ from covalt_git.manifests.added_signer import add_signer
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
-from covalt_git.operations.formats import DOCUMENTS, bundle_of_document
+from covalt_git.operations.formats import bundle_of_document, is_document
 from covalt_git.operations.registry import Request, Result, Upload, UploadField, operation
 from covalt_git.operations.results import Failure
 from covalt_git.operations.toolsets import (
@@ -357,9 +357,9 @@ def _bundle(context: Context, source: Path | str, signature: Path | None) -> Bun
     """Return a bundle with its signature, or a folder, which cannot be signed."""
     if isinstance(source, str):
         return Bundle.download(source, signature)
+    if signature is None and is_document(source):
+        return _converted(context, source)
     if not source.is_dir():
-        if signature is None and source.suffix in DOCUMENTS:
-            return _converted(context, source)
         return Bundle.read(source, signature)
     if signature:
         raise CovaltError("a directory cannot be signed", hint="bundle it, and sign the bundle")

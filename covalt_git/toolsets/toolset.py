@@ -16,6 +16,7 @@ from covalt_git.checks.effects import check_effects
 from covalt_git.checks.module_names import check_names
 from covalt_git.checks.overrides import check_aliases, check_local_overrides
 from covalt_git.checks.pages import check_artifacts
+from covalt_git.checks.skills import read_skills
 from covalt_git.checks.text_files import (
     check_docstrings,
     check_hidden_escapes,
@@ -28,6 +29,7 @@ from covalt_git.checks.toolset_checks import Sources, check_manifest, read_sourc
 from covalt_git.errors import Problem
 from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import Reading, read_text, read_yaml, shown_path
+from covalt_git.manifests.skills import skill_resources
 from covalt_git.manifests.state_files import LOCK_FOLDER, read_state
 from covalt_git.manifests.toolset_files import (
     MANIFEST,
@@ -48,6 +50,8 @@ from covalt_git.toolsets.tool_locks import check_lock, read_server_locks, usable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from covalt_git.manifests.skills import SkillHeader
+    from covalt_git.models.prompts import Resource
     from covalt_git.models.tool import Tool
     from covalt_git.models.tool_lock import ToolLock
 
@@ -64,6 +68,7 @@ class Toolset:
         state: its state file; disabled if the file is invalid.
         files: its files and their digests.
         sources: the Python functions of its tools, by the tools' ids in the manifest.
+        skills: the headers of its valid skills.
         locks: the locks of its MCP servers, by server id.
         server_tools: the tools of its MCP servers, including those that are not accepted.
         problems: all problems of the files above.
@@ -75,6 +80,7 @@ class Toolset:
     state: ToolsetState
     files: BundleFiles
     sources: Sources
+    skills: tuple[SkillHeader, ...]
     locks: Mapping[str, Reading[ToolLock]]
     server_tools: tuple[Tool, ...]
     problems: tuple[Problem, ...]
@@ -119,8 +125,14 @@ class Toolset:
         own = [f"{self.id}:{tool.id}" for tool in self.manifest.tools]
         of_servers = [tool.tool_id for tool in self.server_tools]
         prompts = [f"{self.id}:{prompt.id}" for prompt in self.manifest.prompts]
-        resources = [f"{self.id}:{resource.id}" for resource in self.manifest.resources]
+        resources = [f"{self.id}:{resource.id}" for resource in self.resources]
         return [*own, *of_servers, *prompts, *resources]
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """Its declared resources, and those of its skills."""
+        declared = self.manifest.resources if self.manifest is not None else ()
+        return declared + skill_resources(self.id, self.skills)
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
@@ -187,6 +199,8 @@ def read_toolset(
         problems += check_local_overrides(state, manifest.value, files, sources, server_tools)
     problems += check_artifacts(manifest, files, contents)
     problems += check_icons(manifest, files, contents)
+    skills, found = read_skills(display_path, files, contents)
+    problems += found
     found, credentials = check_texts(display_path, files, contents)
     of_state, in_state = _check_state_text(state)
     problems += [
@@ -203,6 +217,7 @@ def read_toolset(
         state=effective_state,
         files=files,
         sources=sources,
+        skills=skills,
         locks=locks,
         server_tools=server_tools,
         problems=tuple(sorted(set(without(credentials | in_state, once_for_each_cause(problems))))),
@@ -220,6 +235,7 @@ def builtin_toolset() -> Toolset:
         state=ToolsetState(enabled=True),
         files=BundleFiles(()),
         sources={},
+        skills=(),
         locks={},
         server_tools=tuple(BUILTINS.values()),
         problems=(),

@@ -14,7 +14,7 @@ from tests.formats import laws
 
 PAGE = (laws.REPOSITORY / "docs/move-your-tools.md").read_text(encoding="utf-8")
 EXAMPLE = re.compile(
-    r"(?:(?:In|in) `(?P<file>[\w.]+)`[^`]*?:\n\n```(?:json|yaml)\n(?P<content>.*?)```\n)"
+    r"(?:(?:In|in) `(?P<file>[\w./-]+)`[^`]*?:\n\n```(?:json|yaml|markdown)\n(?P<content>.*?)```\n)"
     r"|```sh\ncovalt-git (?P<command>[^\n]+)\n```",
     re.DOTALL,
 )
@@ -25,7 +25,9 @@ def test_every_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     made: list[str] = []
     for example in EXAMPLE.finditer(PAGE):
         if example["file"]:
-            (tmp_path / example["file"]).write_text(example["content"], encoding="utf-8")
+            file = tmp_path / example["file"]
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(example["content"], encoding="utf-8")
             continue
         args = shlex.split(example["command"])
         done = CliRunner().invoke(cli, args, catch_exceptions=False)

@@ -1,0 +1,99 @@
+"""The format of skills: folders with a ``SKILL.md``, as Claude Code and VS Code read them.
+
+Skills become the folder ``skills/`` of a toolset.  Their files are copied unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from covalt_git.checks.text_files import check_text
+from covalt_git.formats.documents import FormatError, refuse
+from covalt_git.formats.model import Format, Imported, Part, is_short
+from covalt_git.manifests.skills import SKILL, SKILLS, names_of_skills, read_skill, skill_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from covalt_git.formats.documents import Document
+
+
+def headers(path: str, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return the YAML of each skill in a folder, by the path of its file.
+
+    Raises:
+        FormatError: with all problems of the files.
+    """
+    below = sorted(one for one in files if one.count("/") == 1 and one.endswith(f"/{SKILL}"))
+    readings = {
+        file: read_skill(files[file], f"{path}/{file}", file.rpartition("/")[0])
+        for file in ([SKILL] if SKILL in files else below)
+    }
+    problems = [problem for one in readings.values() for problem in one.problems]
+    if problems:
+        raise refuse(path, problems)
+    return {file: one.document.data for file, one in readings.items() if one.document is not None}
+
+
+def _recognize(document: Document) -> bool:
+    values = document.value if isinstance(document.value, dict) else {}
+    is_skill = bool(values) and all(one.endswith(SKILL) for one in values)
+    return document.kind == "folder" and is_skill
+
+
+def _read(document: Document, imported: Imported) -> None:
+    source = Part(document.value)
+    problems = []
+    for path, content in document.files.items():
+        text = content.decode("utf-8", "replace") if b"\0" not in content else ""
+        problems += check_text(text, f"{document.path}/{path}")[0]
+    if any(one.severity == "error" for one in problems):
+        raise refuse(document.path, [one for one in problems if one.severity == "error"])
+    skills = [source[path] for path in source.value]
+    only = skills[0] if len(skills) == 1 else None
+    title = only.peek("name") if only is not None else document.stem
+    toolset = imported.toolset(title, name=title)
+    if only is not None and is_short(only.peek("description")):
+        toolset.copy(only, {"description": "description"})
+    folders = {str(one.loc[0]).removesuffix(SKILL): one.peek("name") for one in skills}
+    for path, content in document.files.items():
+        folder = next((one for one in folders if path.startswith(one)), None)
+        if folder is None:
+            imported.lost_files[path] = "the file is not in a folder with a SKILL.md"
+        else:
+            target = skill_path(folders[folder], path.removeprefix(folder))
+            imported.files[0][target] = content
+    for skill in skills:
+        imported.merged[skill.loc] = (0, "files", skill_path(skill.peek("name")))
+
+
+def _write(toolsets: Sequence[Part], _imported: Imported) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for manifest in toolsets:
+        files = [(path, one) for path, one in manifest.entries("files") if path.startswith(SKILLS)]
+        for path, content in files:
+            target = path.removeprefix(f"{SKILLS}/")
+            if target in found:
+                name = target.partition("/")[0]
+                hint = "convert each toolset on its own"
+                raise FormatError(f"two toolsets have the skill {name!r}", hint=hint)
+            found[target] = content.use()
+    if not found:
+        raise FormatError("the input has no skills", hint=f"a skill is a file {skill_path('NAME')}")
+    return found
+
+
+def skills_of(files: Mapping[str, bytes]) -> list[str]:
+    """Return the paths of the skills among the files of a toolset."""
+    return [skill_path(name) for name in names_of_skills(files)]
+
+
+FORMAT: Final = Format(
+    name="skills",
+    title="a skill",
+    kind="folder",
+    file_name=SKILL,
+    recognize=_recognize,
+    read=_read,
+    write=_write,
+)

@@ -1,0 +1,100 @@
+"""Skills of a toolset: folders ``skills/NAME`` with instructions for agents in ``SKILL.md``.
+
+The file begins with YAML between two lines ``---`` (Agent Skills specification).  Agents read the files as MCP
+resources with the scheme ``skill:``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import ConfigDict, Field
+
+from covalt_git.errors import Problem
+from covalt_git.manifests.reading import Reading, read_text
+from covalt_git.models.base import StrictModel
+from covalt_git.models.prompts import Resource
+from covalt_git.names import local_names
+from covalt_git.problems import codes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SKILL = "SKILL.md"
+SKILLS = "skills"
+SCHEME = "skill"
+"""The scheme of skills' URIs, as in the MCP extension for skills (SEP-2640)."""
+
+_HEADER = re.compile(rb"---[ \t]*(\r?\n(?s:.*?)^)---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+
+
+class SkillHeader(StrictModel):
+    """The YAML of a skill; programs that use skills define other keys, which are not checked."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: Annotated[str, Field(max_length=64)]
+    description: Annotated[str, Field(min_length=1, max_length=1024)]
+
+
+def skill_path(name: str, file: str = SKILL) -> str:
+    """Return the path of a skill's file in its toolset."""
+    return f"{SKILLS}/{name}/{file}"
+
+
+def names_of_skills(paths: Iterable[str]) -> list[str]:
+    """Return the names of the folders below ``skills/`` that have files, sorted."""
+    parts = (path.split("/") for path in paths)
+    return sorted({one[1] for one in parts if one[0] == SKILLS and len(one) > 2})  # noqa: PLR2004
+
+
+def read_skill(content: bytes, display_path: str, name: str = "") -> Reading[SkillHeader]:
+    """Read the header of a skill in the folder ``name``; without a name, the folder is not checked."""
+    found = _HEADER.match(content)
+    if found is None:
+        message, hint = "a skill begins with YAML between two lines ---", "add name and description"
+        return Reading(display_path, None, None, (_problem(display_path, message, hint),))
+    reading = read_text(found[1], display_path, SkillHeader)  # its first line is the rest of ---
+    skill = reading.value
+    if skill is None:
+        return reading
+    problem = None
+    if not _NAME.fullmatch(skill.name):
+        message = "must be lower-case letters and digits, joined by single hyphens"
+        problem = reading.problem(codes.BAD_ID, ("name",), message)
+    elif name and skill.name != name:
+        message = f"must be the name of the folder, {name!r}"
+        problem = reading.problem(codes.BAD_VALUE, ("name",), message, hint=f"name: {name}")
+    if problem is not None:
+        return Reading(display_path, None, reading.document, (problem,))
+    return reading
+
+
+def _problem(path: str, message: str, hint: str) -> Problem:
+    return Problem(path, 1, 1, codes.SYNTAX, message, hint)
+
+
+def skill_resources(toolset_id: str, skills: Iterable[SkillHeader]) -> tuple[Resource, ...]:
+    """Return the resources of skills: ``SKILL.md`` of each, and a template for its other files."""
+    found: list[Resource] = []
+    for skill in skills:
+        base = f"{SCHEME}://{toolset_id}/{skill.name}"
+        own, others = (local_names([f"{word}.{skill.name}"]) for word in ("skill", "skill-files"))
+        file = Resource(
+            id=next(iter(own.values())),
+            uri=f"{base}/{SKILL}",
+            name=skill.name,
+            description=skill.description,
+            mime_type="text/markdown",
+            file=skill_path(skill.name),
+        )
+        template = Resource(
+            id=next(iter(others.values())),
+            uri_template=f"{base}/{{+path}}",
+            name=f"files of {skill.name}",
+            file=skill_path(skill.name, "${args.path}"),
+        )
+        found += [file, template]
+    return tuple(found)

@@ -1,0 +1,54 @@
+"""Skills of toolsets as resources with the scheme ``skill:``."""
+
+from pathlib import Path
+
+import pytest
+from mcp import Client
+
+from tests.mcp_client import make_project, read, refused, resource_uris, talk, versions
+
+URI = "skill://handbook/review-code/SKILL.md"
+ROLES = "  guest: {allow: ['handbook.skill.*']}\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make_project(tmp_path / "project", "handbook", roles=ROLES)
+
+
+@versions
+def test_a_skill_is_listed_with_its_description_and_read(root: Path, version: str) -> None:
+    async def say(client: Client) -> None:
+        listed = {str(one.uri): one for one in (await client.list_resources()).resources}
+        skill = listed[URI]
+        assert (skill.title, skill.mime_type) == ("review-code", "text/markdown")
+        assert skill.description == "Review a change of the code. Use it before a merge."
+        assert (await read(client, URI)).text.endswith("then the change.\n")
+
+    talk(root, say, version=version)
+
+
+@versions
+def test_other_files_of_a_skill_are_read_but_no_file_outside(root: Path, version: str) -> None:
+    async def say(client: Client) -> None:
+        base = URI.removesuffix("SKILL.md")
+        assert (await read(client, f"{base}references/rules.md")).text == "# Rules\n"
+        for path in ("../../toolset.yaml", "%2e%2e/%2e%2e/toolset.yaml", "missing.md"):
+            assert (await refused(client.read_resource(f"{base}{path}"))).code == -32602
+
+    talk(root, say, version=version)
+
+
+@versions
+def test_a_role_reads_the_skills_that_its_patterns_permit(root: Path, version: str) -> None:
+    async def permitted(client: Client) -> None:
+        assert URI in await resource_uris(client)
+        rules = URI.replace("SKILL.md", "references/rules.md")
+        assert (await refused(client.read_resource(rules))).code == -32602
+
+    async def denied(client: Client) -> None:
+        assert URI not in await resource_uris(client)
+        assert (await refused(client.read_resource(URI))).code == -32602
+
+    talk(root, permitted, version=version, role="guest")
+    talk(root, denied, version=version, role="reader")
