@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.projects import CHAT, LONG, make_chat, make_conversation, make_toolsets
-from covalt_git.calls.engine import Request
-from covalt_git.file_edits.uploads import Upload, upload
+from covalt_git.calls.engine import CallRequest
+from covalt_git.file_edits.uploads import NewFile, upload
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.project import Project
 from covalt_git.serving.listen_socket import listen
@@ -168,8 +168,10 @@ def make_chart(root: Path) -> str:
     table = (root / "toolsets/data-lab/assets/weather.csv").read_bytes()
     with project.chats.new("charts", title="Charts") as chat:
         with project.engine().writing(chat) as writer:
-            upload(writer, [Upload("weather.csv", table)])
-        done = project.engine().call(chat, Request("data-lab:summarize", {"path": "weather.csv"}))
+            upload(writer, [NewFile("weather.csv", table)])
+        done = project.engine().call(
+            chat, CallRequest("data-lab:summarize", {"path": "weather.csv"})
+        )
         if done.call.status != "success":
             sys.exit(str(done.error))
         return done.call.id

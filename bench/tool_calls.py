@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.workspaces import make_files, path_of
-from covalt_git.calls.engine import Request
+from covalt_git.calls.engine import CallRequest
 from covalt_git.models.tool_properties import Limits
 from covalt_git.project import Project
 from covalt_git.runtime import sandbox_levels
@@ -250,7 +250,7 @@ def recorded(bench: Bench, rounds: int) -> Iterator[Pair]:
         def call(number: int) -> None:
             path = path_of(chance.randrange(1000))
             args = {"path": path, "text": f"text {number}\n"}
-            outcome = project.engine().call(chat, Request("bench:edit", args))
+            outcome = project.engine().call(chat, CallRequest("bench:edit", args))
             assert outcome.call.status == "success", outcome
             index.sync_chat(chat)
 

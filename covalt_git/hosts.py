@@ -91,7 +91,7 @@ class Url(NamedTuple):
     rest: str
 
 
-class Origin(NamedTuple):
+class WebOrigin(NamedTuple):
     """Origin of a URL; ``host`` is a normalized name or an IP address (IPv6 without brackets)."""
 
     scheme: str
@@ -123,7 +123,7 @@ def split_url(text: object) -> Url | None:
     return Url(found["scheme"].lower(), found["host"].lower(), port, found["rest"])
 
 
-def origin_of(url: str) -> tuple[Origin, str]:
+def origin_of(url: str) -> tuple[WebOrigin, str]:
     """Return the origin of an http or https URL, and the rest that starts with the path.
 
     Raises:
@@ -135,7 +135,7 @@ def origin_of(url: str) -> tuple[Origin, str]:
     port = DEFAULT_PORTS[parts.scheme] if parts.port is None else parts.port
     if not 0 < port <= _MAX_PORT:
         raise BadHostError(f"{port} is not a port")
-    return Origin(parts.scheme, normal_host(parts.host), port), parts.rest
+    return WebOrigin(parts.scheme, normal_host(parts.host), port), parts.rest
 
 
 def normal_host(text: str) -> str:
@@ -253,7 +253,7 @@ class HostRule(NamedTuple):
         word = "port" if len(self.ports) == 1 else "ports"
         return f"{self.text} ({word} {', '.join(map(str, self.ports))})"
 
-    def covers(self, origin: Origin) -> bool:
+    def covers(self, origin: WebOrigin) -> bool:
         """Return whether requests to an origin are granted, before its name is resolved."""
         if origin.scheme == "http" and self.scheme != "http":
             return False
@@ -283,7 +283,7 @@ class Reach(NamedTuple):
         """
         return cls(tuple(HostRule.parse(host) for host in hosts))
 
-    def covers(self, origin: Origin) -> bool:
+    def covers(self, origin: WebOrigin) -> bool:
         """Return whether requests to an origin are granted, before its name is resolved."""
         if self.anywhere and origin.scheme == "https":
             return True

@@ -52,7 +52,7 @@ class NoSuchFile(ValueError):  # noqa: N818 - a public name of the SDK
     """A result refers to a path that is not a file of the workspace."""
 
 
-class Reference(ABC):
+class ContentReference(ABC):
     """A value whose JSON is a reference to its content."""
 
     SCHEMA: ClassVar[dict[str, Any]] = FILE_SCHEMA
@@ -82,7 +82,7 @@ class Reference(ABC):
 
 
 @dataclass(frozen=True)
-class File(Reference):
+class File(ContentReference):
     """A file of the workspace as a result: ``return File("report.pdf")``.
 
     The JSON is ``{"file": "report.pdf", "size": 1024, "media_type": "application/pdf"}``.
@@ -111,7 +111,7 @@ class File(Reference):
 
 
 @dataclass(frozen=True)
-class Image(Reference):
+class Image(ContentReference):
     """An image as a result: ``return Image(png)``.
 
     It is stored as a file of the workspace, and the JSON is that of a :class:`File`.
@@ -126,7 +126,7 @@ class Image(Reference):
 
 
 @dataclass(frozen=True)
-class Audio(Reference):
+class Audio(ContentReference):
     """Audio as a result: ``return Audio(wav)``; stored like an :class:`Image`."""
 
     content: bytes
@@ -138,7 +138,7 @@ class Audio(Reference):
 
 
 @dataclass(frozen=True)
-class Embedded(Reference):
+class Embedded(ContentReference):
     """A resource with its URI and content: ``Embedded("doc://a", text)``.
 
     The result contains text; bytes are stored as a file of the workspace.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_jsonable_python
 
 from covalt_toolset import json_path
-from covalt_toolset.files import NoSuchFile, Reference
+from covalt_toolset.files import ContentReference, NoSuchFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -47,7 +47,7 @@ def to_json(value: object, *, keep: Keep | None = None) -> Any:
     """Return ``value`` as JSON: dicts with text keys, lists, text, numbers, booleans and None.
 
     Models, dataclasses, enums, dates, paths, decimals, UUIDs and UTF-8 bytes are converted by pydantic, a
-    :class:`Reference` (a file, an image) by its method.  A set becomes a list, sorted if possible, so
+    :class:`ContentReference` (a file, an image) by its method.  A set becomes a list, sorted if possible, so
     that equal sets have equal JSON.  Bytes become the result of ``keep``, if that is passed.
 
     Raises:
@@ -86,7 +86,7 @@ def _converted(value: Any, place: str, *, way: _Way) -> Any:
     if isinstance(value, PurePath):
         return _text(str(value), place)
 
-    if isinstance(value, Reference):
+    if isinstance(value, ContentReference):
         return _reference(value, place)
     if way.keep is not None and isinstance(value, bytes | bytearray | memoryview):
         return way.keep(bytes(value))
@@ -106,7 +106,7 @@ def _converted(value: Any, place: str, *, way: _Way) -> Any:
     return _converted(_by_pydantic(value, place), place, way=way)
 
 
-def _reference(value: Reference, place: str) -> dict[str, Any]:
+def _reference(value: ContentReference, place: str) -> dict[str, Any]:
     try:
         return value.reference()
     except NoSuchFile as error:

@@ -40,7 +40,7 @@ class ToolSignatureError(TypeError):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class ToolArgument:
     """One argument of a tool.
 
     Attributes:
@@ -68,7 +68,7 @@ class Parameter:
 class ToolSignature:
     """The parameters of a function, the model that parses their values, and both schemas."""
 
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[ToolArgument, ...]
     takes_workspace: bool
     model: type[BaseModel]
     input_schema: dict[str, Any]
@@ -152,7 +152,7 @@ def _resolved(
 
 def _parameter(
     parameter: inspect.Parameter, *, field: str, annotation: Any, description: str | None
-) -> Parameter:
+) -> ToolArgument:
     default = parameter.default
     annotation = _or_none(annotation) if default is None else annotation
     info = (
@@ -163,7 +163,7 @@ def _parameter(
     alias = info.validation_alias
     public = alias if isinstance(alias, str) else parameter.name
     ours = Field(validation_alias=public, description=info.description or description)
-    return Parameter(
+    return ToolArgument(
         name=parameter.name,
         public=public,
         field=field,
@@ -181,7 +181,7 @@ def _or_none(annotation: Any) -> Any:
 
 
 def _model(
-    function: Callable[..., object], parameters: tuple[Parameter, ...]
+    function: Callable[..., object], parameters: tuple[ToolArgument, ...]
 ) -> tuple[type[BaseModel], dict[str, Any]]:
     try:
         return _built(parameters)
@@ -191,7 +191,7 @@ def _model(
         raise
 
 
-def _check_alone(function: Callable[..., object], parameter: Parameter) -> None:
+def _check_alone(function: Callable[..., object], parameter: ToolArgument) -> None:
     try:
         _built((parameter,))
     except _UNREADABLE as error:
@@ -212,7 +212,7 @@ def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [""])[0]
 
 
-def _built(parameters: Iterable[Parameter]) -> tuple[type[BaseModel], dict[str, Any]]:
+def _built(parameters: Iterable[ToolArgument]) -> tuple[type[BaseModel], dict[str, Any]]:
     fields: dict[str, Any] = {
         parameter.field: _field_definition(parameter) for parameter in parameters
     }
@@ -231,7 +231,7 @@ def _built(parameters: Iterable[Parameter]) -> tuple[type[BaseModel], dict[str, 
     return model, schema
 
 
-def _field_definition(parameter: Parameter) -> Any:
+def _field_definition(parameter: ToolArgument) -> Any:
     if parameter.default is inspect.Parameter.empty:
         return parameter.annotation  # it can contain a default
     return (parameter.annotation, parameter.default)

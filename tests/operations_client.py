@@ -12,7 +12,7 @@ import pytest
 
 from covalt_git.errors import CovaltError
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import File, Upload, find
+from covalt_git.operations.registry import RequestFile, ResultFile, find
 from covalt_git.project import Project
 
 
@@ -27,7 +27,7 @@ class Operations:
         """Perform an operation; return its result as JSON values, or the bytes of its file."""
         with Context(self.root, partial(Project.open, self.root, role=self.role)) as context:
             result = find(name)(context, **request)
-            if not isinstance(result, File):
+            if not isinstance(result, ResultFile):
                 return result.model_dump(mode="json", by_alias=True)
             with result.stream:
                 return result.stream.read()
@@ -59,6 +59,6 @@ class Operations:
         return str(self("save_edits", chat_id=chat_id)["manifest_id"])
 
 
-def uploads(**files: bytes) -> list[Upload]:
+def uploads(**files: bytes) -> list[RequestFile]:
     """Return files as a request has them."""
-    return [Upload(name, BytesIO(content)) for name, content in files.items()]
+    return [RequestFile(name, BytesIO(content)) for name, content in files.items()]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from covalt_git.hosts import (
     BadHostError,
     HostRule,
-    Origin,
     Reach,
+    WebOrigin,
     is_local,
     is_loopback,
     normal_host,
@@ -94,7 +94,7 @@ def test_rule_names_the_ports_that_it_covers(text: str, ports: list[int], shown:
         port
         for scheme in ("http", "https")
         for port in tried
-        if rule.covers(Origin(scheme, host, port))
+        if rule.covers(WebOrigin(scheme, host, port))
     }
 
     assert (rule.ports, rule.shown) == (tuple(ports), shown)
@@ -162,8 +162,8 @@ def test_localhost_leads_to_this_machine_and_nowhere_else() -> None:
 def test_anywhere_is_every_public_host_over_https() -> None:
     reach = Reach(anywhere=True)
 
-    assert reach.covers(Origin("https", "example.com", 8443))
-    assert not reach.covers(Origin("http", "example.com", 80))
+    assert reach.covers(WebOrigin("https", "example.com", 8443))
+    assert not reach.covers(WebOrigin("http", "example.com", 80))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import ast
 import io
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +57,11 @@ ALLOWED = {
     "made": "key of commits, restores and new toolsets in `--json`",
     "made_by": "key of chats, in refs and in `--json`",
     "said": "key of `doctor --json`",
+}
+
+IN_TWO_MODULES = {
+    "ArgumentProblem": "record of the SDK, which imports nothing of covalt_git; result of the API",
+    "Project": "class of the public Python API; the engine's, which it opens",
 }
 
 
@@ -118,14 +124,30 @@ def identifiers(tree: ast.Module) -> Iterator[str]:
                 yield name
 
 
+def modules(*roots: str) -> Iterator[tuple[Path, ast.Module]]:
+    for path in code_files(*roots):
+        if path.suffix == ".py":
+            yield path, ast.parse(path.read_text(encoding="utf-8"))
+
+
 def test_names_are_terms() -> None:
     found = set()
-    for path in code_files("covalt_git", "server", "covalt_toolset", "toolsets"):
-        if path.suffix == ".py":
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            for name in (path.stem, *identifiers(tree)):
-                words = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)
-                if VAGUE_NAMES & {word.lower() for word in words}:
-                    found.add(name)
+    for path, tree in modules("covalt_git", "server", "covalt_toolset", "toolsets"):
+        for name in (path.stem, *identifiers(tree)):
+            words = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)
+            if VAGUE_NAMES & {word.lower() for word in words}:
+                found.add(name)
 
     assert found == set(ALLOWED)
+
+
+def test_a_class_name_is_of_one_module() -> None:
+    """Private classes may have equal names: a reader meets them in their module only."""
+    names = Counter(
+        node.name
+        for _, tree in modules("covalt_git", "server", "covalt_toolset")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+
+    assert {name for name, count in names.items() if count > 1} == set(IN_TWO_MODULES)

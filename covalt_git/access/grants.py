@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.hosts import HostRule, Origin, Reach
+from covalt_git.hosts import HostRule, Reach, WebOrigin
 from covalt_git.models.server_definition import command_line, process_facts, server_facts
 from covalt_git.models.toolset_state import (
     NetworkGrant,
@@ -52,7 +52,7 @@ class Granted:
     stale: frozenset[str] = frozenset()
     servers: tuple[ProcessGrant | ServerGrant, ...] = ()
 
-    def check_request(self, origin: Origin, secrets: Iterable[str]) -> None:
+    def check_request(self, origin: WebOrigin, secrets: Iterable[str]) -> None:
         """Check that requests to an origin, with these secrets, are granted.
 
         Raises:
@@ -188,7 +188,7 @@ def _rules(hosts: Iterable[str]) -> Iterable[HostRule]:
     return [HostRule.parse(host) for host in hosts]
 
 
-def rule_of(origin: Origin) -> str:
+def rule_of(origin: WebOrigin) -> str:
     """Return the rule of a grant for an origin."""
     if HostRule.parse(origin.shown_host).covers(origin):
         return origin.shown_host

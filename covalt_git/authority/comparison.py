@@ -12,7 +12,7 @@ from covalt_git.authority.config_changes import (
     rule_changes,
     tools_gained,
 )
-from covalt_git.authority.facts import Change, Fact, Place
+from covalt_git.authority.facts import Fact, FactChange, Place
 from covalt_git.authority.kinds import KINDS, OPPOSITE, judge
 from covalt_git.authority.project_facts import EVERYTHING
 from covalt_git.credentials.leaks import blotted
@@ -37,14 +37,14 @@ class Comparison(NamedTuple):
 
     base: ProjectSnapshot
     head: ProjectSnapshot
-    changes: tuple[Change, ...]
+    changes: tuple[FactChange, ...]
 
     @property
     def grown(self) -> bool:
         """Whether HEAD permits, or may permit, something that BASE does not."""
         return any(change.verdict == "widening" for change in self.changes)
 
-    def of(self, verdict: Verdict) -> tuple[Change, ...]:
+    def of(self, verdict: Verdict) -> tuple[FactChange, ...]:
         """Return the changes with one verdict."""
         return tuple(change for change in self.changes if change.verdict == verdict)
 
@@ -86,8 +86,8 @@ def compare(base: ProjectSnapshot, head: ProjectSnapshot) -> Comparison:
 
 
 def _with_gained_tools(
-    base: ProjectSnapshot, head: ProjectSnapshot, changes: Iterable[Change]
-) -> Iterator[Change]:
+    base: ProjectSnapshot, head: ProjectSnapshot, changes: Iterable[FactChange]
+) -> Iterator[FactChange]:
     """Add the tools that a role may newly call to the changes: each to the first wider pattern that matches it."""
     left: dict[str, list[Tool]] = {}
     for one in changes:
@@ -102,13 +102,13 @@ def _with_gained_tools(
         yield replace(one, details=(*one.details, *details_of_gained(gained)))
 
 
-def _blotted(change: Change) -> Change:
+def _blotted(change: FactChange) -> FactChange:
     """Return a change without the credentials that a file contains."""
     details = tuple(blotted(line) for line in change.details)
     return replace(change, message=blotted(change.message), details=details)
 
 
-def _sorting(change: Change) -> tuple[int, str, Place, str]:
+def _sorting(change: FactChange) -> tuple[int, str, Place, str]:
     place = change.at or change.was or Place("")
     return _ORDER[change.verdict], change.subject, place, change.message
 
@@ -118,7 +118,7 @@ def _sorting(change: Change) -> tuple[int, str, Place, str]:
 
 def _unreadable(
     before: Mapping[str, SnapshotPart], now: Mapping[str, SnapshotPart]
-) -> Iterator[Change]:
+) -> Iterator[FactChange]:
     """Yield a change for each part with errors in either snapshot, unless its files are unchanged."""
     for name in sorted(before.keys() | now.keys()):
         old, new = before.get(name), now.get(name)
@@ -131,11 +131,13 @@ def _unreadable(
             continue
         if new is None:
             message = f"{name}, which had errors, is removed"
-            yield Change("narrowing", True, name, "unreadable", message, None, _problem_place(old))
+            yield FactChange(
+                "narrowing", True, name, "unreadable", message, None, _problem_place(old)
+            )
             continue
         where = " and ".join(word for word, _ in broken)
         some = "some of " if all(part.readable for _, part in broken) else ""
-        yield Change(
+        yield FactChange(
             "widening",
             certain=False,
             subject=name,
@@ -162,7 +164,7 @@ def _lines(part: SnapshotPart) -> list[str]:
 # Readable parts
 
 
-def _differences(before: Sequence[Fact], now: Sequence[Fact]) -> Iterator[Change]:
+def _differences(before: Sequence[Fact], now: Sequence[Fact]) -> Iterator[FactChange]:
     old, new = _by_key(before), _by_key(now)
     subjects = _existing(before) ^ _existing(now)
     for key, fact in new.items():
@@ -220,13 +222,13 @@ def _details(fact: Fact, facts: Sequence[Fact]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _added(fact: Fact, before: Sequence[Fact], details: tuple[str, ...]) -> Iterator[Change]:
+def _added(fact: Fact, before: Sequence[Fact], details: tuple[str, ...]) -> Iterator[FactChange]:
     kind = KINDS[fact.kind]
     if fact.kind in _OF_CONFIG or fact.implied:
         return
     verdict = "neutral" if _is_covered(fact, before) else kind.added
     message = f"{fact.subject} {kind.words(fact)}"
-    yield Change(
+    yield FactChange(
         verdict,
         not kind.unclear,
         fact.subject,
@@ -239,7 +241,7 @@ def _added(fact: Fact, before: Sequence[Fact], details: tuple[str, ...]) -> Iter
     )
 
 
-def _removed(fact: Fact, now: Sequence[Fact]) -> Iterator[Change]:
+def _removed(fact: Fact, now: Sequence[Fact]) -> Iterator[FactChange]:
     kind = KINDS[fact.kind]
     if fact.kind in _OF_CONFIG or fact.implied:
         return
@@ -257,7 +259,7 @@ def _removed(fact: Fact, now: Sequence[Fact]) -> Iterator[Change]:
             if fact.kind in _OF_ONE_SERVER
             else ": a file of the toolset has changed since the grant"
         )
-    yield Change(
+    yield FactChange(
         verdict,
         not kind.unclear,
         fact.subject,
@@ -284,7 +286,7 @@ def _is_covered(fact: Fact, others: Sequence[Fact]) -> bool:
     )
 
 
-def _changed(old: Fact, new: Fact) -> Iterator[Change]:
+def _changed(old: Fact, new: Fact) -> Iterator[FactChange]:
     if new.kind in _OF_CONFIG:
         return
     for found in judge(old, new):
@@ -293,4 +295,4 @@ def _changed(old: Fact, new: Fact) -> Iterator[Change]:
         words = f"{new.subject} {found.words}"
         if new.kind == "schema":
             words = f"{new.subject}: {found.words}"
-        yield Change(found.verdict, found.certain, new.subject, new.kind, words, at, was)
+        yield FactChange(found.verdict, found.certain, new.subject, new.kind, words, at, was)

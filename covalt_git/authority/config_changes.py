@@ -13,7 +13,7 @@ from covalt_git.authority.approval_rules import (
     rules_beyond,
     rules_for,
 )
-from covalt_git.authority.facts import Change, Place
+from covalt_git.authority.facts import FactChange, Place
 from covalt_git.authority.pattern_subset import tools_within
 from covalt_git.authority.project_facts import EVERYTHING, LOCAL_USER, PROJECT
 from covalt_git.models.project_config import RoleConfig
@@ -30,7 +30,7 @@ _MANY = 8
 """Number of tools that a detail names."""
 
 
-def rule_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[Change]:
+def rule_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[FactChange]:
     """Yield the removed and the inserted rules, if the calls that require approval change.
 
     An inserted rule that requires approval is narrower, a removed one is wider.  If all changes together
@@ -54,7 +54,9 @@ def rule_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[Chang
     if all(one.verdict != total.verdict for one in found):
         message = f"{PROJECT} {total.words}: its approval rules are in another order"
         at = _place(head, None)
-        found.append(Change(total.verdict, total.certain, PROJECT, "approvals", message, at, where))
+        found.append(
+            FactChange(total.verdict, total.certain, PROJECT, "approvals", message, at, where)
+        )
     details = tuple(_affected_tools(base, head))
     for one in found:
         if one.verdict == total.verdict:
@@ -65,14 +67,14 @@ def rule_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[Chang
 
 def _change(
     verb: str, rule: ApprovalRule, at: Place | None, was: Place, *, stricter: bool
-) -> Change:
+) -> FactChange:
     when = [f"{name} {str(value).lower()}" for name, value in required_annotations(rule).items()]
     when += [f"{path} is {value!r}" for path, value in rule.when.args.items()]
     effect = "requires" if rule.require else "waives"
     condition = f" where {', '.join(when)}" if when else ""
     message = f"{PROJECT} {verb} the rule that {effect} approval for {rule.pattern}{condition}"
     verdict: Verdict = "narrowing" if stricter else "widening"
-    return Change(verdict, True, PROJECT, "approvals", message, at, was)
+    return FactChange(verdict, True, PROJECT, "approvals", message, at, was)
 
 
 def _place(snapshot: ProjectSnapshot, at: int | None) -> Place:
@@ -106,7 +108,7 @@ def shortened_list(names: Sequence[str]) -> str:
     return ", ".join(names[:_MANY]) + more
 
 
-def default_role_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[Change]:
+def default_role_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[FactChange]:
     """Yield the change of the default role, which decides what the local user may do."""
     old, new = base.settings, head.settings
     if old.default_role == new.default_role and bool(old.roles) == bool(new.roles):
@@ -120,7 +122,7 @@ def default_role_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterat
         verdict = "widening" if wider else "narrowing"
     message = f"{LOCAL_USER} {_description(new)} (was: {_description(old)})"
     gained = tools_gained(base, head, LOCAL_USER) if verdict == "widening" else []
-    yield Change(
+    yield FactChange(
         verdict,
         certain=not (wider and narrower),
         subject=LOCAL_USER,

@@ -56,7 +56,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FactChange:
     """One difference between two snapshots, with its verdict.
 
     Attributes:

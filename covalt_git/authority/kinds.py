@@ -16,7 +16,7 @@ from covalt_git.templating.references import split
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from covalt_git.hosts import Origin
+    from covalt_git.hosts import WebOrigin
     from covalt_git.json_values import JsonObject
 
 
@@ -203,7 +203,7 @@ def _request(old: Fact, new: Fact) -> list[Judgement]:
     return [Judgement("widening", words), gone]
 
 
-def origin(url: str) -> Origin | None:
+def origin(url: str) -> WebOrigin | None:
     """Return the origin of a template's URL; None if a variable decides or the URL is invalid."""
     if not isinstance(split(url)[0], str):
         return None

@@ -12,7 +12,7 @@ from covalt_git.problems.sarif import fingerprint, log_of_run, physical_location
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from covalt_git.authority.facts import Change, Place
+    from covalt_git.authority.facts import FactChange, Place
     from covalt_git.json_values import JsonObject
 
 _UNREADABLE = "unreadable"
@@ -23,14 +23,14 @@ _MOST_IN_MARKDOWN = 400
 """Maximum number of changes in a summary; GitHub displays at most 1 MiB."""
 
 
-def place_text(change: Change) -> str:
+def place_text(change: FactChange) -> str:
     """Return the place of a change in HEAD, or in BASE if the fact is removed."""
     if change.at is not None:
         return str(change.at)
     return f"{change.was} in BASE" if change.was is not None else ""
 
 
-def summary(changes: Sequence[Change]) -> str:
+def summary(changes: Sequence[FactChange]) -> str:
     """Return one line that summarizes whether authority grew."""
     verdicts = [change.verdict for change in changes]
     wider, narrower = verdicts.count("widening"), verdicts.count("narrowing")
@@ -42,7 +42,7 @@ def summary(changes: Sequence[Change]) -> str:
     return f"authority {'grew' if wider else 'shrank'}: {counts}"
 
 
-def text_lines(changes: Iterable[Change]) -> Iterator[tuple[str, Change | None]]:
+def text_lines(changes: Iterable[FactChange]) -> Iterator[tuple[str, FactChange | None]]:
     """Yield the lines of the text report; the first line of a change comes with the change."""
     for change in _reported(changes):
         word = "wider" if change.verdict == "widening" else "narrower"
@@ -52,7 +52,7 @@ def text_lines(changes: Iterable[Change]) -> Iterator[tuple[str, Change | None]]
             yield f"    {line}", None
 
 
-def markdown(changes: Sequence[Change], errors: Sequence[str]) -> str:
+def markdown(changes: Sequence[FactChange], errors: Sequence[str]) -> str:
     """Return a comparison for a pull request's summary, with all text from files escaped.
 
     ``errors`` are lines about unreadable files.
@@ -84,7 +84,7 @@ def _plain(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
 
 
-def sarif(changes: Iterable[Change], prefix: str) -> JsonObject:
+def sarif(changes: Iterable[FactChange], prefix: str) -> JsonObject:
     """Return changes as a SARIF log; ``prefix`` is the path from the repository to the project.
 
     The location of a removed fact is its subject in HEAD, or else the whole file.
@@ -94,7 +94,7 @@ def sarif(changes: Iterable[Change], prefix: str) -> JsonObject:
     return log_of_run([_rule(kind) for kind in _RULES], results)
 
 
-def _reported(changes: Iterable[Change]) -> list[Change]:
+def _reported(changes: Iterable[FactChange]) -> list[FactChange]:
     return [change for change in changes if change.verdict != "neutral"]
 
 
@@ -107,7 +107,7 @@ def _rule(kind: str) -> JsonObject:
     }
 
 
-def _result(change: Change, prefix: str, counts: Counter[str]) -> JsonObject:
+def _result(change: FactChange, prefix: str, counts: Counter[str]) -> JsonObject:
     sure = "" if change.certain else " (undecided)"
     word = "wider" if change.verdict == "widening" else "narrower"
     text = "\n".join([f"{word}{sure}: {change.message}", *change.details])
@@ -124,7 +124,7 @@ def _result(change: Change, prefix: str, counts: Counter[str]) -> JsonObject:
     }
 
 
-def _sarif_place(change: Change) -> tuple[str, int, int]:
+def _sarif_place(change: FactChange) -> tuple[str, int, int]:
     place: Place | None = change.at or change.near
     if place is not None:
         return place.path, place.line, place.col

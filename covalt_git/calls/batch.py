@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from covalt_git.calls.engine import Request
+from covalt_git.calls.engine import CallRequest
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.json_values.json_schema import InvalidArgumentsError
@@ -55,7 +55,7 @@ class BatchCall(NamedTuple):
 
     line: int
     chat_id: str
-    request: Request
+    request: CallRequest
 
 
 class _Batch(NamedTuple):
@@ -125,7 +125,9 @@ def _read(batch: _Batch, line: str, number: int) -> BatchCall | list[Problem]:
         hint = 'add "chat": ..., or name the chat of all lines: covalt-git call CHAT --batch FILE'
         message = "the call has no chat"
         return [_problem(batch, line, number, "", codes.MISSING_KEY, message, hint)]
-    call = BatchCall(number, chat_id, Request(parsed.tool, parsed.args, parsed.message, parsed.id))
+    call = BatchCall(
+        number, chat_id, CallRequest(parsed.tool, parsed.args, parsed.message, parsed.id)
+    )
     key, found = _find_error(batch, call)
     if found is None:
         return call

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.writer import Writer
 
 
-class Change(NamedTuple):
+class CallChange(NamedTuple):
     """The files after a call, its result, and the source and subject of its commit."""
 
     source: Source
@@ -55,7 +55,7 @@ def run(writer: Writer, call: PendingCall, found: Found) -> CallOutcome:
     return as_recorded(writer.chat, writer.chat.manifest(manifest_id))
 
 
-def _commit(writer: Writer, call: PendingCall, record: CallRecord, change: Change) -> str:
+def _commit(writer: Writer, call: PendingCall, record: CallRecord, change: CallChange) -> str:
     """Change the workspace in a new commit with the call's record; return the commit's id."""
     chat = writer.chat
     head = chat.head()
@@ -81,7 +81,7 @@ def _commit(writer: Writer, call: PendingCall, record: CallRecord, change: Chang
     return oid
 
 
-def _write_file(writer: Writer, args: JsonObject) -> Change:
+def _write_file(writer: Writer, args: JsonObject) -> CallChange:
     chat, path, content = writer.chat, args["path"], args["content"].encode()
     now = chat.state(chat.head())
     stored = trees.find(chat.store, now.tree, path)
@@ -92,10 +92,10 @@ def _write_file(writer: Writer, args: JsonObject) -> Change:
     entry = TreeEntry(b"", found.mode if found else FILE, oid)
     tree = trees.edited(chat.store, now.tree, {path: entry})
     files = FolderState(tree, tree_notes.still_empty(chat.store, tree, now.empty_folders))
-    return Change("edit", files, {"path": path, "oid": oid, "changed": oid != base}, path)
+    return CallChange("edit", files, {"path": path, "oid": oid, "changed": oid != base}, path)
 
 
-def _restore(writer: Writer, args: JsonObject) -> Change:
+def _restore(writer: Writer, args: JsonObject) -> CallChange:
     chat = writer.chat
     now = chat.state(chat.head())
     manifest_id = commit_names.resolve(chat, args["manifest"])
@@ -105,7 +105,7 @@ def _restore(writer: Writer, args: JsonObject) -> Change:
         "branch": chat.active_branch(),
         "changes": [{"path": one.path, "kind": one.kind} for one in changes],
     }
-    return Change("restore", files, result, subject, record)
+    return CallChange("restore", files, result, subject, record)
 
 
 MOST_PATHS = 2000

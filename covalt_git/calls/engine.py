@@ -69,7 +69,7 @@ _READINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CallRequest:
     """Request to call a tool, before any check.
 
     ``call_id`` is an idempotency key: a repeated request with it makes no second call.  A ``fresh`` id was
@@ -99,7 +99,9 @@ class Engine:
     follower: Follower = field(default_factory=Follower, compare=False)
     level: SandboxLevel | None = None
 
-    def call(self, chat: ChatStore, request: Request, found: Found | None = None) -> CallOutcome:
+    def call(
+        self, chat: ChatStore, request: CallRequest, found: Found | None = None
+    ) -> CallOutcome:
         """Make a call: run it to its end, or store it as pending if it needs approval.
 
         If a call with the request's id already exists, return that call and run nothing.  ``found`` is the
@@ -127,7 +129,7 @@ class Engine:
             observed.set_outcome(outcome)
             return outcome
 
-    def _run_call(self, chat: ChatStore, request: Request, found: Found | None) -> CallOutcome:
+    def _run_call(self, chat: ChatStore, request: CallRequest, found: Found | None) -> CallOutcome:
         repeated = self._earlier_outcome(chat, request)
         if repeated is not None:
             return repeated
@@ -157,7 +159,7 @@ class Engine:
     def _secret_command(self) -> SecretCommand | None:
         return SecretCommand.of(self.root, self.config.secret_command)
 
-    def _call(self, writer: Writer, request: Request, found: Found) -> CallOutcome:
+    def _call(self, writer: Writer, request: CallRequest, found: Found) -> CallOutcome:
         """Make a call in the locked chat."""
         if self.follower.cancel.is_set():
             raise CancelledError("the call was cancelled before it began")
@@ -177,7 +179,7 @@ class Engine:
         return self.run(writer, call, found, confirmed=waived)
 
     def _new_call(
-        self, chat: ChatStore, found: Found, request: Request, *, base: str | None
+        self, chat: ChatStore, found: Found, request: CallRequest, *, base: str | None
     ) -> PendingCall:
         message_id = request.message_id
         return PendingCall(
@@ -195,7 +197,7 @@ class Engine:
             toolset=version_of(found),
         )
 
-    def _may_run_concurrently(self, found: Found, request: Request) -> bool:
+    def _may_run_concurrently(self, found: Found, request: CallRequest) -> bool:
         """Return whether a call need not wait for another call of its chat.
 
         A call with an idempotency key has to wait, because the running call may be the same one.
@@ -203,7 +205,9 @@ class Engine:
         may_repeat = request.call_id is not None and not request.fresh
         return is_read_only(found.tool) and not may_repeat and not self._reasons(found, request)
 
-    def _call_on_copy(self, chat: ChatStore, found: Found, request: Request) -> CallOutcome | None:
+    def _call_on_copy(
+        self, chat: ChatStore, found: Found, request: CallRequest
+    ) -> CallOutcome | None:
         """Make a read-only call on a copy of the branch's files, while another call has the chat's lock.
 
         Return None if the tool's decorator requires approval, which is not known before the tool's module is imported.
@@ -258,7 +262,7 @@ class Engine:
                 )
             yield writer
 
-    def check(self, request: Request, found: Found | None = None) -> Found:
+    def check(self, request: CallRequest, found: Found | None = None) -> Found:
         """Check that a call can be made now, and return its tool; ``found``, if it is already known.
 
         Raises:
@@ -276,7 +280,7 @@ class Engine:
         check_arguments(found.tool, request.args)
         return found
 
-    def is_repeated(self, chat: ChatStore, request: Request) -> bool:
+    def is_repeated(self, chat: ChatStore, request: CallRequest) -> bool:
         """Return whether :meth:`call` would return an earlier call with the same id.
 
         Raises:
@@ -284,7 +288,7 @@ class Engine:
         """
         return self._earlier_outcome(chat, request) is not None
 
-    def _earlier_outcome(self, chat: ChatStore, request: Request) -> CallOutcome | None:
+    def _earlier_outcome(self, chat: ChatStore, request: CallRequest) -> CallOutcome | None:
         """Return the earlier call with the request's id, unless it still runs."""
         if request.call_id is None or request.fresh:
             return None
@@ -299,7 +303,7 @@ class Engine:
             return None  # the call runs or is about to run; it has ended when this request gets the lock
         return CallOutcome(waiting_call(earlier), approval, repeated=True)
 
-    def _reasons(self, found: Found, request: Request) -> tuple[str, ...]:
+    def _reasons(self, found: Found, request: CallRequest) -> tuple[str, ...]:
         return confirmation(self.config, found.tool, request.args)
 
     def ask(

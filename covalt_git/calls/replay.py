@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from covalt_git.access import confirmation
 from covalt_git.calls.approvals import MayNotApproveError, decided
 from covalt_git.calls.concurrent_reads import with_home_paths
-from covalt_git.calls.engine import Request, version_of
+from covalt_git.calls.engine import CallRequest, version_of
 from covalt_git.calls.preconditions import is_waived
 from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError, UnknownNameError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel, ToolsetVersion
     from covalt_git.models.chats import FileChange, WorkspaceManifest
-    from covalt_git.models.commit_record import CallRecord, PathNote
+    from covalt_git.models.commit_record import CallRecord, WorkspaceNote
 
 Keep = Literal["different", "always", "never"]
 """When to keep the branch of a replay: always, never, or if the outcome differs."""
@@ -107,7 +107,7 @@ class Replay(NamedTuple):
     printed_the_same: bool
     then: RunWith
     now: RunWith
-    missing: tuple[PathNote, ...]
+    missing: tuple[WorkspaceNote, ...]
 
     @property
     def same(self) -> bool:
@@ -159,7 +159,7 @@ def replay(
     """
     manifest, recorded = _find_call(engine, chat, text)
     base = recorded.base or manifest.parent_id
-    request = Request(recorded.tool_id, recorded.args)
+    request = CallRequest(recorded.tool_id, recorded.args)
     engine.check(request)
     with engine.writing(chat) as writer, _replay_chat(writer, base) as copy:
         # Again, because the toolset may have been edited while the replay waited for the chat.

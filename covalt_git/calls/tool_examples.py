@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from covalt_git.access import acting, allowed_roles
 from covalt_git.access.grants import GrantNeededError, granted
 from covalt_git.calls.approvals import Approvals
-from covalt_git.calls.engine import Request
+from covalt_git.calls.engine import CallRequest
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError
 from covalt_git.grants.status import missing_grants
@@ -76,7 +76,7 @@ def run_example(engine: Engine, chats: Chats, tool: Tool, number: int) -> Exampl
     """
     example = tool.examples[number - 1]
     about = (tool.tool_id, number, example.description)
-    request = Request(tool.tool_id, example.args)
+    request = CallRequest(tool.tool_id, example.args)
     try:
         found = engine.check(request)
     except (GrantNeededError, DisabledToolError, SandboxNeededError) as error:

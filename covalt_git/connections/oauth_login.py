@@ -33,7 +33,7 @@ from covalt_git.connections.token_refresh import secret_of, with_token
 from covalt_git.connections.token_store import ClientChoice, SignInFile, StoredLogin
 from covalt_git.credentials.values import Mask
 from covalt_git.errors import CovaltError
-from covalt_git.hosts import BadHostError, Origin, Reach, is_local, is_loopback, origin_of
+from covalt_git.hosts import BadHostError, Reach, WebOrigin, is_local, is_loopback, origin_of
 from covalt_git.http_client.oauth_requests import CheckedAuth
 from covalt_git.http_client.transport import mcp_http_client, why_unreachable
 from covalt_git.text import display
@@ -76,7 +76,7 @@ class LoginCallbacks(NamedTuple):
         open_browser: opens that URL, in a thread of its own.
     """
 
-    on_origin: Callable[[Origin], None]
+    on_origin: Callable[[WebOrigin], None]
     on_url: Callable[[str], None]
     open_browser: Callable[[str], None]
 
@@ -120,7 +120,7 @@ class _LoginReach:
     granted: Reach
     local: bool
 
-    def covers(self, origin: Origin) -> bool:
+    def covers(self, origin: WebOrigin) -> bool:
         """Return whether an origin may be requested, before its name is resolved."""
         return origin.scheme == "https" or (self.local and is_loopback(origin.host))
 
@@ -130,7 +130,7 @@ class _LoginReach:
             return ""
         return self.granted.why_not(host, address)
 
-    def check(self, url: object, what: str) -> Origin:
+    def check(self, url: object, what: str) -> WebOrigin:
         """Return the origin of an untrusted URL; ``what`` names the URL in errors.
 
         Raises:

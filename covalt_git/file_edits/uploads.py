@@ -21,7 +21,7 @@ _COMPARED = 100
 """How many names are tried whose files are read, to find one with the content of an upload."""
 
 
-class Upload(NamedTuple):
+class NewFile(NamedTuple):
     """A file to add, with its wanted name."""
 
     name: str
@@ -39,7 +39,7 @@ class Placing(NamedTuple):
     """The path of each upload, in order, and the files to write by path."""
 
     placed: tuple[Placed, ...]
-    fresh: dict[str, Upload]
+    fresh: dict[str, NewFile]
 
     def record(self) -> tuple[UploadedFile, ...]:
         """Return the record of the uploads for the commit."""
@@ -63,7 +63,7 @@ def check_size(name: str, size: int, config: WorkspaceConfig) -> None:
 
 def place(
     root: Folder,
-    uploads: Sequence[Upload],
+    uploads: Sequence[NewFile],
     folder: str,
     config: WorkspaceConfig,
     object_format: str,
@@ -85,7 +85,7 @@ def place(
             f"{folder!r} is not a folder of the workspace", hint="choose another for --to"
         )
     placed: list[Placed] = []
-    fresh: dict[str, Upload] = {}
+    fresh: dict[str, NewFile] = {}
 
     def is_taken(path: str) -> bool:
         return path in fresh or not root.is_free(path)
@@ -141,7 +141,7 @@ def _names(wanted: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
 
 
 def upload(
-    writer: Writer, files: Sequence[Upload], *, folder: str = "", portable: bool = False
+    writer: Writer, files: Sequence[NewFile], *, folder: str = "", portable: bool = False
 ) -> tuple[Placed, ...]:
     """Add files to the workspace in one commit; return their paths.
 

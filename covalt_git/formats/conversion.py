@@ -43,7 +43,7 @@ class Loss(NamedTuple):
     reason: str
 
 
-class Reading(NamedTuple):
+class DocumentReading(NamedTuple):
     """A document, corrected and without credentials, and the toolsets that it becomes.
 
     If it ``is_complete``, the toolsets and what is carried are all of the document.
@@ -141,7 +141,7 @@ _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
 """Syntaxes in which a document of another syntax can be written, if its format is named."""
 
 
-def read(document: Document, source: Format, *, target: Format | None = None) -> Reading:
+def read(document: Document, source: Format, *, target: Format | None = None) -> DocumentReading:
     """Read a document.
 
     For ``toolset.yaml`` as the ``target``, tools that are only definitions are left out.
@@ -165,9 +165,11 @@ def read(document: Document, source: Format, *, target: Format | None = None) ->
     if target is toolset_yaml.FORMAT:
         toolset_yaml.leave_out_definitions(imported)
     if source.write is None or source.kind == "folder":
-        return Reading(source, clean, imported, Carried(), is_complete=False)
+        return DocumentReading(source, clean, imported, Carried(), is_complete=False)
     plain = source.write(imported.parts({}), imported)
-    return Reading(source, clean, imported, carried.difference(value, plain), is_complete=True)
+    return DocumentReading(
+        source, clean, imported, carried.difference(value, plain), is_complete=True
+    )
 
 
 def convert(document: Document, source: Format, target: Format) -> Conversion:
@@ -232,7 +234,9 @@ def _files(value: Any, target: Format) -> dict[str, bytes]:
     return {target.file_name: text.encode()}
 
 
-def _fates(reading: Reading, used: Mapping[Loc, str], target: Format) -> dict[Loc, str | None]:
+def _fates(
+    reading: DocumentReading, used: Mapping[Loc, str], target: Format
+) -> dict[Loc, str | None]:
     """Return the fate of each value of the input: consumed, carried (None), or the reason why it is lost."""
     imported, document = reading.imported, reading.document
     every = leaves(document.value)

@@ -80,7 +80,7 @@ class Document:
         )
 
     @cached_property
-    def _places(self) -> yaml_text.Document | None:
+    def _places(self) -> yaml_text.YamlDocument | None:
         """The places of a JSON or YAML document; YAML 1.2 includes JSON."""
         try:
             text = _without_comments(self.text) if self.kind == "json" else self.text

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.calls.engine import Request
+from covalt_git.calls.engine import CallRequest
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
 from covalt_git.gateway import approvals, mcp_apps, meta_tools, results, tool_listing, tool_names
@@ -238,7 +238,7 @@ class Gateway:
         self, project: Project, found: Found, call: ClientCall, follower: Follower
     ) -> types.CallToolResult:
         tool = found.tool
-        request = Request(tool.tool_id, call.args, call_id=new_id(), fresh=True)
+        request = CallRequest(tool.tool_id, call.args, call_id=new_id(), fresh=True)
         with Context.of(project, follower=follower) as context:
             found = context.engine().check(request, found)
             # Only valid calls that change the workspace create a chat.

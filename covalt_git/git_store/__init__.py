@@ -6,7 +6,7 @@ package reads and writes objects and packs, and decides in which order files are
 """
 
 from covalt_git.git_store.bundles import SIGNATURES as BUNDLE_SIGNATURES
-from covalt_git.git_store.bundles import BadBundleError, read_bundle_header, write_bundle
+from covalt_git.git_store.bundles import BadGitBundleError, read_bundle_header, write_bundle
 from covalt_git.git_store.checking import SUBMODULE
 from covalt_git.git_store.objects import (
     EXECUTABLE,
@@ -35,7 +35,7 @@ __all__ = [
     "FOLDER",
     "LINK",
     "SUBMODULE",
-    "BadBundleError",
+    "BadGitBundleError",
     "BrokenStoreError",
     "CommitObject",
     "GitStore",

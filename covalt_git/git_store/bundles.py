@@ -28,7 +28,7 @@ _MOST_LINES = 100_000
 _REF = re.compile(r"HEAD|refs/[^\x00-\x20\x7f ~^:?*\[\\]+")
 
 
-class BadBundleError(CovaltError):
+class BadGitBundleError(CovaltError):
     """A file that is not a bundle, or a bundle that lacks objects."""
 
     code = "bad_bundle"
@@ -71,11 +71,11 @@ def read_bundle_header(file: IO[bytes]) -> BundleHeader:
     """Return the header of a bundle, and leave ``file`` where its pack begins.
 
     Raises:
-        BadBundleError: if the file is not a bundle, or contains only a part of a history.
+        BadGitBundleError: if the file is not a bundle, or contains only a part of a history.
     """
     signature = file.readline(_LONGEST_LINE)
     if signature not in SIGNATURES:
-        raise BadBundleError(
+        raise BadGitBundleError(
             "the file is not a bundle of version 2 or 3", hint="git bundle create FILE --all"
         )
     object_format = "sha1"
@@ -88,16 +88,18 @@ def read_bundle_header(file: IO[bytes]) -> BundleHeader:
         if line.startswith(b"@object-format=") and signature == SIGNATURES[1] and not refs:
             object_format = text.partition("=")[2]
             if object_format not in _DIGITS:
-                raise BadBundleError(f"the bundle has an unknown object format, {object_format!r}")
+                raise BadGitBundleError(
+                    f"the bundle has an unknown object format, {object_format!r}"
+                )
             continue
         if line.startswith((b"-", b"@")):
             missing = "filtered objects" if line.startswith(b"@") else "earlier commits"
-            raise BadBundleError(
+            raise BadGitBundleError(
                 f"the bundle has only a part of a history; it lacks {missing}",
                 hint="make one of everything: git bundle create FILE --all",
             )
         oid, _, ref = text.partition(" ")
         if len(oid) != _DIGITS[object_format] or not is_object_id(oid) or not _REF.fullmatch(ref):
-            raise BadBundleError("the header of the bundle is malformed")
+            raise BadGitBundleError("the header of the bundle is malformed")
         refs[ref] = oid
-    raise BadBundleError("the header of the bundle is malformed")
+    raise BadGitBundleError("the header of the bundle is malformed")

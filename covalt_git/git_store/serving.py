@@ -55,7 +55,7 @@ class Stream(Protocol):
         """Return at most ``size`` bytes, none at the end."""
 
 
-class BadRequestError(CovaltError):
+class BadGitRequestError(CovaltError):
     """A malformed or incomplete request, which git does not send."""
 
     code = "bad_git_request"
@@ -122,7 +122,7 @@ def _lines(stream: Stream) -> Iterator[str]:
     except HangupException:
         return
     except (AssertionError, GitProtocolError) as error:
-        raise BadRequestError(f"the request is malformed or cut off: {error}") from None
+        raise BadGitRequestError(f"the request is malformed or cut off: {error}") from None
 
 
 def _section(lines: Iterator[str]) -> Iterator[str]:
@@ -131,7 +131,7 @@ def _section(lines: Iterator[str]) -> Iterator[str]:
         if not line:
             return
         yield line
-    raise BadRequestError("the request is cut off")
+    raise BadGitRequestError("the request is cut off")
 
 
 # Fetch
@@ -153,7 +153,7 @@ class _Wants:
         """Read the section.
 
         Raises:
-            BadRequestError: if the section is malformed.
+            BadGitRequestError: if the section is malformed.
         """
         wants = cls()
         for number, line in enumerate(_section(lines)):
@@ -173,9 +173,9 @@ class _Wants:
                 case "deepen-not":
                     wants.without.append(value)
                 case _:
-                    raise BadRequestError(f"upload-pack does not support {line!r}")
+                    raise BadGitRequestError(f"upload-pack does not support {line!r}")
         if wants.oids and "ofs-delta" not in wants.options:
-            raise BadRequestError("the client has to support ofs-delta")
+            raise BadGitRequestError("the client has to support ofs-delta")
         return wants
 
     @property
@@ -188,7 +188,7 @@ def fetch(visible: VisibleRefs, stream: Stream) -> Iterator[bytes]:
     """Yield the answer to one request of a fetch.
 
     Raises:
-        BadRequestError: if the request is malformed; raised before anything is yielded.
+        BadGitRequestError: if the request is malformed; raised before anything is yielded.
     """
     lines = _lines(stream)
     wants = _Wants.read(lines)
@@ -238,7 +238,7 @@ class _Sender:
         for want in dict.fromkeys(wants.oids):
             # A ref may have moved after it was advertised, so the client may want an ancestor.
             if want not in self._reachable and want not in peeled:
-                raise BadRequestError(f"upload-pack: not our ref {want}")
+                raise BadGitRequestError(f"upload-pack: not our ref {want}")
             tags, oid, kind = peeled.get(want, ([], want, b"commit"))
             self._others.update(dict.fromkeys(tags))
             if kind == b"commit":
@@ -316,14 +316,14 @@ class _Sender:
             if oid not in outside and graph.commit(oid).time >= (wants.since or 0)
         }
         if not inside:
-            raise BadRequestError("no commits selected for shallow requests")
+            raise BadGitRequestError("no commits selected for shallow requests")
         return {oid for oid in inside if not inside.issuperset(graph.commit(oid).parents)}
 
     def _commit_named(self, name: str, refs: dict[str, str]) -> str:
         for ref in (name, f"refs/{name}", f"refs/heads/{name}"):
             if ref in refs and refs[ref] in self._reachable:
                 return refs[ref]
-        raise BadRequestError(
+        raise BadGitRequestError(
             f"upload-pack: deepen-not (--shallow-exclude): no branch is named {name!r}"
         )
 
@@ -369,7 +369,7 @@ def read_push(stream: Stream, object_format: str) -> PushRequest:
     """Read the commands of a push; a pack that follows is not read.
 
     Raises:
-        BadRequestError: if the commands are malformed.
+        BadGitRequestError: if the commands are malformed.
     """
     commands: list[Command] = []
     options: frozenset[str] = frozenset()
@@ -380,12 +380,12 @@ def read_push(stream: Stream, object_format: str) -> PushRequest:
         options = frozenset(chosen.split()) if separator else options
         commands.append(_command(text))
         if len(commands) > MOST_COMMANDS:
-            raise BadRequestError(f"a push may move at most {MOST_COMMANDS} refs")
+            raise BadGitRequestError(f"a push may move at most {MOST_COMMANDS} refs")
     if len({command.ref for command in commands}) < len(commands):
-        raise BadRequestError("a push must not move a ref twice")
+        raise BadGitRequestError("a push must not move a ref twice")
     formats = {option for option in options if option.startswith("object-format=")}
     if formats - {f"object-format={object_format}"}:
-        raise BadRequestError(f"the chat uses the object format {object_format}")
+        raise BadGitRequestError(f"the chat uses the object format {object_format}")
     return PushRequest(tuple(commands), options)
 
 
@@ -393,7 +393,7 @@ def _command(text: str) -> Command:
     old, _, rest = text.partition(" ")
     new, _, ref = rest.partition(" ")
     if not (is_object_id(old) and is_object_id(new) and len(old) == len(new) and ref):
-        raise BadRequestError("receive-pack received an invalid command")
+        raise BadGitRequestError("receive-pack received an invalid command")
     return Command(ref, old if old.strip("0") else None, new if new.strip("0") else None)
 
 

@@ -10,7 +10,7 @@ import contextlib
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.access.grants import granted, rule_of
-from covalt_git.hosts import BadHostError, Origin, Reach, origin_of
+from covalt_git.hosts import BadHostError, Reach, WebOrigin, origin_of
 from covalt_git.models.http_placement import secrets_of
 from covalt_git.models.server_definition import references_of
 from covalt_git.templating.url_templates import BadTemplateError, UrlTemplate
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 
-class GrantAsked(NamedTuple):
+class RequestedGrant(NamedTuple):
     """A requested host or secret; ``host`` has the form of a grant, and is None if it is unknown.
 
     A secret is not ``needed`` if the request has a default for it, or if only MCP servers use it, because
@@ -45,7 +45,7 @@ class GrantAsked(NamedTuple):
         return f"send the secret {self.name!r} to {self.host}" if self.host else use
 
 
-def requested(toolset: Toolset) -> list[GrantAsked]:
+def requested(toolset: Toolset) -> list[RequestedGrant]:
     """Return the hosts of a toolset's HTTP tools and the secrets that it declares, sorted.
 
     A secret is listed once for each host to which a tool sends it.
@@ -59,7 +59,7 @@ def requested(toolset: Toolset) -> list[GrantAsked]:
         one.name for server in toolset.manifest.mcp_servers for one in references_of(server)
     }
     found |= {
-        GrantAsked(
+        RequestedGrant(
             "secret",
             name,
             None,
@@ -99,18 +99,18 @@ def receivers(toolset: Toolset, name: str) -> dict[str, str]:
     return found
 
 
-def _of_tool(toolset: Toolset, tool: Tool) -> Iterator[GrantAsked]:
+def _of_tool(toolset: Toolset, tool: Tool) -> Iterator[RequestedGrant]:
     if tool.http is None or (origin := _origin(tool.http)) is None:
         return
     may = granted(toolset.id, toolset.state, toolset.digest, tool)
     host = rule_of(origin)
-    yield GrantAsked("network", None, host, may.reach.covers(origin))
+    yield RequestedGrant("network", None, host, may.reach.covers(origin))
     for one in secrets_of(tool.http):
         covered = may.secrets.get(one.name, Reach()).covers(origin)
-        yield GrantAsked("secret", one.name, host, covered, needed=one.default is None)
+        yield RequestedGrant("secret", one.name, host, covered, needed=one.default is None)
 
 
-def _origin(http: HttpRequest) -> Origin | None:
+def _origin(http: HttpRequest) -> WebOrigin | None:
     """Return the origin of a request; None if a variable determines it, or the URL is invalid."""
     try:
         template = UrlTemplate.parse(http.url)

@@ -6,17 +6,17 @@ rebinding) cannot change them.  Redirects are checked like the first request.  C
 environment are not used, certificates are always verified, and a deadline limits the whole exchange.
 """
 
-from covalt_git.http_client.client import HttpClient, Part, Request, Response
+from covalt_git.http_client.client import ClientRequest, FormPart, HttpClient, Response
 from covalt_git.http_client.deadline import Deadline
 from covalt_git.http_client.errors import HttpError
 from covalt_git.http_client.transport import Resolve
 
 __all__ = [
+    "ClientRequest",
     "Deadline",
+    "FormPart",
     "HttpClient",
     "HttpError",
-    "Part",
-    "Request",
     "Resolve",
     "Response",
 ]

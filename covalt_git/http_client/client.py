@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import httpx2
 
 import covalt_git
-from covalt_git.hosts import BadHostError, Origin, Reach, origin_of, resolve
+from covalt_git.hosts import BadHostError, Reach, WebOrigin, origin_of, resolve
 from covalt_git.http_client.errors import HttpError
 from covalt_git.http_client.transport import (
     LimitedStream,
@@ -46,7 +46,7 @@ _CONTENT_HEADERS = frozenset(
 )
 
 
-class Part(NamedTuple):
+class FormPart(NamedTuple):
     """Part of a multipart body; a file if it has a file name."""
 
     name: str
@@ -56,7 +56,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ClientRequest:
     """Request with an ASCII, percent-encoded ``url``; ``parts`` precede ``content`` in the body.
 
     A redirect to the origin of the URL ``within`` must stay below the path of ``within``.
@@ -66,7 +66,7 @@ class Request:
     url: str
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     content: bytes = field(default=b"", repr=False)
-    parts: tuple[Part, ...] = field(default=(), repr=False)
+    parts: tuple[FormPart, ...] = field(default=(), repr=False)
     within: str | None = None
 
 
@@ -96,7 +96,7 @@ class HttpClient(NamedTuple):
     resolve: Resolve = resolve
     trust: ssl.SSLContext | None = None
 
-    def send(self, request: Request, deadline: Deadline) -> Response:
+    def send(self, request: ClientRequest, deadline: Deadline) -> Response:
         """Send a request and return the response, whatever its status.
 
         This runs an event loop in the caller's thread, so the thread must not have one.
@@ -109,7 +109,7 @@ class HttpClient(NamedTuple):
         work = self._send(transport, request)
         return asyncio.run(deadline.wait(work, lambda: transport.network.step))
 
-    async def _send(self, transport: Transport, request: Request) -> Response:
+    async def _send(self, transport: Transport, request: ClientRequest) -> Response:
         async with transport:
             for followed in range(self.redirects + 1):
                 response = await self._exchange(transport, request)
@@ -123,7 +123,7 @@ class HttpClient(NamedTuple):
             sent=True,
         )
 
-    async def _exchange(self, transport: Transport, request: Request) -> Response:
+    async def _exchange(self, transport: Transport, request: ClientRequest) -> Response:
         origin = granted_origin(self.reach, request.url)
         outgoing = _outgoing(request, origin)
         timeouts = httpx2.Timeout(self.read_s, connect=self.connect_s, pool=None)
@@ -158,7 +158,7 @@ class HttpClient(NamedTuple):
         why = f"the connection to {host} broke: {why_broken(error)}"
         return HttpError("connection_failed", why, sent=True, is_transient=True)
 
-    async def _read(self, incoming: httpx2.Response, url: str, origin: Origin) -> Response:
+    async def _read(self, incoming: httpx2.Response, url: str, origin: WebOrigin) -> Response:
         headers: dict[str, str] = {}
         for raw, content in incoming.headers.raw:
             name, value = raw.decode("latin-1").lower(), content.decode("latin-1")
@@ -215,7 +215,7 @@ def _no_tls(error: BaseException, host: str) -> HttpError:
     )
 
 
-def _outgoing(request: Request, origin: Origin) -> httpx2.Request:
+def _outgoing(request: ClientRequest, origin: WebOrigin) -> httpx2.Request:
     """Return the request for httpx2, with the headers that this client sets."""
     headers = [
         ("Host", origin.shown_host),
@@ -245,7 +245,7 @@ def _outgoing(request: Request, origin: Origin) -> httpx2.Request:
     return written
 
 
-def _redirected(request: Request, status: int, location: str) -> Request:
+def _redirected(request: ClientRequest, status: int, location: str) -> ClientRequest:
     """Return the request of a redirect (RFC 9110, section 15.4).
 
     Another origin receives no credentials: only the headers of ``_SAFE_HEADERS``.
@@ -298,5 +298,5 @@ def _why(error: Exception) -> str:
     return str(error).partition(":")[0][:200].lower() or type(error).__name__
 
 
-def _host(request: Request) -> str:
+def _host(request: ClientRequest) -> str:
     return origin_of(request.url)[0].shown_host

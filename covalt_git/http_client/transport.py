@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
-    from covalt_git.hosts import Origin
+    from covalt_git.hosts import WebOrigin
 
 Resolve = Callable[[str, int], Sequence[str]]
 """Function that returns the IP addresses of a host and port, or raises OSError."""
@@ -39,14 +39,14 @@ _OTHER_S = 30.0
 class HostPolicy(Protocol):
     """Hosts that requests may go to; implemented by :class:`covalt_git.hosts.Reach`."""
 
-    def covers(self, origin: Origin) -> bool:
+    def covers(self, origin: WebOrigin) -> bool:
         """Return whether an origin may be requested, before its name is resolved."""
 
     def why_not(self, host: str, address: str) -> str:
         """Return why a host may not be reached at an IP address; "" if it may."""
 
 
-def granted_origin(reach: HostPolicy, url: str) -> Origin:
+def granted_origin(reach: HostPolicy, url: str) -> WebOrigin:
     """Return the origin of a URL.
 
     Raises:

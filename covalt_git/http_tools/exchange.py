@@ -13,8 +13,8 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.errors import CovaltError
-from covalt_git.hosts import Origin, origin_of, resolve
-from covalt_git.http_client import Deadline, HttpClient, HttpError, Request, Response
+from covalt_git.hosts import WebOrigin, origin_of, resolve
+from covalt_git.http_client import ClientRequest, Deadline, HttpClient, HttpError, Response
 from covalt_git.http_tools.answer import BadResultError, error_of, result_of
 from covalt_git.http_tools.request import BadRequestError, RequestBuilder
 from covalt_git.http_tools.secret_lookup import Lookup
@@ -156,7 +156,7 @@ class _Exchange:
         log = mask.text("".join(f"{line}\n" for line in self._log))
         return outcome._replace(result=mask.value(outcome.result), error=error, output=log)
 
-    def _answered(self, request: Request, origin: Origin) -> Response:
+    def _answered(self, request: ClientRequest, origin: WebOrigin) -> Response:
         """Send a request with retries, and return the last answer."""
         tried = 1
         while (wait := self._wait_after(result := self._sent(request), tried)) is not None:
@@ -167,7 +167,7 @@ class _Exchange:
             raise result
         return result
 
-    def _sent(self, request: Request) -> Response | HttpError:
+    def _sent(self, request: ClientRequest) -> Response | HttpError:
         """Send a request once and log how it ended."""
         started = time.monotonic()
         result: Response | HttpError

@@ -74,7 +74,7 @@ class LockedWorkspace(NamedTuple):
             CovaltError: if the workspace cannot store it.
         """
         with Folder.opened(self.folder) as root:
-            wanted = [uploads.Upload(name, content)]
+            wanted = [uploads.NewFile(name, content)]
             placing = uploads.place(root, wanted, "", self.config, self.object_format)
             for path in placing.fresh:
                 create(path, FILE, content, parent=root.handle)

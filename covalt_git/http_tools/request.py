@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from covalt_git.errors import CovaltError
-from covalt_git.http_client import Part, Request
+from covalt_git.http_client import ClientRequest, FormPart
 from covalt_git.http_tools.secret_lookup import HEADER_VALUE
 from covalt_git.models.http_placement import FILE_PREFIX, placement
 from covalt_git.models.tool_properties import HttpBody
@@ -72,11 +72,11 @@ class RequestBuilder:
     cookies: dict[str, str] = field(default_factory=dict)
     values: JsonObject = field(default_factory=dict)
     form: list[Pair] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
+    parts: list[FormPart] = field(default_factory=list)
     content: bytes = b""
     media_type: str = ""
 
-    def build(self) -> Request:
+    def build(self) -> ClientRequest:
         """Return the request.
 
         Raises:
@@ -105,7 +105,7 @@ class RequestBuilder:
             url += ("&" if "?" in url else "?") + _encoded(self.query)
         headers, parts = tuple(self._headers()), tuple(self.parts)
         within = template.folder(self.lookup)
-        return Request(http.method, url, headers, self.content, parts, within=within)
+        return ClientRequest(http.method, url, headers, self.content, parts, within=within)
 
     def _fill(self, template: Any, lookup: ValueOf | None = None) -> Any:
         """Return a template with its references and ``$args`` expressions replaced, or ``_OMITTED``.
@@ -205,12 +205,12 @@ class RequestBuilder:
 
     def _add_parts(self, values: JsonObject, style: str | None = None) -> None:
         pairs = _pairs(values, style)
-        self.parts += [Part(name, ",".join(items).encode()) for name, items in pairs]
+        self.parts += [FormPart(name, ",".join(items).encode()) for name, items in pairs]
 
     def _attach(self, wire: str, value: Any, *, argument: str = "") -> None:
         for path in _paths(argument or wire, value):
             name = path.rpartition("/")[2]
-            self.parts.append(Part(wire, self.read_file(path), name, _media_type(path)))
+            self.parts.append(FormPart(wire, self.read_file(path), name, _media_type(path)))
 
     def _set(self, text: str, media_type: str) -> None:
         self.content, self.media_type = text.encode(), media_type

@@ -54,7 +54,7 @@ Mark = tuple[int, int]
 """Times of the last write of a chat's ``lock`` and ``running-call``, in nanoseconds."""
 
 
-class Change(NamedTuple):
+class FeedChange(NamedTuple):
     """One change.
 
     Attributes:
@@ -89,7 +89,7 @@ class ChangeFeed:
         self._due = 0.0
         self._epoch = new_id()
         self._count = 0
-        self._stored: deque[Change] = deque(maxlen=MOST_STORED)
+        self._stored: deque[FeedChange] = deque(maxlen=MOST_STORED)
         self._marks: dict[str, Mark | None] | None = None
         self._chats: dict[str, ChatPosition] = {}
         self._last_version = version()
@@ -100,7 +100,7 @@ class ChangeFeed:
             self._poll_if_due()
             return self._position()
 
-    def after(self, position: str) -> list[Change]:
+    def after(self, position: str) -> list[FeedChange]:
         """Return the changes after a position, oldest first.
 
         It is a single ``EventsLost`` if the position is of another process, or too old.
@@ -112,7 +112,7 @@ class ChangeFeed:
                 self._count - int(number) if _is_number(number) and epoch == self._epoch else -1
             )
             if not 0 <= missed <= len(self._stored):
-                return [Change(self._position(), "EventsLost")]
+                return [FeedChange(self._position(), "EventsLost")]
             return [*self._stored][len(self._stored) - missed :]
 
     def _position(self) -> str:
@@ -207,7 +207,9 @@ class ChangeFeed:
         **facts: str,
     ) -> None:
         self._count += 1
-        self._stored.append(Change(self._position(), kind, chat_id, tool_id, tuple(facts.items())))
+        self._stored.append(
+            FeedChange(self._position(), kind, chat_id, tool_id, tuple(facts.items()))
+        )
 
 
 def _is_number(text: str) -> bool:

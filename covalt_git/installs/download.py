@@ -5,7 +5,7 @@ from __future__ import annotations
 from covalt_git.bundles.archive_reader import MAX_ARCHIVE
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import HostRule, Reach, is_local, origin_of
-from covalt_git.http_client import Deadline, HttpClient, Request, Response
+from covalt_git.http_client import ClientRequest, Deadline, HttpClient, Response
 from covalt_git.installs.signatures import MAX_SIGNATURE, SUFFIX
 
 _SECONDS = 300.0
@@ -62,7 +62,7 @@ def _answer(url: str, most: int) -> Response:
         )
     reach = Reach((HostRule.parse(str(origin)),) if local else (), anywhere=True)
     accept = (("accept", "application/zip, application/octet-stream, */*"),)
-    return HttpClient(reach, most=most).send(Request("GET", url, accept), Deadline(_SECONDS))
+    return HttpClient(reach, most=most).send(ClientRequest("GET", url, accept), Deadline(_SECONDS))
 
 
 def _status_error(url: str, answer: Response) -> NotFetchedError:

@@ -37,7 +37,7 @@ class InstalledError(CovaltError):
     http_status = 409
 
 
-class Imported(NamedTuple):
+class ImportedToolset(NamedTuple):
     """Result of an import or of its dry run; ``update`` is set if the toolset already existed."""
 
     toolset: Toolset
@@ -55,7 +55,7 @@ def import_toolset(
     dry_run: bool = False,
     force: bool = False,
     accept_signer: bool = False,
-) -> Imported:
+) -> ImportedToolset:
     """Import a toolset from a ZIP, a directory, a URL (a ``str``) or the bytes of a ZIP (:class:`Bundle`).
 
     A ``signature``, or else the file ``SOURCE.sig``, must be valid.  If the toolset was imported before,
@@ -79,7 +79,9 @@ def import_toolset(
             _check_available(root, found.toolset.id)
             if not dry_run:
                 _write_files(root, found)
-        return Imported(found.toolset, found.source_type, found.source_ref, found.signer, update)
+        return ImportedToolset(
+            found.toolset, found.source_type, found.source_ref, found.signer, update
+        )
 
 
 def _check_imported(root: Path, toolset_id: str) -> None:

@@ -27,7 +27,7 @@ class VersionGoneError(CovaltError):
     http_status = 409
 
 
-class Difference(NamedTuple):
+class LocalChange(NamedTuple):
     """A changed file with its git patch."""
 
     path: str
@@ -35,7 +35,7 @@ class Difference(NamedTuple):
     patch: bytes
 
 
-def differences(root: Path, toolset_id: str, grant: str | None = None) -> list[Difference]:
+def differences(root: Path, toolset_id: str, grant: str | None = None) -> list[LocalChange]:
     """Return the changes since the import, or since the grant with the key ``grant``.
 
     Raises:
@@ -51,7 +51,7 @@ def differences(root: Path, toolset_id: str, grant: str | None = None) -> list[D
     old = {one.path: one for one in before}
     new = {one.path: one for one in read_folder(toolset.folder)}
     return [
-        Difference(
+        LocalChange(
             path,
             "added" if path not in old else "modified" if path in new else "deleted",
             file_patch(f"toolsets/{toolset_id}/{path}", _side(old.get(path)), _side(new.get(path))),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.bundles.archive_reader import Entry
 from covalt_git.errors import CovaltError
-from covalt_git.installs.yaml_merge import Merged, merge_yaml
+from covalt_git.installs.yaml_merge import MergedText, merge_yaml
 from covalt_git.merging import line_merge
 from covalt_git.paths import collisions
 
@@ -117,20 +117,20 @@ def _both_changed(
     return [Entry(path, merged.content, executable)], step
 
 
-def merge_texts(path: str, base: bytes, ours: bytes, theirs: bytes, names: Sides) -> Merged:
+def merge_texts(path: str, base: bytes, ours: bytes, theirs: bytes, names: Sides) -> MergedText:
     """Return a text with the changes of both sides, with conflict markers if they conflict."""
     if ours in (base, theirs):
-        return Merged(theirs, clean=True)
+        return MergedText(theirs, clean=True)
     if theirs == base:
-        return Merged(ours, clean=True)
+        return MergedText(ours, clean=True)
     if path.endswith(_YAML):
         merged = merge_yaml(base, ours, theirs, names)
         if merged is not None:
             return merged
     by_lines = line_merge.merge(base, ours, theirs)
     if by_lines is not None:
-        return Merged(by_lines, clean=True)
-    return Merged(line_merge.marked(base, ours, theirs, names), clean=False)
+        return MergedText(by_lines, clean=True)
+    return MergedText(line_merge.marked(base, ours, theirs, names), clean=False)
 
 
 def _check_names(paths: Sequence[str]) -> None:

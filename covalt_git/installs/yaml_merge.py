@@ -16,7 +16,7 @@ from covalt_git import yaml_text
 from covalt_git.merging import line_merge
 
 if TYPE_CHECKING:
-    from covalt_git.yaml_text import Document
+    from covalt_git.yaml_text import YamlDocument
 
 _IDENTITIES = ("id", "tool_id")
 _LINE_ABOVE = re.compile(r"(?:\A|(?<=\n))([ ]*)#[^\n]*\n\Z")
@@ -25,14 +25,14 @@ Loc = tuple[str | int, ...]
 Sides = tuple[str, str]
 
 
-class Merged(NamedTuple):
+class MergedText(NamedTuple):
     """A merged text; unless it is ``clean``, it contains conflict markers."""
 
     content: bytes
     clean: bool
 
 
-def merge_yaml(base: bytes, ours: bytes, theirs: bytes, names: Sides) -> Merged | None:
+def merge_yaml(base: bytes, ours: bytes, theirs: bytes, names: Sides) -> MergedText | None:
     """Return the text with the changes of both sides; ``names`` are the labels in conflict markers.
 
     The result is None if the texts cannot be merged by keys: they are not YAML, or their layouts differ
@@ -60,7 +60,7 @@ class _Entry(NamedTuple):
     ``text`` begins at the start of a line; after the dash of a list item, spaces replace the dash.
     """
 
-    document: Document
+    document: YamlDocument
     loc: Loc
     start: int
     end: int
@@ -83,7 +83,7 @@ class _Block(NamedTuple):
     dash: bool
 
 
-def _split(document: Document, loc: Loc, start: int, end: int) -> _Block | None:
+def _split(document: YamlDocument, loc: Loc, start: int, end: int) -> _Block | None:
     """Split the text from ``start`` to ``end``, which contains the value at ``loc``."""
     value: Any = document.data
     for part in loc:
@@ -150,7 +150,7 @@ def _with_comments(text: str, line: int, column: int) -> int:
 
 def _merge_blocks(
     base: _Block | None, ours: _Block | None, theirs: _Block | None, names: Sides
-) -> Merged | None:
+) -> MergedText | None:
     if ours is None or theirs is None:
         return None
     if (ours.column, ours.dash) != (theirs.column, theirs.dash):
@@ -159,7 +159,7 @@ def _merge_blocks(
     head = _one_changed(base.head if base else ours.head, ours.head, theirs.head)
     if head is None:
         return None
-    parts: dict[str, Merged] = {}
+    parts: dict[str, MergedText] = {}
     for name in _in_order(ours, theirs):
         merged = _merge_entries(
             old.get(name), ours.entries.get(name), theirs.entries.get(name), names
@@ -172,7 +172,7 @@ def _merge_blocks(
         if not parts or not next(iter(parts.values())).clean or not text.startswith(pad):
             return None  # a conflict marker would come after the dash
         text = text.removeprefix(pad)
-    return Merged(head.encode() + text, all(part.clean for part in parts.values()))
+    return MergedText(head.encode() + text, all(part.clean for part in parts.values()))
 
 
 def _in_order(ours: _Block, theirs: _Block) -> list[str]:
@@ -190,12 +190,12 @@ def _in_order(ours: _Block, theirs: _Block) -> list[str]:
 
 def _merge_entries(
     base: _Entry | None, ours: _Entry | None, theirs: _Entry | None, names: Sides
-) -> Merged:
+) -> MergedText:
     """Return one merged entry; its text is empty if it was removed."""
     old, mine, other = (entry.text if entry else "" for entry in (base, ours, theirs))
     text = _one_changed(old, mine, other)
     if text is not None:
-        return Merged(text.encode(), clean=True)
+        return MergedText(text.encode(), clean=True)
     contents = old.encode(), mine.encode(), other.encode()
     if ours is not None and theirs is not None:
         before = base.block() if base else None
@@ -204,8 +204,8 @@ def _merge_entries(
             return inside
         by_lines = line_merge.merge(*contents) if base else None
         if by_lines is not None:
-            return Merged(by_lines, clean=True)
-    return Merged(line_merge.marked(*contents, names), clean=False)
+            return MergedText(by_lines, clean=True)
+    return MergedText(line_merge.marked(*contents, names), clean=False)
 
 
 def _one_changed(base: str, ours: str, theirs: str) -> str | None:

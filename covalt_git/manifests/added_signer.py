@@ -54,7 +54,7 @@ def add_signer(root: Path, line: str) -> None:
     atomic_write.replace(file, text)
 
 
-def _with_signer(document: yaml_text.Document, line: str) -> str:
+def _with_signer(document: yaml_text.YamlDocument, line: str) -> str:
     item = yaml_text.dump([line])
     signers = document.data.get("signers")
     if not signers:

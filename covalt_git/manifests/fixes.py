@@ -83,7 +83,7 @@ def fix_text(text: str, path: str) -> Fixed:
     return Fixed(mark + body, tuple(problems))
 
 
-def _unknown_keys(document: yaml_text.Document) -> list[ModelError]:
+def _unknown_keys(document: yaml_text.YamlDocument) -> list[ModelError]:
     """Return the unknown keys of a document.  Those of renderers are found once all others are fixed."""
     if not document.path.endswith(f"/{MANIFEST}"):
         return _errors(document, (), document.data, ProjectConfig)
@@ -98,7 +98,7 @@ def _unknown_keys(document: yaml_text.Document) -> list[ModelError]:
 
 
 def _errors(
-    document: yaml_text.Document, above: Loc, value: Any, model: type[_Model]
+    document: yaml_text.YamlDocument, above: Loc, value: Any, model: type[_Model]
 ) -> list[ModelError]:
     """Return the unknown keys of a part of a document, with their places in the document."""
     try:
@@ -130,7 +130,7 @@ def _renderer_configs(manifest: ToolsetManifest) -> Iterator[tuple[Loc, str, dic
 # Misspelt keys
 
 
-def _renames(document: yaml_text.Document, errors: Sequence[ModelError]) -> list[_Rename]:
+def _renames(document: yaml_text.YamlDocument, errors: Sequence[ModelError]) -> list[_Rename]:
     renames = []
     corrections = {error.loc: _correction(str(error.loc[-1]), error.unused) for error in errors}
     for loc, key in corrections.items():
@@ -184,7 +184,7 @@ def _distance(one: str, other: str) -> int:
 # Verification
 
 
-def _apply(document: yaml_text.Document, renames: list[_Rename]) -> tuple[str, list[_Rename]]:
+def _apply(document: yaml_text.YamlDocument, renames: list[_Rename]) -> tuple[str, list[_Rename]]:
     """Return the text after as many renames as can be verified, and these renames."""
     text = _renamed(document.text, renames)
     if not renames or _is_verified(text, document, renames):
@@ -207,7 +207,7 @@ def _renamed(text: str, renames: Sequence[_Rename]) -> str:
     return text
 
 
-def _is_verified(text: str, document: yaml_text.Document, renames: Sequence[_Rename]) -> bool:
+def _is_verified(text: str, document: yaml_text.YamlDocument, renames: Sequence[_Rename]) -> bool:
     expected = _copied(document.data)
     # Inner keys first: a renamed mapping would not be found by its old name.
     for rename in sorted(renames, key=lambda one: -len(one.loc)):
@@ -230,7 +230,7 @@ def _copied(value: Any) -> Any:
     return value
 
 
-def _problem(document: yaml_text.Document, rename: _Rename) -> Problem:
+def _problem(document: yaml_text.YamlDocument, rename: _Rename) -> Problem:
     line, col = document.locate(rename.loc, key=True)
     item = name_place(document.data, rename.loc[:-1])
     words = f"{item}: " if item else ""

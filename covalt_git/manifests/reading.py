@@ -32,7 +32,7 @@ class Reading(Generic[Model]):
 
     path: str
     value: Model | None
-    document: yaml_text.Document | None
+    document: yaml_text.YamlDocument | None
     problems: tuple[Problem, ...] = ()
 
     def problem(
@@ -84,7 +84,7 @@ def read_text(text: bytes, display_path: str, model: type[Model]) -> Reading[Mod
     return check(document, model)
 
 
-def check(document: yaml_text.Document, model: type[Model]) -> Reading[Model]:
+def check(document: yaml_text.YamlDocument, model: type[Model]) -> Reading[Model]:
     """Return the model of a document, or its problems."""
     beyond = tuple(_beyond_json(document))
     if beyond:
@@ -97,7 +97,7 @@ def check(document: yaml_text.Document, model: type[Model]) -> Reading[Model]:
 
 
 def part_problems(
-    document: yaml_text.Document, loc: Loc, value: Any, model: type[StrictModel]
+    document: yaml_text.YamlDocument, loc: Loc, value: Any, model: type[StrictModel]
 ) -> tuple[Problem, ...]:
     """Return the problems of a part of a document that has its own model."""
     try:
@@ -108,7 +108,7 @@ def part_problems(
 
 
 def _problems(
-    document: yaml_text.Document, above: Loc, error: ValidationError, model: type[StrictModel]
+    document: yaml_text.YamlDocument, above: Loc, error: ValidationError, model: type[StrictModel]
 ) -> tuple[Problem, ...]:
     data = document.data
     for part in above:
@@ -125,7 +125,7 @@ def _problems(
     return tuple(sorted(set(problems)))
 
 
-def _beyond_json(document: yaml_text.Document) -> Iterator[Problem]:
+def _beyond_json(document: yaml_text.YamlDocument) -> Iterator[Problem]:
     """Find integers beyond 2^53, which some JSON parsers round, so that digests would differ."""
     if not _MANY_DIGITS.search(document.text):
         return

@@ -84,15 +84,3 @@ class Origin(StrictModel):
 
     chat_id: str
     manifest_id: str | None
-
-
-class Chat(StrictModel):
-    """A chat, as in lists."""
-
-    id: str
-    title: str
-    created_at: str
-    active_branch: str
-    active_manifest_id: str | None
-    active_leaf_message_id: str | None
-    forked_from: Origin | None = None

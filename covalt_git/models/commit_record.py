@@ -33,12 +33,12 @@ MergeSide = Literal["ours", "theirs"]
 MergeDecision = Literal["ours", "theirs", "union", "both", "content"]
 """The resolution of a conflict: one side, the lines of both, both as two files, or new content."""
 
-Note = TypeVar("Note", "PathNote", str)
+Note = TypeVar("Note", "WorkspaceNote", str)
 
 ConflictKind = Literal["text", "binary", "add_add", "modify_delete", "link", "type", "file_folder"]
 
 
-class PathNote(StrictModel):
+class WorkspaceNote(StrictModel):
     """A path that is not stored or not portable, and the reason."""
 
     path: str
@@ -49,8 +49,8 @@ class WorkspaceNotes(StrictModel):
     """Facts about a workspace that the tree of a commit cannot contain."""
 
     empty_folders: tuple[str, ...] = ()
-    not_stored: tuple[PathNote, ...] = ()
-    unportable: tuple[PathNote, ...] = ()
+    not_stored: tuple[WorkspaceNote, ...] = ()
+    unportable: tuple[WorkspaceNote, ...] = ()
 
     def without(self, earlier: WorkspaceNotes) -> WorkspaceNotes:
         """Return the notes that are not in ``earlier``."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from covalt_git.authority import Change, compare, read_commit, read_files
+from covalt_git.authority import FactChange, compare, read_commit, read_files
 from covalt_git.authority.overview import ToolsetOverview, overview
 from covalt_git.errors import Problem
 from covalt_git.git_store.outer_repository import merge_base
@@ -66,7 +66,7 @@ class AuthorityCompared(Result):
     grown: bool = Field(
         description="Whether HEAD permits, or may permit, something that BASE does not."
     )
-    changes: tuple[Change, ...]
+    changes: tuple[FactChange, ...]
     problems: tuple[UnreadState, ...]
 
 

@@ -24,7 +24,7 @@ from covalt_git.workspaces import commits
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from covalt_git.calls.engine import Request
+    from covalt_git.calls.engine import CallRequest
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
     from covalt_git.operations.chats.manifests import ManifestRow
@@ -54,7 +54,7 @@ class UnreadableError(CovaltError):
 
 
 def make_call(
-    context: Context, chat: ChatStore, request: Request, found: Found | None = None
+    context: Context, chat: ChatStore, request: CallRequest, found: Found | None = None
 ) -> CallOutcome:
     """Make a call of any tool; ``found`` is the result of :meth:`.Engine.check`, if that was called.
 
@@ -77,7 +77,7 @@ def make_call(
         return outcome
 
 
-def _run(context: Context, chat: ChatStore, request: Request, tool_id: str) -> CallOutcome:
+def _run(context: Context, chat: ChatStore, request: CallRequest, tool_id: str) -> CallOutcome:
     branch, started_at = chat.active_branch(), commits.now()
     value = _TOOLS[tool_id](context, chat.id, request.args)
     left = chat.branch(branch).manifest_id

@@ -17,7 +17,7 @@ from covalt_git.installs.local_changes import differences
 from covalt_git.installs.signatures import sign, signature_path
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import File, Request, Result, operation
+from covalt_git.operations.registry import Request, Result, ResultFile, operation
 from covalt_git.operations.results import Failure
 from covalt_git.system import atomic_write
 from covalt_git.text.media_types import BYTES
@@ -164,7 +164,7 @@ def diff_toolset(context: Context, request: DiffToolset) -> ToolsetDifference:
 
 
 @operation(errors=(404, 409, 416))
-def export_toolset(context: Context, request: ExportToolset) -> File:
+def export_toolset(context: Context, request: ExportToolset) -> ResultFile:
     """Export a toolset as a reproducible ZIP: equal files give equal bytes.
 
     The toolset's state in this project is not included.  If a file contains a credential, or the value of
@@ -172,7 +172,7 @@ def export_toolset(context: Context, request: ExportToolset) -> File:
     """
     toolset, content, _ = _packed(context, request)
     etag = toolset.digest.partition(":")[2]
-    return File.of_bytes(content, bundle_name(toolset), BYTES, etag=etag)
+    return ResultFile.of_bytes(content, bundle_name(toolset), BYTES, etag=etag)
 
 
 @operation(changes=True, local=True)

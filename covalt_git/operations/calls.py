@@ -354,9 +354,9 @@ def _call_row(call: ToolCall) -> CallRow:
     return CallRow.of(call, renderer=call.render_plan.renderer if call.render_plan else None)
 
 
-def as_request(request: CallTool) -> engine.Request:
+def as_request(request: CallTool) -> engine.CallRequest:
     """Return the engine's request of a call."""
-    return engine.Request(request.tool_id, request.args, request.message_id, request.call_id)
+    return engine.CallRequest(request.tool_id, request.args, request.message_id, request.call_id)
 
 
 def _converted(text: str, schema: Any) -> Any:

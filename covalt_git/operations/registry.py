@@ -183,7 +183,7 @@ class Result(BaseModel):
         return cls(**found, **fields)
 
 
-class File(NamedTuple):
+class ResultFile(NamedTuple):
     """A file as the result of an operation; the caller reads ``stream`` and closes it.
 
     ``stream`` is at its first byte and can seek; ``size`` is in bytes; ``etag`` is an id that changes
@@ -206,7 +206,7 @@ class File(NamedTuple):
         *,
         etag: str | None = None,
         attachment: bool = True,
-    ) -> File:
+    ) -> ResultFile:
         """Return a file that is in memory."""
         return cls(name, media_type, io.BytesIO(content), len(content), etag, attachment)
 
@@ -221,7 +221,7 @@ class Events(NamedTuple):
     close: Callable[[], None] = lambda: None
 
 
-class Upload(NamedTuple):
+class RequestFile(NamedTuple):
     """A file in a request; its name is empty if the client sent none."""
 
     name: str
@@ -229,7 +229,9 @@ class Upload(NamedTuple):
     executable: bool = False
 
 
-UploadField = Annotated[InstanceOf[Upload], WithJsonSchema({"type": "string", "format": "binary"})]
+UploadField = Annotated[
+    InstanceOf[RequestFile], WithJsonSchema({"type": "string", "format": "binary"})
+]
 """A file in a request."""
 
 PathText = Annotated[str, BeforeValidator(readable)]
@@ -243,7 +245,7 @@ class InvalidRequestError(CovaltError):
 
 
 RequestT = TypeVar("RequestT", bound=Request)
-ResultT = TypeVar("ResultT", bound="BaseModel | File | Events")
+ResultT = TypeVar("ResultT", bound="BaseModel | ResultFile | Events")
 
 
 @dataclass(frozen=True, slots=True)

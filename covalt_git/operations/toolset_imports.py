@@ -15,7 +15,7 @@ from covalt_git.bundles.archive_reader import MAX_ARCHIVE
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.grants.requested import requested, variable_base_urls
 from covalt_git.installs import uninstall, updating
-from covalt_git.installs.importing import Imported
+from covalt_git.installs.importing import ImportedToolset
 from covalt_git.installs.importing import import_toolset as take_in
 from covalt_git.installs.pending_imports import Bundle, shown_source
 from covalt_git.installs.signatures import MAX_SIGNATURE, UnknownSignerError, verify
@@ -24,7 +24,7 @@ from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
 from covalt_git.operations.formats import bundle_of_document, is_document
-from covalt_git.operations.registry import Request, Result, Upload, UploadField, operation
+from covalt_git.operations.registry import Request, RequestFile, Result, UploadField, operation
 from covalt_git.operations.results import Failure
 from covalt_git.operations.toolsets import (
     GrantAsked,
@@ -285,7 +285,7 @@ def uninstall_toolset(context: Context, request: UninstallToolset) -> ToolsetUni
     )
 
 
-def uploaded_bundle(file: Upload, signature: Upload | None = None) -> Bundle:
+def uploaded_bundle(file: RequestFile, signature: RequestFile | None = None) -> Bundle:
     """Return the uploaded file, at most one byte more than the limit, so that a larger file is rejected."""
     signed = signature.stream.read(MAX_SIGNATURE + 1) if signature else None
     return Bundle.upload(file.stream.read(MAX_ARCHIVE + 1), file.name, signed)
@@ -423,7 +423,11 @@ def _newly_wants(found: Update) -> dict[str, tuple[str, ...]]:
 
 
 def _import_result(
-    context: Context, found: Imported, *, dry_run: bool, unknown: UnknownSignerError | None = None
+    context: Context,
+    found: ImportedToolset,
+    *,
+    dry_run: bool,
+    unknown: UnknownSignerError | None = None,
 ) -> ToolsetImported:
     toolset = found.toolset
     manifest = toolset.manifest

@@ -39,7 +39,7 @@ class BrokenBaselineError(CovaltError):
     exit_code = 2
 
 
-class Comparison(NamedTuple):
+class BaselineComparison(NamedTuple):
     """The new problems, the number of hidden ones, and the entries of fixed problems."""
 
     new: list[Problem]
@@ -53,7 +53,7 @@ def problem_key(problem: Problem) -> ProblemKey:
     return ProblemKey(problem.path, problem.code, problem.item, message)
 
 
-def compare(problems: Iterable[Problem], baseline: Counter[ProblemKey]) -> Comparison:
+def compare(problems: Iterable[Problem], baseline: Counter[ProblemKey]) -> BaselineComparison:
     """Compare problems with a baseline; of equal problems, the first ones are hidden."""
     unused = Counter(baseline)
     new = []
@@ -65,7 +65,9 @@ def compare(problems: Iterable[Problem], baseline: Counter[ProblemKey]) -> Compa
             hidden += 1
         else:
             new.append(problem)
-    return Comparison(new, hidden, sorted(entry for entry, count in unused.items() if count > 0))
+    return BaselineComparison(
+        new, hidden, sorted(entry for entry, count in unused.items() if count > 0)
+    )
 
 
 def update(

@@ -9,7 +9,7 @@ from covalt_git.operations import calls
 from covalt_git.operations.chats import branches, chats, manifests, merges, messages
 from covalt_git.operations.chats import workspace_edits as edits
 from covalt_git.operations.chats import workspace_files as files
-from covalt_git.operations.registry import Upload
+from covalt_git.operations.registry import RequestFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -186,7 +186,7 @@ class Chat:
 
         If another file has the name, the new file gets a number; the result has its ``path``.
         """
-        uploads = (Upload(name, BytesIO(content)),)
+        uploads = (RequestFile(name, BytesIO(content)),)
         return self._run(edits.upload_files, files=uploads, folder=folder).files[0]
 
     def restore(self, at: str, *paths: str) -> str | None:

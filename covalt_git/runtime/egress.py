@@ -17,7 +17,7 @@ import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.errors import CovaltError
-from covalt_git.hosts import BadHostError, Origin, Reach, normal_host, origin_of, resolve
+from covalt_git.hosts import BadHostError, Reach, WebOrigin, normal_host, origin_of, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +54,7 @@ class EgressRefusedError(CovaltError):
 class _Wanted(NamedTuple):
     """Destination of a connection, and the first bytes to send."""
 
-    origin: Origin
+    origin: WebOrigin
     first: bytes
     tunnel: bool
 
@@ -145,7 +145,7 @@ class Egress:
             other.sendall(wanted.first)
             _splice(end, other)
 
-    def _reach_out(self, origin: Origin) -> socket.socket:
+    def _reach_out(self, origin: WebOrigin) -> socket.socket:
         """Return a connection to an address of ``origin`` that may be reached."""
         if not self._reach.covers(origin):
             raise EgressRefusedError(f"{origin} was not granted to this toolset")
@@ -191,12 +191,12 @@ def _wanted(end: socket.socket) -> _Wanted:
     return _Wanted(origin, b"\r\n".join(lines) + b"\r\n\r\n" + rest, tunnel=False)
 
 
-def _tunnel_s_end(target: str) -> Origin:
+def _tunnel_s_end(target: str) -> WebOrigin:
     found = _TARGET.fullmatch(target)
     if found is None or not 0 < int(found["port"]) <= _MAX_PORT:
         raise _malformed("a tunnel goes to HOST:PORT")
     try:
-        return Origin("https", normal_host(found["host"]), int(found["port"]))
+        return WebOrigin("https", normal_host(found["host"]), int(found["port"]))
     except BadHostError as error:
         raise _malformed(error.message) from None
 

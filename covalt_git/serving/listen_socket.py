@@ -29,7 +29,7 @@ class CannotListenError(CovaltError):
     code = "cannot_listen"
 
 
-class Listener(NamedTuple):
+class ListenSocket(NamedTuple):
     """Listening socket, and its URL.
 
     Attributes:
@@ -50,7 +50,7 @@ class Listener(NamedTuple):
         return f"http://{self.host}:{self.port}"
 
 
-def listen(config: ServerConfig, *, host: str | None, port: int | None) -> Listener:
+def listen(config: ServerConfig, *, host: str | None, port: int | None) -> ListenSocket:
     """Listen on ``host`` and ``port``; if they are None, on the host and port of ``covalt.yaml``.
 
     Raises:
@@ -82,7 +82,7 @@ def listen(config: ServerConfig, *, host: str | None, port: int | None) -> Liste
             f"cannot listen on {where}: {(error.strerror or '').lower()}", hint=_ANY_PORT
         ) from None
     chosen = bound.getsockname()[1]
-    return Listener(bound, shown, chosen, not address.is_loopback)
+    return ListenSocket(bound, shown, chosen, not address.is_loopback)
 
 
 def _resolve(host: str) -> _Target:

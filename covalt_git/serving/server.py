@@ -16,7 +16,7 @@ from covalt_git.gateway.http import PLACE
 from covalt_git.manifests.project_config import read_config
 from covalt_git.project import Project
 from covalt_git.serving.body_timeout import TIMEOUT_S, BodyTimeout
-from covalt_git.serving.listen_socket import OWN_HOSTS, Listener, listen
+from covalt_git.serving.listen_socket import OWN_HOSTS, ListenSocket, listen
 from covalt_git.serving.mcp_endpoint import (
     WELL_KNOWN,
     AuthMiddleware,
@@ -56,7 +56,7 @@ class ServedProject(NamedTuple):
     """Project that is being served, its socket and its token."""
 
     root: Path
-    listener: Listener
+    listener: ListenSocket
     token: str
 
     @property

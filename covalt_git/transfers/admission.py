@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from covalt_git.git_store import TreeEntry
     from covalt_git.git_store.graph import CommitGraph
     from covalt_git.git_store.object_reader import ObjectReader
-    from covalt_git.models.commit_record import PathNote
+    from covalt_git.models.commit_record import WorkspaceNote
     from covalt_git.models.project_config import WorkspaceConfig
 
 MOST_FILES = 1_000_000
@@ -60,7 +60,7 @@ class Admitted(NamedTuple):
 
     commits: tuple[str, ...]
     objects: frozenset[str]
-    unportable: tuple[PathNote, ...]
+    unportable: tuple[WorkspaceNote, ...]
 
 
 def admit(
@@ -159,7 +159,7 @@ class _Inspection:
     config: WorkspaceConfig
     objects: set[str] = field(default_factory=set)
     refused: list[Problem] = field(default_factory=list)
-    unportable: dict[str, PathNote] = field(default_factory=dict)
+    unportable: dict[str, WorkspaceNote] = field(default_factory=dict)
     _commit: str = ""
     _extents: dict[str, _Extent] = field(default_factory=dict)
     _sizes: dict[str, int] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from covalt_git.git_store import BrokenStoreError, GitStore, read_bundle_header
 from covalt_git.git_store.graph import CommitGraph, reachable
 from covalt_git.git_store.incoming import PackLimits, Quarantine
 from covalt_git.git_store.pack_stream import pack_stream
-from covalt_git.models.commit_record import PathNote
+from covalt_git.models.commit_record import WorkspaceNote
 from covalt_git.names import BadNameError, check_branch
 from covalt_git.transfers.admission import admit
 from covalt_git.workspaces import commits, records
@@ -41,7 +41,7 @@ _LONGEST_TITLE = 500
 _PART = 1 << 18
 
 
-class Imported(NamedTuple):
+class ImportedChat(NamedTuple):
     """An imported chat.
 
     Attributes:
@@ -57,7 +57,7 @@ class Imported(NamedTuple):
     was: str | None
     branches: tuple[str, ...]
     commits: int
-    unportable: tuple[PathNote, ...]
+    unportable: tuple[WorkspaceNote, ...]
     left_out: tuple[str, ...]
 
 
@@ -72,7 +72,7 @@ class _Source(NamedTuple):
 
 def import_path(
     chats: Chats, path: Path, *, chat_id: str | None = None, title: str | None = None
-) -> Imported:
+) -> ImportedChat:
     """Import a bundle or a git repository at ``path`` as a new chat, which has no workspace yet.
 
     Without an id as argument, the chat keeps its id if that is available.
@@ -92,11 +92,11 @@ def import_path(
 
 def import_bundle(
     chats: Chats, file: IO[bytes], *, chat_id: str | None = None, title: str | None = None
-) -> Imported:
+) -> ImportedChat:
     """Import a bundle from an open file, as :func:`import_path`.
 
     Raises:
-        BadBundleError: when the file is not a bundle, or has only a part of a history.
+        BadGitBundleError: when the file is not a bundle, or has only a part of a history.
         BadPackError: when its pack is damaged or too large.
         NotAdmittedError: with the paths and commits that are not admitted.
     """
@@ -107,7 +107,7 @@ def import_bundle(
 
 def _import_repository(
     chats: Chats, path: Path, chat_id: str | None, title: str | None
-) -> Imported:
+) -> ImportedChat:
     git_folder = path / ".git" if (path / ".git").exists() else path
     if git_folder.is_file():
         raise CovaltError(
@@ -130,7 +130,9 @@ def _import_repository(
         return _bring_in(chats, source, chat_id, title)
 
 
-def _bring_in(chats: Chats, source: _Source, chat_id: str | None, title: str | None) -> Imported:
+def _bring_in(
+    chats: Chats, source: _Source, chat_id: str | None, title: str | None
+) -> ImportedChat:
     heads = _heads(source)
     if chat_id is not None:
         chats.check_free(chat_id)
@@ -147,7 +149,7 @@ class _Import:
     heads: dict[str, str]
     store: GitStore
 
-    def carry_out(self, chat_id: str | None, title: str | None) -> Imported:
+    def carry_out(self, chat_id: str | None, title: str | None) -> ImportedChat:
         """Inspect everything, store it, and rename the chat into place."""
         store = self.store
         with Quarantine(store, store.path.parent, self._limits()) as quarantine:
@@ -163,7 +165,7 @@ class _Import:
         about = about or AboutChat(id="", created_at=commits.now())
         about = about if title is None else about.model_copy(update={"title": title})
         final = self.chats.place(store, about, wanted=chat_id, preferred=known)
-        return Imported(
+        return ImportedChat(
             chat_id=final,
             was=known,
             branches=tuple(sorted(self.heads)),
@@ -222,7 +224,7 @@ class _Import:
         return "main" if "main" in names else min(names)
 
 
-def left_out(writer: Writer) -> tuple[PathNote, ...]:
+def left_out(writer: Writer) -> tuple[WorkspaceNote, ...]:
     """Return the files of the active branch that the next commit will not have, such as ignored ones.
 
     They stay in the history and in the workspace.
@@ -230,7 +232,7 @@ def left_out(writer: Writer) -> tuple[PathNote, ...]:
     chat = writer.chat
     paths = changed_paths(chat.store, chat.state(chat.head()).tree, writer.scan().tree)
     reasons = ((path, why_not_stored(path, b"", chat.config)) for path in paths)
-    return tuple(PathNote(path=path, reason=reason) for path, reason in reasons if reason)
+    return tuple(WorkspaceNote(path=path, reason=reason) for path, reason in reasons if reason)
 
 
 def _heads(source: _Source) -> dict[str, str]:

@@ -53,7 +53,7 @@ class OneChat(NamedTuple):
     created_at: str
 
 
-class Loss(NamedTuple):
+class DeletionLoss(NamedTuple):
     """The loss when a chat is deleted: numbers of commits, branches and pending calls, and bytes of files.
 
     Files that the chat shares with forks do not count.  The numbers are None if the store cannot be read.
@@ -237,7 +237,7 @@ class Chats:
             self._fsync()
         return chat_id
 
-    def loss(self, chat_id: str) -> Loss:
+    def loss(self, chat_id: str) -> DeletionLoss:
         """Return what would be deleted with a chat.
 
         Raises:
@@ -247,9 +247,9 @@ class Chats:
         try:
             with self.open(chat_id) as chat:
                 born = [branch for branch in chat.branches() if branch.manifest_id is not None]
-                return Loss(len(chat.reachable()), len(born), len(chat.calls()), size)
+                return DeletionLoss(len(chat.reachable()), len(born), len(chat.calls()), size)
         except BrokenStoreError:
-            return Loss(None, None, None, size)
+            return DeletionLoss(None, None, None, size)
 
     def delete(
         self,
@@ -257,7 +257,7 @@ class Chats:
         *,
         timeout_s: float = 5,
         waiting: Callable[[str], None] | None = None,
-    ) -> Loss:
+    ) -> DeletionLoss:
         """Delete a chat, also if its store is damaged; return what was deleted with it.
 
         Raises:

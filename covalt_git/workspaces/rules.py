@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import FILE, FOLDER, LINK
-from covalt_git.models.commit_record import PathNote
+from covalt_git.models.commit_record import WorkspaceNote
 from covalt_git.names import matches_text
 from covalt_git.paths import (
     MAX_PATH_BYTES,
@@ -127,9 +127,9 @@ def unportable(names: Collection[str]) -> list[tuple[str, str]]:
     return found + [(second, f"some systems take it for {first!r}") for first, second in clashes]
 
 
-def path_note(path: str, reason: str) -> PathNote:
+def path_note(path: str, reason: str) -> WorkspaceNote:
     """Return a note for a record; bytes of the path that are not UTF-8 are escaped."""
-    return PathNote(path=os.fsencode(path).decode("utf-8", "backslashreplace"), reason=reason)
+    return WorkspaceNote(path=os.fsencode(path).decode("utf-8", "backslashreplace"), reason=reason)
 
 
 def link_stays_inside(target: bytes, *, depth: int) -> bool:

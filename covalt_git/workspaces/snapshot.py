@@ -18,7 +18,7 @@ from covalt_git.workspaces.stat_cache import NOT_SCANNED, FolderScan
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.models.commit_record import PathNote
+    from covalt_git.models.commit_record import WorkspaceNote
     from covalt_git.workspaces.trees import FolderState
 
 
@@ -110,6 +110,6 @@ class Snapshot:
                 clear_set_id(parent, name)
 
 
-def _path_notes(notes: list[tuple[str, str]]) -> tuple[PathNote, ...]:
+def _path_notes(notes: list[tuple[str, str]]) -> tuple[WorkspaceNote, ...]:
     found = (path_note(path, reason) for path, reason in notes)
     return tuple(sorted(found, key=lambda note: note.path))

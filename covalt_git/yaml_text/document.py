@@ -38,7 +38,7 @@ class Lines:
 
 
 @dataclass(frozen=True)
-class Document:
+class YamlDocument:
     """The value of one YAML text, and the places of its parts.
 
     Do not change ``data``: an alias and its anchor are the same object, as in other YAML readers.

@@ -12,7 +12,7 @@ from covalt_git.errors import Problem
 from covalt_git.problems import codes
 from covalt_git.text.display import shorten
 from covalt_git.yaml_text.characters import FORBIDDEN
-from covalt_git.yaml_text.document import MAX_DEPTH, Document, Lines, YamlProblems
+from covalt_git.yaml_text.document import MAX_DEPTH, Lines, YamlDocument, YamlProblems
 from covalt_git.yaml_text.reader import read
 from covalt_git.yaml_text.syntax_errors import CONFLICT
 
@@ -39,7 +39,7 @@ def load(
     max_bytes: int = MAX_BYTES,
     max_nodes: int = MAX_NODES,
     max_depth: int = MAX_DEPTH,
-) -> Document:
+) -> YamlDocument:
     """Return the document of ``text``; ``path`` is the path for messages.
 
     ``max_nodes`` is the maximum number of values, where values of aliases are counted each time;
@@ -65,7 +65,7 @@ def load_file(
     max_bytes: int = MAX_BYTES,
     max_nodes: int = MAX_NODES,
     max_depth: int = MAX_DEPTH,
-) -> Document:
+) -> YamlDocument:
     """Return the document of a file; see :func:`load`.
 
     Raises:

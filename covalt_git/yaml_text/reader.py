@@ -14,7 +14,7 @@ from covalt_git.json_values.canonical_json import NotJsonError
 from covalt_git.problems import codes
 from covalt_git.text.display import shorten
 from covalt_git.yaml_text.core_schema import NULLS, TEXT_STARTS, resolve
-from covalt_git.yaml_text.document import Document, Lines, YamlProblems
+from covalt_git.yaml_text.document import Lines, YamlDocument, YamlProblems
 from covalt_git.yaml_text.events import MarkedYAMLError, kinds, open_events
 from covalt_git.yaml_text.syntax_errors import CONFLICT, explanation
 
@@ -37,7 +37,7 @@ _TAG = re.compile(r"(?:&[\w-]+(?:\s|#[^\r\n]*+)*+)?(!(?:<[^>\s]*>|[^\s,\[\]{}]*)
 _CONFLICT_MIDDLE = re.compile(r"^={7}(?=\r?$)", re.MULTILINE)
 
 
-def read(text: str, path: str, *, max_nodes: int, max_depth: int) -> Document:
+def read(text: str, path: str, *, max_nodes: int, max_depth: int) -> YamlDocument:
     """Return the document of ``text``, which ``loading`` has checked.
 
     Raises:
@@ -49,8 +49,8 @@ def read(text: str, path: str, *, max_nodes: int, max_depth: int) -> Document:
         raise YamlProblems(path, reader.problems)
     documents = reader.documents
     if not documents.data:
-        return Document(path, None, text, 0)
-    return Document(path, documents.data[0], text, documents.places[0])
+        return YamlDocument(path, None, text, 0)
+    return YamlDocument(path, documents.data[0], text, documents.places[0])
 
 
 class _OpenMapping:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.authority.pattern_subset import host_within, text_within, tools_within
-from covalt_git.hosts import HostRule, Origin
+from covalt_git.hosts import HostRule, WebOrigin
 from covalt_git.names import matches, matches_text
 from tests.examples import examples
 
@@ -21,7 +21,7 @@ HOSTS = [
     *("10.1.2.3", "localhost", "http://localhost:5000"),
 ]
 NAMES = ("api.example.com", "x.api.example.com", "example.com", "10.1.2.3", "10.9.9.9", "localhost")
-ORIGINS = [Origin(*one) for one in product(("http", "https"), NAMES, (80, 443, 5000, 8443))]
+ORIGINS = [WebOrigin(*one) for one in product(("http", "https"), NAMES, (80, 443, 5000, 8443))]
 
 segments = st.sampled_from(["a", "b", "ab", "*", "a*", "*b", "**"])
 patterns = st.lists(segments, min_size=1, max_size=4).map(".".join)

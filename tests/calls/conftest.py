@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from covalt_git.calls.engine import Request
+from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.running import Follower
 from covalt_git.models.calls import Approval, PendingCall, SandboxLevel
@@ -90,7 +90,7 @@ class World:
         project = self.project(role)
         with project.chats.open(chat_id) as chat:
             engine = replace(project.engine(follower=follower), level=level)
-            return engine.call(chat, Request(tool, args, message_id, call_id))
+            return engine.call(chat, CallRequest(tool, args, message_id, call_id))
 
     def call_at(self, level: SandboxLevel, tool: str, /, **args: Any) -> CallOutcome:
         return self.call(tool, level=level, **args)

@@ -8,7 +8,7 @@ import pytest
 
 from covalt_git.calls.approvals import AlreadyDecidedError, ApprovalRenewedError
 from covalt_git.file_edits import uploads
-from covalt_git.file_edits.uploads import Upload
+from covalt_git.file_edits.uploads import NewFile
 from covalt_git.models.calls import Approval
 from tests.calls.conftest import World
 
@@ -30,7 +30,7 @@ def edit(world: World) -> None:
 def upload(world: World) -> None:
     project = world.project()
     with project.chats.open("c1") as chat, project.engine().writing(chat) as writer:
-        uploads.upload(writer, [Upload("data.csv", b"a,b\n")])
+        uploads.upload(writer, [NewFile("data.csv", b"a,b\n")])
 
 
 @pytest.mark.parametrize(

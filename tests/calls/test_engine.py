@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from covalt_git.calls.engine import Request
+from covalt_git.calls.engine import CallRequest
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.runtime import sandbox_levels
@@ -70,7 +70,7 @@ def test_a_toolset_edited_while_a_call_waits_for_the_chat_is_read_again(world: W
 
     def call() -> Any:
         with project.chats.open("c1") as chat:
-            return project.engine(lambda _: waits.set()).call(chat, Request("demo:add", {}))
+            return project.engine(lambda _: waits.set()).call(chat, CallRequest("demo:add", {}))
 
     with ThreadPoolExecutor() as pool:
         with project.chats.open("c1") as chat, project.engine().writing(chat):

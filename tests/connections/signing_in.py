@@ -14,7 +14,7 @@ from pathlib import Path
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.oauth_login import LoginCallbacks
 from covalt_git.connections.token_store import StoredLogin
-from covalt_git.hosts import Origin, Reach
+from covalt_git.hosts import Reach, WebOrigin
 
 SERVER = Path(__file__).parent.parent.parent / "fixtures" / "servers" / "with_sign_in.py"
 
@@ -81,7 +81,7 @@ class Following:
     def person(self) -> LoginCallbacks:
         """The person."""
 
-        def visits(origin: Origin) -> None:
+        def visits(origin: WebOrigin) -> None:
             self.origins.append(str(origin))
 
         def opens(address: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from covalt_git.errors import CovaltError
 from covalt_git.file_edits import uploads
-from covalt_git.file_edits.uploads import Upload
+from covalt_git.file_edits.uploads import NewFile
 from covalt_git.models.commit_record import UploadedFile
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.chat import ChatStore
@@ -38,11 +38,11 @@ def test_uploads_of_one_call_are_one_manifest_that_says_what_was_renamed(chat: C
         placed = uploads.upload(
             writer,
             [
-                Upload("a.txt", b"one"),
-                Upload("a.txt", b"two"),
-                Upload("a.txt", b"one"),
-                Upload("a.txt", b"there"),
-                Upload("run.sh", b"#!/bin/sh\n", executable=True),
+                NewFile("a.txt", b"one"),
+                NewFile("a.txt", b"two"),
+                NewFile("a.txt", b"one"),
+                NewFile("a.txt", b"there"),
+                NewFile("run.sh", b"#!/bin/sh\n", executable=True),
             ],
         )
     manifest = chat.manifest(str(chat.head()))
@@ -76,7 +76,7 @@ def test_refused_name_adds_nothing(chat: ChatStore, name: str, why: str) -> None
     upload(chat, "a", b"1")
     head = chat.head()
     with writing(chat) as writer, pytest.raises(CovaltError, match=why):
-        uploads.upload(writer, [Upload("good", b"2"), Upload(name, b"3")])
+        uploads.upload(writer, [NewFile("good", b"2"), NewFile(name, b"3")])
 
     assert layout_of(chat.workspace) == {"a": ("file", b"1")}
     assert chat.head() == head
@@ -100,7 +100,7 @@ def test_refused_folder_adds_nothing_anywhere(chats: Chats, chat: ChatStore, fol
     before = layout_of(chats.folder.parent)
 
     with writing(chat) as writer, pytest.raises(CovaltError) as caught:
-        uploads.upload(writer, [Upload("evil", b"3")], folder=folder)
+        uploads.upload(writer, [NewFile("evil", b"3")], folder=folder)
     assert caught.value.message
     assert "\n" not in caught.value.message
     after = layout_of(chats.folder.parent)
@@ -116,7 +116,7 @@ def test_too_large_upload_adds_nothing_and_names_the_setting(chats: Chats) -> No
             writing(chat) as writer,
             pytest.raises(CovaltError, match="larger than 1 MiB") as caught,
         ):
-            uploads.upload(writer, [Upload("a", b"1"), Upload("big", b"x" * ((1 << 20) + 1))])
+            uploads.upload(writer, [NewFile("a", b"1"), NewFile("big", b"x" * ((1 << 20) + 1))])
         assert caught.value.hint == "raise workspace.max_file_mb in covalt.yaml"
         assert layout_of(chat.workspace) == {}
         assert chat.head() is None
@@ -129,7 +129,7 @@ def test_upload_that_cannot_be_written_adds_nothing(chat: ChatStore) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(large) // 2, before[1]))
     try:
         with pytest.raises(OSError, match="File too large"), writing(chat) as writer:
-            uploads.upload(writer, [Upload("a", b"first"), Upload("b", large)], folder="new")
+            uploads.upload(writer, [NewFile("a", b"first"), NewFile("b", large)], folder="new")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert layout_of(chat.workspace) == {}

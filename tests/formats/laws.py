@@ -29,7 +29,7 @@ def documents_of(name: str) -> list[Path]:
     return sorted(path for path in (FIXTURES / name).iterdir() if path.is_file())
 
 
-def reading(content: bytes, source: Format, path: str = "input.json") -> conversion.Reading:
+def reading(content: bytes, source: Format, path: str = "input.json") -> conversion.DocumentReading:
     document, _ = conversion.recognize(parse(content, path), source.name)
     return conversion.read(document, source)
 
@@ -71,7 +71,7 @@ def check_identity(content: bytes, source: Format, path: str = "input.json") -> 
 def check_through_toolsets(
     content: bytes,
     source: Format,
-    before: conversion.Reading,
+    before: conversion.DocumentReading,
     path: str,
     direct: dict[str, bytes],
 ) -> None:

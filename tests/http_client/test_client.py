@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.hosts import Reach
-from covalt_git.http_client import Deadline, HttpClient, HttpError, Request
+from covalt_git.http_client import ClientRequest, Deadline, HttpClient, HttpError
 from tests.http_tools.upstream import Upstream, answering, upstream
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -33,15 +33,15 @@ def client(*hosts: str, **changes: object) -> HttpClient:
     return HttpClient(Reach.of(*hosts), **changes)  # type: ignore[arg-type]
 
 
-def get(url: str, *headers: tuple[str, str]) -> Request:
-    return Request("GET", url, headers)
+def get(url: str, *headers: tuple[str, str]) -> ClientRequest:
+    return ClientRequest("GET", url, headers)
 
 
 def deadline(seconds: float = 20) -> Deadline:
     return Deadline(seconds)
 
 
-def failure(made: HttpClient, request: Request, seconds: float = 20) -> HttpError:
+def failure(made: HttpClient, request: ClientRequest, seconds: float = 20) -> HttpError:
     with pytest.raises(HttpError) as caught:
         made.send(request, deadline(seconds))
     return caught.value
@@ -51,7 +51,7 @@ def failure(made: HttpClient, request: Request, seconds: float = 20) -> HttpErro
 
 
 def test_a_request_arrives_with_no_other_headers(there: Upstream) -> None:
-    request = Request(
+    request = ClientRequest(
         "PUT", f"{there.url}/echo/a%2Fb?x=1", (("X-Key", "k"), ("Host", "evil.example")), b"{}"
     )
     answer = client(there.address).send(request, deadline())
@@ -155,7 +155,7 @@ def test_a_redirect_keeps_or_changes_the_method(
 ) -> None:
     body = b"" if method in {"GET", "HEAD"} else b"x"
     headers = (("X-Key", "k"), ("Content-Type", "text/plain"))
-    request = Request(method, to(there, "/echo", code), headers, body)
+    request = ClientRequest(method, to(there, "/echo", code), headers, body)
     answer = client(there.address).send(request, deadline())
 
     assert (answer.redirects, answer.url) == (1, f"{there.url}/echo")
@@ -179,7 +179,7 @@ def test_a_redirect_to_another_origin_drops_credentials(there: Upstream) -> None
 
 def test_a_body_is_not_sent_to_another_origin(there: Upstream) -> None:
     with upstream() as other:
-        request = Request("POST", to(there, f"{other.url}/echo", 307), content=b"private")
+        request = ClientRequest("POST", to(there, f"{other.url}/echo", 307), content=b"private")
         error = failure(client(there.address, other.address), request)
 
         assert error.code == "bad_redirect"

@@ -15,7 +15,7 @@ import yaml
 
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
-from covalt_git.http_client import Deadline, HttpClient, Request
+from covalt_git.http_client import ClientRequest, Deadline, HttpClient
 from tests.connection_audit import Connections
 from tests.http_tools.upstream import Upstream, upstream
 from tests.test_hosts import KEPT
@@ -50,7 +50,7 @@ def there() -> Iterator[Upstream]:
 def refusal(client: HttpClient, url: str) -> str:
     """Return the code with which a request is refused."""
     with pytest.raises(CovaltError) as caught:
-        client.send(Request("GET", url), Deadline(20))
+        client.send(ClientRequest("GET", url), Deadline(20))
     return caught.value.code
 
 
@@ -61,7 +61,9 @@ def test_there_are_at_least_the_eighty_targets_that_were_promised() -> None:
 
 def test_a_connection_is_seen_where_nothing_stops_it(there: Upstream) -> None:
     with Connections() as begun:
-        HttpClient(Reach.of(there.address)).send(Request("GET", f"{there.url}/echo"), Deadline(20))
+        HttpClient(Reach.of(there.address)).send(
+            ClientRequest("GET", f"{there.url}/echo"), Deadline(20)
+        )
 
     assert begun == [("127.0.0.1", there.port)]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.http_client import Part, Request
+from covalt_git.http_client import ClientRequest, FormPart
 from covalt_git.http_tools.request import BadRequestError, RequestBuilder
 from covalt_git.models.tool_properties import HttpRequest
 from covalt_git.templating.references import Reference
@@ -25,7 +25,7 @@ def lookup(reference: Reference) -> str | None:
     return SECRETS.get(reference.name, reference.default or None)
 
 
-def built(http: dict[str, Any], args: dict[str, Any]) -> Request:
+def built(http: dict[str, Any], args: dict[str, Any]) -> ClientRequest:
     """Return the request of the http part of a tool, below https://a.example."""
     model = HttpRequest.model_validate({"url": URL, **http})
     return RequestBuilder(model, args, lookup, lookup, FILES.__getitem__).build()
@@ -36,7 +36,7 @@ def built(http: dict[str, Any], args: dict[str, Any]) -> Request:
 def test_request_of_a_manifest_and_arguments(name: str) -> None:
     row = REQUESTS[name]
     request = built(row["http"], row.get("args", {}))
-    parts = tuple(Part(part[0], part[1].encode(), *part[2:]) for part in row.get("parts", []))
+    parts = tuple(FormPart(part[0], part[1].encode(), *part[2:]) for part in row.get("parts", []))
 
     assert request.method == row["http"].get("method", "GET")
     assert request.url == row.get("url", URL)

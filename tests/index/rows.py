@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from covalt_git.file_edits import uploads
-from covalt_git.file_edits.uploads import Upload
+from covalt_git.file_edits.uploads import NewFile
 from covalt_git.index.index import Index
 from covalt_git.models.calls import Approval, PendingCall, ToolsetVersion
 from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRecord
@@ -163,7 +163,7 @@ def make_lively(root: Path) -> None:
     create_project(root)
     with chats_of(root).new("c1", title="First") as chat, writing(chat) as writer:
         uploads.upload(
-            writer, [Upload("a.csv", b"a,b\n1,2\n"), Upload("run.sh", b"#!/bin/sh\n", True)]
+            writer, [NewFile("a.csv", b"a,b\n1,2\n"), NewFile("run.sh", b"#!/bin/sh\n", True)]
         )
         first = finish(writer, "b.txt", b"hello\n")
         finish(writer, "large.txt", b"x" * 40_000, result={"text": "y" * 40_000})

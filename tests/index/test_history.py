@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.file_edits import uploads
-from covalt_git.file_edits.uploads import Upload
+from covalt_git.file_edits.uploads import NewFile
 from covalt_git.index.history import HistoryRow
 from covalt_git.index.index import Index
 from covalt_git.workspaces import branches
@@ -29,7 +29,7 @@ def chat(root: Path) -> Iterator[ChatStore]:
     """A chat with messages, two branches, a merge of them, and clocks that disagree."""
     with chats_of(root).new("long", title="Long") as chat:
         with writing(chat) as writer:
-            uploads.upload(writer, [Upload("a.txt", b"1"), Upload("b.txt", b"2")])
+            uploads.upload(writer, [NewFile("a.txt", b"1"), NewFile("b.txt", b"2")])
             first = say(writer, "make a page")
             finish(writer, "page.html", b"<p>", message_id=first)
             done = finish(writer, "page.html", b"<p>\n", message_id=first)

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from covalt_git.file_edits import uploads
-from covalt_git.file_edits.uploads import Upload
+from covalt_git.file_edits.uploads import NewFile
 from covalt_git.workspaces.writing import writing
 from tests.index.rows import anew, chats_of, open_index, synced
 
@@ -32,7 +32,7 @@ def test_processes_that_sync_and_rebuild_at_once_agree(root: Path) -> None:
     with chats_of(root).open("c2") as chat:
         for number in range(10):
             with writing(chat) as writer:
-                uploads.upload(writer, [Upload(f"f{number}.txt", str(number).encode())])
+                uploads.upload(writer, [NewFile(f"f{number}.txt", str(number).encode())])
     keep_syncing(root, 6, rebuild=True)
     for process in processes:
         process.join()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.file_edits import uploads
-from covalt_git.file_edits.uploads import Upload
+from covalt_git.file_edits.uploads import NewFile
 from covalt_git.index.database import remove
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.workspaces import branches
@@ -99,7 +99,7 @@ class Life:
 
     def upload(self, _: ChatStore, writer: Writer) -> None:
         name = f"{self.random.choice('abc')}.txt"
-        uploads.upload(writer, [Upload(name, self.any_text().encode())])
+        uploads.upload(writer, [NewFile(name, self.any_text().encode())])
 
     def edit(self, chat: ChatStore, writer: Writer) -> None:
         files = [path for path in chat.workspace.iterdir() if path.is_file()]

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.calls.engine import Request
+from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.running import Follower
 from covalt_git.connections.pool import CONNECTIONS
@@ -79,7 +79,7 @@ class World:
     def call(self, tool: str, /, follower: Follower | None = None, **args: Any) -> CallOutcome:
         project = Project.open(self.root)
         with project.chats.open("c1") as chat:
-            return project.engine(follower=follower).call(chat, Request(tool, args))
+            return project.engine(follower=follower).call(chat, CallRequest(tool, args))
 
     def result(self, tool: str, /, **args: Any) -> Any:
         outcome = self.call(tool, **args)

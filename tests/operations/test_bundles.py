@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.models.tool_lock import locked_tool
-from covalt_git.operations.registry import Upload
+from covalt_git.operations.registry import RequestFile
 from covalt_git.toolsets.toolset import read_toolset
 from tests.operations_client import Operations
 from tests.ssh_keys import Key, make_key
@@ -119,10 +119,10 @@ def test_what_cannot_be_signed_is_not_written(theirs: Operations, ann: Key) -> N
 def test_a_signature_that_is_sent_with_a_bundle_is_checked(
     ours: Operations, signed: Path, bob: Key
 ) -> None:
-    def sent(signature: bytes) -> dict[str, list[Upload]]:
+    def sent(signature: bytes) -> dict[str, list[RequestFile]]:
         return {
-            "file": [Upload("demo.zip", BytesIO(signed.read_bytes()))],
-            "signature": [Upload("demo.zip.sig", BytesIO(signature))],
+            "file": [RequestFile("demo.zip", BytesIO(signed.read_bytes()))],
+            "signature": [RequestFile("demo.zip.sig", BytesIO(signature))],
         }
 
     assert ours.error("import_toolset", **sent(bob.sign(b"another"))).code == "content_changed"

@@ -33,7 +33,7 @@ from werkzeug.wrappers import Response
 
 from covalt_git import Chat, open_project
 from covalt_git.calls.background import BackgroundCalls
-from covalt_git.calls.engine import Request as CallRequest
+from covalt_git.calls.engine import CallRequest
 from covalt_git.cli import cli, main
 from covalt_git.errors import CovaltError
 from covalt_git.operations.builtin_tools import make_call

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError, granted
-from covalt_git.calls.engine import Request
+from covalt_git.calls.engine import CallRequest
 from covalt_git.hosts import origin_of
 from covalt_git.project import Project
 from covalt_git.runtime.sandbox_levels import SandboxNeededError, check_trust
@@ -70,7 +70,7 @@ def usable_servers(root: Path) -> list[str]:
 
 def test_an_http_tool_needs_its_host_and_its_secret(root: Path, operate: Operations) -> None:
     def check() -> None:
-        Project.open(root).engine().check(Request("demo:web", {}))
+        Project.open(root).engine().check(CallRequest("demo:web", {}))
 
     add(operate, "network", None, "example.com")
     with pytest.raises(GrantNeededError, match="MAPS_KEY"):

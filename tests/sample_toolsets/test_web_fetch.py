@@ -11,7 +11,7 @@ from covalt_git.calls.preconditions import check_arguments
 from covalt_git.calls.tool_grants import check_runnable
 from covalt_git.credentials.values import SecretStore
 from covalt_git.hosts import Reach
-from covalt_git.http_client import Request
+from covalt_git.http_client import ClientRequest
 from covalt_git.http_tools.request import RequestBuilder
 from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.models.tool import Tool
@@ -27,7 +27,7 @@ def toolset(tmp_path_factory: pytest.TempPathFactory) -> Toolset:
     return read_toolset(root, "web-fetch")
 
 
-def request(tool: Tool, args: dict[str, Any], **environment: str) -> Request:
+def request(tool: Tool, args: dict[str, Any], **environment: str) -> ClientRequest:
     assert tool.http is not None
     lookup = Lookup(frozenset({"GITHUB_TOKEN"}), SecretStore(environment))
     value_of, in_header = lookup.lookup, lookup.in_header

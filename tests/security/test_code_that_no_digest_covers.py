@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.calls.engine import Request
+from covalt_git.calls.engine import CallRequest
 from covalt_git.catalog.catalog import BrokenToolsetError
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import grant_process
@@ -53,7 +53,7 @@ def compiled(file: Path, source: str, cache: Path | None = None) -> Path:
 def who(world: World, toolset: str = "aim", **changes: Any) -> Any:
     project = world.project()
     with project.chats.open("c1") as chat:
-        return project.engine().call(chat, Request(f"{toolset}:who", {}, **changes))
+        return project.engine().call(chat, CallRequest(f"{toolset}:who", {}, **changes))
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_a_granted_program_runs_no_bytecode(served: World, tmp_path: Path) -> No
 
     project = served.project()
     with project.chats.open("c1") as chat:
-        outcome = project.engine().call(chat, Request("served:add", {"a": 1, "b": 1}))
+        outcome = project.engine().call(chat, CallRequest("served:add", {"a": 1, "b": 1}))
 
     assert outcome.error is None
     assert (tmp_path / "said").read_text(encoding="utf-8") == "checked"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from covalt_git.calls.approvals import ApprovalRenewedError
-from covalt_git.calls.engine import Request
+from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.conversations.conversation import Conversation
 from covalt_git.git_store.serving import Command, PushRequest
@@ -35,7 +35,7 @@ from covalt_git.workspaces import branches, commits, foreign_commits
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World, make_world
 from tests.index.rows import dump
-from tests.workspaces.stores import as_listed, call_record, fsck, git
+from tests.workspaces.stores import call_record, fsck, git, last_message
 
 EMPTY_PACK = b"PACK" + (2).to_bytes(4, "big") + bytes(4)
 EMPTY_PACK += hashlib.sha1(EMPTY_PACK).digest()
@@ -98,7 +98,7 @@ def eve(world: World, tmp_path: Path) -> Eve:
 def call(world: World, call_id: str, chat_id: str = "c1", **args: Any) -> CallOutcome:
     project = world.project()
     with project.chats.open(chat_id) as chat:
-        return project.engine().call(chat, Request("demo:add", args, call_id=call_id))
+        return project.engine().call(chat, CallRequest("demo:add", args, call_id=call_id))
 
 
 def forged(
@@ -203,7 +203,7 @@ def test_no_forged_record_is_believed(
         assert is_a_push(found)
         assert found.title == f"push (made elsewhere): {source}: x" or source == "push"
         assert Conversation.of(chat).messages == {}
-        assert as_listed(chat).active_leaf_message_id is None
+        assert last_message(chat) is None
         with writing(chat) as writer:
             assert waiting(chat, oid, writer.scan().tree) == []
             branches.create(writer, "back", found.parent_id)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from covalt_git.access import confirmation
-from covalt_git.calls.engine import Request
+from covalt_git.calls.engine import CallRequest
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.project import Project
@@ -58,7 +58,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 def test_another_spelling_of_env_waits_for_approval(project: Project, path: str) -> None:
     """Write `.env` past the `*.env` rule that `init` writes, by another spelling of its path."""
     with project.chats.open("c1") as chat:
-        request = Request("app-builder:write_file", {"path": path, "content": "KEY=1"})
+        request = CallRequest("app-builder:write_file", {"path": path, "content": "KEY=1"})
         outcome = project.engine().call(chat, request)
 
     assert outcome.call.status == "pending"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.calls.engine import Request
+from covalt_git.calls.engine import CallRequest
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import grant_process
 from covalt_git.models.calls import SandboxLevel
@@ -156,7 +156,7 @@ def test_bits_are_cleared_after_the_call_of_an_mcp_server(
     take(world.root, "demo", "first")
 
     with world.project().chats.open("c1") as opened:
-        done = world.project().engine().call(opened, Request("first:write", {"path": path, "mode": 0o4755}))  # fmt: skip
+        done = world.project().engine().call(opened, CallRequest("first:write", {"path": path, "mode": 0o4755}))  # fmt: skip
     CONNECTIONS.close()
 
     assert done.call.result == "written"

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from covalt_git.http_client import Request as HttpRequest
+from covalt_git.http_client import ClientRequest as HttpRequest
 from tests.calls.conftest import World, world
 from tests.calls.test_http_calls import call, check
 from tests.http_client.test_client import client, failure, get

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from covalt_git.models.project_config import ServerConfig
-from covalt_git.serving.listen_socket import CannotListenError, Listener, listen
+from covalt_git.serving.listen_socket import CannotListenError, ListenSocket, listen
 
 
 def has_ipv6() -> bool:
@@ -26,7 +26,7 @@ IPV6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
 @contextmanager
 def listening(
     config: dict[str, Any], *, host: str | None = None, port: int | None = None
-) -> Iterator[Listener]:
+) -> Iterator[ListenSocket]:
     listener = listen(ServerConfig(**config), host=host, port=port)
     with listener.socket:
         yield listener

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.file_edits import uploads
-from covalt_git.file_edits.uploads import Upload
+from covalt_git.file_edits.uploads import NewFile
 from covalt_git.git_store import repacking
 from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.merging import branch_merge
@@ -228,7 +228,7 @@ def _upload(place: Path) -> None:
         while True:
             folder = f"{new_id()}/deep"
             with writing(chat) as writer:
-                uploads.upload(writer, [Upload("file", f"{folder}/file".encode())], folder=folder)
+                uploads.upload(writer, [NewFile("file", f"{folder}/file".encode())], folder=folder)
             busy_writer.say(f"{folder}/file")
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from covalt_git.errors import CovaltError
 from covalt_git.transfers.admission import NotAdmittedError
 from covalt_git.transfers.exporting import export, export_to
-from covalt_git.transfers.importing import Imported, import_bundle, import_path
+from covalt_git.transfers.importing import ImportedChat, import_bundle, import_path
 from covalt_git.workspaces import records
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.registry import Chats
@@ -76,7 +76,7 @@ def stock_bundle(store: Path, path: Path, *refs: str) -> Path:
     return path
 
 
-def brought(chats: Chats, source: Path, **options: str) -> tuple[Imported, ChatStore]:
+def brought(chats: Chats, source: Path, **options: str) -> tuple[ImportedChat, ChatStore]:
     found = import_path(chats, source, **options)
     opened = chats.open(found.chat_id)
     with writing(opened):
@@ -94,7 +94,7 @@ def nothing_came(chats: Chats) -> bool:
 def test_an_export_comes_back_alike(bundle: Path, chat: ChatStore, tmp_path: Path) -> None:
     found, again = brought(open_chats(tmp_path / "elsewhere"), bundle)
     with again:
-        assert found == Imported("c1", "c1", ("idea", "main"), 4, (), ())
+        assert found == ImportedChat("c1", "c1", ("idea", "main"), 4, (), ())
         assert again.head() == chat.head()
         was = layout_of(chat.workspace)
         assert was.pop("empty") == ("folder", b"")  # a record says it, which is not believed here
@@ -126,7 +126,7 @@ def test_a_history_of_stock_git_becomes_a_chat(
     found, chat = brought(chats, source)
 
     with chat:
-        assert found == Imported(
+        assert found == ImportedChat(
             "c1",
             None,
             ("topic", "trunk"),

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from covalt_git.file_edits import uploads
-from covalt_git.file_edits.uploads import Upload
+from covalt_git.file_edits.uploads import NewFile
 from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
@@ -38,8 +38,8 @@ def add_files(writer: Writer, chance: random.Random) -> str | None:
     """Upload some files, a large one among them."""
     names = [f"d{chance.randrange(3)}-{chance.randrange(9)}.txt" for _ in range(4)]
     large = chance.randbytes(200_000)
-    uploads.upload(writer, [Upload(name, new_id().encode()) for name in names])
-    uploads.upload(writer, [Upload("large.bin", large)], folder=f"sub/{chance.randrange(3)}")
+    uploads.upload(writer, [NewFile(name, new_id().encode()) for name in names])
+    uploads.upload(writer, [NewFile("large.bin", large)], folder=f"sub/{chance.randrange(3)}")
     return writer.chat.head()
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from covalt_git.file_edits import uploads
-from covalt_git.file_edits.uploads import Upload
+from covalt_git.file_edits.uploads import NewFile
 from covalt_git.json_values import JsonObject
 from covalt_git.models.calls import Approval, PendingCall, ToolsetVersion
-from covalt_git.models.chats import Chat, FileChange
+from covalt_git.models.chats import FileChange
 from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
@@ -192,7 +192,7 @@ def checkout(chat: ChatStore, name: str) -> list[FileChange]:
 def upload(chat: ChatStore, name: str, content: bytes, *, folder: str = "") -> str:
     """Upload one file and return where it is."""
     with writing(chat) as writer:
-        (placed,) = uploads.upload(writer, [Upload(name, content)], folder=folder)
+        (placed,) = uploads.upload(writer, [NewFile(name, content)], folder=folder)
     return placed.path
 
 
@@ -264,16 +264,7 @@ def call_record(**fields: object) -> CallRecord:
     return CallRecord.model_validate(values | fields)
 
 
-def as_listed(chat: ChatStore) -> Chat:
-    """Return a chat as lists show it, read from its commits."""
-    card, head = chat.card(), chat.head()
-    messages = (one.source_ref for one in chat.log(head) if one.source == "message")
-    return Chat(
-        id=chat.id,
-        title=card.title,
-        created_at=card.created_at,
-        active_branch=chat.active_branch(),
-        active_manifest_id=head,
-        active_leaf_message_id=next(messages, None),
-        forked_from=card.forked_from,
-    )
+def last_message(chat: ChatStore) -> str | None:
+    """Return the id of the last message of the active branch, read from its commits."""
+    messages = (one.source_ref for one in chat.log(chat.head()) if one.source == "message")
+    return next(messages, None)

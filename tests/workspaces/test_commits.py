@@ -13,9 +13,9 @@ from covalt_git.models.commit_record import (
     CallRecord,
     CommitRecord,
     MessageRecord,
-    PathNote,
     Source,
     UploadedFile,
+    WorkspaceNote,
     WorkspaceNotes,
 )
 from covalt_git.names import new_id
@@ -68,7 +68,7 @@ CALLS = st.builds(
 NOTES = st.builds(
     WorkspaceNotes,
     empty_folders=st.lists(TEXT, max_size=3).map(tuple),
-    not_stored=st.lists(st.builds(PathNote, path=TEXT, reason=TEXT), max_size=2).map(tuple),
+    not_stored=st.lists(st.builds(WorkspaceNote, path=TEXT, reason=TEXT), max_size=2).map(tuple),
 )
 RECORDS = st.builds(
     CommitRecord,

@@ -9,7 +9,7 @@ import pytest
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.lock import ChatBusyError
-from covalt_git.workspaces.registry import Chats, Loss
+from covalt_git.workspaces.registry import Chats, DeletionLoss
 from covalt_git.workspaces.writing import writing
 from tests.killing import killed_at
 from tests.workspaces.stores import branch_off, open_chats, pending_call, upload
@@ -52,7 +52,7 @@ def test_a_damaged_chat_can_be_deleted(chat: ChatStore, chats: Chats) -> None:
 
     gone = chats.delete("c1")
 
-    assert gone == Loss(None, None, None, gone.size)
+    assert gone == DeletionLoss(None, None, None, gone.size)
     assert chats.ids() == []
 
 

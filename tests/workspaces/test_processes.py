@@ -14,7 +14,7 @@ from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
 from tests.stress.stores import reachable
 from tests.workspaces.kills import process
-from tests.workspaces.stores import as_listed, branch_off, fsck, layout_of, tree_of, upload
+from tests.workspaces.stores import branch_off, fsck, layout_of, tree_of, upload
 
 
 def busy(chats: Chats, seed: int, steps: int) -> AbstractContextManager[subprocess.Popen[str]]:
@@ -98,7 +98,7 @@ def test_reading_works_during_a_write(chats: Chats, chat: ChatStore) -> None:
         while process.poll() is None:
             with chats.open("c1") as reader:
                 seen += len(list(reader.log(reader.head())))
-                assert as_listed(reader).active_branch
+                assert reader.active_branch()
                 assert [call.status for call in reader.calls()] in ([], ["running"])
         assert process.stderr is not None
         assert process.stderr.read() == ""

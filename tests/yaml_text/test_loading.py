@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from covalt_git.json_values.canonical_json import NotJsonError
 from covalt_git.problems import codes
-from covalt_git.yaml_text import Document, YamlProblems, dump, load, load_file
+from covalt_git.yaml_text import YamlDocument, YamlProblems, dump, load, load_file
 from covalt_git.yaml_text.characters import escaped
 from covalt_git.yaml_text.events import open_pure_python_events
 from tests.tables import tables
@@ -357,7 +357,7 @@ def test_pyyaml_reads_the_same_and_each_value_is_at_its_place(value: Any, flow: 
 
 
 def check_places(
-    document: Document, lines: list[str], part: Any, loc: tuple[str | int, ...]
+    document: YamlDocument, lines: list[str], part: Any, loc: tuple[str | int, ...]
 ) -> None:
     line, col = document.locate(loc)
     if isinstance(part, str | int):

@@ -11,7 +11,7 @@ import click
 from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.operations.chats import workspace_edits, workspace_files
-from covalt_git.operations.registry import Upload
+from covalt_git.operations.registry import RequestFile
 from covalt_git.text import display
 
 
@@ -96,14 +96,16 @@ def upload(chat_id: str, paths: tuple[Path, ...], folder: str, *, as_json: bool)
         output.say("nothing new: the workspace has these files already")
 
 
-def _upload(opened: ExitStack, path: Path) -> Upload:
+def _upload(opened: ExitStack, path: Path) -> RequestFile:
     """Open a file that the command line names, unless it is another kind of file."""
     shown = str(path)
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):  # before it is opened: opening a named pipe blocks
             raise wrong_call(f"{shown!r} is {_kind(mode)}; only files are uploaded")
-        return Upload(path.name, opened.enter_context(path.open("rb")), bool(mode & stat.S_IXUSR))
+        return RequestFile(
+            path.name, opened.enter_context(path.open("rb")), bool(mode & stat.S_IXUSR)
+        )
     except FileNotFoundError:
         raise wrong_call(f"there is no file {shown!r}") from None
     except OSError as error:

@@ -20,7 +20,7 @@ _MAX_FIELDS = 200
 """Limits of the output, because a schema can be recursive."""
 
 
-class Parameter(NamedTuple):
+class ParameterLine(NamedTuple):
     """One line: a parameter, or at a ``depth`` above 0 a field within one."""
 
     name: str
@@ -30,19 +30,19 @@ class Parameter(NamedTuple):
     depth: int
 
 
-def parameters(schema: JsonObject) -> Iterator[Parameter]:
+def parameters(schema: JsonObject) -> Iterator[ParameterLine]:
     """Yield the parameters of a tool's schema, each before the fields within it."""
     return islice(_fields(schema, schema, 0), _MAX_FIELDS)
 
 
-def _fields(root: JsonObject, schema: JsonObject, depth: int) -> Iterator[Parameter]:
+def _fields(root: JsonObject, schema: JsonObject, depth: int) -> Iterator[ParameterLine]:
     required = schema.get("required", [])
     for name, written in schema.get("properties", {}).items():
         part = _resolved(root, written)
         own = written if isinstance(written, dict) else {}
         text = str(own.get("description", part.get("description", "")))
         needed = "required" if name in required else "optional"
-        yield Parameter(name, _kind(root, part), needed, text, depth)
+        yield ParameterLine(name, _kind(root, part), needed, text, depth)
         for inner in _objects(root, part) if depth < _MAX_DEPTH else ():
             yield from _fields(root, inner, depth + 1)
 

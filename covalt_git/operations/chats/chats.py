@@ -17,10 +17,10 @@ from covalt_git.operations.chats.merges import WaitingConflict, waiting_conflict
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
     EmptyRequest,
-    File,
     PathText,
     Request,
     Result,
+    ResultFile,
     UploadField,
     operation,
 )
@@ -340,7 +340,7 @@ def fork_chat(context: Context, request: ForkChat) -> ChatForked:
 
 
 @operation(errors=(404,))
-def export_chat(context: Context, request: ExportChat) -> File:
+def export_chat(context: Context, request: ExportChat) -> ResultFile:
     """Export a chat as a bundle, a single file that stock git can clone.
 
     It contains the branches, the records and the facts of the chat.  It does not contain uncommitted
@@ -352,7 +352,7 @@ def export_chat(context: Context, request: ExportChat) -> File:
         size = exporting.export(chat, file, branch=request.branch).size
         file.seek(0)
         stack.pop_all()
-    return File(f"{chat.id}.bundle", BYTES, file, size)
+    return ResultFile(f"{chat.id}.bundle", BYTES, file, size)
 
 
 @operation(changes=True, errors=(404, 409), local=True)
@@ -396,7 +396,7 @@ def import_chat_from(context: Context, request: ImportChatFrom) -> ChatImported:
     return _imported(context, found)
 
 
-def _imported(context: Context, found: importing.Imported) -> ChatImported:
+def _imported(context: Context, found: importing.ImportedChat) -> ChatImported:
     chat = context.chat(found.chat_id)
     with context.writing(chat) as writer:
         ignored = importing.left_out(writer)

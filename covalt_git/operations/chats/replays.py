@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from covalt_git.calls import replay
+from covalt_git.json_values.difference import Difference
 from covalt_git.models.calls import SandboxLevel, ToolsetVersion
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import PathText, Request, Result, operation
@@ -21,14 +22,6 @@ class ReplayCall(Request):
         None, min_length=1, max_length=1000, description="Recorded with the approval."
     )
     keep: replay.Keep = Field("different", description="When to keep the branch of the replay.")
-
-
-class Difference(Result):
-    """A changed part of a call's result: shortened JSON texts; null if the part is missing."""
-
-    path: str
-    then: str | None
-    now: str | None
 
 
 class RanAs(Result):

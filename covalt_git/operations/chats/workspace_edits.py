@@ -12,7 +12,7 @@ from covalt_git.conversations import commit_names
 from covalt_git.conversations.commit_names import NAMES
 from covalt_git.file_edits import edits, restoring, undoing, uploads
 from covalt_git.file_edits.edits import check_portable
-from covalt_git.file_edits.uploads import Upload, check_size
+from covalt_git.file_edits.uploads import NewFile, check_size
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
     InvalidRequestError,
@@ -296,9 +296,9 @@ def _check_branch(chat: ChatStore, branch: str | None) -> None:
         )
 
 
-def _upload(file: registry.Upload, below: str, *, portable: bool) -> Upload:
+def _upload(file: registry.RequestFile, below: str, *, portable: bool) -> NewFile:
     """Return an upload; a portable name is normalized to NFC."""
     name = unicodedata.normalize("NFC", file.name) if portable else file.name
     if portable and "/" not in name:  # otherwise the engine reports the invalid name
         check_portable(below + name)
-    return Upload(name, file.stream.read(), file.executable)
+    return NewFile(name, file.stream.read(), file.executable)

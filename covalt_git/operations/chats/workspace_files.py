@@ -17,10 +17,10 @@ from covalt_git.index.chat_queries import Blob
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
-    File,
     PathText,
     Request,
     Result,
+    ResultFile,
     operation,
 )
 from covalt_git.operations.results import Change
@@ -145,7 +145,7 @@ def get_workspace_files(context: Context, request: GetWorkspaceFiles) -> Workspa
 
 
 @operation(errors=(404, 416))
-def get_workspace_file(context: Context, request: GetWorkspaceFile) -> File:
+def get_workspace_file(context: Context, request: GetWorkspaceFile) -> ResultFile:
     """Send one file of a commit, or of the current workspace.
 
     Its ETag is its blob id, and range requests are supported.  PNG, JPEG, GIF, WebP, AVIF, WAV, MP3, Ogg
@@ -160,7 +160,7 @@ def get_workspace_file(context: Context, request: GetWorkspaceFile) -> File:
         listed = f"covalt-git chat files {chat.id}"
         raise UnknownNameError("file", request.path, known, list_with=listed)
     media = media_type(content)
-    return File.of_bytes(
+    return ResultFile.of_bytes(
         content,
         commits.one_line(request.path.rpartition("/")[2]) or "file",
         media,

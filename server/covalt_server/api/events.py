@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from flask import Config
 
-    from covalt_git.index.change_feed import Change, ChangeFeed
+    from covalt_git.index.change_feed import ChangeFeed, FeedChange
 
 MOST_STREAMS = 16
 """Number of clients that wait at once, as each takes a thread of the server; others have to poll."""
@@ -105,7 +105,7 @@ def _follow(
         time.sleep(LOOK_S)
 
 
-def _visible(changes: list[Change], root: Path, role: str | None) -> list[Change]:
+def _visible(changes: list[FeedChange], root: Path, role: str | None) -> list[FeedChange]:
     """Return the changes that exist for the role with the current ``covalt.yaml``."""
     try:
         project = Project.cached(root, role)
@@ -124,7 +124,7 @@ def _visible(changes: list[Change], root: Path, role: str | None) -> list[Change
     ]
 
 
-def _event(change: Change) -> bytes:
+def _event(change: FeedChange) -> bytes:
     named = {"chat_id": change.chat_id, "tool_id": change.tool_id}
     facts = {name: value for name, value in named.items() if value is not None}
     return event(change.position, change.kind, {**facts, **dict(change.facts)})

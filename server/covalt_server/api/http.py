@@ -16,7 +16,13 @@ from werkzeug.wrappers import Response
 
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
-from covalt_git.operations.registry import Events, File, InvalidRequestError, Upload, parse
+from covalt_git.operations.registry import (
+    Events,
+    InvalidRequestError,
+    RequestFile,
+    ResultFile,
+    parse,
+)
 from covalt_server import request_context
 
 if TYPE_CHECKING:
@@ -77,12 +83,12 @@ def respond(operation: Operation[Any, Any], **variables: str) -> Response:
     """
     context = request_context.context()
     result = operation.perform(context, _request(operation, variables))
-    if isinstance(result, File):
+    if isinstance(result, ResultFile):
         return send(result)
     return _stream(result) if isinstance(result, Events) else _json(operation, result)
 
 
-def send(file: File) -> Response:
+def send(file: ResultFile) -> Response:
     """Return a file as a response that is safe to open: its scripts do not run."""
     sent = send_file(
         file.stream,
@@ -117,9 +123,9 @@ def single(values: MultiDict[str, str]) -> dict[str, str]:
     return values.to_dict()
 
 
-def upload(file: FileStorage) -> Upload:
+def upload(file: FileStorage) -> RequestFile:
     """Return a file of a form as an upload."""
-    return Upload(file.filename or "", file.stream)
+    return RequestFile(file.filename or "", file.stream)
 
 
 def parse_json(wanted: type[RequestT]) -> RequestT:

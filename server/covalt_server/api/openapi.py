@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from covalt_git import __version__
 from covalt_git.json_values import pointer
-from covalt_git.operations.registry import Events, File
+from covalt_git.operations.registry import Events, ResultFile
 from covalt_git.text.media_types import SENT
 from covalt_server.api.errors import phrase
 from covalt_server.api.http import BODY_REFUSALS, REFUSALS, TROUBLE, method, path
@@ -183,7 +183,7 @@ def _responses(one: Operation[Any, Any], references: dict[Any, JsonObject]) -> J
         answers["304"] = {"description": "The ETag is the one in If-None-Match."}
     if is_get and issubclass(one.result, Events):
         answers["204"] = {"description": "There are no more events."}
-    if issubclass(one.result, File):
+    if issubclass(one.result, ResultFile):
         answers["206"] = {"description": "The requested range.", "content": content}
     refused = {*REFUSALS, *one.errors, *TROUBLE}
     refused |= {*BODY_REFUSALS} if not is_get else set()

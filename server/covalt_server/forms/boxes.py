@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.text.display import shorten
 from covalt_server.forms.schema import list_at, number_at, text_at
-from covalt_server.forms.shapes import MISSING, Kind, Shape, as_json
+from covalt_server.forms.shapes import MISSING, InputKind, Shape, as_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,7 @@ _SAFE_PATTERN = re.compile(
 def limits(shape: Shape) -> Iterator[str]:
     """Yield the limits of a value in addition to its type, such as "at most 5 items"."""
     schema = shape.schema
-    if shape.kind in {Kind.NUMBER, Kind.INTEGER}:
+    if shape.kind in {InputKind.NUMBER, InputKind.INTEGER}:
         yield from _range(schema, "minimum", "maximum", "")
         if (least := number_at(schema, "exclusiveMinimum")) is not None:
             yield f"more than {least}"
@@ -65,13 +65,13 @@ def limits(shape: Shape) -> Iterator[str]:
             yield f"less than {most}"
         if (step := number_at(schema, "multipleOf")) is not None:
             yield f"a multiple of {step}"
-    elif shape.kind is Kind.TEXT:
+    elif shape.kind is InputKind.TEXT:
         yield from _range(schema, "minLength", "maxLength", " characters")
         if pattern := text_at(schema, "pattern"):
             yield f"must match {pattern}"
         if form := _FORMATS.get(text_at(schema, "format")):
             yield form
-    elif shape.kind in {Kind.LIST, Kind.CHOICES}:
+    elif shape.kind in {InputKind.LIST, InputKind.CHOICES}:
         yield from _range(schema, "minItems", "maxItems", " items")
 
 

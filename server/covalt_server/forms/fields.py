@@ -35,7 +35,7 @@ from covalt_server.forms.shapes import (
     COMPOSITE,
     MAX_DEPTH,
     MISSING,
-    Kind,
+    InputKind,
     Option,
     Shape,
     as_json,
@@ -56,10 +56,12 @@ MAX_FIELDS = 1000
 """Fields of one form; lists and objects beyond them are shown as JSON."""
 
 _YES_OR_NO = (Option(True, "yes"), Option(False, "no"))
-_BOXES = frozenset({Kind.TEXT, Kind.LONG_TEXT, Kind.NUMBER, Kind.INTEGER, Kind.JSON})
+_BOXES = frozenset(
+    {InputKind.TEXT, InputKind.LONG_TEXT, InputKind.NUMBER, InputKind.INTEGER, InputKind.JSON}
+)
 
 
-class Choice(NamedTuple):
+class FieldOption(NamedTuple):
     """One option of a field: the text that is sent, its label, and whether it is chosen."""
 
     sent: str
@@ -84,7 +86,7 @@ class Field:
     label: str
     required: bool
     hint: str = ""
-    kind: Kind = Kind.JSON
+    kind: InputKind = InputKind.JSON
     nullable: bool = False
     description: str = ""
     note: str = ""
@@ -93,7 +95,7 @@ class Field:
     rows: int = 1
     attributes: Mapping[str, str] = field(default_factory=dict)
     suggestions: tuple[str, ...] = ()
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[FieldOption, ...] = ()
     is_set: bool = True
     is_item: bool = False
     children: tuple[Field, ...] = ()
@@ -111,7 +113,7 @@ class Field:
     @property
     def box(self) -> str:
         """The name of the text box."""
-        return mark(self.name, "json") if self.kind is Kind.JSON else self.name
+        return mark(self.name, "json") if self.kind is InputKind.JSON else self.name
 
     @property
     def needed(self) -> bool:
@@ -121,7 +123,7 @@ class Field:
     @property
     def is_blank(self) -> bool:
         """Whether the field is empty."""
-        if self.kind is Kind.CHOICE:
+        if self.kind is InputKind.CHOICE:
             return not any(one.sent and one.chosen for one in self.choices)
         return not self.text and self.kind in _BOXES
 
@@ -187,48 +189,48 @@ class _Drawing:
             description=text_at(shape.schema, "description"),
         )
         match shown.kind:
-            case Kind.OBJECT:
+            case InputKind.OBJECT:
                 return self._object(shown, shape, value)
-            case Kind.LIST:
+            case InputKind.LIST:
                 return self._list(shown, shape, value)
-            case Kind.JSON:
+            case InputKind.JSON:
                 shown = _json_box(shown, value, self._typed.get(mark(shown.name, "json")))
-            case Kind.CHOICE | Kind.CONSTANT | Kind.CHECKBOX:
+            case InputKind.CHOICE | InputKind.CONSTANT | InputKind.CHECKBOX:
                 shown = _choice(shown, shape, value)
-            case Kind.CHOICES:
+            case InputKind.CHOICES:
                 shown = _choices(shown, shape, value)
             case _:
                 shown = _box(shown, shape, value, self._typed.get(shown.name))
         return _with_note(shown, shape)
 
-    def _kind(self, shown: Field, shape: Shape, value: Any) -> Kind:
+    def _kind(self, shown: Field, shape: Shape, value: Any) -> InputKind:
         """Return the kind of field that shows a value without losing any of it."""
         if mark(shown.name, "json") in self._typed:
-            return Kind.JSON
+            return InputKind.JSON
         if shown.name in self._typed:
             return shape.kind
         is_empty = same(value, empty_value(shape, required=shown.required))
         if shape.kind in COMPOSITE:
             fits = is_empty or self._fits(shape, value)
-            return shape.kind if fits and len(shown.loc) < MAX_DEPTH else Kind.JSON
-        is_option = shape.kind in {Kind.CHOICE, Kind.CONSTANT} or (
-            value is None and shape.kind is Kind.CHECKBOX and shape.nullable
+            return shape.kind if fits and len(shown.loc) < MAX_DEPTH else InputKind.JSON
+        is_option = shape.kind in {InputKind.CHOICE, InputKind.CONSTANT} or (
+            value is None and shape.kind is InputKind.CHECKBOX and shape.nullable
         )
         if value is MISSING or is_empty or is_option:
             return shape.kind
-        if shape.kind is Kind.TEXT:
+        if shape.kind is InputKind.TEXT:
             fits = isinstance(value, str) and bool(value) and not re.search(r"[\r\0]", value)
-        elif shape.kind is Kind.CHOICES:
+        elif shape.kind is InputKind.CHOICES:
             fits = bool(value) and shape.holds(value) and _is_selection(shape, value)
         else:
             fits = shape.holds(value)
-        return shape.kind if fits else Kind.JSON
+        return shape.kind if fits else InputKind.JSON
 
     def _fits(self, shape: Shape, value: Any) -> bool:
         """Return whether a list or an object can be shown part by part."""
         if not shape.holds(value) or len(value) > self._left:
             return False
-        return shape.kind is Kind.LIST or value.keys() <= shape.properties.keys()
+        return shape.kind is InputKind.LIST or value.keys() <= shape.properties.keys()
 
     def _object(self, shown: Field, shape: Shape, value: Any) -> Field:
         if not isinstance(value, dict):
@@ -280,8 +282,8 @@ def _box(shown: Field, shape: Shape, value: Any, typed: str | None) -> Field:
     """Return a box with the text of a value, or with the input that is shown again."""
     text = shown_text(value) if typed is None else typed
     shown = replace(shown, text=text, suggestions=suggestions(shape))
-    if shape.kind is not Kind.TEXT:
-        is_integer = shape.kind is Kind.INTEGER
+    if shape.kind is not InputKind.TEXT:
+        is_integer = shape.kind is InputKind.INTEGER
         hints = number_attributes(is_integer=is_integer, required=shown.needed)
         return replace(shown, attributes=PLAIN | hints)
     hints = text_attributes(shape.schema, text, required=shown.needed)
@@ -289,39 +291,39 @@ def _box(shown: Field, shape: Shape, value: Any, typed: str | None) -> Field:
     if not lines:
         return replace(shown, attributes=PLAIN | hints)
     hints = {key: one for key, one in hints.items() if key not in {"pattern", "type"}}
-    return replace(shown, kind=Kind.LONG_TEXT, rows=lines, attributes=PLAIN | hints)
+    return replace(shown, kind=InputKind.LONG_TEXT, rows=lines, attributes=PLAIN | hints)
 
 
 def _json_box(shown: Field, value: Any, typed: str | None) -> Field:
     if typed is None:
         typed = "" if value is MISSING else as_json(value, indent=2)
     lines = min(max(typed.count("\n") + 1, 3), 20)
-    return replace(shown, kind=Kind.JSON, text=typed, rows=lines, attributes=PLAIN)
+    return replace(shown, kind=InputKind.JSON, text=typed, rows=lines, attributes=PLAIN)
 
 
 def _choice(shown: Field, shape: Shape, value: Any) -> Field:
     """Return a field for a choice of one value, a constant, or a checkbox."""
-    is_const = shape.kind is Kind.CONSTANT and (value is MISSING or shape.holds(value))
+    is_const = shape.kind is InputKind.CONSTANT and (value is MISSING or shape.holds(value))
     if is_const and shown.needed:
         return replace(shown, text=shape.options[0].label)
-    if shape.kind is Kind.CHECKBOX and shown.needed:
+    if shape.kind is InputKind.CHECKBOX and shown.needed:
         return replace(shown, checked=value is True)
     options = [(one.value, one.label) for one in shape.options or _YES_OR_NO]
     if shape.nullable and not any(one is None for one, _ in options):
         options.append((None, "null"))
-    choices = [Choice(as_json(one), label, same(one, value)) for one, label in options]
+    choices = [FieldOption(as_json(one), label, same(one, value)) for one, label in options]
     if value is MISSING or not shown.required:
-        choices.insert(0, Choice("", _unset(shown, shape, options), value is MISSING))
+        choices.insert(0, FieldOption("", _unset(shown, shape, options), value is MISSING))
     if value is not MISSING and not any(choice.chosen for choice in choices):
-        choices.append(Choice(as_json(value), f"{as_json(value)} (not one of these)", True))
+        choices.append(FieldOption(as_json(value), f"{as_json(value)} (not one of these)", True))
     needed = {"required": ""} if shown.required and not choices[0].sent else {}
-    return replace(shown, kind=Kind.CHOICE, choices=tuple(choices), attributes=needed)
+    return replace(shown, kind=InputKind.CHOICE, choices=tuple(choices), attributes=needed)
 
 
 def _choices(shown: Field, shape: Shape, value: Any) -> Field:
     chosen = value if isinstance(value, list) else []
     boxes = tuple(
-        Choice(as_json(one.value), one.label, any(same(one.value, it) for it in chosen))
+        FieldOption(as_json(one.value), one.label, any(same(one.value, it) for it in chosen))
         for one in shape.options
     )
     return replace(shown, choices=boxes)
@@ -360,10 +362,12 @@ def _unset(shown: Field, shape: Shape, options: Sequence[tuple[Any, str]]) -> st
 def _with_note(shown: Field, shape: Shape) -> Field:
     words = [*limits(shape)]
     default = shape.default
-    is_plain = shown.kind is Kind.CHOICE or shown.needed or default in (MISSING, None, "", [], {})
+    is_plain = (
+        shown.kind is InputKind.CHOICE or shown.needed or default in (MISSING, None, "", [], {})
+    )
     if not is_plain:
         words.insert(0, f"default: {brief(default)}")
-    if shown.kind is Kind.JSON:
+    if shown.kind is InputKind.JSON:
         words.append("JSON: texts need quotes")
     return replace(shown, note=" \u00b7 ".join(words))
 

@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.text.display import shorten
-from covalt_server.forms.fields import ROOT, Choice, Field, draw, marked
+from covalt_server.forms.fields import ROOT, Field, FieldOption, draw, marked
 from covalt_server.forms.parsing import FormReader, lines, read_json, settled
 from covalt_server.forms.problems import FieldProblem, by_path, refusals, with_place, wrong
-from covalt_server.forms.shapes import COMPOSITE, MISSING, Kind, as_json, shape_of_arguments
+from covalt_server.forms.shapes import COMPOSITE, MISSING, InputKind, as_json, shape_of_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ class Submitted:
     wants: Wants = "redraw"
     side: Side = "form"
     text: str = ""
-    examples: tuple[Choice, ...] = ()
+    examples: tuple[FieldOption, ...] = ()
 
     def refused(self, problems: Sequence[Problem]) -> Submitted:
         """Return the form to show again after the tool's own validation refused the arguments."""
@@ -193,12 +193,12 @@ def _start_of(fields: Field, name: str) -> str:
     """Return the name of the input to focus within a field; in a list, it is the button that adds an item."""
     one = next((one for one in fields.walk() if one.name == name), None)
     while one is not None and one.kind in COMPOSITE and one.children:
-        if one.kind is Kind.LIST and one.can_add:
+        if one.kind is InputKind.LIST and one.can_add:
             break
         one = one.children[0]
     return one.name if one else ""
 
 
-def _example(at: int, example: Example) -> Choice:
+def _example(at: int, example: Example) -> FieldOption:
     label = example.description or as_json(example.args)
-    return Choice(str(at), shorten(label))
+    return FieldOption(str(at), shorten(label))

@@ -19,7 +19,7 @@ from covalt_server.forms.shapes import (
     COMPOSITE,
     MAX_DEPTH,
     MISSING,
-    Kind,
+    InputKind,
     Shape,
     as_json,
     empty_value,
@@ -74,22 +74,22 @@ class FormReader:
             if depth >= MAX_DEPTH:
                 return MISSING
             return self._composite(shape, old, new, required=required, depth=depth)
-        if shape.kind is Kind.CHOICES:
+        if shape.kind is InputKind.CHOICES:
             return self._choices(shape, old, required=required)
         text = self._form.get(old)
         is_plain = required and not shape.nullable
-        if shape.kind is Kind.CONSTANT and is_plain and text is None:
+        if shape.kind is InputKind.CONSTANT and is_plain and text is None:
             return shape.options[0].value
-        if shape.kind is Kind.CHECKBOX and is_plain:
+        if shape.kind is InputKind.CHECKBOX and is_plain:
             return text == "true"
         if text is None:
             return MISSING
-        if shape.kind in {Kind.CHOICE, Kind.CONSTANT, Kind.CHECKBOX}:
+        if shape.kind in {InputKind.CHOICE, InputKind.CONSTANT, InputKind.CHECKBOX}:
             return _option(text)
         text = lines(text)
-        if not (text if shape.kind is Kind.TEXT else text.strip()):
+        if not (text if shape.kind is InputKind.TEXT else text.strip()):
             return empty_value(shape, required=required)
-        return text if shape.kind is Kind.TEXT else self._number(shape, text, new)
+        return text if shape.kind is InputKind.TEXT else self._number(shape, text, new)
 
     def _add_problem(self, name: str, message: str) -> None:
         self.problems.append(FieldProblem(name, message))
@@ -109,14 +109,14 @@ class FormReader:
         number = _read_number(text.strip())
         is_exact = number is not None and abs(number) <= canonical_json.MAX_EXACT_INTEGER
         if number is not None and (is_exact or isinstance(number, float)):
-            is_whole = shape.kind is Kind.INTEGER and is_exact and number == int(number)
+            is_whole = shape.kind is InputKind.INTEGER and is_exact and number == int(number)
             return int(number) if is_whole else number
         self.typed[new] = text
         shown = shorten(text.strip())
         if _NUMBER.fullmatch(text.strip()):
             self._add_problem(new, f"{shown} is too large for an exact JSON number")
             return text if number is None else number
-        kind = "an integer" if shape.kind is Kind.INTEGER else "a number"
+        kind = "an integer" if shape.kind is InputKind.INTEGER else "a number"
         self._add_problem(new, f"must be {kind}, not {as_json(shown)}")
         return text
 
@@ -135,9 +135,9 @@ class FormReader:
         if old not in self._sent:
             if self._added != old:
                 return empty_value(shape, required=required)
-            self.focus = inner_name(new, 0) if shape.kind is Kind.LIST else new
+            self.focus = inner_name(new, 0) if shape.kind is InputKind.LIST else new
             return initial_value(shape, items=1)
-        if shape.kind is Kind.OBJECT:
+        if shape.kind is InputKind.OBJECT:
             return self._object(shape, old, new, depth)
         return self._list(shape, old, new, depth)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
-from covalt_server.forms.shapes import Kind
+from covalt_server.forms.shapes import InputKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -71,7 +71,9 @@ def _field_problem(at: Field, message: str) -> FieldProblem:
     if missing is not None:
         at, message = missing, _REQUIRED
     if at.is_blank and at.needed:
-        may_be_empty = at.kind in {Kind.TEXT, Kind.LONG_TEXT} and "required" not in at.attributes
+        may_be_empty = (
+            at.kind in {InputKind.TEXT, InputKind.LONG_TEXT} and "required" not in at.attributes
+        )
         message = _REQUIRED_TEXT if may_be_empty else _REQUIRED
     return FieldProblem(at.name, message)
 

@@ -48,7 +48,7 @@ class Missing(Enum):
 MISSING: Final = Missing.MISSING
 
 
-class Kind(StrEnum):
+class InputKind(StrEnum):
     """The kinds of fields."""
 
     TEXT = "text"
@@ -64,16 +64,16 @@ class Kind(StrEnum):
     JSON = "json"
 
 
-COMPOSITE = frozenset({Kind.OBJECT, Kind.LIST})
+COMPOSITE = frozenset({InputKind.OBJECT, InputKind.LIST})
 """Kinds that contain other fields; if they are omitted, a button adds them."""
 
 _KINDS = {
-    "string": Kind.TEXT,
-    "number": Kind.NUMBER,
-    "integer": Kind.INTEGER,
-    "boolean": Kind.CHECKBOX,
-    "array": Kind.LIST,
-    "object": Kind.OBJECT,
+    "string": InputKind.TEXT,
+    "number": InputKind.NUMBER,
+    "integer": InputKind.INTEGER,
+    "boolean": InputKind.CHECKBOX,
+    "array": InputKind.LIST,
+    "object": InputKind.OBJECT,
 }
 
 
@@ -92,7 +92,7 @@ class Shape:
     of the type.
     """
 
-    kind: Kind
+    kind: InputKind
     schema: JsonObject
     root: JsonObject = field(repr=False)
     nullable: bool = False
@@ -106,19 +106,19 @@ class Shape:
     def holds(self, value: Any) -> bool:
         """Return whether a value has this kind; it may still be invalid."""
         match self.kind:
-            case Kind.TEXT:
+            case InputKind.TEXT:
                 return isinstance(value, str)
-            case Kind.NUMBER:
+            case InputKind.NUMBER:
                 return is_number(value)
-            case Kind.INTEGER:
+            case InputKind.INTEGER:
                 return is_number(value) and value == value // 1
-            case Kind.CHECKBOX:
+            case InputKind.CHECKBOX:
                 return isinstance(value, bool)
-            case Kind.CHOICE | Kind.CONSTANT:
+            case InputKind.CHOICE | InputKind.CONSTANT:
                 return any(same(value, option.value) for option in self.options)
-            case Kind.LIST | Kind.CHOICES:
+            case InputKind.LIST | InputKind.CHOICES:
                 return isinstance(value, list)
-            case Kind.OBJECT:
+            case InputKind.OBJECT:
                 return isinstance(value, dict)
             case _:
                 return True
@@ -166,7 +166,7 @@ def shape_of_arguments(schema: JsonObject) -> Shape:
     shape = shape_of(schema, schema)
     is_none = shape.schema.get("type") == "object" and shape.schema.get("properties") == {}
     is_open = shape.schema.get("additionalProperties") or "patternProperties" in shape.schema
-    return replace(shape, kind=Kind.OBJECT) if is_none and not is_open else shape
+    return replace(shape, kind=InputKind.OBJECT) if is_none and not is_open else shape
 
 
 def empty_value(shape: Shape, *, required: bool) -> Any:
@@ -179,13 +179,13 @@ def empty_value(shape: Shape, *, required: bool) -> Any:
         return MISSING
     if shape.nullable:
         return None
-    if shape.kind is Kind.CONSTANT:
+    if shape.kind is InputKind.CONSTANT:
         return shape.options[0].value
-    if shape.kind is Kind.JSON and shape.schema.get("type") == "object":
+    if shape.kind is InputKind.JSON and shape.schema.get("type") == "object":
         return {}
-    if shape.kind is Kind.TEXT and shape.default == "":
+    if shape.kind is InputKind.TEXT and shape.default == "":
         return ""
-    return {Kind.CHOICES: [], Kind.CHECKBOX: False}.get(shape.kind, MISSING)
+    return {InputKind.CHOICES: [], InputKind.CHECKBOX: False}.get(shape.kind, MISSING)
 
 
 def start(shape: Shape) -> Any:
@@ -203,7 +203,7 @@ def initial_value(shape: Shape, *, items: int = 0) -> Any:
 
     Optional parts are omitted, so that the tool's own defaults apply.
     """
-    if shape.kind is Kind.LIST:
+    if shape.kind is InputKind.LIST:
         wanted = max(items, min(shape.fewest, _MAX_STARTED))
         return [start(shape.item) for _ in range(wanted)]
     started = {
@@ -225,9 +225,11 @@ class _Reader:
 
     def _shape(self, flat: JsonObject) -> Shape:
         if "const" in flat:
-            return replace(self._json(flat), kind=Kind.CONSTANT, options=(_option(flat["const"]),))
+            return replace(
+                self._json(flat), kind=InputKind.CONSTANT, options=(_option(flat["const"]),)
+            )
         if list_at(flat, "enum"):
-            return replace(self._json(flat), kind=Kind.CHOICE, options=_enumerated(flat))
+            return replace(self._json(flat), kind=InputKind.CHOICE, options=_enumerated(flat))
         branches = [branch for union in _UNION for branch in list_at(flat, union)]
         return self._union(flat, branches) if branches else self._typed(flat)
 
@@ -245,16 +247,18 @@ class _Reader:
         if types_of(base) and not any(_OFFERING & set(one) for one in others):
             return self._typed(base)
         shapes = [self._shape(one) for one in others]
-        if all(shape.kind in {Kind.CHOICE, Kind.CONSTANT} for shape in shapes):
+        if all(shape.kind in {InputKind.CHOICE, InputKind.CONSTANT} for shape in shapes):
             options = tuple(_named(one, shape) for shape in shapes for one in shape.options)
-            return replace(self._json(base), kind=Kind.CHOICE, nullable=nullable, options=options)
+            return replace(
+                self._json(base), kind=InputKind.CHOICE, nullable=nullable, options=options
+            )
         return self._json(flat)
 
     def _typed(self, flat: JsonObject) -> Shape:
         types = [name for name in types_of(flat) if name in {*_KINDS, "null"}]
         others = [name for name in types if name != "null"]
         if types and not others:
-            return replace(self._json(flat), kind=Kind.CONSTANT, options=(_option(None),))
+            return replace(self._json(flat), kind=InputKind.CONSTANT, options=(_option(None),))
         if len(others) != 1:
             return self._json(flat)
         shape = self._of_type({**flat, "type": others[0]})
@@ -263,16 +267,16 @@ class _Reader:
     def _of_type(self, flat: JsonObject) -> Shape:
         kind = _KINDS[flat["type"]]
         shape = replace(self._json(flat), kind=kind)
-        if (kind is Kind.OBJECT and not _has_parts(flat)) or "prefixItems" in flat:
+        if (kind is InputKind.OBJECT and not _has_parts(flat)) or "prefixItems" in flat:
             return self._json(flat)
-        if kind is Kind.LIST and flat.get("uniqueItems") is True:
+        if kind is InputKind.LIST and flat.get("uniqueItems") is True:
             items = self._flat(flat.get("items", True)) or {}
             if list_at(items, "enum") and "const" not in items:
-                return replace(shape, kind=Kind.CHOICES, options=_enumerated(items))
+                return replace(shape, kind=InputKind.CHOICES, options=_enumerated(items))
         return shape
 
     def _json(self, flat: JsonObject) -> Shape:
-        return Shape(Kind.JSON, flat, self._root)
+        return Shape(InputKind.JSON, flat, self._root)
 
 
 def _is_null(schema: JsonObject) -> bool:
@@ -282,7 +286,7 @@ def _is_null(schema: JsonObject) -> bool:
 def _named(option: Option, shape: Shape) -> Option:
     """Return an option whose label is the title of its branch; generators of schemas write enums in this way."""
     title = text_at(shape.schema, "title")
-    return option._replace(label=title) if title and shape.kind is Kind.CONSTANT else option
+    return option._replace(label=title) if title and shape.kind is InputKind.CONSTANT else option
 
 
 def _enumerated(schema: JsonObject) -> tuple[Option, ...]:

@@ -21,7 +21,7 @@ from werkzeug.exceptions import HTTPException
 
 from covalt_git.errors import ClientGoneError, CovaltError
 from covalt_git.git_store import serving
-from covalt_git.git_store.serving import FETCH, PUSH, BadRequestError
+from covalt_git.git_store.serving import FETCH, PUSH, BadGitRequestError
 from covalt_git.transfers import pushing
 from covalt_server import request_context
 from covalt_server.api.errors import bug
@@ -178,7 +178,7 @@ class _Body:
         try:
             part = self._stream.read(size)
         except (EOFError, gzip.BadGzipFile, zlib.error):
-            raise BadRequestError("the request does not match its Content-Encoding") from None
+            raise BadGitRequestError("the request does not match its Content-Encoding") from None
         self._left -= len(part)
         if self._left < 0:
             raise RequestTooLargeError(

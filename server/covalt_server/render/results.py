@@ -36,7 +36,7 @@ _PATCH_ARGUMENTS = ("patch", "diff", "input")
 _OUTPUT_KEYS = ("output", "stdout", "text")
 
 
-class Part(NamedTuple):
+class ResultPart(NamedTuple):
     """A part of a result: text, JSON, or a file of the workspace, which may be an image or audio."""
 
     text: str = ""
@@ -69,7 +69,7 @@ class Shown:
     page: bool = False
     frame: artifacts.FrameAddress | None = None
     pairs: tuple[tuple[str, str], ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ResultPart, ...] = ()
     path: str | None = None
     editable: bool = False
     table: Table | None = None
@@ -125,7 +125,7 @@ def _value(value: Any, renderer: str) -> Shown:
     return Shown(renderer=renderer, body=as_code(value), is_plain=True)
 
 
-def _parts(chat: ChatStore, call: CallAnswer) -> tuple[Part, ...]:
+def _parts(chat: ChatStore, call: CallAnswer) -> tuple[ResultPart, ...]:
     """Return the parts of a result that refers to files, as results of MCP tools do; otherwise none."""
     values = call.result if isinstance(call.result, list) else [call.result]
     paths = [value.get("file") if is_reference(value) else None for value in values]
@@ -136,11 +136,11 @@ def _parts(chat: ChatStore, call: CallAnswer) -> tuple[Part, ...]:
     for value, path, state in zip(values, paths, states, strict=True):
         if path and state:
             media = media_type(chat.store.read_blob(state.oid))
-            parts.append(Part(path=path, media_type=media))
+            parts.append(ResultPart(path=path, media_type=media))
         elif isinstance(value, str):
-            parts.append(Part(text=value))
+            parts.append(ResultPart(text=value))
         else:
-            parts.append(Part(body=as_code(value)))
+            parts.append(ResultPart(body=as_code(value)))
     return tuple(parts)
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 from covalt_git.json_values import JsonObject
-from covalt_server.forms.fields import MAX_FIELDS, Choice, Field, draw
+from covalt_server.forms.fields import MAX_FIELDS, Field, FieldOption, draw
 from covalt_server.forms.form import Submitted, opened
-from covalt_server.forms.shapes import MAX_DEPTH, MISSING, Kind
+from covalt_server.forms.shapes import MAX_DEPTH, MISSING, InputKind
 from tests.examples import examples
 from tests.json_values.test_json_schema import json_values, schemas
 from tests.server.sent_form import html, sent
@@ -48,14 +48,14 @@ def test_a_schema_gets_the_field_that_fits(schema: Any, kind: str) -> None:
         "a/b c": {"type": "boolean"},
     }
 
-    assert form(schema, definitions=definitions).kind is Kind[kind]
+    assert form(schema, definitions=definitions).kind is InputKind[kind]
 
 
 @pytest.mark.parametrize(("name", "rows"), TABLES["rows"])
 def test_the_name_of_a_text_decides_how_long_its_box_is(name: str, rows: int) -> None:
     (shown,) = draw({"type": "object", "properties": {name: {"type": "string"}}}).children
 
-    assert shown.kind == (Kind.LONG_TEXT if rows else Kind.TEXT)
+    assert shown.kind == (InputKind.LONG_TEXT if rows else InputKind.TEXT)
     assert not rows or shown.rows == rows
 
 
@@ -101,7 +101,7 @@ def test_an_enum_is_shown_by_its_names_when_they_are_distinct(
     assert [choice.label for choice in form(one, "r").choices] == shown
     assert [choice.label for choice in form(several, ["r"]).choices] == shown
     titled = form({"oneOf": [{"const": 1, "title": "one"}, {"const": 2}]}, 2)
-    assert titled.choices == (Choice("1", "one"), Choice("2", "2", chosen=True))
+    assert titled.choices == (FieldOption("1", "one"), FieldOption("2", "2", chosen=True))
 
 
 # --- lists and objects ----------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def test_an_endless_schema_ends_as_json() -> None:
     shown = list(draw(endless).walk())
 
     assert max(len(one.loc) for one in shown) == MAX_DEPTH
-    assert {one.kind for one in shown if len(one.loc) == MAX_DEPTH} == {Kind.JSON}
+    assert {one.kind for one in shown if len(one.loc) == MAX_DEPTH} == {InputKind.JSON}
     assert len(shown) < MAX_FIELDS + 2 * MAX_DEPTH
 
 
@@ -143,7 +143,7 @@ def test_references_that_multiply_are_followed_to_a_limit(schema: JsonObject) ->
         for at in range(60)
     }
 
-    assert form(schema, definitions={**definitions, "a60": {}}).kind is Kind.JSON
+    assert form(schema, definitions={**definitions, "a60": {}}).kind is InputKind.JSON
 
 
 # --- values that do not fit -----------------------------------------------------------------------
@@ -153,15 +153,19 @@ def test_references_that_multiply_are_followed_to_a_limit(schema: JsonObject) ->
 def test_a_value_that_its_field_cannot_hold_is_shown_as_json(schema: Any, value: Any) -> None:
     shown = form(schema, value)
 
-    assert shown.kind is Kind.JSON
+    assert shown.kind is InputKind.JSON
     assert json.loads(shown.text) == value
 
 
 def test_a_value_outside_the_choices_is_an_additional_choice() -> None:
-    assert form({"enum": ["a"]}, "b").choices[-1] == Choice('"b"', '"b" (not one of these)', True)
+    assert form({"enum": ["a"]}, "b").choices[-1] == FieldOption(
+        '"b"', '"b" (not one of these)', True
+    )
     same_in_python = form({"enum": [1, True, 0, False]}, True).choices
     assert [one.chosen for one in same_in_python] == [False, True, False, False]
-    assert form({"const": "a"}, "b").choices[-1] == Choice('"b"', '"b" (not one of these)', True)
+    assert form({"const": "a"}, "b").choices[-1] == FieldOption(
+        '"b"', '"b" (not one of these)', True
+    )
 
 
 # --- the page -------------------------------------------------------------------------------------
