@@ -188,6 +188,11 @@ class Conversation:
         _, name, leaf = max(found, key=lambda one: one[0])
         return name, leaf
 
+    def message_of(self, oid: str | None) -> Message | None:
+        """Return the message to which a commit belongs: the last one before it, or itself."""
+        owner = self._owner.get(oid) if oid is not None else None
+        return self.messages[owner] if owner is not None else None
+
     def first_files(self, message: Message) -> str:
         """Return the commit whose files the first call of a message started with."""
         oid = message.own_manifest_id

@@ -180,6 +180,9 @@ def convert(document: Document, source: Format, target: Format) -> Conversion:
     """
     if target.write is None:
         hint = f"use one of: {', '.join(_names(writes=True))}"
+        if target.of_chats:
+            hint = "covalt-git chat export CHAT --conversation"
+            raise FormatError(f"{target.title} is written from a chat", hint=hint)
         raise FormatError(f"{target.title} cannot be written", hint=hint)
     reading = read(document, source, target=target)
     imported = reading.imported

@@ -234,6 +234,7 @@ class Format:
         correct: corrects values that other programs write wrongly, in place.
         experimental: whether its output can change.
         is_host_config: whether its files also have other settings of a program.
+        of_chats: whether it is written from a chat, not from toolsets.
     """
 
     name: str
@@ -248,6 +249,7 @@ class Format:
     correct: Callable[[Any], list[Note]] = lambda _: []
     experimental: bool = False
     is_host_config: bool = False
+    of_chats: bool = False
 
 
 def is_short(value: Any) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from covalt_git.formats import (
     cjson,
+    cjson_conversations,
     cognipeer,
     function_lists,
     genai_toolbox,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 FORMATS: Final[tuple[Format, ...]] = (
     toolset_yaml.FORMAT,
     cjson.FORMAT,
+    cjson_conversations.FORMAT,
     cognipeer.FORMAT,
     tool_entries.FORMAT,
     *mcp_configs.FORMATS,

@@ -145,7 +145,12 @@ class Converted(Result):
 def list_formats(_context: Context, _request: ListFormats) -> FormatList:
     """List the formats that convert_document can read and write."""
     rows = [
-        FormatRow.of(one, syntax=one.kind, reads=one.read is not None, writes=one.write is not None)
+        FormatRow.of(
+            one,
+            syntax=one.kind,
+            reads=one.read is not None,
+            writes=one.write is not None or one.of_chats,
+        )
         for one in FORMATS
     ]
     return FormatList(formats=tuple(rows))

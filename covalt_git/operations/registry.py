@@ -113,6 +113,7 @@ MODULES = {
     ),
     "chats.merges": ("merge_branch", "list_conflicts", "resolve_conflict"),
     "chats.conversation": ("read_conversation",),
+    "chats.conversation_export": ("export_conversation",),
     "chats.messages": (
         "list_messages",
         "get_message",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ import click
 from covalt_git.cli.context import ask, chat_argument, context, json_option, wrong_call
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
-from covalt_git.operations.chats import chats
+from covalt_git.operations.chats import chats, conversation_export
+from covalt_git.system import atomic_write
 from covalt_git.text import display
 
 if TYPE_CHECKING:
@@ -55,18 +57,35 @@ def fork(
 @click.command()
 @chat_argument
 @click.option(
-    "-o", "--output", "path", type=click.Path(path_type=Path), help="Default: CHAT.bundle."
+    "-o",
+    "--output",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Default: CHAT.bundle, or CHAT.cjson.json.",
 )
 @click.option("--branch", help="Only this branch.")
+@click.option(
+    "--conversation",
+    "of_conversation",
+    is_flag=True,
+    help="Write its messages and calls, without files, as a CJSON conversation (experimental).",
+)
 @json_option
-def export(chat_id: str, path: Path | None, branch: str | None, *, as_json: bool) -> None:
+def export(
+    chat_id: str, path: Path | None, branch: str | None, *, of_conversation: bool, as_json: bool
+) -> None:
     """Write a chat to a git bundle.
 
     `git clone FILE` and `chat import FILE` read it.  Uncommitted changes are committed first.
     Pending calls and approvals are not exported.
 
+    With --conversation, it is a JSON file with all messages, calls, approvals and results.
+
     Example: covalt-git chat export c1 -o c1.bundle
     """
+    if of_conversation:
+        _export_conversation(chat_id, path, branch, as_json=as_json)
+        return
     path = Path(f"{chat_id}.bundle") if path is None else path
     context(progress=Bar("objects"))
     done = ask(chats.export_chat_to, chat_id=chat_id, path=path, branch=branch)
@@ -76,6 +95,20 @@ def export(chat_id: str, path: Path | None, branch: str | None, *, as_json: bool
     output.say(f"{path}: {', '.join(done.branches)}, {_size(done.size)}")
     _print_not_copied(done.lacks)
     output.say(f"elsewhere: covalt-git chat import {path}, or git clone {path}", dim=True)
+
+
+def _export_conversation(
+    chat_id: str, path: Path | None, branch: str | None, *, as_json: bool
+) -> None:
+    path = Path(f"{chat_id}.cjson.json") if path is None else path
+    found = ask(conversation_export.export_conversation, chat_id=chat_id, branch=branch)
+    if as_json:
+        output.as_json(found)
+        return
+    text = json.dumps(found.conversation, indent=2, ensure_ascii=False)
+    atomic_write.replace(path, f"{text}\n")
+    messages = output.plural(found.messages, "message")
+    output.say(f"{path}: {messages}, {output.plural(found.calls, 'call')}")
 
 
 @click.command("import")

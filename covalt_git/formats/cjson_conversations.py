@@ -1,0 +1,162 @@
+"""The format of CJSON conversations 0.1, which is only written: a chat's messages, calls, approvals and results.
+
+The calls for a message are the blocks of a message of the assistant that follows it.  Messages of the roles
+``system`` and ``developer`` become the ``systemMessage``.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from covalt_git.formats.model import Format
+from covalt_git.models.calls import PendingCall
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from covalt_git.conversations.conversation import Message
+    from covalt_git.json_values import JsonObject
+    from covalt_git.models.calls import Approval
+    from covalt_git.models.commit_record import CallRecord
+    from covalt_git.workspaces.chat import AboutChat
+
+SCHEMA_URL: Final = "https://schema.cjson.dev/0/conversation/cjson-0.1.0-SNAPSHOT.schema.json"
+_SYSTEM: Final = frozenset({"system", "developer"})
+_ROLES: Final = frozenset({"user", "assistant", "tool"})
+_APPROVALS: Final = {"approved": "approved", "denied": "rejected"}
+_FAILURES: Final = {
+    **dict.fromkeys(("limit_time", "timed_out"), "timed_out"),
+    **dict.fromkeys(("cancelled", "denied", "expired", "interrupted"), "canceled"),
+}
+
+
+class LoggedCall(NamedTuple):
+    """A call of a chat, its id and its approval."""
+
+    id: str
+    message_id: str | None
+    call: CallRecord | PendingCall
+    approval: Approval | None
+
+
+def conversation(
+    chat: AboutChat, messages: Sequence[Message], calls: Sequence[LoggedCall], *, of_branch: bool
+) -> JsonObject:
+    """Return the document of messages, each after its parent, and of the calls for them, oldest first.
+
+    Unless it is ``of_branch``, messages with the same ``index`` are alternatives, of which one ``isPreferred``.
+    """
+    of_message: dict[str | None, list[LoggedCall]] = {}
+    known = {one.id for one in messages}
+    for call in calls:
+        owner = call.message_id if call.message_id in known else None
+        of_message.setdefault(owner, []).append(call)
+    found: list[JsonObject] = []
+    nexts: dict[str | None, int] = {None: 0}
+    if None in of_message:
+        nexts[None] = 1
+        found.append({**_calls_message(None, of_message[None]), "index": 0})
+    for message in messages:
+        at = nexts.get(message.parent_id, nexts[None])
+        order: JsonObject = {"index": at}
+        if not of_branch:
+            order["isPreferred"] = message.active
+        if message.role not in _SYSTEM:
+            found.append({**_message(message), **order})
+            at += 1
+        if message.id in of_message:
+            blocks = _calls_message(message.id, of_message[message.id])
+            found.append({**blocks, **order, "index": at})
+            at += 1
+        nexts[message.id] = at
+    texts = [one.text for one in messages if one.role in _SYSTEM and one.text]
+    return {
+        "schemaUrl": SCHEMA_URL,
+        "mediaType": "application/vnd.cjson+json",
+        "id": chat.id,
+        **({"conversationTitle": chat.title} if chat.title else {}),
+        **({"parentId": chat.forked_from.chat_id} if chat.forked_from else {}),
+        **({"systemMessage": "\n\n".join(texts)} if texts else {}),
+        "messages": sorted(found, key=lambda one: one["index"]),
+    }
+
+
+def _message(message: Message) -> JsonObject:
+    known = message.role in _ROLES
+    metadata = {"ref": message.ref} if message.ref is not None else {}
+    metadata |= {} if known else {"role": message.role}
+    created = {"action": "created", "actorId": message.by, "timestamp": message.created_at}
+    return {
+        "messageType": "text",
+        "id": message.id,
+        "role": message.role if known else "user",
+        **({"content": message.text} if message.text is not None else {}),
+        **({"senderId": message.by} if message.role == "user" else {}),
+        **({"metadata": metadata} if metadata else {}),
+        "auditTrail": [created],
+    }
+
+
+def _calls_message(message_id: str | None, calls: Sequence[LoggedCall]) -> JsonObject:
+    return {
+        "messageType": "composite",
+        "id": f"calls-{message_id or calls[0].id}",
+        "role": "assistant",
+        "contentBlocks": [block for call in calls for block in _blocks(call)],
+    }
+
+
+def _blocks(logged: LoggedCall) -> list[JsonObject]:
+    """Return the blocks of a call, of its approval if it was decided, and of its result if it has ended."""
+    call, approval = logged.call, logged.approval
+    toolset_id, _, name = call.tool_id.rpartition(":")
+    found: list[JsonObject] = [
+        {
+            "blockType": "toolCall",
+            "id": logged.id,
+            "createdAt": call.started_at,
+            "toolRef": {"name": name, "version": call.toolset.version, "toolsetId": toolset_id},
+            "args": call.args,
+            "requiresApproval": call.execution_id is not None,
+        }
+    ]
+    if approval is not None and approval.state != "pending":
+        decision: JsonObject = {
+            "blockType": "toolApproval",
+            "id": approval.execution_id,
+            "createdAt": approval.decided_at or approval.created_at,
+            "toolCallId": logged.id,
+            "toolApprovalState": _APPROVALS.get(approval.state, "canceled"),
+        }
+        optional = {"approvedBy": approval.decided_by, "reason": approval.decision_reason}
+        found.append(decision | {key: one for key, one in optional.items() if one is not None})
+    if not isinstance(call, PendingCall):
+        found.append(_result(logged.id, call))
+    return found
+
+
+def _result(call_id: str, call: CallRecord) -> JsonObject:
+    times = [datetime.fromisoformat(one) for one in (call.started_at, call.finished_at)]
+    found: JsonObject = {
+        "blockType": "toolResult",
+        "id": f"result-{call_id}",
+        "createdAt": call.finished_at,
+        "toolCallId": call_id,
+        "toolResultState": _FAILURES.get(call.error.code, "failed") if call.error else "succeeded",
+        "durationMs": round((times[1] - times[0]).total_seconds() * 1000),
+    }
+    if call.error is None:
+        return {**found, "output": call.result}
+    error: JsonObject = {"code": call.error.code, "message": call.error.message}
+    return {**found, "toolResultError": error}
+
+
+FORMAT: Final = Format(
+    name="cjson-conversation",
+    title="a CJSON conversation",
+    kind="json",
+    file_name="conversation.cjson.json",
+    experimental=True,
+    of_chats=True,
+)
