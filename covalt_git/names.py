@@ -25,11 +25,14 @@ MAX_TOOL_PATH = 128
 BUILTIN_NAMESPACE = "workspace"
 """The namespace of the built-in tools, so that no toolset can have it."""
 
+REGISTRY_NAMESPACE = "registered"
+"""The namespace of registered tools, and the id of the toolset in which they are listed."""
+
 LOCAL_USER = "local"
 """The id of the principal that is the user of this machine."""
 
-RESERVED_TOOLSET_IDS = frozenset({"state", "locks", BUILTIN_NAMESPACE})
-"""Folders of ``toolsets/`` that the machine writes, and the built-in tools' namespace."""
+RESERVED_TOOLSET_IDS = frozenset({"state", "locks", REGISTRY_NAMESPACE, BUILTIN_NAMESPACE})
+"""Folders of ``toolsets/`` that the machine writes, and the namespaces of registered and built-in tools."""
 
 EVERYTHING = frozenset({"*", "**"})
 """The patterns that select every tool."""

@@ -16,6 +16,8 @@ from covalt_git.access.decisions import (
     allowed_roles,
     decide,
     may_decide_over_mcp,
+    may_register,
+    registering_roles,
     sees_everything,
 )
 from covalt_git.access.visibility import NamedTool, Visibility
@@ -34,5 +36,7 @@ __all__ = [
     "confirmation",
     "decide",
     "may_decide_over_mcp",
+    "may_register",
+    "registering_roles",
     "sees_everything",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from covalt_git.access.security import security_refusal
 from covalt_git.errors import UnknownNameError
 from covalt_git.models.held_back import WHY_HELD_BACK
-from covalt_git.names import beginning, matches
+from covalt_git.names import LOCAL_USER, beginning, matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,6 +102,20 @@ def decide(config: ProjectConfig, principal: Principal, action: Action, tool: Su
     return decision
 
 
+def may_register(config: ProjectConfig, principal: Principal) -> bool:
+    """Return whether ``principal`` may register tools: by its role, or as the user of this machine without roles.
+
+    Raises:
+        UnknownRoleError: if the principal's role is not defined.
+    """
+    role = config.default_role if principal.role is None else principal.role
+    if role is None:
+        return not config.roles and principal.id == LOCAL_USER
+    if role not in config.roles:
+        raise UnknownRoleError(role, config.roles)
+    return config.roles[role].register_tools or config.roles[role].admin
+
+
 def may_decide_over_mcp(
     config: ProjectConfig, principal: Principal, tool: Subject, *, requested_by: str
 ) -> bool:
@@ -133,6 +147,11 @@ def allowed_roles(config: ProjectConfig, action: Action, tool: Subject) -> str:
 def admin_roles(config: ProjectConfig) -> str:
     """Return the part of a message that lists the roles that see all tools."""
     return _sentence(name for name in config.roles if sees_everything(config, Principal("", name)))
+
+
+def registering_roles(config: ProjectConfig) -> str:
+    """Return the part of a message that lists the roles that may register tools."""
+    return _sentence(name for name in config.roles if may_register(config, Principal("", name)))
 
 
 def _sentence(roles: Iterable[str]) -> str:

@@ -12,15 +12,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.hosts import HostRule, Reach, WebOrigin
+from covalt_git.hosts import HostRule, Reach, WebOrigin, origin_of
+from covalt_git.models.http_placement import secrets_of
 from covalt_git.models.server_definition import command_line, process_facts, server_facts
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,
     SecretGrant,
     ServerGrant,
+    ToolGrant,
     UnsandboxedGrant,
 )
+from covalt_git.names import REGISTRY_NAMESPACE
+from covalt_git.templating.url_templates import UrlTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -126,6 +130,10 @@ def granted(toolset_id: str, state: ToolsetState, digest: str, tool: Tool | None
     for grant in state.grants.values():
         if isinstance(grant, ProcessGrant | ServerGrant):
             servers.append(grant)
+        if isinstance(grant, ToolGrant) and tool is not None and is_of_tool(grant, tool):
+            rules = tuple(_rules(grant.hosts))
+            network += rules
+            secrets |= {name: Reach(rules) for name in grant.secrets}
         if not isinstance(grant, NetworkGrant | SecretGrant):
             continue
         if grant.digest != digest and (tool is None or not _keeps(tool, grant)):
@@ -154,6 +162,8 @@ def holds(
         return any(is_of(grant, process_facts(one, hashes)) for one in programs)
     if isinstance(grant, ServerGrant):
         return any(is_of(grant, server_facts(one)) for one in servers if one.url is not None)
+    if isinstance(grant, ToolGrant):
+        return any(is_of_tool(grant, tool) for tool in tools)
     if grant.digest == digest or isinstance(grant, UnsandboxedGrant):
         return grant.digest == digest
     own = [tool for tool in tools if tool.kind != "mcp"]
@@ -172,7 +182,7 @@ def _keeps(tool: Tool, grant: NetworkGrant | SecretGrant) -> bool:
 
 def ports(grant: Grant) -> dict[str, tuple[int, ...]]:
     """Return the granted ports of each host of a grant; empty for grants of other kinds."""
-    hosts = grant.hosts if isinstance(grant, NetworkGrant | SecretGrant) else ()
+    hosts = grant.hosts if isinstance(grant, NetworkGrant | SecretGrant | ToolGrant) else ()
     return {rule.text: rule.ports for rule in _rules(hosts)}
 
 
@@ -181,6 +191,30 @@ def is_of(grant: ProcessGrant | ServerGrant, facts: JsonObject) -> bool:
 
     Reviewers read the words in the state file, so the words are compared and not only the digest.
     """
+    return {name: getattr(grant, name) for name in facts} == facts
+
+
+def tool_facts(tool: Tool) -> JsonObject:
+    """Return the fields of a grant that describe a registered tool: what a grant of it allows."""
+    hosts: list[str] = []
+    secrets: list[str] = []
+    if tool.http is not None:
+        origin, _ = origin_of(UrlTemplate.parse(tool.http.url).begins)
+        hosts, secrets = [rule_of(origin)], sorted({one.name for one in secrets_of(tool.http)})
+    return {
+        "tool": tool.id.name,
+        "hosts": tuple(hosts),
+        "secrets": tuple(secrets),
+        "alias_of": tool.alias_of,
+        "digest": tool.toolset_digest,
+    }
+
+
+def is_of_tool(grant: ToolGrant, tool: Tool) -> bool:
+    """Return whether a grant describes a registered tool exactly; see :func:`is_of`."""
+    if tool.toolset_id != REGISTRY_NAMESPACE or grant.tool != tool.id.name:
+        return False
+    facts = tool_facts(tool)
     return {name: getattr(grant, name) for name in facts} == facts
 
 

@@ -151,6 +151,7 @@ def _is_within(one: RoleConfig | None, other: RoleConfig | None) -> bool:
     return (
         (other.admin or not one.admin)
         and (other.approve_own or not one.approve_own)
+        and (other.register_tools or other.admin or not one.register_tools)
         and _all_within(_patterns(one.allow, one), _patterns(other.allow, other))
         and _all_within(_patterns(one.approve, one), _patterns(other.approve, other))
         and (denied or not (one.allow or one.admin))

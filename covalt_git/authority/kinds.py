@@ -362,6 +362,7 @@ KINDS: dict[str, Kind] = {
     # tools
     "tool": Kind("can be called", "can no longer be called", exists=True),
     "entrypoint": Kind("runs {value}", "no longer runs {value}"),
+    "forwards": Kind("forwards calls to {value}", "no longer forwards calls to {value}"),
     "request": Kind("sends {value}", "no longer sends {value}", judge=_request, show=shown_request),
     "sent": Kind("sends {item}: {value}", "no longer sends {item}", unclear=True),
     "uses": Kind("uses the secret {item}", "no longer uses the secret {item}"),
@@ -427,6 +428,7 @@ KINDS: dict[str, Kind] = {
     "approve_own": Kind(
         "may approve its own calls over MCP", "may no longer approve its own calls over MCP"
     ),
+    "register": Kind("may register tools", "may no longer register tools"),
     "answers_to": Kind("accepts the host name {item}", "no longer accepts the host name {item}"),
     "listens": Kind("listens on {value}", "", judge=_listens),
     "issuer": Kind("is trusted: its tokens are accepted", "is no longer trusted", exists=True),

@@ -50,7 +50,7 @@ class ToolsetOverview:
         processes: the declared and granted MCP servers: commands and URLs.
         packages: the Python packages that it requires.
         unsandboxed: whether it may run without a sandbox.
-        stale_grants: the grants that are no longer valid, because a file has changed.
+        stale_grants: the grants that are no longer valid, because a file or an entry has changed.
         tools: its tools that can be called.
         more: its other facts, a line each.
     """
@@ -127,6 +127,8 @@ def _tool(tool: Tool, config: ProjectConfig, facts: tuple[Fact, ...]) -> ToolOve
     does = "is called over its server"
     if "entrypoint" in of_tool:
         does = str(of_tool["entrypoint"].value)
+    elif tool.alias_of is not None:
+        does = KINDS["forwards"].words(of_tool["forwards"])
     elif tool.http is not None:
         does = KINDS["request"].show(of_tool["request"].value) + _grant_needed(tool, facts)
     roles = [

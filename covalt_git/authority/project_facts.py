@@ -93,6 +93,8 @@ def _role_facts(reading: Reading[ProjectConfig], name: str, role: RoleConfig) ->
         yield Fact(subject, "approve", EVERYTHING, None, at("admin"), implied=True)
     if role.approve_own and (role.admin or role.approve):
         yield Fact(subject, "approve_own", "", None, at("approve_own"))
+    if role.register_tools and not role.admin:
+        yield Fact(subject, "register", "", None, at("register"))
     for kind in ("allow", "deny", "approve"):
         for position, pattern in enumerate(getattr(role, kind)):
             yield Fact(subject, kind, pattern, None, at(kind, position))

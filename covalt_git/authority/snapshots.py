@@ -23,6 +23,7 @@ from covalt_git.manifests.state_files import LOCK_FOLDER, read_lock, read_state
 from covalt_git.manifests.toolset_files import MANIFEST, STATE_FOLDER, Contents, toolset_ids
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolsetManifest
+from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.problems import codes
 from covalt_git.toolsets.project_files import CheckedToolset, read_around
 from covalt_git.toolsets.toolset import read_toolset
@@ -198,7 +199,10 @@ def _read(
 def _read_toolset(root: Path, name: str, locks: tuple[Reading[ToolLock], ...]) -> ReadToolset:
     toolset = read_toolset(root, name)
     file = toolset.folder / MANIFEST
-    manifest = read_yaml(file, shown_path(file, root), ToolsetManifest)
+    if name == REGISTRY_NAMESPACE:
+        manifest = Reading(shown_path(toolset.folder, root), toolset.manifest, None)
+    else:
+        manifest = read_yaml(file, shown_path(file, root), ToolsetManifest)
     if toolset.manifest is None:
         manifest = Reading(manifest.path, None, None)
     state_file = root / "toolsets" / STATE_FOLDER / f"{name}.yaml"

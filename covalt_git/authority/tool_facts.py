@@ -37,6 +37,8 @@ def tool_facts(tool: Tool, config: ProjectConfig, places: ToolPlaces) -> Iterato
         yield Fact(subject, "entrypoint", "", tool.entrypoint, at(("entrypoint",)))
     if tool.http is not None:
         yield from _http_facts(subject, tool.http, at)
+    if tool.alias_of is not None:
+        yield Fact(subject, "forwards", "", tool.alias_of, at(("alias_of",)))
     writes = not tool.annotations.read_only
     yield Fact(subject, "writes", "", writes, at(("annotations", "read_only")))
     yield confirmation_fact(tool, config, places.confirmation)

@@ -22,7 +22,9 @@ from covalt_git.models.toolset_state import (
     ProcessGrant,
     SecretGrant,
     ServerGrant,
+    ToolGrant,
 )
+from covalt_git.names import REGISTRY_NAMESPACE, ToolId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -177,6 +179,8 @@ def _granted(read: ReadToolset, key: str, grant: Grant) -> Iterator[Fact]:
                 "files": dict(grant.files),
             }
             yield Fact(subject, "process", grant.server, value | more, place)
+        case ToolGrant():
+            yield from _of_tool_grant(grant, place)
         case ServerGrant():
             more = {
                 "url": grant.url,
@@ -188,12 +192,25 @@ def _granted(read: ReadToolset, key: str, grant: Grant) -> Iterator[Fact]:
             yield Fact(subject, "unsandboxed", "", value, place)
 
 
+def _of_tool_grant(grant: ToolGrant, place: Place) -> Iterator[Fact]:
+    """Yield what a registered tool may reach; its own facts say what it sends, or where it forwards calls."""
+    subject = str(ToolId(REGISTRY_NAMESPACE, grant.tool))
+    value: JsonObject = {"digest": grant.digest, "only": (grant.tool,)}
+    for host in grant.hosts:
+        yield Fact(subject, "network", host, value, place)
+        for name in grant.secrets:
+            yield Fact(subject, "secret_to", f"{name} to {host}", value, place)
+
+
 # Places of a tool's parts
 
 
 def _tool_places(read: ReadToolset, tool: Tool) -> ToolPlaces:
     manifest = read.manifest.value
     assert manifest is not None
+    if tool.toolset_id == REGISTRY_NAMESPACE:
+        entry = Place(read.manifest.path)
+        return ToolPlaces(lambda _: entry, lambda _: entry, entry)
     name = tool.id.name
     above: Loc = ("tools", next(at for at, one in enumerate(manifest.tools) if one.id == name))
     source = read.sources.get(name)

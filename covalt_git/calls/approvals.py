@@ -134,6 +134,8 @@ class Approvals(NamedTuple):
             _check_same_call(approval, call)
             # After the lock is acquired, because the toolset may have been edited while this waited for it.
             found = _find_callable(caller, approval)
+            if found.alias and not self.engine.catalog.may_approve(found.tool).allowed:
+                raise MayNotApproveError(self.engine, NamedTool(found.tool.tool_id))
             check_found(found)
             check_space(found.tool, chat)
             if chat.active_branch() != approval.branch:
@@ -144,7 +146,7 @@ class Approvals(NamedTuple):
             head = writer.commit_changes()
             unstored, paths = writer.unstored()
             why = ""
-            if found.tool.definition_digest != approval.definition_digest:
+            if found.definition_digest != approval.definition_digest:
                 why = f"the toolset {found.toolset.id!r} has changed"
             elif chat.state(head) != chat.state(approval.base):
                 why = "the workspace has changed"
@@ -210,7 +212,7 @@ class Approvals(NamedTuple):
                 "toolset": call.toolset.model_copy(update={"digest": found.toolset.digest}),
             }
         )
-        outcome = caller.ask(writer, current, found.tool, approval.reasons)
+        outcome = caller.ask(writer, current, found, approval.reasons)
         assert outcome.approval is not None
         superseded = decided(approval, "superseded", self.engine.principal)
         superseded = superseded.model_copy(update={"superseded_by": outcome.approval.execution_id})

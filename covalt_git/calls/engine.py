@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from covalt_git import timestamps
-from covalt_git.access import Principal, confirmation
 from covalt_git.calls import (
     builtin_calls,
     concurrent_reads,
@@ -31,7 +30,13 @@ from covalt_git.calls.outcomes import (
     record_of,
     why_failed,
 )
-from covalt_git.calls.preconditions import check_arguments, check_found, is_read_only, is_waived
+from covalt_git.calls.preconditions import (
+    approval_reasons,
+    check_arguments,
+    check_found,
+    is_read_only,
+    is_waived,
+)
 from covalt_git.calls.running import RUNNING, Follower, Started
 from covalt_git.calls.telemetry import observe_call, step, waiting
 from covalt_git.catalog.catalog import Catalog, Found
@@ -53,6 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from covalt_git.access import Principal
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.outcomes import Outcome
@@ -174,7 +180,7 @@ class Engine:
             python_calls.check_space(found.tool, writer.chat)
         call = self._new_call(writer.chat, found, request, base=writer.commit_changes())
         if reasons:
-            return self.ask(writer, call, found.tool, reasons)
+            return self.ask(writer, call, found, reasons)
         waived = is_waived(self.config, found.tool, request.args)
         return self.run(writer, call, found, confirmed=waived)
 
@@ -186,7 +192,7 @@ class Engine:
             id=request.call_id or new_id(),
             chat_id=chat.id,
             branch=chat.active_branch(),
-            tool_id=found.tool.tool_id,
+            tool_id=found.tool_id,
             args=request.args,
             status="running",
             by=self.principal.id,
@@ -277,7 +283,8 @@ class Engine:
                 if not retries:
                     raise
                 found = self.catalog.find_callable(request.tool_id)
-        check_arguments(found.tool, request.args)
+        for tool in found.tools:
+            check_arguments(tool, request.args)
         return found
 
     def is_repeated(self, chat: ChatStore, request: CallRequest) -> bool:
@@ -304,10 +311,10 @@ class Engine:
         return CallOutcome(waiting_call(earlier), approval, repeated=True)
 
     def _reasons(self, found: Found, request: CallRequest) -> tuple[str, ...]:
-        return confirmation(self.config, found.tool, request.args)
+        return approval_reasons(self.config, found.tools, request.args)
 
     def ask(
-        self, writer: Writer, call: PendingCall, tool: Tool, reasons: tuple[str, ...]
+        self, writer: Writer, call: PendingCall, found: Found, reasons: tuple[str, ...]
     ) -> CallOutcome:
         """Store the call as pending, with an approval for exactly this call on the current files."""
         created = commits.now()
@@ -321,7 +328,7 @@ class Engine:
             tool_id=call.tool_id,
             args=call.args,
             args_digest=canonical_json.digest(call.args),
-            definition_digest=tool.definition_digest,
+            definition_digest=found.definition_digest,
             by=call.by,
             role=call.role,
             reasons=reasons,
@@ -372,7 +379,7 @@ class Engine:
             problems = "; ".join(f"{path}: {message}" for path, message in outcome.problems)
             error = CallError(code="invalid_arguments", message=problems)
         if outcome.status == "confirmation":
-            return self.ask(writer, started, found.tool, ("its decorator requires it",))
+            return self.ask(writer, started, found, ("its decorator requires it",))
         if not has_workspace(chat.workspace):
             head = chat.head()
             command = f"covalt-git chat branch {chat.id} before --from {head}"

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from covalt_git.access import confirmation
 from covalt_git.calls.approvals import MayNotApproveError, decided
 from covalt_git.calls.concurrent_reads import with_home_paths
 from covalt_git.calls.engine import CallRequest, version_of
-from covalt_git.calls.preconditions import is_waived
+from covalt_git.calls.preconditions import approval_reasons, is_waived
 from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values.difference import Difference, differences
@@ -243,10 +242,10 @@ def _run(
     reason: str | None,
 ) -> CallOutcome:
     """Run the call; if it needs approval, first call ``approve`` with the reasons, which may raise."""
-    reasons = confirmation(engine.config, found.tool, call.args)
+    reasons = approval_reasons(engine.config, found.tools, call.args)
     if reasons:
         approve(reasons)
-        approval = engine.ask(writer, call, found.tool, reasons).approval
+        approval = engine.ask(writer, call, found, reasons).approval
     else:
         waived = is_waived(engine.config, found.tool, call.args)
         outcome = engine.run(writer, call, found, confirmed=waived)
@@ -268,8 +267,9 @@ def _run(
 
 
 def _check_may_approve(engine: Engine, found: Found) -> None:
-    if not engine.catalog.may_approve(found.tool).allowed:
-        raise MayNotApproveError(engine, found.tool)
+    for tool in found.tools:
+        if not engine.catalog.may_approve(tool).allowed:
+            raise MayNotApproveError(engine, tool)
 
 
 def _compare(

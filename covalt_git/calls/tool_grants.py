@@ -45,7 +45,7 @@ def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None =
     if tool.kind == "mcp":
         check_server_has_grant(tool, state)
         return
-    if tool.kind == "builtin":
+    if tool.kind in {"builtin", "alias"}:  # the tool that an alias calls is checked itself
         return
     sandbox_levels.check_trust(tool.toolset_id, state, digest=tool.toolset_digest, at=at)
 

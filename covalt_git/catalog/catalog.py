@@ -14,9 +14,10 @@ from covalt_git.catalog import toolset_cache
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.tool_queries import ToolQueries
+from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.held_back import WHY_HELD_BACK
-from covalt_git.names import BUILTIN_NAMESPACE, BadNameError, ToolId
+from covalt_git.names import BUILTIN_NAMESPACE, REGISTRY_NAMESPACE, BadNameError, ToolId
 from covalt_git.toolsets.builtin_tools import BUILTINS
 
 if TYPE_CHECKING:
@@ -43,10 +44,32 @@ class DisabledToolError(CovaltError):
 
 
 class Found(NamedTuple):
-    """A tool and its toolset, both read from the files."""
+    """A tool and its toolset, both read from the files.
+
+    ``alias`` is the registered tool that was found and forwards its calls to ``tool``.
+    """
 
     tool: Tool
     toolset: Toolset
+    alias: Tool | None = None
+
+    @property
+    def tool_id(self) -> str:
+        """The id by which it is called."""
+        return (self.alias or self.tool).tool_id
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The alias, if any, and the tool."""
+        return (self.tool,) if self.alias is None else (self.alias, self.tool)
+
+    @property
+    def definition_digest(self) -> str:
+        """Digest of the definition and the code, for approvals."""
+        if self.alias is None:
+            return self.tool.definition_digest
+        both = [self.alias.definition_digest, self.tool.definition_digest]
+        return canonical_json.digest(both)
 
 
 def _toolset_of(root: Path, tool_id: ToolId) -> Toolset | None:
@@ -70,6 +93,11 @@ def _disabled(found: Found) -> DisabledToolError:
     elif _server_is_off(found):
         what += f": its MCP server {tool.server!r} is off"
         hint = f"set enabled: true for it under mcp_servers in toolsets/{toolset.id}/toolset.yaml"
+    elif tool.held_back is not None and toolset.id == REGISTRY_NAMESPACE:
+        what += f": {WHY_HELD_BACK[tool.held_back]}"
+        hint = f"covalt-git grant add {toolset.id} tool {tool.id.name}"
+        if tool.held_back == "no_request":
+            hint = "add protocol_meta.http.url or protocol_meta.mcp.tool to the entry"
     elif tool.held_back is not None:
         what += f": {WHY_HELD_BACK[tool.held_back]}"
         source = f"{toolset.id}/{tool.id.namespace}"
@@ -154,12 +182,44 @@ class Catalog(Visibility):
             )
         return Found(tool, toolset)
 
+    def find_called(self, text: str) -> Found:
+        """Return the tool that ``text`` names as :meth:`find` does; for an alias, the tool that it calls.
+
+        Raises:
+            CovaltError: as :meth:`find`, for either of them.
+        """
+        found = self.find(text)
+        if found.tool.alias_of is None:
+            return found
+        return self.find(found.tool.alias_of)._replace(alias=found.tool)
+
+    def called(self, tool: Tool) -> tuple[Tool, ...]:
+        """Return a tool and, if it is an alias, the tool that it calls, if that is visible."""
+        if tool.alias_of is None:
+            return (tool,)
+        try:
+            return self.find_called(tool.tool_id).tools
+        except CovaltError:
+            return (tool,)
+
+    def with_target(self, tool: Tool) -> Tool:
+        """Return a tool; an alias without a schema of its own has the schemas of the tool that it calls."""
+        *aliases, target = self.called(tool)
+        if not aliases or tool.schema_is_declared:
+            return tool
+        fields = ("input_schema", "output_schema", "annotations")
+        return tool.model_copy(update={name: getattr(target, name) for name in fields})
+
     def holds(self, found: Found) -> bool:
-        """Return whether the files of a toolset are unchanged since its tool was found."""
+        """Return whether the files of a tool, and of its alias, are unchanged since it was found."""
+        if found.alias is not None:
+            entry = toolset_cache.toolset(self.root, REGISTRY_NAMESPACE).tool(found.tool_id)
+            if entry != found.alias:
+                return False
         return toolset_cache.toolset(self.root, found.toolset.id) is found.toolset
 
     def find_callable(self, text: str) -> Found:
-        """Return the tool that ``text`` names if the principal may call it.
+        """Return the tool that ``text`` names if the principal may call it; for an alias, also the tool it calls.
 
         Raises:
             DisabledToolError: if the tool or its toolset is disabled.
@@ -171,7 +231,9 @@ class Catalog(Visibility):
         if not self.may_call(found.tool).allowed:
             refusal = security_refusal(found.tool, self.principal.protocol)
             raise (found.tool.enabled and refusal) or _disabled(found)
-        return found
+        if found.tool.alias_of is None:
+            return found
+        return self.find_callable(found.tool.alias_of)._replace(alias=found.tool)
 
     def _visible_errors(self, toolset: Toolset) -> list[Problem]:
         """Return the toolset's errors; none if one of them may name a hidden tool."""

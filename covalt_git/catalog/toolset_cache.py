@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.manifests.reading import shown_path
 from covalt_git.manifests.state_files import LOCK_FOLDER, lock_file, read_lock
-from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_ids
+from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_folder, toolset_ids
 from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.system.file_cache import FileCache
 
@@ -46,7 +46,7 @@ def toolset(root: Path, toolset_id: str, ids: Sequence[str] | None = None) -> To
 def _files_of(root: Path, toolset_id: str) -> tuple[Path, ...]:
     toolsets = root / "toolsets"
     state = toolsets / STATE_FOLDER / f"{toolset_id}.yaml"
-    return toolsets / toolset_id, state, toolsets / LOCK_FOLDER
+    return toolsets / toolset_folder(toolset_id), state, toolsets / LOCK_FOLDER
 
 
 def owner_of(root: Path, namespace: str) -> str | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *("init", "validate", "explain", "schema", "toolset", "bundle", "convert", "formats", "tool"),
-    *("grant", "source"),
+    *("grant", "source", "registry"),
     *(
         "role",
         "secret",

@@ -126,7 +126,10 @@ def _print_toolset(one: ToolsetOverview) -> None:
         "starts and connects": list(one.processes),
         "packages": list(one.packages),
         "sandbox": ["may run without one"] if one.unsandboxed else [],
-        "ended grants": [f"{key}: a file has changed" for key in one.stale_grants],
+        "ended grants": [
+            f"{key}: {'its entry' if key.startswith('tool-') else 'a file'} has changed"
+            for key in one.stale_grants
+        ],
         "more": list(one.more),
     }
     for title, texts in lines.items():

@@ -9,11 +9,17 @@ import click
 from covalt_git.cli.context import ask, can_ask, json_option
 from covalt_git.cli.secret import recipients
 from covalt_git.cli.terminal import output, result_text
-from covalt_git.grants.grants import secret_key, server_key
+from covalt_git.grants.grants import secret_key, server_key, tool_key
 from covalt_git.hosts import HostRule
 from covalt_git.installs.local_changes import VersionGoneError
 from covalt_git.models.server_definition import command_line
-from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
+from covalt_git.models.toolset_state import (
+    NetworkGrant,
+    ProcessGrant,
+    SecretGrant,
+    ServerGrant,
+    ToolGrant,
+)
 from covalt_git.operations import bundles, grants, toolsets
 
 if TYPE_CHECKING:
@@ -192,6 +198,21 @@ def server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
     _add(toolset_id, "server", name=server_id, as_json=as_json)
 
 
+@add.command("tool")
+@toolset_argument
+@click.argument("name")
+@json_option
+def tool(toolset_id: str, name: str, *, as_json: bool) -> None:
+    """Let the registered tool NAME be called; TOOLSET is registered.
+
+    It may then send its request with its secrets, or forward its calls.  The grant ends when its entry
+    changes.
+
+    Example: covalt-git grant add registered tool weather
+    """
+    _add(toolset_id, "tool", name=name, as_json=as_json)
+
+
 @add.command("unsandboxed")
 @toolset_argument
 @json_option
@@ -262,6 +283,18 @@ def revoke_server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
     Example: covalt-git grant revoke tickets server remote
     """
     _revoke(toolset_id, server_key("server", server_id), (), "", as_json=as_json)
+
+
+@revoke_group.command("tool")
+@toolset_argument
+@click.argument("name")
+@json_option
+def revoke_tool(toolset_id: str, name: str, *, as_json: bool) -> None:
+    """Revoke calls of a registered tool.
+
+    Example: covalt-git grant revoke registered tool weather
+    """
+    _revoke(toolset_id, tool_key(name), (), "", as_json=as_json)
 
 
 @revoke_group.command("unsandboxed")
@@ -356,6 +389,8 @@ def _add(
 def _print_grant(row: grants.GrantRow) -> None:
     may, lines = _in_words(row)
     ends = "any of this changes:" if lines else "a file of it changes"
+    if isinstance(row.grant, ToolGrant):
+        ends = "its entry changes"
     if isinstance(row.grant, NetworkGrant | SecretGrant) and row.grant.requests:
         ends += " (HTTP tools: until their entries in toolset.yaml change)"
     output.say(f"{row.toolset_id} may {may}, until {ends}")
@@ -382,6 +417,8 @@ def _in_words(row: grants.GrantRow) -> tuple[str, list[str]]:
         case ServerGrant() as grant:
             url = f"URL: {command_line([grant.url])} ({grant.transport})"
             return f"use its MCP server {grant.server}", [url, *_texts("header", row)]
+        case ToolGrant() as grant:
+            return f"run {grant.tool}: {_of_tool(grant)}", []
         case _:
             return "run without a sandbox", []
 
@@ -396,6 +433,14 @@ def _line(row: grants.GrantRow) -> tuple[str, ...]:
     why = "it has changed" if of_server else ", ".join(row.changed)
     holds = "yes" if row.holds else f"no, {why}"
     return row.toolset_id, row.key, _what(row), holds, grant.granted_at[:10], grant.granted_by
+
+
+def _of_tool(grant: ToolGrant) -> str:
+    if grant.alias_of is not None:
+        return f"forward its calls to {grant.alias_of}"
+    secrets = f" with {', '.join(grant.secrets)}" if grant.secrets else ""
+    hosts = ", ".join(HostRule.parse(host).shown for host in grant.hosts)
+    return f"send its request to {hosts}{secrets}"
 
 
 def _hosts(grant: NetworkGrant | SecretGrant) -> str:
@@ -413,5 +458,7 @@ def _what(row: grants.GrantRow) -> str:
             return command_line(grant.argv)
         case ServerGrant() as grant:
             return command_line([grant.url])
+        case ToolGrant() as grant:
+            return _of_tool(grant)
         case _:
             return "no sandbox"

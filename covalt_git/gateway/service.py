@@ -109,7 +109,13 @@ class Gateway:
         with project.tool_index() as index:
             index.sync_toolsets()
             tools = project.catalog.visible(index.tools())
-        known = {tool.tool_id: tool for tool in tools if project.catalog.may_call(tool).allowed}
+        catalog = project.catalog
+        known = {tool.tool_id: tool for tool in tools if catalog.may_call(tool).allowed}
+        known = {
+            tool_id: catalog.with_target(tool)
+            for tool_id, tool in known.items()
+            if tool.alias_of is None or tool.alias_of in known
+        }
         names = tool_names.names(sorted(known), self.style, reserved=meta_tools.NAMES)
         return {name: known[tool_id] for name, tool_id in names.items()}
 
@@ -238,7 +244,7 @@ class Gateway:
         self, project: Project, found: Found, call: ClientCall, follower: Follower
     ) -> types.CallToolResult:
         tool = found.tool
-        request = CallRequest(tool.tool_id, call.args, call_id=new_id(), fresh=True)
+        request = CallRequest(found.tool_id, call.args, call_id=new_id(), fresh=True)
         with Context.of(project, follower=follower) as context:
             found = context.engine().check(request, found)
             # Only valid calls that change the workspace create a chat.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 from covalt_git import timestamps
+from covalt_git.access.grants import tool_facts
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.grants.requested import receivers
 from covalt_git.hosts import HostRule
@@ -15,8 +16,10 @@ from covalt_git.models.toolset_state import (
     ProcessGrant,
     SecretGrant,
     ServerGrant,
+    ToolGrant,
     UnsandboxedGrant,
 )
+from covalt_git.names import REGISTRY_NAMESPACE, ToolId
 from covalt_git.toolsets.state_store import (
     changeable,
     find_server,
@@ -186,6 +189,29 @@ def grant_server(root: Path, toolset_id: str, server_id: str, *, by: str) -> Ser
 
 
 @locks_toolsets
+def grant_tool(root: Path, toolset_id: str, name: str, *, by: str) -> ToolGrant:
+    """Let a registered tool, with its current entry, send its request or forward its calls.
+
+    Raises:
+        UnknownNameError: if no tool with that name is registered.
+        CovaltError: if the toolset is not that of registered tools, or as :func:`grant_network`.
+    """
+    if toolset_id != REGISTRY_NAMESPACE:
+        raise CovaltError(
+            f"only registered tools are granted one by one, not those of {toolset_id!r}",
+            hint=f"covalt-git grant add {toolset_id} --requested",
+        )
+    toolset = _grantable(root, toolset_id, of_tool=True)
+    tool = toolset.tool(str(ToolId(toolset_id, name)))
+    if tool is None:
+        known = [one.id.name for one in toolset.tools]
+        raise UnknownNameError("tool", name, known, list_with="covalt-git registry list")
+    grant = ToolGrant(kind="tool", **tool_facts(tool), **_now(by))
+    _write_grant(root, toolset, tool_key(name), grant)
+    return grant
+
+
+@locks_toolsets
 def revoke(root: Path, toolset_id: str, key: str, hosts: Sequence[str] = ()) -> Grant | None:
     """Revoke the grant with the key ``key``, or only some of its hosts; return the remaining grant.
 
@@ -236,8 +262,18 @@ def server_key(kind: Literal["process", "server"], server_id: str) -> str:
     return f"{kind}-{server_id}"
 
 
-def _grantable(root: Path, toolset_id: str) -> Toolset:
+def tool_key(name: str) -> str:
+    """Return the key of a registered tool's grant in a state file."""
+    return f"tool-{name}"
+
+
+def _grantable(root: Path, toolset_id: str, *, of_tool: bool = False) -> Toolset:
     toolset = find_toolset(root, toolset_id)
+    if toolset_id == REGISTRY_NAMESPACE and not of_tool:
+        raise CovaltError(
+            "registered tools are granted one by one",
+            hint=f"covalt-git grant add {toolset_id} --requested",
+        )
     if not toolset.sound:
         errors = [one for one in toolset.problems if one.severity == "error"]
         raise CovaltError(

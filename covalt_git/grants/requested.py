@@ -13,6 +13,7 @@ from covalt_git.access.grants import granted, rule_of
 from covalt_git.hosts import BadHostError, Reach, WebOrigin, origin_of
 from covalt_git.models.http_placement import secrets_of
 from covalt_git.models.server_definition import references_of
+from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.templating.url_templates import BadTemplateError, UrlTemplate
 
 if TYPE_CHECKING:
@@ -48,9 +49,11 @@ class RequestedGrant(NamedTuple):
 def requested(toolset: Toolset) -> list[RequestedGrant]:
     """Return the hosts of a toolset's HTTP tools and the secrets that it declares, sorted.
 
+    Registered tools are granted one by one, with their host and secrets.
+
     A secret is listed once for each host to which a tool sends it.
     """
-    if toolset.manifest is None:
+    if toolset.manifest is None or toolset.id == REGISTRY_NAMESPACE:
         return []
     found = {one for tool in toolset.tools for one in _of_tool(toolset, tool)}
     may = granted(toolset.id, toolset.state, toolset.digest)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from covalt_git.access.grants import GrantNeededError, granted, holds, is_of, keeping
+from covalt_git.access.grants import (
+    GrantNeededError,
+    granted,
+    holds,
+    is_of,
+    is_of_tool,
+    keeping,
+)
 from covalt_git.grants.requested import requested
 from covalt_git.models.server_definition import command_line, process_facts, server_facts
 from covalt_git.models.toolset_state import (
@@ -12,23 +19,33 @@ from covalt_git.models.toolset_state import (
     ProcessGrant,
     SecretGrant,
     ServerGrant,
+    ToolGrant,
     UnsandboxedGrant,
 )
+from covalt_git.names import REGISTRY_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.held_back import HeldBack
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import Grant
     from covalt_git.toolsets.toolset import Toolset
 
 
+WHY: dict[HeldBack | None, str] = {
+    "not_granted": "is not granted",
+    "entry_changed": "has changed since it was granted",
+}
+"""The states of a registered tool that lacks its grant."""
+
+
 class MissingGrant(NamedTuple):
-    """A grant that a toolset lacks: its kind, the secret or the MCP server, the host, and the reason."""
+    """A grant that a toolset lacks: its kind, the secret, MCP server or registered tool, the host, and the reason."""
 
     toolset_id: str
-    kind: Literal["network", "secret", "process", "server"]
+    kind: Literal["network", "secret", "process", "server", "tool"]
     name: str | None
     host: str | None
     why: str
@@ -48,6 +65,8 @@ class MissingGrant(NamedTuple):
 def changes(toolset: Toolset, grant: Grant) -> tuple[str, ...]:
     """Return the changes that ended a grant, as phrases; empty if it is valid."""
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
+    if isinstance(grant, ToolGrant):
+        return tuple(_of_tool(grant, toolset))
     if not isinstance(grant, ProcessGrant | ServerGrant):
         return _of_toolset(grant, toolset, servers)
     server = next((one for one in servers if one.id == grant.server), None)
@@ -69,6 +88,14 @@ def changes(toolset: Toolset, grant: Grant) -> tuple[str, ...]:
 
 def missing_grants(toolset: Toolset) -> list[MissingGrant]:
     """Return the requests of a toolset that its grants do not cover: hosts, secrets, then MCP servers."""
+    if toolset.id == REGISTRY_NAMESPACE:
+        return [
+            MissingGrant(
+                toolset.id, "tool", tool.id.name, None, f"{tool.tool_id} {WHY[tool.held_back]}"
+            )
+            for tool in toolset.tools
+            if tool.held_back in WHY
+        ]
     may = granted(toolset.id, toolset.state, toolset.digest)
     found = [
         MissingGrant(
@@ -103,6 +130,14 @@ def _of_toolset(
     names = () if isinstance(grant, UnsandboxedGrant) else keeping(grant, toolset.tools)
     tools = f"; only HTTP tools may use it: {', '.join(names)}" if names else ""
     return (f"a file has changed{tools}",)
+
+
+def _of_tool(grant: ToolGrant, toolset: Toolset) -> Iterator[str]:
+    tool = toolset.tool(f"{toolset.id}:{grant.tool}")
+    if tool is None:
+        yield f"the tool {grant.tool!r} no longer exists"
+    elif not is_of_tool(grant, tool):
+        yield "its entry has changed"
 
 
 def _of_process(grant: ProcessGrant, facts: JsonObject) -> Iterator[str]:

@@ -15,7 +15,7 @@ from covalt_git.index.database import Row, as_text, put, put_new, transaction
 from covalt_git.index.search_text import searchable_text
 from covalt_git.index.toolset_signatures import ToolsetSignature, is_unchanged, read_with_signature
 from covalt_git.manifests.override_keys import overridden_tool, override_key
-from covalt_git.manifests.toolset_files import toolset_ids
+from covalt_git.manifests.toolset_files import toolset_folder, toolset_ids
 from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.names import BUILTIN_NAMESPACE, ToolId
 from covalt_git.system.fork_pool import each, ignore_progress
@@ -187,7 +187,7 @@ def _rows(toolset: Toolset) -> list[tuple[str, Row]]:
                 "kind": file.kind,
                 "sha256": file.sha256,
                 "size": file.size,
-                "stored_path": f"toolsets/{toolset.id}/{file.path}",
+                "stored_path": f"toolsets/{toolset_folder(toolset.id)}/{file.path}",
             },
         )
     for tool in toolset.tools:

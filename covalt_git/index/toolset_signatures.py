@@ -13,7 +13,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.manifests.toolset_files import STATE_FOLDER
+from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_folder
 from covalt_git.system.file_cache import CHANGED, MODE, TICK_NS, Facts, digest, facts_of, lstat
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _scan(toolsets: Path, toolset_id: str, related: Iterable[str]) -> dict[bytes
     top = os.fsencode(toolsets) + b"/"
     single_files = map(os.fsencode, (f"{STATE_FOLDER}/{toolset_id}.yaml", *related))
     found = {path: lstat(top + path) for path in single_files}
-    pending = [os.fsencode(toolset_id)]
+    pending = [os.fsencode(toolset_folder(toolset_id))]
     while pending:
         path = pending.pop()
         found[path] = facts = lstat(top + path)

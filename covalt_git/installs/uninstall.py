@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.outer_repository import UnknownRevisionError, write_folder
 from covalt_git.manifests.toolset_files import STATE_FOLDER, read_bundle_files
-from covalt_git.names import new_id
+from covalt_git.names import REGISTRY_NAMESPACE, new_id
 from covalt_git.system import atomic_write
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_git.toolsets.tool_locks import locks_of_toolset
@@ -44,6 +44,10 @@ def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
         CovaltError: if it cannot be removed; it is unchanged.
     """
     toolset = find_toolset(root, toolset_id)
+    if toolset_id == REGISTRY_NAMESPACE:
+        raise CovaltError(
+            "registered tools are removed one by one", hint="covalt-git registry remove TOOL_ID"
+        )
     if not force and not is_in_git(root, toolset):
         raise NotInGitError(
             f"{toolset_id!r} or its state has uncommitted changes, which could not be restored",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.errors import Problem
 from covalt_git.json_values import canonical_json
-from covalt_git.names import RESERVED_TOOLSET_IDS
+from covalt_git.names import REGISTRY_NAMESPACE, RESERVED_TOOLSET_IDS
 from covalt_git.paths import check_path
 from covalt_git.problems import codes
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 MANIFEST = "toolset.yaml"
 STATE_FOLDER = "state"
+REGISTRY_FOLDER = f"{STATE_FOLDER}/{REGISTRY_NAMESPACE}"
+"""The folder of the entries of registered tools, below ``toolsets/``."""
+
 MAX_FILES = 5_000
 MAX_FILE_BYTES = 64 << 20
 
@@ -216,22 +219,30 @@ def _kind(path: str) -> FileKind:
     return "artifact" if path.startswith("artifacts/") else "asset"
 
 
+def toolset_folder(toolset_id: str) -> str:
+    """Return the path of a toolset's folder below ``toolsets/``: its id, except for registered tools."""
+    return REGISTRY_FOLDER if toolset_id == REGISTRY_NAMESPACE else toolset_id
+
+
 def toolset_ids(folder: Path) -> list[str]:
-    """Return the names of the toolset folders, valid or not, sorted.
+    """Return the names of the toolset folders, valid or not, sorted; with the one of registered tools, if any.
 
     Folders whose names are not UTF-8 are left out, as their ids could not be written.
     """
     if not folder.is_dir():
         return []
     with os.scandir(folder) as entries:
-        return sorted(
+        found = [
             entry.name
             for entry in entries
             if _is_folder(entry)
             and entry.name not in RESERVED_TOOLSET_IDS
             and not entry.name.startswith((".", "__"))
             and readable(entry.name) == entry.name
-        )
+        ]
+    if any((folder / REGISTRY_FOLDER).glob("*.yaml")):
+        found.append(REGISTRY_NAMESPACE)
+    return sorted(found)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -1,12 +1,15 @@
-"""Reasons why a tool of an MCP server is held back: disabled regardless of all settings."""
+"""Reasons why a tool of an MCP server or a registered tool is held back: disabled regardless of all settings."""
 
 from typing import Literal
 
-HeldBack = Literal["new", "changed", "schema"]
+HeldBack = Literal["new", "changed", "schema", "not_granted", "entry_changed", "no_request"]
 
 WHY_HELD_BACK: dict[HeldBack, str] = {
     "new": "its definition has not been accepted",
     "changed": "its definition has changed since it was accepted",
     "schema": "its input schema is invalid",
+    "not_granted": "it is not granted",
+    "entry_changed": "its entry has changed since it was granted",
+    "no_request": "its entry has neither protocol_meta.http nor protocol_meta.mcp",
 }
 """Each reason as the end of a sentence."""

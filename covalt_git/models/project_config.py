@@ -66,6 +66,11 @@ class RoleConfig(StrictModel):
         default=False,
         description="Whether it can approve its own calls over MCP; the model itself can then approve.",
     )
+    register_tools: Bool = Field(
+        default=False,
+        alias="register",
+        description="Whether it can register, replace and remove registered tools that it can call.",
+    )
     admin: Bool = Field(default=False, description="Whether it can call and approve everything.")
 
 

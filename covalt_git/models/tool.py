@@ -14,9 +14,10 @@ from covalt_git.models.renderers import Renderer
 from covalt_git.models.tool_properties import Annotations, Example, HttpRequest, Limits, Security
 from covalt_git.names import ToolId
 
-ConfirmationSource = Literal["toolset", "decorator", "override", "project", "destructive"]
+ToolKind = Literal["python", "http", "mcp", "builtin", "alias"]
+"""How a tool runs; an alias forwards its calls to another tool."""
 
-ToolKind = Literal["python", "http", "mcp", "builtin"]
+ConfirmationSource = Literal["toolset", "decorator", "override", "project", "destructive"]
 
 ICON_TYPES = {
     ".png": "image/png",
@@ -40,6 +41,9 @@ class Tool(StrictModel):
 
     A tool of an MCP server (kind ``mcp``) has the name ``upstream`` on ``server``, which is the id of the
     server in the manifest of ``toolset_id``.  The namespace of ``tool_id`` can differ from it.
+
+    A registered tool (toolset ``registered``) is an HTTP tool, or an alias of the tool ``alias_of``.  An alias of
+    no tool cannot be called.
     """
 
     tool_id: str
@@ -51,6 +55,7 @@ class Tool(StrictModel):
     http: HttpRequest | None = None
     server: str | None = None
     upstream: str | None = None
+    alias_of: str | None = None
     version: str = Field("", description="Its version, or that of its toolset.")
     input_schema: JsonObject
     schema_is_declared: Bool = False
@@ -72,7 +77,9 @@ class Tool(StrictModel):
     meta: JsonObject = Field(default_factory=dict, description="The _meta of its definition.")
     icons: tuple[JsonObject, ...] = ()
     toolset_digest: str = Field(
-        "", description="Digest of the toolset's files, or of the server and the definition."
+        "",
+        description="Digest of the toolset's files, or of the server and the definition, or of the entry of"
+        " a registered tool.",
     )
 
     @property
@@ -104,6 +111,7 @@ class Tool(StrictModel):
     @property
     def definition_digest(self) -> str:
         """Digest of the definition and the code, for approvals."""
-        # The excluded fields change no call, and approvals of older versions stay valid without them.
-        carried = {"version", "free_examples", "extensions"}
+        # The excluded fields change no call, or the toolset's digest covers them.  Approvals of older versions
+        # stay valid without them.
+        carried = {"version", "free_examples", "extensions", "alias_of"}
         return canonical_json.digest(self.model_dump(mode="json", by_alias=True, exclude=carried))

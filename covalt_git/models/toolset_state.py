@@ -119,6 +119,16 @@ class ServerGrant(_Grant):
     headers: tuple[str, ...] = Field((), description="Names of the request headers.")
 
 
+class ToolGrant(_Grant):
+    """Permission to call a registered tool: to send its request, or to forward its calls."""
+
+    kind: Literal["tool"] = Field(description="Kind of grant: a registered tool.")
+    tool: ToolName = Field(description="Name of the tool.")
+    hosts: tuple[GrantedHost, ...] = Field((), description="Host of its request.")
+    secrets: tuple[EnvName, ...] = Field((), description="Secrets that it sends to this host.")
+    alias_of: FullToolId | None = Field(None, description="Tool to which it forwards its calls.")
+
+
 class UnsandboxedGrant(_Grant):
     """Permission of the toolset's tools to run without an effective sandbox."""
 
@@ -126,7 +136,7 @@ class UnsandboxedGrant(_Grant):
 
 
 Grant = Annotated[
-    NetworkGrant | SecretGrant | ProcessGrant | ServerGrant | UnsandboxedGrant,
+    NetworkGrant | SecretGrant | ProcessGrant | ServerGrant | ToolGrant | UnsandboxedGrant,
     Field(discriminator="kind"),
 ]
 

@@ -13,6 +13,7 @@ from covalt_git.json_values import JsonObject
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.calls import Approval, ApprovalState
 from covalt_git.models.tool_properties import Annotations
+from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.operations.calls import CallAnswer, answer
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
@@ -138,15 +139,16 @@ def get_approval(context: Context, request: GetApproval) -> ApprovalDetail:
     """Return one approval: the exact call, and the changes since its request."""
     approval = context.approvals().find(request.execution_id)
     waits = approval.state == "pending"
-    hidden = not context.visibility.sees(approval.tool_id)
+    tool_ids = _tool_ids(context, approval.tool_id)
+    hidden = not all(map(context.visibility.sees, tool_ids))
     found = None if hidden else _found(context, approval.tool_id)
-    same = found is not None and found.tool.definition_digest == approval.definition_digest
+    same = found is not None and found.definition_digest == approval.definition_digest
     return ApprovalDetail.of(
         approval,
         description=found.tool.description if found else "",
         annotations=found.tool.annotations if found else Annotations(),
         code=_code(context, found) if found and same else None,
-        may_settle=_may_settle(context, approval.tool_id),
+        may_settle=all(_may_settle(context, one) for one in tool_ids),
         changes=_changes_since(context, approval) if waits else (),
         tool_changed=waits and not hidden and not same,
     )
@@ -198,15 +200,24 @@ def _changes_since(context: Context, approval: Approval) -> list[FileChange]:
 def _found(context: Context, tool_id: str) -> Found | None:
     """Return a tool that the role may see; None if it is removed or its toolset has errors."""
     try:
-        return context.catalog.find(tool_id)
+        return context.catalog.find_called(tool_id)
     except CovaltError:
         return None
+
+
+def _tool_ids(context: Context, tool_id: str) -> list[str]:
+    """Return the id of a tool and, if it is an alias, of the tool that it calls."""
+    try:
+        alias_of = context.catalog.find(tool_id).tool.alias_of
+    except CovaltError:
+        alias_of = None
+    return [tool_id] if alias_of is None else [tool_id, alias_of]
 
 
 def _code(context: Context, found: Found) -> ApprovedCode | None:
     tool, toolset = found.tool, found.toolset
     is_hidden = not context.visibility.sees_all_of(toolset.id, toolset.tool_ids)
-    if is_hidden or tool.kind == "builtin":
+    if is_hidden or tool.kind == "builtin" or toolset.id == REGISTRY_NAMESPACE:
         return None
     source = toolset.sources.get(tool.id.name)
     if source is None or tool.entrypoint is None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from covalt_git.access import confirmation
 from covalt_git.calls import engine, preconditions
 from covalt_git.calls.batch import read_batch
 from covalt_git.calls.outcomes import fresh_notes
@@ -213,12 +212,14 @@ def check_arguments(context: Context, request: CheckArguments) -> ArgumentsCheck
     A call may still reject them, if the tool's function has constraints that the schema lacks.
     """
     tool = context.catalog.find(request.tool_id).tool
+    called = context.catalog.called(tool)
     problems: tuple[ArgumentProblem, ...] = ()
     try:
-        preconditions.check_arguments(tool, request.args)
+        for one in called:
+            preconditions.check_arguments(one, request.args)
     except InvalidArgumentsError as error:
         problems = tuple(map(ArgumentProblem.of, error.problems))
-    reasons = confirmation(context.project.config, tool, request.args)
+    reasons = preconditions.approval_reasons(context.project.config, called, request.args)
     return ArgumentsChecked(problems=problems, confirmation=reasons)
 
 

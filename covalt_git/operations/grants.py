@@ -10,7 +10,7 @@ from covalt_git.access.grants import ports
 from covalt_git.errors import Problem, StaleError
 from covalt_git.grants import grants as decisions
 from covalt_git.grants.status import changes, missing_grants
-from covalt_git.models.toolset_state import Grant, ProcessGrant, SecretGrant, ServerGrant
+from covalt_git.models.toolset_state import Grant, ProcessGrant, SecretGrant, ServerGrant, ToolGrant
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, invalid, operation
 from covalt_git.toolsets.state_store import find_toolset
@@ -36,9 +36,11 @@ class AddGrant(Request):
     """Request: the grant to add to a toolset."""
 
     toolset_id: str = Field(max_length=200)
-    kind: Literal["network", "secret", "process", "server", "unsandboxed"]
+    kind: Literal["network", "secret", "process", "server", "tool", "unsandboxed"]
     name: str | None = Field(
-        None, max_length=200, description="The name of the secret, or the id of the MCP server."
+        None,
+        max_length=200,
+        description="The name of the secret or registered tool, or the id of the MCP server.",
     )
     hosts: Hosts = Field(
         (),
@@ -114,10 +116,10 @@ def list_grants(context: Context, request: ListGrants) -> GrantList:
 
 @operation(changes=True, errors=(404, 409), admin="grant anything")
 def add_grant(context: Context, request: AddGrant) -> GrantRow:
-    """Grant a host, a secret, an MCP server, or permission to run without a sandbox.
+    """Grant a host, a secret, an MCP server, a registered tool, or permission to run without a sandbox.
 
     The grant is for the current files of the toolset.  A change of the files ends the grant; for an
-    MCP server, a change of its declaration does.  Hosts are added to those that were granted before.  Only
+    MCP server, a change of its declaration does, and for a registered tool, a change of its entry.  Hosts are added to those that were granted before.  Only
     the toolset's state file is written.  If ``digest`` is not the toolset's current digest, nothing is
     granted and the answer is 409 ``moved``.
     """
@@ -224,6 +226,8 @@ def _grant_all(context: Context, toolset_id: str, wanted: Iterable[AddGrant]) ->
 def _is_declared(toolset: Toolset, grant: Grant) -> bool:
     """Return whether a toolset still declares the secret or the MCP server of a grant."""
     manifest = toolset.manifest
+    if isinstance(grant, ToolGrant):
+        return toolset.tool(f"{toolset.id}:{grant.tool}") is not None
     if isinstance(grant, SecretGrant):
         return bool(manifest and grant.name in manifest.secrets)
     if not isinstance(grant, ProcessGrant | ServerGrant):
@@ -235,7 +239,10 @@ def _is_declared(toolset: Toolset, grant: Grant) -> bool:
 
 def _same(toolset: Toolset, grant: Grant) -> AddGrant:
     """Return the request that adds the same grant again."""
-    name = getattr(grant, "server", None) or getattr(grant, "name", None)
+    names = (getattr(grant, key, None) for key in ("server", "tool", "name"))
+    name = next(filter(None, names), None)
+    if isinstance(grant, ToolGrant):  # its hosts are those of its entry
+        return AddGrant(toolset_id=toolset.id, kind=grant.kind, name=name)
     return AddGrant(
         toolset_id=toolset.id, kind=grant.kind, name=name, hosts=getattr(grant, "hosts", ())
     )
@@ -246,6 +253,11 @@ def _granted(project: Project, request: AddGrant) -> tuple[str, Grant]:
     root, toolset_id, by = project.root, request.toolset_id, project.principal.id
     if request.kind == "unsandboxed":
         return request.kind, decisions.grant_unsandboxed(root, toolset_id, by=by)
+    if request.kind == "tool":
+        if not request.name:
+            raise invalid(Problem("name", 0, 0, "invalid_request", "name the tool"))
+        key = decisions.tool_key(request.name)
+        return key, decisions.grant_tool(root, toolset_id, request.name, by=by)
     if request.kind in {"process", "server"}:
         return _granted_server(project, request)
     if request.kind == "network":

@@ -75,6 +75,13 @@ MODULES = {
         "revoke_grant",
     ),
     "roles": ("list_roles",),
+    "tool_registry": (
+        "list_registered_tools",
+        "get_registered_tool",
+        "register_tool",
+        "replace_registered_tool",
+        "remove_registered_tool",
+    ),
     "tools": ("list_tools", "search_tools", "get_tool", "get_available_tools"),
     "examples": ("test_tools",),
     "overrides": ("get_overrides", "override_tool", "enable_tool"),

@@ -15,6 +15,7 @@ class RoleRow(Result):
     allow: tuple[str, ...]
     deny: tuple[str, ...]
     approve: tuple[str, ...]
+    register_tools: bool
     default: bool
     acting: bool
 

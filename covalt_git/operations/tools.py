@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from covalt_git.access import confirmation
+from covalt_git.calls.preconditions import approval_reasons
 from covalt_git.calls.tool_grants import check_runnable
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject
@@ -127,6 +127,7 @@ class ToolDetail(ToolFacts):
     http: HttpRequest | None
     server: str | None = Field(description="The id of the MCP server that provides it.")
     upstream: str | None = Field(description="Its name on that server.")
+    alias_of: str | None = Field(description="The tool to which a registered tool forwards calls.")
 
 
 class ToolGroup(Result):
@@ -227,7 +228,7 @@ def grouped(context: Context, tools: Iterable[Tool], *, with_empty: bool) -> tup
 def get_tool(context: Context, request: GetTool) -> ToolDetail:
     """Return one tool: its schemas, renderer, limits and overrides."""
     found = context.catalog.find(request.tool_id)
-    tool, toolset = found.tool, found.toolset
+    tool, toolset = context.catalog.with_target(found.tool), found.toolset
     schema_from: Literal["manifest", "source", "server", "builtin"] = "source"
     if tool.kind == "builtin":
         schema_from = "builtin"
@@ -236,7 +237,11 @@ def get_tool(context: Context, request: GetTool) -> ToolDetail:
     elif tool.schema_is_declared or tool.kind == "http":
         schema_from = "manifest"
     return ToolDetail(
-        **_facts(context, tool, _why_not(context, tool, toolset.state, enabled=toolset.enabled)),
+        **_facts(
+            context,
+            tool,
+            reason_not_callable(context, tool, toolset.state, enabled=toolset.enabled),
+        ),
         toolset_name=toolset.manifest.name if toolset.manifest else toolset.id,
         toolset_digest=tool.toolset_digest,
         renderer=tool.renderer,
@@ -258,6 +263,7 @@ def get_tool(context: Context, request: GetTool) -> ToolDetail:
         http=tool.http,
         server=tool.server,
         upstream=tool.upstream,
+        alias_of=tool.alias_of,
     )
 
 
@@ -270,7 +276,8 @@ def get_available_tools(context: Context, _: EmptyRequest) -> AvailableTools:
         for tool in context.catalog.visible(context.toolset_index().tools())
         if tool_row(context, tool, rows[tool.toolset_id]).callable
     ]
-    return AvailableTools(tools=tuple(AvailableTool.of(tool, name=tool.path) for tool in tools))
+    described = map(context.catalog.with_target, tools)
+    return AvailableTools(tools=tuple(AvailableTool.of(tool, name=tool.path) for tool in described))
 
 
 def visible_toolsets(context: Context) -> list[JsonObject]:
@@ -296,7 +303,9 @@ def tool_row(context: Context, tool: Tool, row: JsonObject) -> ToolRow:
     """Return a tool for a list; ``row`` is its toolset's row in the index."""
     why_not = "its toolset has errors"
     if row["sound"]:
-        why_not = _why_not(context, tool, _state(context, tool, row), enabled=row["enabled"])
+        why_not = reason_not_callable(
+            context, tool, _state(context, tool, row), enabled=row["enabled"]
+        )
     return ToolRow(
         **_facts(context, tool, why_not),
         renderer=tool.renderer.type if tool.renderer else None,
@@ -313,7 +322,7 @@ def _state(context: Context, tool: Tool, row: JsonObject) -> ToolsetState:
     return read_state(file, file.name).value or ToolsetState()
 
 
-def _why_not(context: Context, tool: Tool, state: ToolsetState, *, enabled: bool) -> str:
+def reason_not_callable(context: Context, tool: Tool, state: ToolsetState, *, enabled: bool) -> str:
     """Return why a tool of a toolset without errors cannot be called now; empty if it can."""
     if not enabled:
         return "its toolset is disabled"
@@ -322,6 +331,9 @@ def _why_not(context: Context, tool: Tool, state: ToolsetState, *, enabled: bool
         return decision.reason
     try:
         check_runnable(tool, state)
+        if tool.alias_of is not None:
+            target = context.catalog.find_callable(tool.tool_id)
+            check_runnable(target.tool, target.toolset.state)
     except CovaltError as error:
         return error.message
     return ""
@@ -339,7 +351,9 @@ def _facts(context: Context, tool: Tool, why_not: str) -> JsonObject:
         "entrypoint": tool.entrypoint,
         "input_schema": tool.input_schema,
         "held_back": tool.held_back,
-        "requires_confirmation": confirmation(context.project.config, tool, {}),
+        "requires_confirmation": approval_reasons(
+            context.project.config, context.catalog.called(tool), {}
+        ),
         "enabled": tool.enabled,
         "callable": not why_not,
         "why_not": why_not,

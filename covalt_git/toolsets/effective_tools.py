@@ -176,8 +176,8 @@ def _server_tool(
         schema_is_declared=True,
         output_schema=locked.output_schema,
         annotations=locked.annotations,
-        renderer=_renderer(None, override, local),
-        confirmation=_confirmation(
+        renderer=effective_renderer(None, override, local),
+        confirmation=confirmation_sources(
             server.requires_confirmation,
             None,
             override,
@@ -246,8 +246,8 @@ def _tool(
         extensions=declared.extensions,
         tags=declared.tags,
         security=declared.security,
-        renderer=_renderer(declared.renderer, override, local),
-        confirmation=_confirmation(
+        renderer=effective_renderer(declared.renderer, override, local),
+        confirmation=confirmation_sources(
             by_toolset,
             source,
             override,
@@ -283,7 +283,7 @@ def _output_schema(declared: ToolDeclaration, source: ToolDefinition | None) -> 
     return declared.output_schema
 
 
-def _confirmation(
+def confirmation_sources(
     by_toolset: bool,  # noqa: FBT001 - one of five sources
     source: ToolDefinition | None,
     override: ToolOverride,
@@ -291,6 +291,7 @@ def _confirmation(
     *,
     destructive: bool,
 ) -> tuple[ConfirmationSource, ...]:
+    """Return everything that requires approval of a tool's calls."""
     if local.requires_confirmation is not None:
         return ("project",) if local.requires_confirmation else ()
     required: dict[ConfirmationSource, bool] = {
@@ -302,9 +303,10 @@ def _confirmation(
     return found or (("destructive",) if destructive else ())
 
 
-def _renderer(
+def effective_renderer(
     declared: LegacyRenderer | None, override: ToolOverride, local: LocalOverride
 ) -> Renderer | None:
+    """Return the renderer of a tool's results."""
     kind: RendererType | None = None
     config = None
     if declared is not None:

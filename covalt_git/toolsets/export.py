@@ -14,6 +14,7 @@ from covalt_git.credentials.leaks import credentials
 from covalt_git.credentials.values import Mask
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.manifests.toolset_files import MANIFEST
+from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.paths import check_path, collisions
 from covalt_git.problems import codes
 
@@ -55,6 +56,11 @@ def pack_bundle(
     Raises:
         NotExportedError: with all errors and all places of secrets.
     """
+    if toolset.id == REGISTRY_NAMESPACE:
+        raise NotExportedError(
+            "registered tools are not a toolset of files, so they have no bundle",
+            hint="covalt-git registry list --json",
+        )
     display_path = toolset.folder.relative_to(root).as_posix()
     problems = [
         one

@@ -117,8 +117,8 @@ def _find(root: Path, tool_id: str) -> tuple[Toolset, str]:
 
 def _names(toolset: Toolset) -> set[str]:
     declared = toolset.manifest.tools if toolset.manifest else ()
-    of_servers = {tool.tool_id for tool in toolset.tools if tool.kind == "mcp"}
-    return {tool.id for tool in declared} | of_servers | toolset.state.overrides.keys()
+    others = {tool.name_in_state for tool in toolset.server_tools}
+    return {tool.id for tool in declared} | others | toolset.state.overrides.keys()
 
 
 def _own_override(toolset: Toolset, name: str) -> JsonObject:
@@ -140,7 +140,7 @@ def _enabled_by_toolset(toolset: Toolset, name: str) -> bool:
         return False
     own = ToolOverride(tool_id=name, **_own_override(toolset, name))
     declared = next((tool for tool in toolset.manifest.tools if tool.id == name), None)
-    if declared is None and toolset.tool(name) is None:
+    if declared is None and all(tool.name_in_state != name for tool in toolset.tools):
         return False
     return enabled_by_toolset(toolset.manifest, declared, own)
 

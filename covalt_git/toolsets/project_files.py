@@ -14,7 +14,12 @@ from covalt_git.manifests.reading import Reading, read_yaml, shown_path
 from covalt_git.manifests.state_files import LOCK_FOLDER, read_lock
 from covalt_git.manifests.toolset_files import MANIFEST, STATE_FOLDER, readable, toolset_ids
 from covalt_git.models.toolset_manifest import ToolsetManifest
-from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key
+from covalt_git.names import (
+    BUILTIN_NAMESPACE,
+    REGISTRY_NAMESPACE,
+    RESERVED_TOOLSET_IDS,
+    id_key,
+)
 from covalt_git.problems import codes
 from covalt_git.system.fork_pool import each, ignore_progress
 from covalt_git.toolsets.tool_locks import check_lock
@@ -55,7 +60,7 @@ class CheckedToolset(NamedTuple):
             toolset.enabled,
             toolset.tool_count,
             toolset.tool_ids,
-            _requests_grants(toolset.manifest),
+            toolset.id == REGISTRY_NAMESPACE or _requests_grants(toolset.manifest),
             tuple(
                 (loc, name, namespace_of(name, toolset.state))
                 for loc, name in _declared_namespaces(toolset.manifest)

@@ -37,14 +37,16 @@ from covalt_git.manifests.toolset_files import (
     BundleFiles,
     Contents,
     read_bundle,
+    toolset_folder,
 )
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
-from covalt_git.names import BUILTIN_NAMESPACE, is_id, suggest_id
+from covalt_git.names import BUILTIN_NAMESPACE, REGISTRY_NAMESPACE, is_id, suggest_id
 from covalt_git.problems import codes
 from covalt_git.toolsets.builtin_tools import BUILTINS, NAME
 from covalt_git.toolsets.effective_tools import effective_server_tools, effective_tools, is_on
 from covalt_git.toolsets.icons import check_icons
+from covalt_git.toolsets.registered_tools import read_registry
 from covalt_git.toolsets.tool_locks import check_lock, read_server_locks, usable_locks
 
 if TYPE_CHECKING:
@@ -70,7 +72,8 @@ class Toolset:
         sources: the Python functions of its tools, by the tools' ids in the manifest.
         skills: the headers of its valid skills.
         locks: the locks of its MCP servers, by server id.
-        server_tools: the tools of its MCP servers, including those that are not accepted.
+        server_tools: the tools of its MCP servers, including those that are not accepted; for the toolset
+            ``registered``, the registered tools.
         problems: all problems of the files above.
     """
 
@@ -166,13 +169,15 @@ def read_toolset(
 
     ``state`` replaces the state file of the project.
     """
-    folder = root / "toolsets" / toolset_id
+    folder = root / "toolsets" / toolset_folder(toolset_id)
     display_path = shown_path(folder, root)
     files, contents = read_bundle(folder, display_path)
-    manifest = _read_manifest(folder, display_path, contents)
     if state is None:
         state_file = root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
         state = read_state(state_file, shown_path(state_file, root))
+    if toolset_id == REGISTRY_NAMESPACE:
+        return _read_registered(folder, display_path, state, files, contents)
+    manifest = _read_manifest(folder, display_path, contents)
     problems = [
         *files.problems,
         *manifest.problems,
@@ -239,6 +244,31 @@ def builtin_toolset() -> Toolset:
         locks={},
         server_tools=tuple(BUILTINS.values()),
         problems=(),
+    )
+
+
+def _read_registered(
+    folder: Path,
+    display_path: str,
+    state: Reading[ToolsetState],
+    files: BundleFiles,
+    contents: Contents,
+) -> Toolset:
+    effective_state = state.value or ToolsetState(enabled=False)
+    registry = read_registry(files, contents, display_path, effective_state)
+    of_state, in_state = _check_state_text(state)
+    problems = [*files.problems, *registry.problems, *state.problems, *of_state]
+    return Toolset(
+        id=REGISTRY_NAMESPACE,
+        folder=folder,
+        manifest=registry.manifest,
+        state=effective_state,
+        files=files,
+        sources={},
+        skills=(),
+        locks={},
+        server_tools=registry.tools,
+        problems=tuple(sorted(set(without(in_state, problems)))),
     )
 
 

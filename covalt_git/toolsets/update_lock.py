@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from pydantic import ValidationError
 
 from covalt_git.manifests.state_files import write_state
-from covalt_git.manifests.toolset_files import STATE_FOLDER, read_bundle_files
+from covalt_git.manifests.toolset_files import REGISTRY_FOLDER, STATE_FOLDER, read_bundle_files
 from covalt_git.models.base import StrictModel
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id
@@ -141,7 +141,11 @@ def _staged_folder(root: Path, toolset_id: str, path: str) -> Path | None:
 
 def _clear(toolsets: Path, data: Path) -> None:
     """Remove files of killed processes and expired staging folders; the caller holds the lock."""
-    temporary = (*toolsets.glob(f".{_JOURNAL}*.tmp"), *toolsets.glob(f"{STATE_FOLDER}/.*.tmp"))
+    temporary = [
+        *toolsets.glob(f".{_JOURNAL}*.tmp"),
+        *toolsets.glob(f"{STATE_FOLDER}/.*.tmp"),
+        *toolsets.glob(f"{REGISTRY_FOLDER}/.*.tmp"),
+    ]
     for file in temporary:
         with contextlib.suppress(OSError):
             file.unlink()

@@ -10,7 +10,7 @@ from flask import Flask, jsonify, request
 from covalt_git.manifests.project_config import read_config
 from covalt_git.operations.registry import every_operation
 from covalt_server import request_context
-from covalt_server.api import errors, events, http, openapi, streams
+from covalt_server.api import errors, events, http, openapi, streams, tool_registry
 from covalt_server.git import smart_http
 from covalt_server.pages import (
     approvals,
@@ -23,6 +23,7 @@ from covalt_server.pages import (
     imports,
     layout,
     live,
+    registered_tools,
     tools,
     toolsets,
     transfer,
@@ -53,6 +54,7 @@ PAGES = (
     toolsets.pages,
     imports.pages,
     tools.pages,
+    registered_tools.pages,
     conversation.pages,
     chats.pages,
     branches.pages,
@@ -94,6 +96,7 @@ def create_app(
     Guard(token, port, read_config(root).server.allowed_hosts).install(app)
     request_context.install(app, root, role, followed)
     http.install(app, OPERATIONS)
+    tool_registry.install(app)
     app.add_url_rule("/api/openapi.json", "openapi", _document)
     for pages in PAGES:
         app.register_blueprint(pages)
@@ -119,4 +122,7 @@ def create_git_app(root: Path, *, token: str, port: int, role: str | None = None
 
 
 def _document() -> Response:
-    return jsonify(openapi.document(OPERATIONS, request.host_url.rstrip("/")))
+    found = openapi.document(OPERATIONS, request.host_url.rstrip("/"))
+    found["paths"] |= tool_registry.documented_paths()
+    found["components"]["schemas"] |= tool_registry.documented_schemas()
+    return jsonify(found)

@@ -44,13 +44,18 @@ def call_over_http(api: Api) -> Any:
 @pytest.mark.requirement("registry-create.required_capabilities")
 @pytest.mark.requirement("registry-create.max_blast_radius")
 @pytest.mark.requirement("registry-create.requires_execution")
+@pytest.mark.requirement("registry-create.allowed_operations")
+@pytest.mark.requirement("registry-create.allowed_targets")
 @pytest.mark.requirement("registry-create.resource_uri")
 @pytest.mark.parametrize(
     ("security", "key"),
     [
         ("required_capabilities: [read]", "required_capabilities"),
         ('max_blast_radius: "namespace:analytics"', "max_blast_radius"),
-        ("requires_execution: true", "requires_execution"),
+        (
+            "requires_execution: true, allowed_operations: [read], allowed_targets: [a]",
+            "requires_execution",
+        ),
         ('resource_uri: "https://api.example.com/"', "resource_uri"),
     ],
 )

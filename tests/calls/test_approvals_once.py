@@ -85,8 +85,8 @@ def test_a_call_killed_while_its_approval_is_renewed_runs_by_the_new_approval_on
         base = writer.commit_changes()
         (call,) = chat.calls()
         moved = call.model_copy(update={"base": base})
-        tool = project.catalog.find("demo:ask").tool
-        again = project.engine().ask(writer, moved, tool, ("the toolset requires it",))
+        found = project.catalog.find("demo:ask")
+        again = project.engine().ask(writer, moved, found, ("the toolset requires it",))
     assert again.approval is not None
     (world.workspace / "notes.txt").unlink()
 

@@ -69,6 +69,9 @@ mcp_servers:
     args: ["{REPOSITORY}/fixtures/servers/changing.py", "{REPOSITORY}/fixtures/servers/tools.json"]"""
 TOOL = "def fail() -> None:\r\n    raise ValueError\r\ndef add(a: int, b: int) -> int:\r\n    return a+b   "
 THEIRS = 'id: theirs\nname: Theirs\nversion: "1"\ntools:\n  - {id: add, entrypoint: "a:add"}\n'
+ENTRY = """\
+{"tool_id": "forecast", "name": "Forecast",
+ "protocol_meta": {"http": {"url": "https://api.example/{city}"}}}"""
 CONFIG = """version: 1\r
 # a comment   \n
 workspace:   {durability: fast}
@@ -130,6 +133,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "theirs/a.py": TOOL,
         "newer/toolset.yaml": THEIRS.replace('"1"', '"2"'),
         "newer/a.py": TOOL,
+        "entry.json": ENTRY,
         "batch.jsonl": '{"tool": "demo:add", "args": {"a": 1, "b": 2}}\n',
     }
     for path, text in files.items():

@@ -39,6 +39,11 @@ mcp_servers:
   - {{id: far, url: "https://far.example/mcp"}}
   - {{id: given, command: {sys.executable}, args: [{SERVERS / "changing.py"}, {SERVERS / "tools.json"}]}}
 """
+ENTRY = {
+    "tool_id": "forecast",
+    "name": "Forecast",
+    "protocol_meta": {"http": {"url": "https://api.example/{city}"}},
+}
 THEIRS = 'id: theirs\nname: Theirs\nversion: "1"\ntools:\n  - {id: add, entrypoint: "a:add"}\n'
 _CHANGING = re.compile(
     r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{40}\b|\b[0-9a-f]{12}\b"
@@ -63,6 +68,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
         api.post("add_grant", toolset_id="demo", kind=kind, name=name, hosts=hosts)
     api.post("refresh_source", toolset_id="demo", namespace="given")
     api.post("create_chat", chat_id="c1", title="First")
+    api.post("register_tool", entry=ENTRY)
     message = api.post("add_message", chat_id="c1", role="user", text="hello")["message_id"]
     call = api.write("a.txt", "one\n")["id"]
     for branch, content in (("idea", "idea\n"), ("gone", "gone\n")):
@@ -79,6 +85,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     pending = call_in(api, "c3", "app-builder:edit_file", path="a.txt", old="one", new="two")
     folder = root.parent / "files"
     folder.mkdir()
+    (folder / "forecast.json").write_text(json.dumps({**ENTRY, "name": "Newer"}))
+    (folder / "entry.json").write_text('{"tool_id": "other", "name": "Other"}')
     (folder / "new.csv").write_text("a,b\n")
     (folder / "c1.bundle").write_bytes(api.ask("export_chat", chat_id="c1").get_data())
     ids = {"message": message, "call": call, "head": head, "folder": str(folder)}

@@ -9,6 +9,7 @@ from flask import current_app, jsonify, make_response, render_template, request
 from werkzeug.exceptions import HTTPException
 
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.toolsets.tool_registry import ToolNotFoundError
 from covalt_server.security import RequestRefusedError
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
     from flask import Flask
     from werkzeug.wrappers import Response
+
+    from covalt_git.json_values import JsonObject
+
+REGISTRY_PATH = "/v1/"
+"""Prefix of the URLs of the tool registry, whose paths and answers another system has defined."""
 
 _WORDS = {
     HTTPStatus.NOT_FOUND: ("this page does not exist", "start from /"),
@@ -55,7 +61,7 @@ def error_response(error: CovaltError, cause: HTTPException | None = None) -> Re
     """Return the answer to a request that failed."""
     status = cause.code if cause is not None and cause.code else error.http_status
     if wants_json():
-        answer = jsonify(error.as_json())
+        answer = jsonify(registry_error(error) if _is_of_registry() else error.as_json())
     else:
         refused = isinstance(error, RequestRefusedError)
         template = "request_refused.html" if refused else "error.html"
@@ -73,7 +79,20 @@ def error_response(error: CovaltError, cause: HTTPException | None = None) -> Re
 
 def wants_json() -> bool:
     """Return whether the client wants JSON instead of a page."""
-    return request.path.startswith("/api/") or request.accept_mimetypes.best == "application/json"
+    if request.path.startswith("/api/") or _is_of_registry():
+        return True
+    return request.accept_mimetypes.best == "application/json"
+
+
+def _is_of_registry() -> bool:
+    return request.path.startswith(REGISTRY_PATH)
+
+
+def registry_error(error: CovaltError) -> JsonObject:
+    """Return an error in the format of the tool registry, which has two fields only."""
+    is_unknown = isinstance(error, ToolNotFoundError)
+    code = "tool_not_found" if is_unknown else error.code
+    return {"error": code, "error_description": error.message}
 
 
 def phrase(status: int) -> str:

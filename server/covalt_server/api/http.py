@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from werkzeug.datastructures import FileStorage, MultiDict
 
+    from covalt_git.json_values import JsonObject
     from covalt_git.operations.registry import Operation, Request, RequestT
 
 REFUSALS = (400, 401, 403, 405, 421)
@@ -137,6 +138,16 @@ def parse_json(wanted: type[RequestT]) -> RequestT:
     """
     if request.mimetype != "application/json":
         raise NotJsonBodyError("the body must be JSON", hint="send Content-Type: application/json")
+    # Parsed from JSON again: pydantic's strict mode accepts lists for tuples in JSON only.
+    return parse(wanted, json.dumps(json_object()))
+
+
+def json_object() -> JsonObject:
+    """Return the JSON object in the body, whatever its media type is.
+
+    Raises:
+        InvalidRequestError: if the body is not a JSON object.
+    """
     raw = request.get_data(cache=False)
     try:
         value = canonical_json.loads(raw.decode("utf-8"))
@@ -145,8 +156,7 @@ def parse_json(wanted: type[RequestT]) -> RequestT:
         raise InvalidRequestError(f"the body is not JSON: {why}") from None
     if not isinstance(value, dict):
         raise InvalidRequestError("the body must be a JSON object")
-    # Parsed from JSON again: pydantic's strict mode accepts lists for tuples in JSON only.
-    return parse(wanted, json.dumps(value))
+    return value
 
 
 def _stream(events: Events) -> Response:

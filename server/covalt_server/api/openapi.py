@@ -39,7 +39,8 @@ PROBLEM = {
     "required": ["path", "line", "col", "code", "severity", "message", "hint"],
 }
 
-_component = partial(pointer.reference_to, "components", "schemas")
+component = partial(pointer.reference_to, "components", "schemas")
+"""Return a reference to a schema of the document by its name."""
 
 ERROR = {
     "type": "object",
@@ -48,7 +49,7 @@ ERROR = {
         "error": {"type": "string", "description": "The stable name of this kind of error."},
         "error_description": {"type": "string"},
         "hint": {"type": "string", "description": "What to do next."},
-        "problems": {"type": "array", "items": _component("Problem")},
+        "problems": {"type": "array", "items": component("Problem")},
     },
     "required": ["error", "error_description", "hint", "problems"],
     "additionalProperties": False,
@@ -190,6 +191,6 @@ def _responses(one: Operation[Any, Any], references: dict[Any, JsonObject]) -> J
     for status in sorted(refused):
         answers[str(status)] = {
             "description": phrase(status),
-            "content": {"application/json": {"schema": _component("Error")}},
+            "content": {"application/json": {"schema": component("Error")}},
         }
     return answers

@@ -32,6 +32,7 @@ NAVIGATION = (
 _AREAS = {
     **dict.fromkeys(("branches", "calls", "conversation", "workspace"), "chats"),
     "imports": "toolsets",
+    "registered_tools": "toolsets",
 }
 _STATIC = Path(__file__).parents[1] / "static"
 

@@ -13,7 +13,13 @@ from covalt_git.hosts import HostRule
 from covalt_git.installs.pending_imports import Bundle, stage_bundle
 from covalt_git.installs.uninstall import NotInGitError, is_in_git, paths_of, undo_command
 from covalt_git.models.server_definition import command_line
-from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
+from covalt_git.models.toolset_state import (
+    NetworkGrant,
+    ProcessGrant,
+    SecretGrant,
+    ServerGrant,
+    ToolGrant,
+)
 from covalt_git.operations import bundles, grants, sources, toolset_imports, toolsets
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import sources as tool_sources
@@ -395,6 +401,8 @@ def _words(grant: Grant | None) -> str:
             return command_line(grant.argv)
         case ServerGrant():
             return command_line([grant.url])
+        case ToolGrant():
+            return grant.alias_of or ", ".join((*grant.hosts, *grant.secrets))
         case NetworkGrant() | SecretGrant():  # with a key that was written by hand
             return ", ".join(grant.hosts)
         case _:

@@ -27,7 +27,13 @@ PAGES = [
     *("/chats/c1/conflicts", "/chats/c1/calls/{chart}", "/chats/c1/calls/{failed}"),
     *("/tools", "/tools?q=nothing-like-it", "/tools/data-lab:select_rows?chat=c1"),
     *("/toolsets", "/toolsets/data-lab", "/toolsets/data-lab/files/toolset.yaml"),
-    *("/toolsets/data-lab/uninstall", "/toolsets/broken", "/imports", "/imports/{staged}"),
+    *(
+        "/toolsets/data-lab/uninstall",
+        "/toolsets/broken",
+        "/registry",
+        "/imports",
+        "/imports/{staged}",
+    ),
     *("/approvals", "/approvals?state=all", "/approvals/{approval}", "/nowhere"),
 ]
 
@@ -40,6 +46,8 @@ def api(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Api:
     (root / "toolsets/broken/toolset.yaml").write_text("id: [")
     api = Api.of(root)
     api.post("create_chat", chat_id="c1", title="Seattle's weather")
+    entry = {"tool_id": "idle/one", "name": "Idle", "description": "Waits."}
+    api.post("register_tool", entry=entry)
     api.call("data-lab:load_sample")
     api.post("create_branch", chat_id="c1", name="idea")
     api.upload(("notes.md", b"# Notes\n\n| a | b |\n| - | - |\n| 1 | 2 |\n"))

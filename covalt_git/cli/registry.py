@@ -1,0 +1,110 @@
+"""``covalt-git registry``: tools that other programs register."""
+
+from __future__ import annotations
+
+import json
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from covalt_git import yaml_text
+from covalt_git.cli.context import ask, json_option
+from covalt_git.cli.terminal import output
+from covalt_git.errors import WrongCallError
+from covalt_git.operations import tool_registry
+
+if TYPE_CHECKING:
+    from covalt_git.operations.tool_registry import RegisteredTool
+
+tool_argument = click.argument("tool_id", metavar="TOOL_ID")
+
+_TITLES = ("TOOL", "CALLS", "PROTOCOLS", "STATE")
+
+
+@click.group()
+def command() -> None:
+    """Register tools by their entries; list, show and remove them."""
+
+
+@command.command("list")
+@click.option("--protocol", default="", help="Only tools that accept calls over it: mcp, http.")
+@json_option
+def list_tools(protocol: str, *, as_json: bool) -> None:
+    """List the registered tools.
+
+    Example: covalt-git registry list --protocol http
+    """
+    found = ask(tool_registry.list_registered_tools, protocol=protocol)
+    if as_json:
+        output.as_json(found)
+    elif found.tools:
+        output.table([_line(one) for one in found.tools], titles=_TITLES)
+    else:
+        output.say("no tool is registered")
+
+
+@command.command("show")
+@tool_argument
+@json_option
+def show(tool_id: str, *, as_json: bool) -> None:
+    """Show the entry of a registered tool.
+
+    Example: covalt-git registry show weather
+    """
+    found = ask(tool_registry.get_registered_tool, tool_id=tool_id)
+    if as_json:
+        output.as_json(found)
+        return
+    output.say(f"{found.tool}: {_state(found)}")
+    output.say(json.dumps(found.entry, indent=2, ensure_ascii=False))
+
+
+@command.command("add")
+@click.argument("file", type=click.File("rb"))
+@click.option("--replace", is_flag=True, help="Replace the entry of a registered tool.")
+@json_option
+def add(file: IO[bytes], *, replace: bool, as_json: bool) -> None:
+    """Register the tool whose entry is in FILE, as JSON or YAML; - is standard input.
+
+    The tool is disabled until it is granted.
+
+    Example: covalt-git registry add weather.json
+    """
+    entry = yaml_text.load(file.read(), file.name).data
+    if not isinstance(entry, dict):
+        raise WrongCallError(f"{file.name} must contain an object, the entry of a tool")
+    if replace:
+        tool_id = str(entry.get("tool_id", ""))
+        done = ask(tool_registry.replace_registered_tool, tool_id=tool_id, entry=entry)
+    else:
+        done = ask(tool_registry.register_tool, entry=entry)
+    if as_json:
+        output.as_json(done)
+        return
+    output.say(f"{'replaced' if replace else 'registered'} {done.tool}: {_state(done)}")
+    if not done.granted and done.calls:
+        name = done.tool.partition(":")[2]
+        output.say(f"grant it: covalt-git grant add registered tool {name}")
+
+
+@command.command("remove")
+@tool_argument
+@json_option
+def remove(tool_id: str, *, as_json: bool) -> None:
+    """Remove a registered tool, with its grant.
+
+    Example: covalt-git registry remove weather
+    """
+    done = ask(tool_registry.remove_registered_tool, tool_id=tool_id)
+    if as_json:
+        output.as_json(done)
+    else:
+        output.say(f"removed {done.tool_id}")
+
+
+def _line(tool: RegisteredTool) -> tuple[str, ...]:
+    return tool.tool, tool.calls or "-", ", ".join(tool.protocols), _state(tool)
+
+
+def _state(tool: RegisteredTool) -> str:
+    return tool.why_not or "can be called"

@@ -1,0 +1,187 @@
+"""Registered tools as the toolset ``registered``: their entries, checked, and the effective tools of them.
+
+A registered tool is held back until it is granted.  Its grant is for exactly its current entry.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, NamedTuple
+
+from covalt_git.access.grants import is_of_tool
+from covalt_git.checks.effects import asks_by_default
+from covalt_git.checks.http_requests import check_http, inferred_schema
+from covalt_git.checks.text_files import check_text
+from covalt_git.json_values.json_schema import schema_problems
+from covalt_git.manifests.reading import Reading
+from covalt_git.manifests.tool_entries import entry_file, read_entry
+from covalt_git.models.http_placement import secrets_of
+from covalt_git.models.tool import Tool
+from covalt_git.models.toolset_manifest import ToolDeclaration, ToolOverride, ToolsetManifest
+from covalt_git.models.toolset_state import LocalOverride, ToolGrant
+from covalt_git.names import REGISTRY_NAMESPACE, ToolId
+from covalt_git.problems import codes
+from covalt_git.templating.url_templates import BadTemplateError, UrlTemplate
+from covalt_git.toolsets.effective_tools import (
+    ANY_ARGUMENTS,
+    confirmation_sources,
+    effective_renderer,
+    is_on,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.errors import Problem
+    from covalt_git.manifests.tool_entries import ToolEntry
+    from covalt_git.manifests.toolset_files import BundleFiles, Contents
+    from covalt_git.models.held_back import HeldBack
+    from covalt_git.models.tool_properties import HttpRequest
+    from covalt_git.models.toolset_state import ToolsetState
+
+
+class Registry(NamedTuple):
+    """The entries of a project, by their file names, as a toolset."""
+
+    manifest: ToolsetManifest
+    entries: dict[str, ToolEntry]
+    tools: tuple[Tool, ...]
+    problems: tuple[Problem, ...]
+
+
+def read_registry(
+    files: BundleFiles, contents: Contents, display_path: str, state: ToolsetState
+) -> Registry:
+    """Read the entries among the files of the registry's folder; an entry with errors has no tool."""
+    entries: dict[str, ToolEntry] = {}
+    names: dict[str, str] = {}
+    problems: list[Problem] = []
+    for file in files.files:
+        if not file.path.endswith(".yaml"):
+            continue
+        path = f"{display_path}/{file.path}"
+        reading, found = check_entry(contents.read(file.path), path)
+        found += _check_name(reading, file.path, names)
+        problems += found
+        if reading.value is not None and all(one.severity != "error" for one in found):
+            entries[file.path] = reading.value
+    tools = tuple(_tool(entry, state) for entry in entries.values())
+    manifest = ToolsetManifest(
+        id=REGISTRY_NAMESPACE,
+        name="Registered tools",
+        version="1",
+        description="Tools that were added to the registry.",
+        secrets=tuple(sorted({name for tool in tools for name in _secrets(tool.http)})),
+    )
+    return Registry(manifest, entries, tools, tuple(problems))
+
+
+def check_entry(content: bytes, path: str) -> tuple[Reading[ToolEntry], list[Problem]]:
+    """Read and check the content of an entry's file; return the entry and all problems."""
+    reading = read_entry(content, path)
+    problems = list(reading.problems)
+    if reading.document is not None:
+        problems += check_text(reading.document.text, path)[0]
+    if reading.value is not None:
+        problems += _check_schema(reading, reading.value)
+        problems += _check_request(reading, reading.value)
+    return reading, problems
+
+
+def _check_name(
+    reading: Reading[ToolEntry], file_name: str, names: dict[str, str]
+) -> Iterator[Problem]:
+    entry = reading.value
+    if entry is None:
+        return
+    named = entry_file(entry.tool_id)
+    if named != file_name:
+        folder = shlex.quote(reading.path.rpartition("/")[0])
+        message = f"the file of this entry must be {named}"
+        hint = f"mv {shlex.quote(reading.path)} {folder}/{named}"
+        yield reading.problem(codes.BAD_ID, ("tool_id",), message, hint=hint)
+    other = names.setdefault(entry.tool_name, file_name)
+    if other != file_name:
+        message = f"{other} has the same name, {entry.tool_name!r}"
+        yield reading.problem(codes.DUPLICATE_ID, ("tool_id",), message, hint="remove one of them")
+
+
+def _check_schema(reading: Reading[ToolEntry], entry: ToolEntry) -> Iterator[Problem]:
+    for place, message in schema_problems(entry.input_schema or {}):
+        yield reading.problem(codes.BAD_SCHEMA, ("input_schema", *place), message)
+
+
+def _check_request(reading: Reading[ToolEntry], entry: ToolEntry) -> list[Problem]:
+    http = entry.request
+    if http is None:
+        return []
+    at = ("protocol_meta",)
+    manifest = ToolsetManifest(
+        id=REGISTRY_NAMESPACE, name="-", version="1", secrets=tuple(_secrets(http))
+    )
+    places: Reading[ToolsetManifest] = Reading(reading.path, None, reading.document)
+    problems = list(check_http(places, at, _declaration(entry, http), manifest))
+    try:
+        if UrlTemplate.parse(http.url).base is not None:
+            message = "the URL of a registered tool must name its host"
+            place = (*at, "http", "url")
+            hint = "write https://api.example.com/..."
+            problems.append(reading.problem(codes.BAD_REQUEST, place, message, hint=hint))
+    except BadTemplateError:
+        pass  # check_http reports it
+    return problems
+
+
+def _secrets(http: HttpRequest | None) -> list[str]:
+    return sorted({one.name for one in secrets_of(http)}) if http else []
+
+
+def _declaration(entry: ToolEntry, http: HttpRequest) -> ToolDeclaration:
+    return ToolDeclaration(id=entry.tool_name, http=http, input_schema=entry.input_schema)
+
+
+def _tool(entry: ToolEntry, state: ToolsetState) -> Tool:
+    name, http = entry.tool_name, entry.request
+    local = state.overrides.get(name, LocalOverride())
+    declared = None if http is None else _declaration(entry, http)
+    schema = entry.input_schema
+    if schema is None:
+        schema = ANY_ARGUMENTS if http is None else inferred_schema(http)
+    tool = Tool(
+        tool_id=str(ToolId(REGISTRY_NAMESPACE, name)),
+        toolset_id=REGISTRY_NAMESPACE,
+        name=local.name_override or entry.name,
+        description=local.description_override
+        if local.description_override is not None
+        else entry.description,
+        kind="alias" if http is None else "http",
+        http=http,
+        alias_of=entry.alias_of,
+        version=entry.version or "",
+        input_schema=schema,
+        schema_is_declared=entry.input_schema is not None,
+        security=entry.security,
+        renderer=effective_renderer(None, ToolOverride(tool_id=name), local),
+        confirmation=confirmation_sources(
+            False,
+            None,
+            ToolOverride(tool_id=name),
+            local,
+            destructive=declared is not None and asks_by_default(declared, None, imported=False),
+        ),
+        confirmation_is_settled=local.requires_confirmation is not None,
+        toolset_digest=entry.digest,
+    )
+    reason = _held_back(tool, state)
+    on = is_on(state) and local.enabled is not False and reason is None
+    return tool.model_copy(update={"enabled": on, "held_back": reason})
+
+
+def _held_back(tool: Tool, state: ToolsetState) -> HeldBack | None:
+    if tool.kind == "alias" and tool.alias_of is None:
+        return "no_request"
+    grants = [one for one in state.grants.values() if isinstance(one, ToolGrant)]
+    grants = [one for one in grants if one.tool == tool.id.name]
+    if any(is_of_tool(one, tool) for one in grants):
+        return None
+    return "entry_changed" if grants else "not_granted"

@@ -1,0 +1,180 @@
+"""The registry of tools: entries that are checked, and then added, replaced or removed as files."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from covalt_git import timestamps
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.json_values.canonical_json import NotJsonError
+from covalt_git.manifests.state_files import write_state
+from covalt_git.manifests.tool_entries import (
+    DEFAULT_PROTOCOLS,
+    SERVER_KEYS,
+    entry_path,
+    entry_text,
+    tool_name,
+)
+from covalt_git.manifests.toolset_files import REGISTRY_FOLDER, read_bundle
+from covalt_git.models.toolset_state import ToolGrant, ToolsetState
+from covalt_git.names import REGISTRY_NAMESPACE
+from covalt_git.system import atomic_write
+from covalt_git.toolsets.registered_tools import check_entry, read_registry
+from covalt_git.toolsets.state_store import changeable, state_file
+from covalt_git.toolsets.update_lock import toolsets_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from covalt_git.json_values import JsonObject
+    from covalt_git.manifests.tool_entries import ToolEntry
+
+
+class BadEntryError(CovaltError):
+    """The entry of a tool is invalid; the message has all its errors."""
+
+    code = "invalid_request"
+    exit_code = 2
+
+
+class ToolExistsError(CovaltError):
+    """A tool with the id, or with the same name in the catalog, is already registered."""
+
+    code = "tool_exists"
+    http_status = 409
+
+
+class ToolNotFoundError(UnknownNameError):
+    """No tool with the id is registered; ``known`` are the visible ids."""
+
+    def __init__(self, tool_id: str, known: Iterable[str] = ()) -> None:
+        super().__init__("registered tool", tool_id, known, list_with="covalt-git registry list")
+
+
+class RegistryUnavailableError(CovaltError):
+    """The files of the registry cannot be written."""
+
+    code = "registry_not_configured"
+    http_status = 503
+
+
+class CheckedEntry(NamedTuple):
+    """A valid entry, and its values as they are stored."""
+
+    entry: ToolEntry
+    values: JsonObject
+
+
+def check_new_entry(body: JsonObject) -> CheckedEntry:
+    """Return the entry of a tool; without protocols, it accepts calls over MCP.
+
+    Raises:
+        BadEntryError: with all errors.
+    """
+    values = {key: value for key, value in body.items() if key not in SERVER_KEYS}
+    values["protocols"] = values.get("protocols") or list(DEFAULT_PROTOCOLS)
+    try:
+        content = entry_text(values).encode()
+    except (NotJsonError, UnicodeEncodeError) as error:
+        raise BadEntryError(f"the entry cannot be stored: {error}") from None
+    reading, problems = check_entry(content, "entry")
+    errors = [one for one in problems if one.severity == "error"]
+    if errors or reading.value is None:
+        message = "; ".join(one.message for one in errors)
+        raise BadEntryError(message, hint=errors[0].hint)
+    return CheckedEntry(reading.value, values)
+
+
+def registered_entries(root: Path) -> dict[str, ToolEntry]:
+    """Return the valid entries by tool id, sorted."""
+    folder = root / "toolsets" / REGISTRY_FOLDER
+    if not folder.is_dir():
+        return {}
+    files, contents = read_bundle(folder, folder.name)
+    entries = read_registry(files, contents, folder.name, ToolsetState()).entries.values()
+    return {one.tool_id: one for one in sorted(entries, key=lambda one: one.tool_id)}
+
+
+def add_entry(root: Path, checked: CheckedEntry) -> JsonObject:
+    """Write the entry of a new tool; return its values.
+
+    Raises:
+        ToolExistsError: if the id or the tool's name exists, also with an equal entry.
+        RegistryUnavailableError: if the file cannot be written.
+    """
+    tool_id = checked.entry.tool_id
+    with _writing(root):
+        names = {tool_name(one) for one in registered_entries(root)}
+        if entry_path(root, tool_id).exists() or checked.entry.tool_name in names:
+            raise ToolExistsError(
+                f"the tool {tool_id!r} is already registered",
+                hint="replace it: covalt-git registry add --replace FILE",
+            )
+        now = timestamps.now()
+        return _write(root, checked, {"registered_at": now, "updated_at": now})
+
+
+def replace_entry(root: Path, checked: CheckedEntry) -> JsonObject:
+    """Replace the entry of a tool; return its values.  The grant of another entry ends.
+
+    Raises:
+        ToolNotFoundError: if the tool is not registered.
+        RegistryUnavailableError: if the file cannot be written.
+    """
+    tool_id = checked.entry.tool_id
+    with _writing(root):
+        _check_exists(root, tool_id)
+        old = registered_entries(root).get(tool_id)
+        now = timestamps.now()
+        registered = (old and old.registered_at) or now
+        return _write(root, checked, {"registered_at": registered, "updated_at": now})
+
+
+def remove_entry(root: Path, tool_id: str) -> None:
+    """Remove a tool with its grant and its override.
+
+    Raises:
+        ToolNotFoundError: if the tool is not registered.
+        RegistryUnavailableError: if the file cannot be removed.
+    """
+    with _writing(root):
+        _check_exists(root, tool_id)
+        state, name = changeable(root, REGISTRY_NAMESPACE).state, tool_name(tool_id)
+        # First, so that a new entry of the same tool is never granted.
+        grants = {
+            key: grant
+            for key, grant in state.grants.items()
+            if not isinstance(grant, ToolGrant) or grant.tool != name
+        }
+        overrides = {key: one for key, one in state.overrides.items() if key != name}
+        if (grants, overrides) != (state.grants, state.overrides):
+            update = {"grants": grants, "overrides": overrides}
+            write_state(state_file(root, REGISTRY_NAMESPACE), state.model_copy(update=update))
+        path = entry_path(root, tool_id)
+        path.unlink()
+        atomic_write.fsync(path.parent)
+
+
+def _check_exists(root: Path, tool_id: str) -> None:
+    if not entry_path(root, tool_id).exists():
+        raise ToolNotFoundError(tool_id)
+
+
+def _write(root: Path, checked: CheckedEntry, times: JsonObject) -> JsonObject:
+    values = checked.values | times
+    atomic_write.replace(entry_path(root, checked.entry.tool_id), entry_text(values))
+    return values
+
+
+@contextmanager
+def _writing(root: Path) -> Iterator[None]:
+    try:
+        with toolsets_lock(root):
+            yield
+    except OSError as error:
+        raise RegistryUnavailableError(
+            f"toolsets/{REGISTRY_FOLDER} cannot be written: {error.strerror}",
+            hint="the server needs write access to toolsets/state",
+        ) from None

@@ -1,0 +1,137 @@
+"""The tool registry at ``/v1/tools``: the seed's routes and answers, and errors of two fields."""
+
+from typing import Any
+
+import pytest
+from werkzeug.test import TestResponse
+
+from tests.api_client import BEARER, HOME, Api, configure
+
+EXAMPLE = {
+    "tool_id": "example",
+    "name": "example",
+    "resource_uri": "example",
+    "required_capabilities": ["example"],
+    "max_blast_radius": "example",
+    "requires_execution": True,
+    "allowed_operations": ["example"],
+    "allowed_targets": ["example"],
+}
+"""The body of the example in the registry's documentation."""
+
+
+def ask(api: Api, method: str, path: str, body: Any = None, **options: Any) -> TestResponse:
+    options = {"headers": BEARER} | options
+    return api.client().open(path, method=method, base_url=HOME, json=body, **options)
+
+
+def refused(answer: TestResponse, status: int, code: str) -> str:
+    """Check the format of an error, and return its description."""
+    assert answer.status_code == status, answer.get_data(as_text=True)
+    error = answer.get_json()
+    assert error.keys() == {"error", "error_description"}
+    assert error["error"] == code
+    return str(error["error_description"])
+
+
+@pytest.mark.requirement("registry-create")
+@pytest.mark.requirement("registry-create.registered")
+@pytest.mark.requirement("registry-create.description")
+@pytest.mark.parametrize("path", ["/v1/tools", "/v1/mcp/tools"])
+def test_the_documented_example_is_registered(api: Api, path: str) -> None:
+    answer = ask(api, "POST", path, EXAMPLE | {"description": "An example.", "x": {"y": 1}})
+
+    assert answer.status_code == 201
+    entry = answer.get_json()
+    assert entry.items() >= EXAMPLE.items()
+    assert entry["protocols"] == ["mcp"]
+    assert entry["x"] == {"y": 1}
+    assert ask(api, "GET", f"{path}/example").get_json() == entry
+    assert ask(api, "GET", path).get_json() == {"tools": [entry], "count": 1}
+    assert ask(api, "GET", f"{path}?protocol=http").get_json() == {"tools": [], "count": 0}
+    rows = [one for group in api.get("list_tools")["groups"] for one in group["tools"]]
+    assert ("registered:example", "An example.") in [(r["tool_id"], r["description"]) for r in rows]
+
+
+@pytest.mark.requirement("registry-create.400")
+@pytest.mark.requirement("registry-create.body")
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"[]", "must be a JSON object"),
+        (b'{"tool_id": "x"}', "missing key 'name'"),
+        (b'{"tool_id": "../x", "name": "X"}', "not a tool id"),
+        (b'{"tool_id": "x", "name": "X", "name": "Y"}', "name"),
+    ],
+)
+def test_an_invalid_request_has_a_code_and_a_description(api: Api, body: bytes, why: str) -> None:
+    answer = ask(api, "POST", "/v1/tools", data=body, content_type="application/json")
+    assert why in refused(answer, 400, "invalid_request")
+
+
+def test_a_body_needs_no_media_type(api: Api) -> None:
+    answer = ask(api, "POST", "/v1/tools", data=b'{"tool_id": "x", "name": "X"}')
+    assert answer.status_code == 201
+
+
+def test_the_same_body_again_is_a_conflict(api: Api) -> None:
+    assert ask(api, "POST", "/v1/tools", EXAMPLE).status_code == 201
+    refused(ask(api, "POST", "/v1/tools", EXAMPLE), 409, "tool_exists")
+
+
+def test_an_entry_is_replaced_and_removed(api: Api) -> None:
+    path = "/v1/tools/com.example:a//b"
+    ask(api, "POST", "/v1/tools", {"tool_id": "com.example:a//b", "name": "A"})
+    answer = ask(api, "PUT", path, {"name": "B", "version": "1.2.3"})
+
+    assert answer.status_code == 200
+    assert answer.get_json()["version"] == "1.2.3"
+    assert ask(api, "GET", path).get_json()["name"] == "B"
+    refused(ask(api, "PUT", path, {"tool_id": "other", "name": "B"}), 400, "invalid_request")
+    done = ask(api, "DELETE", path)
+    assert done.get_json() == {"status": "deregistered", "tool_id": "com.example:a//b"}
+    for method in ("GET", "DELETE"):
+        refused(ask(api, method, path), 404, "tool_not_found")
+    refused(ask(api, "PUT", path, {"name": "B"}), 404, "tool_not_found")
+
+
+def test_the_alias_removes_the_tool_of_the_query(api: Api) -> None:
+    ask(api, "POST", "/v1/mcp/tools", EXAMPLE)
+    refused(ask(api, "DELETE", "/v1/mcp/tools"), 400, "invalid_request")
+    done = ask(api, "DELETE", "/v1/mcp/tools?tool_id=example")
+    assert done.get_json() == {"status": "deregistered", "tool_id": "example"}
+    refused(ask(api, "DELETE", "/v1/mcp/tools?tool_id=example"), 404, "tool_not_found")
+
+
+@pytest.mark.requirement("registry-create.503")
+def test_a_registry_without_a_valid_configuration_is_reported(api: Api) -> None:
+    (api.root / "covalt.yaml").write_text("roles: [")
+    for method, path in (("GET", "/v1/tools"), ("POST", "/v1/tools"), ("GET", "/v1/tools/x")):
+        body = EXAMPLE if method == "POST" else None
+        refused(ask(api, method, path, body), 503, "registry_not_configured")
+
+
+@pytest.mark.requirement("registry-create.503")
+def test_a_registry_that_cannot_be_written_is_reported(api: Api) -> None:
+    (api.root / "toolsets/state").mkdir(exist_ok=True)
+    # A file in the place of the folder: permissions would not stop the tests' user root.
+    (api.root / "toolsets/state/registered").write_text("")
+    refused(ask(api, "POST", "/v1/tools", EXAMPLE), 503, "registry_not_configured")
+    assert ask(api, "GET", "/v1/tools").get_json() == {"tools": [], "count": 0}
+
+
+def test_a_role_may_be_refused(api: Api) -> None:
+    configure(api.root, 'default_role: guest\nroles: {guest: {allow: ["**"]}}\n')
+    guest = Api(api.root, api.app)
+    why = refused(ask(guest, "POST", "/v1/tools", EXAMPLE), 403, "forbidden")
+    assert "'guest' may not register tools" in why
+
+
+def test_a_request_without_a_token_is_refused(api: Api) -> None:
+    answer = ask(api, "POST", "/v1/tools", EXAMPLE, headers={})
+    refused(answer, 401, "no_token")
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+    refused(ask(api, "PATCH", "/v1/tools"), 405, "method_not_allowed")
+    refused(ask(api, "GET", "/v1/nothing"), 404, "not_found")
