@@ -58,12 +58,13 @@ def test_only_an_administrator_without_denials_sees_everything(
     assert sees_everything(config, ANA) is everything
 
 
-@pytest.mark.requirement("toolshed-policy.filter")
+@pytest.mark.requirement("toolshed-policy.filter", "toolshed-roles")
 @pytest.mark.parametrize(
     ("role", "allowed", "reason"),
     [
         ({"allow": ["app-builder.**"]}, True, "role 'dev' allows app-builder.**"),
         ({"allow": ["app-builder.read_*"]}, False, NOT_ALLOWED),
+        ({"allow": ["*.read_file"]}, False, NOT_ALLOWED),
         ({}, False, NOT_ALLOWED),
         (
             {"allow": ["**"], "deny": ["app-builder.write_*"]},

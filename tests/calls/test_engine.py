@@ -40,6 +40,7 @@ def test_a_disabled_tool_is_refused_with_the_command_that_enables_it(
     assert caught.value.hint == hint
 
 
+@pytest.mark.requirement("cjson-tools.argsSchema")
 @pytest.mark.parametrize(
     ("tool", "args", "places"),
     [

@@ -41,7 +41,7 @@ name: Demo
 version: "1"
 secrets: [WEB_KEY]
 mcp_servers:
-  - {{id: first, {PROGRAM}, env: {{SAID: {folder}/said.txt, PLACE: $workspace/here}}, {FREE}}}
+  - {{id: first, {PROGRAM}, cwd: tools, env: {{SAID: {folder}/said.txt, PLACE: $workspace/here}}, {FREE}}}
   - {{id: careful, {PROGRAM}}}
   - {{id: keyed, {PROGRAM}, env: {{KEY: "${{WEB_KEY}}"}}, {FREE}}}
 """
@@ -81,6 +81,14 @@ def world(folder: Path) -> Iterator[World]:
 
 
 # Before a call
+
+
+@pytest.mark.requirement("covalt-1.5.command", "covalt-1.5.cwd")
+def test_a_server_runs_its_command_in_its_working_directory(world: World) -> None:
+    folder = Path(result(world, "first:folder"))
+
+    assert folder.name == "tools"
+    assert (folder.parent / "toolset.yaml").read_text(encoding="utf-8").startswith("id: demo\n")
 
 
 def test_a_call_runs_once_it_is_approved_while_its_server_is_granted(world: World) -> None:

@@ -145,6 +145,7 @@ def test_a_retry_goes_back_to_where_the_message_began(chat: ChatStore) -> None:
     assert told(chat) == [("make it 1", 1, 1), ("done", 1, 2), ("really done", 2, 2)]
 
 
+@pytest.mark.requirement("covalt-2.3.switch")
 def test_a_retry_of_a_users_message_keeps_it_and_goes_back_before_its_calls(
     chat: ChatStore,
 ) -> None:

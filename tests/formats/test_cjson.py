@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from covalt_git.formats import cjson, toolset_yaml
 from tests.formats import laws
 
@@ -35,6 +37,7 @@ def test_a_server_of_kind_mcp_becomes_an_mcp_server() -> None:
     assert search["mcp_servers"][0]["transport"] == "streamable-http"
 
 
+@pytest.mark.requirement("cjson-tools.argsSchema", "cjson-tools.summary")
 def test_a_tool_of_kind_uri_becomes_a_request() -> None:
     (weather,) = toolsets_of("requests")
     forecast, broken = weather["tools"]
@@ -44,6 +47,8 @@ def test_a_tool_of_kind_uri_becomes_a_request() -> None:
         "url": "https://api.example.com/v1/forecast",
         "headers": {"X-Key": "${secret:WEATHER_KEY}", "X-Price": "1$$"},
     }
+    assert forecast["description"] == "Return the forecast for a city."
+    assert forecast["input_schema"]["properties"] == {"city": {"type": "string"}}
     assert "input_schema" not in broken
     assert broken["enabled"] is False
 

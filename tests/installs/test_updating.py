@@ -104,6 +104,7 @@ def test_a_forced_update_replaces_the_files_and_stores_the_old_ones(root: Path) 
     assert read_toolset(root, "demo").digest == read_toolset(root, "demo").state.digest
 
 
+@pytest.mark.requirement("covalt-1.1.source_ref")
 def test_an_update_is_read_from_the_source_of_the_import(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

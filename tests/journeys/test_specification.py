@@ -132,7 +132,7 @@ def test_section_3_2_loads_with_its_server_declared_and_not_started(my_toolset: 
     ]
 
 
-@pytest.mark.requirement("covalt-5.3.plan")
+@pytest.mark.requirement("covalt-4.3.9", "covalt-5.3.plan")
 def test_section_5_3_gives_the_printed_plan(my_toolset: Terminal) -> None:
     call = my_toolset.json("call", "c1", "my-toolset:analyze_data", '{"filename": "x.csv"}')
 

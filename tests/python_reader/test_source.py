@@ -52,7 +52,7 @@ def described(text: str) -> Any:
 # The decorator and the signature
 
 
-@pytest.mark.requirement("covalt-4.2.discoverable", "covalt-4.3.3")
+@pytest.mark.requirement("covalt-4.2.discoverable", "covalt-4.2.docstring", "covalt-4.3.3")
 def test_decorated_function_has_a_name_and_texts() -> None:
     found = read(
         '''
@@ -80,6 +80,7 @@ def test_decorated_function_has_a_name_and_texts() -> None:
     }
 
 
+@pytest.mark.requirement("covalt-10.functions")
 @pytest.mark.parametrize(
     ("annotation", "is_workspace"),
     [
@@ -103,6 +104,7 @@ def test_only_a_path_called_workspace_is_not_an_argument(
     assert ("workspace" in found.input_schema["properties"]) is not is_workspace
 
 
+@pytest.mark.requirement("covalt-4.2.confirmation")
 @pytest.mark.parametrize(("decorator", "confirmation"), TABLES["decorators"])
 def test_only_a_certain_false_requires_no_confirmation(
     decorator: str,

@@ -43,6 +43,7 @@ def test_plan_holds_the_resolved_configuration() -> None:
     )
 
 
+@pytest.mark.requirement("covalt-1.4.html")
 def test_html_page_is_given_the_result_unless_it_says_what() -> None:
     page = {"artifact": "./artifacts/viz.html"}
 

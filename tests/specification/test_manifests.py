@@ -76,6 +76,7 @@ def far(root: Path) -> Path:
     "cjson-toolsets.headers.references",
     "cjson-toolsets.server",
     "cjson-toolsets.server.references",
+    "covalt-6.2.syntax",
     "covalt-6.2.runtime",
 )
 def test_references_of_a_server_are_resolved_when_it_starts(far: Path) -> None:

@@ -11,8 +11,8 @@ id: probe
 name: Probe
 version: "1"
 tools:
-  - {id: show, entrypoint: "tools.probe:show"}
-  - {id: fail, entrypoint: "tools.probe:fail"}
+  - {id: show, entrypoint: "tools.calls:show_context"}
+  - {id: fail, entrypoint: "tools.calls:fail"}
 tool_overrides:
   - {tool_id: show, renderer: key-value}
   - {tool_id: fail, renderer: code, renderer_config: {content: $return.text}}
@@ -28,7 +28,7 @@ class Options(BaseModel):
 
 
 @tool(name="Show Context", description="Return what the function sees")
-def show(name: str, options: Options) -> dict:
+def show_context(name: str, *, options: Options) -> dict:
     context = get_context()
     before = sorted(file.name for file in context.workspace.iterdir())
     (context.workspace / f"{name}.txt").write_text(name)
@@ -53,7 +53,7 @@ def probe(api: Api) -> Api:
     folder = api.root / "toolsets/probe"
     (folder / "tools").mkdir(parents=True)
     (folder / "toolset.yaml").write_text(MANIFEST, encoding="utf-8")
-    (folder / "tools/probe.py").write_text(TOOLS, encoding="utf-8")
+    (folder / "tools/calls.py").write_text(TOOLS, encoding="utf-8")
     return api
 
 
@@ -93,7 +93,11 @@ def test_a_call_sees_the_workspace_and_leaves_its_files_and_result(probe: Api) -
 
 
 @pytest.mark.requirement(
-    "covalt-4.4.error", "covalt-4.4.status", "covalt-4.4.snapshot", "covalt-4.4.plan"
+    "covalt-4.3.7",
+    "covalt-4.4.error",
+    "covalt-4.4.status",
+    "covalt-4.4.snapshot",
+    "covalt-4.4.plan",
 )
 def test_a_failed_call_has_its_error_its_files_and_a_plan(probe: Api) -> None:
     call: Any = probe.call("probe:fail")

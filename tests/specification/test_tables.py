@@ -88,7 +88,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
             bundle.writestr(path, text)
     sent = api.send_form("import_toolset", {"file": form_file("kit.zip", archive.getvalue())})
     assert sent.status_code == 200
-    api.post("create_chat", chat_id="c1", title="A chat")
+    for chat_id in ("another", "c1"):
+        api.post("create_chat", chat_id=chat_id, title="A chat")
     assert api.upload(("notes.txt", b"one\n")).status_code == 200
     before = api.get("get_chat", chat_id="c1")["active_manifest_id"]
     message = api.post("add_message", chat_id="c1", role="user", text="hello")["message_id"]

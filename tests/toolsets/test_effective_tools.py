@@ -111,6 +111,14 @@ WAIVED = {"requires_confirmation": False}
 IMPORTED = {"source_type": "zip"}
 
 
+@pytest.mark.requirement("cjson-tools.argsSchema")
+def test_a_declared_schema_replaces_the_one_of_the_source() -> None:
+    declared = {"type": "object", "properties": {"name": {"enum": ["a", "b"]}}}
+
+    assert effective({"input_schema": declared}).input_schema == declared
+    assert effective().input_schema == SOURCE.input_schema
+
+
 @pytest.mark.requirement("toolshed-elicitation.destructive")
 @pytest.mark.parametrize(
     ("settings", "expected"),

@@ -18,6 +18,7 @@ version: "1.0.0"
 tools:
   - {id: code, entrypoint: tools:write, input_schema: {type: object}}
   - {id: document, entrypoint: tools:write, input_schema: {type: object}}
+  - {id: fixed, entrypoint: tools:write, input_schema: {type: object}}
   - {id: page, entrypoint: tools:give, input_schema: {type: object}}
   - {id: inline, entrypoint: tools:give, input_schema: {type: object}}
   - {id: frame, entrypoint: tools:give, input_schema: {type: object}}
@@ -33,6 +34,7 @@ tools:
 tool_overrides:
   - {tool_id: code, renderer: code, renderer_config: {file: $args.path, editable: true}}
   - {tool_id: document, renderer: document, renderer_config: {file: $args.path, editable: true}}
+  - {tool_id: fixed, renderer: document, renderer_config: {file: $args.path}}
   - {tool_id: page, renderer: html, renderer_config: {artifact: artifacts/page.html}}
   - {tool_id: inline, renderer: html, renderer_config: {content: $args.html}}
   - {tool_id: frame, renderer: frame, renderer_config: {port: $args.port}}
@@ -131,14 +133,16 @@ def test_an_edit_on_an_old_page_overwrites_nothing(visitor: Visitor, api: Api) -
 @pytest.mark.requirement("covalt-5.1.document", "covalt-8.3.document")
 def test_a_document_is_sanitised_markdown(visitor: Visitor, api: Api) -> None:
     text = "# Title\n\n<script>alert(1)</script> [x](javascript:alert(1))\n"
-    call = api.call("shows:document", path="a.md", content=text)
-    api.write("a.md", "later")  # no longer editable, so it is shown
+    page = called(visitor, api, "fixed", path="a.md", content=text)
 
-    page = visitor.open(f"/chats/c1/calls/{call['id']}")
-
-    assert "Title" in page.text
+    shown = page.source.partition('class="document"')[2].partition("</div>")[0]
+    assert "Title</h1>" in shown
     assert all(given.get("src") for given in page.named("script"))
     assert all(not link.href.startswith("javascript:") for link in page.links)
+    assert "Edit" not in [link.text for link in page.links]
+    editable = called(visitor, api, "document", path="b.md", content=text)
+    editor = visitor.open(editable.link("Edit"))
+    assert editor.form("/files/b.md").fields["content"] == [text]
 
 
 @pytest.mark.requirement("covalt-5.4.4", "covalt-8.3.html")

@@ -71,7 +71,8 @@ def test_a_toolset_is_imported_granted_called_exported_and_uninstalled(
         assert outside.requests == []
         form = visitor.open("/tools/far:look?chat=c1").form("look")
         assert "found it" in visitor.send(form, "Run").text
-        sent = api.client().get("/toolsets/far/export", base_url=HOME, headers=BEARER)
+        link = visitor.open("/toolsets/far").link("Export")
+        sent = api.client().get(link, base_url=HOME, headers=BEARER)
         assert sent.get_data() == api.ask("export_toolset", toolset_id="far").get_data()
 
     asked = visitor.open(visitor.open("/toolsets/far").link("Uninstall..."))
