@@ -6,15 +6,15 @@ According to their documentation: Claude Code's ``.mcp.json``, VS Code's ``.vsco
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError
-from covalt_git.json_values import canonical_json
+from covalt_git.formats import json_edit
+from covalt_git.formats.documents import FormatError
 from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
@@ -53,24 +53,21 @@ def with_server(host: Host, root: Path, server: Sequence[str] | str, name: str) 
     """Return the file of a host with the server of the project at ``root``.
 
     ``server`` are the arguments with which the host starts it, or its URL.  The other content of the file
-    is kept.  The entry has the program's absolute path, because the host's PATH often differs.
+    stays, with its comments.  The entry has the program's absolute path, because the host's PATH often differs.
 
     Raises:
-        HostFileError: if the file is not a JSON object, or the host does not support URLs.
+        HostFileError: if the file is not a JSON object (comments are allowed), or the host does not support URLs.
     """
     entry = _served(host, server) if isinstance(server, str) else _started(host, root, server)
     path = _desktop_file() if host == "claude-desktop" else root / _FILES[host]
     key = "servers" if host == "vscode" else "mcpServers"
     before = _read(path)
-    content = _parsed(path, before)
-    servers = content.setdefault(key, {})
-    if not isinstance(servers, dict):
-        raise HostFileError(f"{key!r} in {str(path)!r} is not an object", hint=f"edit {path}")
-    servers[name] = entry
-    after = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    return HostFile(
-        path, name, entry, before, before if _parsed(path, before) == content else after
-    )
+    try:
+        after = json_edit.with_value(before, (key, name), entry, str(path))
+    except FormatError as error:
+        why = error.problems[0].message if error.problems else error.message
+        raise HostFileError(why, hint="add the output of --print by hand") from None
+    return HostFile(path, name, entry, before, after)
 
 
 def write(file: HostFile) -> None:
@@ -128,16 +125,3 @@ def _read(path: Path) -> str:
         return ""
     except (OSError, UnicodeDecodeError) as error:
         raise HostFileError(f"{str(path)!r} cannot be read: {error}") from None
-
-
-def _parsed(path: Path, text: str) -> dict[str, Any]:
-    try:
-        content = canonical_json.loads(text) if text.strip() else {}
-    except canonical_json.NotJsonError as error:
-        why = f"is not strict JSON: {error.message}"
-        raise HostFileError(
-            f"{str(path)!r} {why}", hint="add the output of --print by hand"
-        ) from None
-    if not isinstance(content, dict):
-        raise HostFileError(f"{str(path)!r} is not an object", hint=f"edit {path}")
-    return content

@@ -83,7 +83,7 @@ class Document:
     def _places(self) -> yaml_text.YamlDocument | None:
         """The places of a JSON or YAML document; YAML 1.2 includes JSON."""
         try:
-            text = _without_comments(self.text) if self.kind == "json" else self.text
+            text = without_comments(self.text) if self.kind == "json" else self.text
             return yaml_text.load(text, self.path, max_bytes=MAX_BYTES, max_nodes=_MAX_JSON_VALUES)
         except yaml_text.YamlProblems:
             return None
@@ -120,7 +120,7 @@ def _json(content: bytes, path: str) -> Document:
     try:
         value = canonical_json.loads(content)
     except canonical_json.NotJsonError as error:
-        plain = _without_comments(text).encode()
+        plain = without_comments(text).encode()
         if plain == content:
             raise _json_problems(content, path, error) from None
         try:
@@ -191,7 +191,7 @@ def _toml(content: bytes, path: str) -> Document:
 _DEEP = f"more than {MAX_DEPTH} nested mappings and lists"
 
 
-def _without_comments(text: str) -> str:
+def without_comments(text: str) -> str:
     """Return JSON with spaces in place of comments and of commas before a closing bracket."""
 
     def blank(found: re.Match[str]) -> str:

@@ -1,0 +1,112 @@
+"""Edit of one value in JSON with comments, in which all other text stays."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from covalt_git.formats.documents import FormatError, parse, without_comments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SPACE = re.compile(r"\s*")
+_DECODER = json.JSONDecoder()
+
+
+class _Member(NamedTuple):
+    """A member of an object: its key, and the beginning and end of its value in the text."""
+
+    key: str
+    start: int
+    end: int
+
+
+def with_value(text: str, path: Sequence[str], value: Any, display_path: str) -> str:
+    """Return the text of an object with the value at ``path``; missing objects on the way are added.
+
+    Raises:
+        FormatError: if the text is invalid, or a value on the way is not an object.
+    """
+    if not text.strip():
+        text = "{}\n"
+    document = parse(text.encode(), display_path)[0]
+    expected = document.value
+    if document.kind != "json" or not isinstance(expected, dict):
+        raise FormatError(f"{display_path!r} is not an object")
+    inner = expected
+    for key in path[:-1]:
+        inner = inner.setdefault(key, {})
+        if not isinstance(inner, dict):
+            raise FormatError(f"{key!r} in {display_path!r} is not an object")
+    inner[path[-1]] = value
+    edited = _edited(text, path, value)
+    if parse(edited.encode(), display_path)[0].value != expected:
+        raise FormatError(f"{display_path!r} cannot be edited safely", hint="edit it by hand")
+    return edited
+
+
+def _edited(text: str, path: Sequence[str], value: Any) -> str:
+    plain = without_comments(text)  # of the same length
+    start = plain.index("{")
+    for depth, key in enumerate(path):
+        members = _members(plain, start)
+        found = next((one for one in members if one.key == key), None)
+        if found is not None and depth + 1 < len(path):
+            start = found.start
+            continue
+        indent = _indent(text, members[-1].start if members else start) + "  " * (not members)
+        if found is not None:
+            return text[: found.start] + _lines(value, indent) + text[found.end :]
+        for name in reversed(path[depth + 1 :]):
+            value = {name: value}
+        entry = f"{json.dumps(key, ensure_ascii=False)}: {_lines(value, indent)}"
+        if members:
+            return _appended(text, plain, members[-1].end, f"\n{indent}{entry}")
+        end = plain.index("}", start)
+        before = text[start + 1 : end].rstrip()  # comments
+        return f"{text[: start + 1]}{before}\n{indent}{entry}\n{indent[:-2]}{text[end:]}"
+    raise AssertionError(path)
+
+
+def _appended(text: str, plain: str, end: int, entry: str) -> str:
+    """Return the text with an entry after the last member; a comment behind that member stays there."""
+    line_end = text.find("\n", end)
+    if line_end < 0 or plain[end:line_end].strip():  # the object ends on this line
+        return f"{text[:end]},{entry}{text[end:]}"
+    behind = text[end:line_end]
+    has_comma = behind.lstrip().startswith(",")
+    comma, last = ("", ",") if has_comma else (",", "")
+    return f"{text[:end]}{comma}{behind}{entry}{last}{text[line_end:]}"
+
+
+def _members(text: str, start: int) -> list[_Member]:
+    """Return the members of the object that begins at ``start``; the text is valid JSON."""
+    found: list[_Member] = []
+    at = _after_space(text, start + 1)
+    while text[at] != "}":
+        key, at = _DECODER.raw_decode(text, at)
+        begin = _after_space(text, text.index(":", at) + 1)
+        _, end = _DECODER.raw_decode(text, begin)
+        found.append(_Member(key, begin, end))
+        at = _after_space(text, end)
+        if text[at] == ",":
+            at = _after_space(text, at + 1)
+    return found
+
+
+def _after_space(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    assert space is not None  # the pattern matches everywhere
+    return space.end()
+
+
+def _indent(text: str, at: int) -> str:
+    """Return the white space at the beginning of a line."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _lines(value: Any, indent: str) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", f"\n{indent}")
