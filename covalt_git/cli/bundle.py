@@ -128,7 +128,7 @@ def import_(source: str, *, signer: str | None, as_json: bool, **how: Any) -> No
     elif imported.update is not None:
         print_update(imported.update, context().project.root)
     else:
-        _print_import(imported)
+        print_import(imported)
     if imported.signer_problem is not None:
         raise imported.signer_problem.as_error()
     if imported.update is not None:
@@ -152,7 +152,8 @@ def _trusted_signer(source: str, name: str, **how: Any) -> str:
     return line
 
 
-def _print_import(imported: toolset_imports.ToolsetImported) -> None:
+def print_import(imported: toolset_imports.ToolsetImported) -> None:
+    """Print an imported toolset and the next steps."""
     toolset_id = imported.toolset_id
     output.say(
         f"{toolset_id} {imported.version}: {output.plural(len(imported.files), 'file')}, {imported.digest}"

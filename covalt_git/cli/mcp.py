@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import click
 
 from covalt_git.access import UnknownRoleError
-from covalt_git.cli import mcp_install
+from covalt_git.cli import mcp_import, mcp_install
 from covalt_git.cli.context import project, warn_without_role
 from covalt_git.cli.terminal import output
 from covalt_git.serving.server_registry import approval_url
@@ -73,3 +73,4 @@ def command(
 
 
 command.add_command(mcp_install.command)
+command.add_command(mcp_import.command)

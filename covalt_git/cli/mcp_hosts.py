@@ -6,7 +6,6 @@ According to their documentation: Claude Code's ``.mcp.json``, VS Code's ``.vsco
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from covalt_git.errors import CovaltError
 from covalt_git.formats import json_edit
 from covalt_git.formats.documents import FormatError
+from covalt_git.formats.host_files import user_config_folder
 from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 Host = Literal["claude-code", "claude-desktop", "vscode", "cursor"]
 
-_FILES = {"claude-code": ".mcp.json", "vscode": ".vscode/mcp.json", "cursor": ".cursor/mcp.json"}
+_FILES = {
+    "claude-code": ".mcp.json",
+    "claude-desktop": "Claude/claude_desktop_config.json",
+    "vscode": ".vscode/mcp.json",
+    "cursor": ".cursor/mcp.json",
+}
 _PROGRAM = "covalt-git"
 TOKEN_VARIABLE = "COVALT_GIT_AGENT_TOKEN"  # noqa: S105 - where a token is found, not one
 """The environment variable with a host's token.
@@ -59,7 +64,8 @@ def with_server(host: Host, root: Path, server: Sequence[str] | str, name: str) 
         HostFileError: if the file is not a JSON object (comments are allowed), or the host does not support URLs.
     """
     entry = _served(host, server) if isinstance(server, str) else _started(host, root, server)
-    path = _desktop_file() if host == "claude-desktop" else root / _FILES[host]
+    folder = user_config_folder() if host == "claude-desktop" else root
+    path = folder / _FILES[host]
     key = "servers" if host == "vscode" else "mcpServers"
     before = _read(path)
     try:
@@ -107,15 +113,6 @@ def _started(host: Host, root: Path, args: Sequence[str]) -> JsonObject:
         return {"type": "stdio", "command": program, "args": ["mcp", *args]}
     where = ["-C", "${workspaceFolder}"]
     return {"type": "stdio", "command": program, "args": [*where, "mcp", *args]}
-
-
-def _desktop_file() -> Path:
-    if sys.platform == "darwin":
-        folder = Path.home() / "Library" / "Application Support"
-    else:
-        config = os.environ.get("XDG_CONFIG_HOME", "")
-        folder = Path(config) if Path(config).is_absolute() else Path.home() / ".config"
-    return folder / "Claude" / "claude_desktop_config.json"
 
 
 def _read(path: Path) -> str:

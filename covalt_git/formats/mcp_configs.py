@@ -130,13 +130,14 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
     source = Part(document.value)
     for key in host.path:
         source = source[key]
-    toolset = imported.toolset(document.stem, name="MCP servers")
+    title = next(iter(source.value)) if len(source.value) == 1 else "MCP servers"
+    toolset = imported.toolset(document.stem, name=title)
     if host.style == "${input:name}" and isinstance(document.value.get("inputs"), list):
         _read_inputs(toolset, Part(document.value))
     names: dict[str, str] = {}
     for name in source.value:
         server = source[name]
-        if _is_server(host, server.value):
+        if is_server(host, server.value):
             server_id = unused(suggest_id(name) or "server", names)
             names[server_id] = name
             _read_server(host, toolset.item("mcp_servers", {"id": server_id}), server)
@@ -158,7 +159,8 @@ def _url_key(host: Host, server: JsonObject) -> str | None:
     return next((key for key in host.urls if key in server), None)
 
 
-def _is_server(host: Host, server: JsonObject) -> bool:
+def is_server(host: Host, server: JsonObject) -> bool:
+    """Return whether an entry has a command or a URL, which an MCP server can have."""
     key = _url_key(host, server)
     if (key is None) == ("command" not in server):
         return False

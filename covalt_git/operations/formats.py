@@ -177,7 +177,7 @@ def convert_file(_context: Context, request: ConvertFile) -> Converted:
     output = None if request.dry_run else request.output
     if output is not None:
         _check_output(output, target, force=request.force)
-    done = _convert(_documents_at(request.path), request.source_format, request.target_format)
+    done = _convert(documents_at(request.path), request.source_format, request.target_format)
     if output is None or (request.strict and done.lost):
         return _result(done)
     return _result(done, written=_write(done, output))
@@ -192,17 +192,27 @@ def is_document(path: Path) -> bool:
 
 
 def bundle_of_document(path: Path) -> DocumentBundle:
+    """Return the bundle of a document's toolset, as :func:`bundle_of`."""
+    return bundle_of(documents_at(path))
+
+
+def bundle_of_upload(content: bytes, name: str) -> DocumentBundle:
+    """Return the bundle of an uploaded document's toolset, as :func:`bundle_of`."""
+    return bundle_of(_documents(content, name))
+
+
+def bundle_of(found: list[Document], source: str | None = None) -> DocumentBundle:
     """Return the bundle of a document's toolset.
 
     Raises:
         FormatError: if the document cannot be read, or has several toolsets.
     """
-    done = _convert(_documents_at(path), None, "toolset")
+    done = _convert(found, source, "toolset")
     if done.toolsets != 1:
-        shown = shlex.quote(str(path))
-        hint = f"covalt-git convert {shown} --to toolset -o FOLDER"
+        path = found[0].path
+        hint = f"covalt-git convert {shlex.quote(path)} --to toolset -o FOLDER"
         raise FormatError(
-            f"{str(path)!r} has {done.toolsets} toolsets; import each on its own", hint=hint
+            f"{path!r} has {done.toolsets} toolsets; import each on its own", hint=hint
         )
     secrets = tuple(dict.fromkeys(note.secret for note in done.notes if note.secret))
     return DocumentBundle(_packed(done), done.lost, secrets)
@@ -217,7 +227,12 @@ def _convert(found: list[Document], source: str | None, target: str) -> Conversi
     return conversion.convert(*conversion.recognize(found, source), wanted)
 
 
-def _documents_at(path: Path) -> list[Document]:
+def documents_at(path: Path) -> list[Document]:
+    """Return the document of a file or folder, in each syntax that it can have.
+
+    Raises:
+        FormatError: with all problems of the text.
+    """
     if path.name in {MANIFEST, SKILL}:
         path = path.parent
     if path.is_dir():

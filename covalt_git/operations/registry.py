@@ -67,6 +67,7 @@ MODULES = {
         "verify_toolset",
     ),
     "formats": ("list_formats", "convert_document", "convert_file"),
+    "host_servers": ("list_host_files", "list_host_servers", "import_host_servers"),
     "grants": (
         "list_grants",
         "add_grant",

@@ -88,6 +88,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     (folder / "forecast.json").write_text(json.dumps({**ENTRY, "name": "Newer"}))
     (folder / "entry.json").write_text('{"tool_id": "other", "name": "Other"}')
     (folder / "new.csv").write_text("a,b\n")
+    (folder / ".mcp.json").write_text('{"mcpServers": {"disk": {"command": "npx"}}}')
     (folder / "c1.bundle").write_bytes(api.ask("export_chat", chat_id="c1").get_data())
     ids = {"message": message, "call": call, "head": head, "folder": str(folder)}
     return root, ids | {"approval": pending["execution_id"], "b": api.files()["b.txt"]["oid"]}

@@ -1,0 +1,120 @@
+"""``covalt-git mcp import``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from covalt_git.cli.bundle import print_import
+from covalt_git.cli.context import ask, can_ask, json_option, wrong_call
+from covalt_git.cli.terminal import output
+from covalt_git.errors import UnknownNameError
+from covalt_git.operations import host_servers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from covalt_git.operations.host_servers import HostFileRow
+
+
+@click.command("import")
+@click.option(
+    "--from", "source", metavar="HOST|FILE", help="The host, or the file, to import from."
+)
+@click.option("--server", "servers", metavar="NAME", multiple=True, help="Import this server.")
+@click.option("--yes", is_flag=True, help="Import without asking.")
+@click.option("--dry-run", is_flag=True, help="Print what would be imported; change nothing.")
+@json_option
+def command(
+    source: str | None, servers: tuple[str, ...], *, yes: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Import MCP servers from the configuration of another MCP client.
+
+    Without options it lists the files of clients that exist on this machine; at a terminal, it asks
+    which file and which servers to import.  Each server becomes a toolset that is disabled and has no
+    grants.  Credentials are not copied: the toolset refers to secrets by name.  No program is started.
+
+    Example: covalt-git mcp import --from claude-code --server github --yes
+    """
+    asks = can_ask() and not as_json
+    found = _file(source, servers, asks=asks, as_json=as_json)
+    if found is None:
+        return
+    path, host = found
+    known = ask(host_servers.list_host_servers, path=path, host=host).servers
+    names = servers or _chosen(path, known, asks=asks)
+    if not yes and not dry_run:
+        if not asks:
+            raise wrong_call("nothing was imported: add --yes, or --dry-run")
+        click.confirm(f"import {', '.join(names)} from {path}?", abort=True)
+    done = ask(
+        host_servers.import_host_servers, path=path, host=host, servers=names, dry_run=dry_run
+    )
+    if as_json:
+        output.as_json(done)
+        return
+    for one in done.imported:
+        print_import(one)
+    for name in done.secrets:
+        output.say(f"the secret {name} replaces a credential: covalt-git secret check {name}")
+    for loss in done.lost:
+        output.say(f"lost {loss.pointer}: {loss.reason}", err=True, fg="yellow")
+
+
+def _file(
+    source: str | None, servers: Sequence[str], *, asks: bool, as_json: bool
+) -> tuple[Path, str | None] | None:
+    """Return the file to import from, and its host if known; None if the files were only listed."""
+    found = ask(host_servers.list_host_files)
+    files = found.files
+    if source is not None:
+        files = tuple(one for one in files if one.host == source)
+        if not files and Path(source).is_file():
+            return Path(source), None
+        if not files:
+            known = sorted({one.host for one in found.files})
+            raise UnknownNameError(
+                "file of the host", source, known, list_with="covalt-git mcp import"
+            )
+        having = [one for one in files if servers and _has(one, servers)]
+        files = tuple(having[:1]) or files  # a project's file comes before that of the user
+    if len(files) == 1 and source is not None:
+        return Path(files[0].path), files[0].host
+    if source is None and as_json:
+        output.as_json(found)
+        return None
+    rows = [(str(at), one.title, one.path) for at, one in enumerate(files, 1)]
+    if rows:
+        output.table(rows, titles=("", "HOST", "FILE"))
+    else:
+        output.say("no configuration file of an MCP client was found")
+    if not asks or not rows:
+        if source is not None:
+            raise wrong_call(f"{source!r} has several files: add --from FILE")
+        return None
+    at = click.prompt("file", type=click.IntRange(1, len(rows)))
+    return Path(files[at - 1].path), files[at - 1].host
+
+
+def _has(file: HostFileRow, servers: Sequence[str]) -> bool:
+    found = ask(host_servers.list_host_servers, path=Path(file.path), host=file.host)
+    return set(servers) <= set(found.servers)
+
+
+def _chosen(path: Path, known: Sequence[str], *, asks: bool) -> tuple[str, ...]:
+    """Return the servers that the user selects by their numbers."""
+    if not known:
+        raise wrong_call(f"{str(path)!r} has no servers to import")
+    if not asks:
+        raise wrong_call(f"add --server, with one of: {', '.join(known)}")
+    for at, name in enumerate(known, 1):
+        output.say(f"  {at}  {name}")
+    text = click.prompt("servers (numbers, or all)", default="all")
+    if text == "all":
+        return tuple(known)
+    numbers = [int(one) for one in text.replace(",", " ").split() if one.isdecimal()]
+    if not numbers or not all(1 <= one <= len(known) for one in numbers):
+        raise wrong_call(f"write numbers from 1 to {len(known)}, such as 1,2")
+    return tuple(known[one - 1] for one in numbers)

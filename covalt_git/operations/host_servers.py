@@ -1,0 +1,124 @@
+"""Operations on the MCP servers in the configuration files of this machine's MCP clients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from covalt_git.errors import UnknownNameError, WrongCallError
+from covalt_git.formats import conversion, host_files
+from covalt_git.formats.mcp_configs import HOSTS
+from covalt_git.installs.pending_imports import Bundle, shown_source
+from covalt_git.operations.context import Context
+from covalt_git.operations.formats import LostValue, bundle_of, documents_at
+from covalt_git.operations.registry import Request, Result, operation
+from covalt_git.operations.toolset_imports import ToolsetImported, import_bundle
+
+if TYPE_CHECKING:
+    from covalt_git.formats.documents import Document
+    from covalt_git.formats.mcp_configs import Host
+
+_HOST = "The host, such as claude-code; null: recognized from the content."
+
+
+class ListHostFiles(Request):
+    """Request for the configuration files that exist."""
+
+
+class ListHostServers(Request):
+    """Request for the servers of a host's file."""
+
+    path: Path
+    host: str | None = Field(None, description=_HOST)
+
+
+class ImportHostServers(Request):
+    """Servers of a host's file to import."""
+
+    path: Path
+    host: str | None = Field(None, description=_HOST)
+    servers: tuple[str, ...] = Field(min_length=1)
+    dry_run: bool = Field(default=False, description="Only return what would be imported.")
+
+
+class HostFileRow(Result):
+    """A configuration file of an MCP client."""
+
+    host: str
+    title: str
+    path: str
+    scope: Literal["project", "user"]
+
+
+class HostFileList(Result):
+    """The configuration files of MCP clients that exist for this project and this user."""
+
+    files: tuple[HostFileRow, ...]
+
+
+class HostServers(Result):
+    """The servers of a file that can be imported."""
+
+    host: str
+    servers: tuple[str, ...]
+
+
+class HostServersImported(Result):
+    """The imported servers, each a toolset that is disabled and has no grants."""
+
+    imported: tuple[ToolsetImported, ...]
+    secrets: tuple[str, ...] = Field(description="Names of the secrets that replace credentials.")
+    lost: tuple[LostValue, ...]
+
+
+@operation(local=True)
+def list_host_files(context: Context, _request: ListHostFiles) -> HostFileList:
+    """List the configuration files of MCP clients that exist; no file is opened."""
+    files = host_files.existing_files(context.project.root)
+    return HostFileList(files=tuple(HostFileRow.of(one, path=str(one.path)) for one in files))
+
+
+@operation(local=True)
+def list_host_servers(_context: Context, request: ListHostServers) -> HostServers:
+    """List the MCP servers of a host's file."""
+    document, host = _document(request.path, request.host)
+    return HostServers(host=host.name, servers=tuple(host_files.servers(document, host)))
+
+
+@operation(changes=True, admin="import toolsets", local=True)
+def import_host_servers(context: Context, request: ImportHostServers) -> HostServersImported:
+    """Import MCP servers of a host's file, each as a toolset that is disabled and has no grants.
+
+    Credentials become references to secrets.  No program is started.
+    """
+    document, host = _document(request.path, request.host)
+    wanted = [host_files.only_server(document, host, name) for name in request.servers]
+    found = [bundle_of([one], host.name) for one in wanted]
+    imported = [
+        import_bundle(
+            context,
+            Bundle(one.content, request.path.name, "zip", shown_source(request.path)),
+            dry_run=request.dry_run,
+        )
+        for one in found
+    ]
+    return HostServersImported(
+        imported=tuple(imported),
+        secrets=tuple(dict.fromkeys(name for one in found for name in one.secrets)),
+        lost=tuple(LostValue.of(value) for one in found for value in one.lost),
+    )
+
+
+def _document(path: Path, name: str | None) -> tuple[Document, Host]:
+    hosts = {host.name: host for host in HOSTS}
+    if name is not None and name not in hosts:
+        raise UnknownNameError("host", name, list(hosts), list_with="covalt-git mcp import")
+    document, found = conversion.recognize(documents_at(path), name)
+    if found.name not in hosts:
+        raise WrongCallError(
+            f"{str(path)!r} is {found.title}, not a file of an MCP client",
+            hint=f"covalt-git bundle import {path}",
+        )
+    return document, hosts[found.name]

@@ -1,0 +1,119 @@
+"""``covalt-git mcp import``: servers of other MCP clients' files become disabled toolsets."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from covalt_git import yaml_text
+from covalt_git.cli import mcp_import
+from tests.mcp_client import make_project
+
+Cli = Callable[..., tuple[int, str]]
+TOKEN = "Zq8vN3kT7wLp2RxB5mYcZr4hJ6sD1g"
+SERVERS = {
+    "git.hub": {
+        "url": "https://api.example.com/mcp",
+        "headers": {"Authorization": f"Bearer {TOKEN}"},
+    },
+    "files": {"command": "npx", "args": ["-y", "server-files", "."]},
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return make_project(tmp_path / "project")
+
+
+@pytest.fixture
+def cursor(root: Path) -> Path:
+    return write(root.parent / "home/.cursor/mcp.json", {"mcpServers": SERVERS})
+
+
+def write(file: Path, value: object) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(value), encoding="utf-8")
+    return file
+
+
+def test_the_files_of_hosts_are_listed_without_opening_them(root: Path, cli: Cli) -> None:
+    for path in ("home/.claude.json", "home/.codex/config.toml", "project/.vscode/mcp.json"):
+        (root.parent / path).parent.mkdir(parents=True, exist_ok=True)
+        (root.parent / path).write_bytes(b"\xff not a document")
+    status, shown = cli("mcp", "import", "--json")
+    files = {one["host"]: one for one in json.loads(shown)["files"]}
+
+    assert status == 0
+    assert files["vscode"]["scope"] == "project"
+    assert files["claude-code"]["path"] == str(root.parent / "home/.claude.json")
+    assert set(files) == {"claude-code", "codex", "vscode"}
+
+
+def test_servers_become_disabled_toolsets_without_their_credentials(
+    root: Path, cli: Cli, cursor: Path
+) -> None:
+    status, shown = cli(
+        *("mcp", "import", "--from", "cursor", "--server", "git.hub", "--server", "files", "--yes")
+    )
+    toolset = yaml_text.load_file(root / "toolsets/git-hub/toolset.yaml", "t").data
+    state = (root / "toolsets/state/git-hub.yaml").read_text()
+
+    assert status == 0, shown
+    assert TOKEN not in shown + (root / "toolsets/git-hub/toolset.yaml").read_text()
+    assert TOKEN in cursor.read_text()
+    assert toolset["secrets"] == ["GIT_HUB_TOKEN"]
+    assert "the secret GIT_HUB_TOKEN replaces a credential" in shown
+    assert (root / "toolsets/files/toolset.yaml").exists()
+    assert "enabled: true" not in state
+    assert "grants" not in state
+
+
+def test_a_file_of_many_settings_is_read_as_its_host(root: Path, cli: Cli) -> None:
+    own = {"history": ["ghp_" + TOKEN], "mcpServers": {"files": SERVERS["files"]}}
+    write(root.parent / "home/.claude.json", own)
+    write(root / ".mcp.json", {"mcpServers": {"git.hub": SERVERS["git.hub"]}})
+    status, shown = cli("mcp", "import", "--from", "claude-code", "--server", "files", "--yes")
+
+    assert status == 0, shown
+    assert "replaces a credential" not in shown
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--from", "cursor"], "add --server, with one of: git.hub, files"),
+        (["--from", "cursor", "--server", "files"], "add --yes, or --dry-run"),
+        (["--from", "cursor", "--server", "file", "--yes"], "did you mean 'files'?"),
+        (["--from", "windsurf", "--server", "a", "--yes"], "no file of the host 'windsurf'"),
+        (["--from", "covalt.yaml", "--server", "a", "--yes"], "is not known"),
+    ],
+)
+@pytest.mark.usefixtures("cursor")
+def test_without_a_terminal_everything_is_named(
+    root: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, args: list[str], message: str
+) -> None:
+    monkeypatch.chdir(root)
+    status, shown = cli("mcp", "import", *args)
+
+    assert status != 0
+    assert message in shown
+    assert not (root / "toolsets/files").exists()
+
+
+@pytest.mark.usefixtures("cursor")
+def test_at_a_terminal_a_user_selects_the_file_and_servers(
+    root: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([1, "2"])
+    monkeypatch.setattr(mcp_import, "can_ask", lambda: True)
+    monkeypatch.setattr(click, "prompt", lambda *_args, **_how: next(answers))
+    monkeypatch.setattr(click, "confirm", lambda *_args, **_how: True)
+    status, shown = cli("mcp", "import")
+
+    assert status == 0, shown
+    assert (root / "toolsets/files").exists()
+    assert not (root / "toolsets/git-hub").exists()
