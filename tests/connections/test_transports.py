@@ -64,8 +64,8 @@ def test_a_server_at_a_url_is_called_with_its_headers(
 
         assert text(use("echo", args={"text": "hello"})) == "hello"
         assert text(use("ask", handlers=EventHandlers(ask=answer))) == "accept Ann"
+        assert text(use("headers")) == "red"
         if transport == "streamable-http":
-            assert text(use("headers")) == "red"
             assert len(text(use("long", args={"text": "3000000"}))) == 3_000_000
         (health,) = connections.health(PROJECT)
         assert (health.protocol, health.server) == ("2026-07-28", "over-http 1")

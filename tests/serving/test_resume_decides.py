@@ -85,6 +85,7 @@ def test_a_role_that_may_approve_decides_about_calls_of_others(
     assert decide(port, tokens[decider], first, approved=False) == {"written": "a.txt"}
 
 
+@pytest.mark.requirement("toolshed-elicitation.3")
 @pytest.mark.parametrize(
     ("caller", "decider", "error"),
     [

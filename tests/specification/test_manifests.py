@@ -73,9 +73,14 @@ def far(root: Path) -> Path:
 
 
 @pytest.mark.requirement(
+    "cjson-toolsets.headers",
     "cjson-toolsets.headers.references",
     "cjson-toolsets.server",
     "cjson-toolsets.server.references",
+    "covalt-1.5.args",
+    "covalt-1.5.env",
+    "covalt-1.5.headers",
+    "covalt-1.5.url",
     "covalt-6.2.syntax",
     "covalt-6.2.runtime",
 )

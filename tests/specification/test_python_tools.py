@@ -14,7 +14,7 @@ tools:
   - {id: show, entrypoint: "tools.calls:show_context"}
   - {id: fail, entrypoint: "tools.calls:fail"}
 tool_overrides:
-  - {tool_id: show, renderer: key-value}
+  - {tool_id: show, renderer: code, renderer_config: {content: $chat_id}}
   - {tool_id: fail, renderer: code, renderer_config: {content: $return.text}}
 """
 TOOLS = """\
@@ -67,6 +67,7 @@ def probe(api: Api) -> Api:
     "covalt-4.3.5",
     "covalt-4.3.7",
     "covalt-4.3.8",
+    "covalt-5.2.chat_id",
     "covalt-7.4.stream",
 )
 def test_a_call_sees_the_workspace_and_leaves_its_files_and_result(probe: Api) -> None:
@@ -83,6 +84,7 @@ def test_a_call_sees_the_workspace_and_leaves_its_files_and_result(probe: Api) -
         "name": "made",
         "times": 3,
     }
+    assert call["render_plan"]["config"] == {"content": "c1"}
     assert probe.files(call["pre_manifest_id"]).keys() == {"a.txt", "b.txt"}
     assert probe.files(call["post_manifest_id"]).keys() == {"a.txt", "b.txt", "made.txt"}
     stream = probe.tell(

@@ -5,7 +5,7 @@ import pytest
 from covalt_git.templating.references import Reference, malformed, split
 
 
-@pytest.mark.requirement("covalt-6.2.syntax")
+@pytest.mark.requirement("cjson-toolsets.server.references", "covalt-6.2.syntax")
 @pytest.mark.parametrize(
     ("text", "pieces"),
     [

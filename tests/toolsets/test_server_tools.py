@@ -118,6 +118,14 @@ def test_a_tool_is_off_until_exactly_its_definition_is_accepted(
     assert toolset(root).sound
 
 
+@pytest.mark.requirement("covalt-1.1.enabled")
+def test_every_tool_of_a_disabled_toolset_is_off(root: Path) -> None:
+    accept(root, enabled=False)
+
+    assert not tool(root).enabled
+    assert not tool(root, "demo:own").enabled
+
+
 def test_an_entry_that_no_longer_matches_its_digest_is_off(root: Path) -> None:
     file = root / "toolsets/locks/web.yaml"
     text = file.read_text(encoding="utf-8")
