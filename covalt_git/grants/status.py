@@ -11,6 +11,7 @@ from covalt_git.access.grants import (
     is_of,
     is_of_tool,
     keeping,
+    tool_facts,
 )
 from covalt_git.grants.requested import requested
 from covalt_git.models.server_definition import command_line, process_facts, server_facts
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.held_back import HeldBack
+    from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import Grant
     from covalt_git.toolsets.toolset import Toolset
@@ -91,7 +93,11 @@ def missing_grants(toolset: Toolset) -> list[MissingGrant]:
     if toolset.id == REGISTRY_NAMESPACE:
         return [
             MissingGrant(
-                toolset.id, "tool", tool.id.name, None, f"{tool.tool_id} {WHY[tool.held_back]}"
+                toolset.id,
+                "tool",
+                tool.id.name,
+                None,
+                f"{tool.tool_id} {WHY[tool.held_back]}: it would {_use(tool)}",
             )
             for tool in toolset.tools
             if tool.held_back in WHY
@@ -130,6 +136,15 @@ def _of_toolset(
     names = () if isinstance(grant, UnsandboxedGrant) else keeping(grant, toolset.tools)
     tools = f"; only HTTP tools may use it: {', '.join(names)}" if names else ""
     return (f"a file has changed{tools}",)
+
+
+def _use(tool: Tool) -> str:
+    """Return what a grant of a registered tool permits, as a phrase."""
+    if tool.alias_of is not None:
+        return f"forward its calls to {tool.alias_of}"
+    facts = tool_facts(tool)
+    secrets = f" with {', '.join(facts['secrets'])}" if facts["secrets"] else ""
+    return f"send its request to {facts['hosts'][0]}{secrets}"
 
 
 def _of_tool(grant: ToolGrant, toolset: Toolset) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from covalt_git.access import NamedTool, acting, may_register, registering_roles
+from covalt_git.catalog import toolset_cache
 from covalt_git.errors import Problem
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.tool_entries import tool_name
@@ -16,10 +17,10 @@ from covalt_git.operations.context import Context, ForbiddenError
 from covalt_git.operations.registry import Request, Result, invalid, operation
 from covalt_git.operations.tools import reason_not_callable
 from covalt_git.toolsets import tool_registry
-from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
     from covalt_git.manifests.tool_entries import ToolEntry
+    from covalt_git.models.tool import Tool
     from covalt_git.toolsets.tool_registry import CheckedEntry
     from covalt_git.toolsets.toolset import Toolset
 
@@ -95,10 +96,11 @@ class ToolRemoved(Result):
 def list_registered_tools(context: Context, request: ListRegisteredTools) -> RegisteredTools:
     """List the registered tools that the role may see."""
     toolset = _toolset(context)
+    tools = {tool.tool_id: tool for tool in toolset.tools}
     return RegisteredTools(
         digest=toolset.digest,
         tools=tuple(
-            _row(context, entry, toolset)
+            _row(context, entry, toolset, tools.get(_full_id(entry.tool_id)))
             for entry in _visible_entries(context).values()
             if not request.protocol or _accepts(entry, request.protocol)
         ),
@@ -177,11 +179,12 @@ def _find(context: Context, tool_id: str) -> RegisteredTool:
     entries = _visible_entries(context)
     if tool_id not in entries:
         raise tool_registry.ToolNotFoundError(tool_id, entries)
-    return _row(context, entries[tool_id], _toolset(context))
+    toolset = _toolset(context)
+    return _row(context, entries[tool_id], toolset, toolset.tool(_full_id(tool_id)))
 
 
 def _toolset(context: Context) -> Toolset:
-    return read_toolset(context.project.root, REGISTRY_NAMESPACE)
+    return toolset_cache.toolset(context.project.root, REGISTRY_NAMESPACE)
 
 
 def _changed(context: Context, checked: CheckedEntry) -> RegisteredTool:
@@ -194,8 +197,7 @@ def _accepts(entry: ToolEntry, protocol: str) -> bool:
     return any(protocol in {one, one.partition("/")[0]} for one in entry.protocols)
 
 
-def _row(context: Context, entry: ToolEntry, toolset: Toolset) -> RegisteredTool:
-    tool = toolset.tool(_full_id(entry.tool_id))
+def _row(context: Context, entry: ToolEntry, toolset: Toolset, tool: Tool | None) -> RegisteredTool:
     why_not = "its entry has errors"
     if tool is not None and toolset.sound:
         held_back = tool.held_back and WHY_HELD_BACK[tool.held_back]

@@ -6,6 +6,7 @@ A registered tool is held back until it is granted.  Its grant is for exactly it
 from __future__ import annotations
 
 import shlex
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.grants import is_of_tool
@@ -40,11 +41,13 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_state import ToolsetState
 
 
+_MOST_CACHED = 2048
+
+
 class Registry(NamedTuple):
-    """The entries of a project, by their file names, as a toolset."""
+    """The registered tools of a project, as a toolset."""
 
     manifest: ToolsetManifest
-    entries: dict[str, ToolEntry]
     tools: tuple[Tool, ...]
     problems: tuple[Problem, ...]
 
@@ -52,20 +55,9 @@ class Registry(NamedTuple):
 def read_registry(
     files: BundleFiles, contents: Contents, display_path: str, state: ToolsetState
 ) -> Registry:
-    """Read the entries among the files of the registry's folder; an entry with errors has no tool."""
-    entries: dict[str, ToolEntry] = {}
-    names: dict[str, str] = {}
-    problems: list[Problem] = []
-    for file in files.files:
-        if not file.path.endswith(".yaml"):
-            continue
-        path = f"{display_path}/{file.path}"
-        reading, found = check_entry(contents.read(file.path), path)
-        found += _check_name(reading, file.path, names)
-        problems += found
-        if reading.value is not None and all(one.severity != "error" for one in found):
-            entries[file.path] = reading.value
-    tools = tuple(_tool(entry, state) for entry in entries.values())
+    """Read the registered tools from the files of the registry's folder; an entry with errors has no tool."""
+    entries, problems = read_entries(files, contents, display_path)
+    tools = tuple(_tool(entry, state) for entry in entries)
     manifest = ToolsetManifest(
         id=REGISTRY_NAMESPACE,
         name="Registered tools",
@@ -73,11 +65,34 @@ def read_registry(
         description="Tools that were added to the registry.",
         secrets=tuple(sorted({name for tool in tools for name in _secrets(tool.http)})),
     )
-    return Registry(manifest, entries, tools, tuple(problems))
+    return Registry(manifest, tools, tuple(problems))
 
 
-def check_entry(content: bytes, path: str) -> tuple[Reading[ToolEntry], list[Problem]]:
-    """Read and check the content of an entry's file; return the entry and all problems."""
+def read_entries(
+    files: BundleFiles, contents: Contents, display_path: str
+) -> tuple[list[ToolEntry], list[Problem]]:
+    """Return the valid entries among the files of the registry's folder, and all problems."""
+    entries: list[ToolEntry] = []
+    names: dict[str, str] = {}
+    problems: list[Problem] = []
+    for file in files.files:
+        if not file.path.endswith(".yaml"):
+            continue
+        path = f"{display_path}/{file.path}"
+        reading, in_entry = check_entry(contents.read(file.path), path)
+        found = [*in_entry, *_check_name(reading, file.path, names)]
+        problems += found
+        if reading.value is not None and all(one.severity != "error" for one in found):
+            entries.append(reading.value)
+    return entries, problems
+
+
+@lru_cache(maxsize=_MOST_CACHED)
+def check_entry(content: bytes, path: str) -> tuple[Reading[ToolEntry], tuple[Problem, ...]]:
+    """Read and check the content of an entry's file; return the entry and all problems.
+
+    The result is cached, because each change of one entry reads all of them again.
+    """
     reading = read_entry(content, path)
     problems = list(reading.problems)
     if reading.document is not None:
@@ -85,7 +100,7 @@ def check_entry(content: bytes, path: str) -> tuple[Reading[ToolEntry], list[Pro
     if reading.value is not None:
         problems += _check_schema(reading, reading.value)
         problems += _check_request(reading, reading.value)
-    return reading, problems
+    return reading, tuple(problems)
 
 
 def _check_name(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git import timestamps
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values.canonical_json import NotJsonError
+from covalt_git.manifests.reading import shown_path
 from covalt_git.manifests.state_files import write_state
 from covalt_git.manifests.tool_entries import (
     DEFAULT_PROTOCOLS,
@@ -17,10 +18,10 @@ from covalt_git.manifests.tool_entries import (
     tool_name,
 )
 from covalt_git.manifests.toolset_files import REGISTRY_FOLDER, read_bundle
-from covalt_git.models.toolset_state import ToolGrant, ToolsetState
+from covalt_git.models.toolset_state import ToolGrant
 from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.system import atomic_write
-from covalt_git.toolsets.registered_tools import check_entry, read_registry
+from covalt_git.toolsets.registered_tools import check_entry, read_entries
 from covalt_git.toolsets.state_store import changeable, state_file
 from covalt_git.toolsets.update_lock import toolsets_lock
 
@@ -92,8 +93,9 @@ def registered_entries(root: Path) -> dict[str, ToolEntry]:
     folder = root / "toolsets" / REGISTRY_FOLDER
     if not folder.is_dir():
         return {}
-    files, contents = read_bundle(folder, folder.name)
-    entries = read_registry(files, contents, folder.name, ToolsetState()).entries.values()
+    path = shown_path(folder, root)
+    files, contents = read_bundle(folder, path)
+    entries, _ = read_entries(files, contents, path)
     return {one.tool_id: one for one in sorted(entries, key=lambda one: one.tool_id)}
 
 

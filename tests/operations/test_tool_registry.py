@@ -15,7 +15,10 @@ from covalt_git.manifests.tool_entries import check_tool_id, entry_file, tool_na
 from covalt_git.names import is_tool_name
 from tests.api_client import configure
 from tests.http_tools.upstream import Upstream, upstream
+from tests.mcp_client import call as call_over_mcp
+from tests.mcp_client import talk
 from tests.operations_client import Operations
+from tests.workspaces.stores import run_git
 
 WRITE = {
     "tool_id": "com.example/write",
@@ -344,3 +347,61 @@ def test_registered_tools_are_no_toolset_of_files(operate: Operations, operation
     error = operate.error(operation, toolset_id="registered")
     assert "registered tools" in error.message
     assert entries(operate) == [f"{WRITE_NAME}.yaml"]
+
+
+def test_an_agent_lists_an_alias_with_the_schema_of_its_tool(chat: Operations) -> None:
+    register(chat, **WRITE)
+
+    async def listed(client: Any) -> dict[str, Any]:
+        tools = (await client.list_tools()).tools
+        return {tool.name: tool.input_schema for tool in tools}
+
+    name = f"registered.{WRITE_NAME}"
+    assert name not in talk(chat.root, listed)
+    grant(chat, WRITE_NAME)
+    assert talk(chat.root, listed)[name]["required"] == ["path", "content"]
+    done = call_over_mcp(chat.root, name, {"path": "a.txt", "content": "x"})
+    assert not done.is_error
+    chat("enable_tool", tool_id="app-builder:write_file", enabled=False)
+    assert name not in talk(chat.root, listed)
+
+
+def test_a_rebuilt_index_has_the_same_registered_tools(chat: Operations) -> None:
+    register(chat, **WRITE)
+    grant(chat, WRITE_NAME)
+    before = chat("list_tools", toolset_id="registered")
+    for file in (chat.root / "data").glob("index.db*"):
+        file.unlink()
+    assert chat("list_tools", toolset_id="registered") == before
+
+
+def test_an_override_of_a_registered_tool_is_effective(chat: Operations) -> None:
+    register(chat, **WRITE)
+    grant(chat, WRITE_NAME)
+    tool_id = f"registered:{WRITE_NAME}"
+    chat("override_tool", tool_id=tool_id, name_override="Mine", requires_confirmation=True)
+    shown = chat("get_tool", tool_id=tool_id)
+    assert (shown["name"], shown["confirmation"]) == ("Mine", ["project"])
+    assert call(chat, WRITE_NAME, path="a.txt", content="x")["status"] == "pending"
+    chat("enable_tool", tool_id=tool_id, enabled=False)
+    assert not chat("get_tool", tool_id=tool_id)["callable"]
+
+
+def test_the_authority_of_a_registered_tool_is_reported(operate: Operations) -> None:
+    run_git(operate.root, "init", "-q")
+    run_git(operate.root, "add", "-A")
+    run_git(operate.root, "commit", "-qm", "Start")
+    meta = {"http": {"url": "https://api.example.com/x", "headers": {"X-Key": "${KEY}"}}}
+    register(operate, tool_id="keyed", name="Keyed", protocol_meta=meta)
+    register(operate, **WRITE)
+    changed = str(operate("compare_authority", revisions="HEAD"))
+    assert "api.example.com" not in changed  # nothing is permitted yet
+    grant(operate, "keyed")
+    grant(operate, WRITE_NAME)
+    changed = str(operate("compare_authority", revisions="HEAD"))
+    for text in (
+        "may reach api.example.com",
+        "may send the secret KEY to api.example.com",
+        "forwards calls to app-builder:write_file",
+    ):
+        assert text in changed

@@ -20,6 +20,7 @@ from covalt_git.models.toolset_state import (
     ServerGrant,
     ToolGrant,
 )
+from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.operations import bundles, grants, sources, toolset_imports, toolsets
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import sources as tool_sources
@@ -340,7 +341,12 @@ class GrantGroup(NamedTuple):
 
 
 def grant_groups(toolset: ToolsetDetail) -> tuple[GrantGroup, ...]:
-    """Return the permissions of a toolset: hosts, secrets, servers, running unsandboxed, other grants."""
+    """Return the permissions of a toolset: hosts, secrets, servers, running unsandboxed, other grants.
+
+    Registered tools are granted one by one.
+    """
+    if toolset.id == REGISTRY_NAMESPACE:
+        return tuple(_grant_group(toolset, key) for key in sorted(toolset.grants))
     secrets = {one.name for one in toolset.asks if one.name is not None}
     secrets |= {one.name for one in toolset.grants.values() if isinstance(one, SecretGrant)}
     groups = [_hosts(toolset, NETWORK, NETWORK)]
@@ -392,7 +398,8 @@ def _grant_group(toolset: ToolsetDetail, key: str) -> GrantGroup:
     kind = grant.kind if grant else key
     changed = toolset.ended.get(key, ())
     what = _words(grant)
-    return GrantGroup(key, kind, None, grant, bool(changed), what=what, changed=changed)
+    name = grant.tool if isinstance(grant, ToolGrant) else None
+    return GrantGroup(key, kind, name, grant, bool(changed), what=what, changed=changed)
 
 
 def _words(grant: Grant | None) -> str:
