@@ -198,7 +198,7 @@ def convert(document: Document, source: Format, target: Format) -> Conversion:
     elif source is toolset_yaml.FORMAT:
         value = _with_extensions(value, target, imported, used)
     fates = _fates(reading, used, target)
-    lost = [_loss(document, loc, why) for loc, why in fates.items() if why]
+    lost = [_loss(reading.document, loc, why) for loc, why in fates.items() if why]
     lost += _lost_files(imported, target)
     return Conversion(
         source,
