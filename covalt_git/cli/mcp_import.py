@@ -10,7 +10,7 @@ import click
 from covalt_git.cli.bundle import print_import
 from covalt_git.cli.context import ask, can_ask, json_option, wrong_call
 from covalt_git.cli.terminal import output
-from covalt_git.errors import UnknownNameError
+from covalt_git.errors import WrongCallError
 from covalt_git.operations import host_servers
 
 if TYPE_CHECKING:
@@ -74,10 +74,8 @@ def _file(
         if not files and Path(source).is_file():
             return Path(source), None
         if not files:
-            known = sorted({one.host for one in found.files})
-            raise UnknownNameError(
-                "file of the host", source, known, list_with="covalt-git mcp import"
-            )
+            message = f"no file {source!r}, and no configuration file of such a host"
+            raise WrongCallError(message, hint="covalt-git mcp import lists them")
         having = [one for one in files if servers and _has(one, servers)]
         files = tuple(having[:1]) or files  # a project's file comes before that of the user
     if len(files) == 1 and source is not None:

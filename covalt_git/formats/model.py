@@ -166,6 +166,7 @@ class Imported:
         notes: corrected values, and literal credentials that became references.
         lost: the places that cannot be imported, and the reason of each.
         lost_files: the same for files of a folder.
+        upstream: the complete definition of each tool that an MCP server listed.
     """
 
     toolsets: list[JsonObject] = field(default_factory=list)
@@ -176,6 +177,7 @@ class Imported:
     notes: list[Note] = field(default_factory=list)
     lost: dict[Loc, str] = field(default_factory=dict)
     lost_files: dict[str, str] = field(default_factory=dict)
+    upstream: dict[Loc, JsonObject] = field(default_factory=dict)
 
     def toolset(self, wanted: str, *, name: str = "", version: str = "0") -> Node:
         """Add a toolset whose id is similar to ``wanted`` and unique."""

@@ -14,6 +14,7 @@ from covalt_git.formats import (
     mcpb,
     skills,
     tool_entries,
+    tool_locks,
     tools_list,
     toolset_yaml,
 )
@@ -32,6 +33,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     mcpb.MCPB,
     mcpb.SERVER_JSON,
     tools_list.FORMAT,
+    tool_locks.FORMAT,
     genai_toolbox.FORMAT,
     *function_lists.FORMATS,
 )

@@ -47,6 +47,8 @@ def _read(document: Document, imported: Imported) -> None:
     names = local_names(one.peek("name") for one in source.parts("tools"))
     for definition in source.parts("tools"):
         tool = toolset.item("tools")
+        imported.merged[definition.loc] = tool.loc
+        imported.upstream[tool.loc] = definition.value
         tool.set("id", definition["name"], names[definition.peek("name")])
         tool.copy_texts(definition, {"title": "name"})
         tool.copy(definition, {"description": "description", "outputSchema": "output_schema"})
@@ -59,11 +61,12 @@ def _write(toolsets: Sequence[Part], _imported: Imported) -> Any:
     tools: list[JsonObject] = []
     for manifest in toolsets:
         manifest.take("id")
-        tools += map(_definition, manifest.parts("tools"))
+        tools += map(definition_of, manifest.parts("tools"))
     return {"tools": tools}
 
 
-def _definition(tool: Part) -> JsonObject:
+def definition_of(tool: Part) -> JsonObject:
+    """Return the definition of a tool in the form of MCP."""
     for key in ("entrypoint", "http"):
         if key in tool:
             tool[key].drop("a tools/list result only describes tools; a server runs them")

@@ -1,0 +1,44 @@
+"""A tools/list result becomes a lock, with the digests that a refresh of the server would have."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+
+from covalt_git import yaml_text
+from covalt_git.formats import conversion
+from covalt_git.formats.documents import FormatError
+from covalt_git.models.tool_lock import BadDefinitionError, ToolLock, locked_tool
+from tests.formats import laws
+from tests.formats.test_round_trips import as_tools
+
+TOOLS = conversion.find_format("mcp-tools")
+LOCK = conversion.find_format("tool-lock")
+
+
+def lock_of(content: bytes) -> tuple[conversion.Conversion, ToolLock]:
+    done = laws.converted(content, TOOLS, LOCK)
+    (text,) = done.files.values()
+    return done, ToolLock.model_validate(yaml_text.load(text, "lock.yaml").data)
+
+
+@given(as_tools())
+def test_a_lock_has_the_definitions_with_the_digests_of_a_refresh(document: Any) -> None:
+    try:
+        expected = {locked_tool(one).upstream: locked_tool(one) for one in document["tools"]}
+    except BadDefinitionError:
+        assume(False)
+    done, lock = lock_of(laws.as_json(document))
+
+    assert {one.upstream: one for one in lock.tools.values()} == expected
+    assert all(one.digest_matches for one in lock.tools.values())
+    assert not [one for one in done.lost if one.pointer.startswith("/tools/")]
+
+
+def test_an_invalid_definition_is_an_error() -> None:
+    tool = {"name": "a", "inputSchema": {}, "icons": "none"}
+    with pytest.raises(FormatError, match="icons"):
+        lock_of(json.dumps({"tools": [tool]}).encode())
