@@ -40,13 +40,17 @@ class BundleGoneError(CovaltError):
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A ZIP file: its bytes, its name in messages, its source and its signature."""
+    """A ZIP file: its bytes, its name in messages, its source and its signature.
+
+    ``notes`` say what a conversion from another format changed.
+    """
 
     content: bytes = field(repr=False)
     name: str
     source_type: Literal["zip", "url"]
     source_ref: str
     signature: bytes | None = field(default=None, repr=False)
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def upload(cls, content: bytes, filename: str, signature: bytes | None = None) -> Self:
@@ -97,7 +101,7 @@ def stage_bundle(root: Path, bundle: Bundle) -> UUID:
     """
     bundle_id = UUID(new_id())
     folder = _folder(root, bundle_id)
-    source = {key: getattr(bundle, key) for key in ("name", "source_type", "source_ref")}
+    source = {key: getattr(bundle, key) for key in ("name", "source_type", "source_ref", "notes")}
     with toolsets_lock(root):
         for oldest in sorted(folder.parent.glob(f"{STAGED}*"))[: 1 - _MOST_STAGED]:
             shutil.rmtree(oldest, ignore_errors=True)
@@ -119,6 +123,7 @@ def staged_bundle(root: Path, bundle_id: UUID) -> Bundle:
     try:
         with toolsets_lock(root):  # the lock removes expired folders
             source = json.loads((folder / _SOURCE).read_bytes())
+            source["notes"] = tuple(source.get("notes", ()))
             return dataclasses.replace(Bundle.read(folder / _ARCHIVE), **source)
     except FileNotFoundError:
         raise BundleGoneError(

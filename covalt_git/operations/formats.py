@@ -191,6 +191,11 @@ def is_document(path: Path) -> bool:
     return is_skills and not (path / MANIFEST).exists()
 
 
+def is_document_upload(content: bytes, name: str) -> bool:
+    """Return whether an uploaded file is a document, not a bundle."""
+    return not content.startswith(_ZIP) and Path(name).suffix in _DOCUMENTS
+
+
 def bundle_of_document(path: Path) -> DocumentBundle:
     """Return the bundle of a document's toolset, as :func:`bundle_of`."""
     return bundle_of(documents_at(path))

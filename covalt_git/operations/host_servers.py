@@ -10,11 +10,11 @@ from pydantic import Field
 from covalt_git.errors import UnknownNameError, WrongCallError
 from covalt_git.formats import conversion, host_files
 from covalt_git.formats.mcp_configs import HOSTS
-from covalt_git.installs.pending_imports import Bundle, shown_source
+from covalt_git.installs.pending_imports import shown_source
 from covalt_git.operations.context import Context
 from covalt_git.operations.formats import LostValue, bundle_of, documents_at
 from covalt_git.operations.registry import Request, Result, operation
-from covalt_git.operations.toolset_imports import ToolsetImported, import_bundle
+from covalt_git.operations.toolset_imports import ToolsetImported, converted_bundle, import_bundle
 
 if TYPE_CHECKING:
     from covalt_git.formats.documents import Document
@@ -99,7 +99,7 @@ def import_host_servers(context: Context, request: ImportHostServers) -> HostSer
     imported = [
         import_bundle(
             context,
-            Bundle(one.content, request.path.name, "zip", shown_source(request.path)),
+            converted_bundle(one, request.path.name, shown_source(request.path)),
             dry_run=request.dry_run,
         )
         for one in found

@@ -23,7 +23,12 @@ from covalt_git.manifests.added_signer import add_signer
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
-from covalt_git.operations.formats import bundle_of_document, is_document
+from covalt_git.operations.formats import (
+    bundle_of_document,
+    bundle_of_upload,
+    is_document,
+    is_document_upload,
+)
 from covalt_git.operations.registry import Request, RequestFile, Result, UploadField, operation
 from covalt_git.operations.results import Failure
 from covalt_git.operations.toolsets import (
@@ -39,6 +44,7 @@ from covalt_git.operations.toolsets import (
 if TYPE_CHECKING:
     from covalt_git.installs.updating import Update
     from covalt_git.models.tool import Tool
+    from covalt_git.operations.formats import DocumentBundle
     from covalt_git.toolsets.toolset import Toolset
 
 MOST_FORM_BYTES = MAX_ARCHIVE + (64 << 10)
@@ -191,6 +197,9 @@ class ToolsetImported(Result):
     )
     warnings: tuple[Problem, ...]
     update: ToolsetUpdated | None
+    conversion: tuple[str, ...] = Field(
+        description="What a conversion from another format changed: lost values and credentials."
+    )
     dry_run: bool
 
 
@@ -209,9 +218,9 @@ class ToolsetUninstalled(Result):
     admin="import toolsets",
 )
 def import_toolset(context: Context, request: ImportSent | ImportFetched) -> ToolsetImported:
-    """Import the toolset of a ZIP, disabled and without grants.
+    """Import the toolset of a ZIP or of a document of list_formats, disabled and without grants.
 
-    The request is a form with a ``file``, or JSON with its URL.  None of the toolset's code runs, and none
+    The request is a form with a ``file``, or JSON with the URL of a ZIP.  None of the toolset's code runs, and none
     of its servers is connected.  A bundle that is ambiguous, has forbidden files or an invalid signature is
     rejected with all problems, and not stored.  If the toolset was imported before, the new version is merged
     with the local changes.
@@ -286,9 +295,16 @@ def uninstall_toolset(context: Context, request: UninstallToolset) -> ToolsetUni
 
 
 def uploaded_bundle(file: RequestFile, signature: RequestFile | None = None) -> Bundle:
-    """Return the uploaded file, at most one byte more than the limit, so that a larger file is rejected."""
+    """Return the uploaded ZIP, or that of an uploaded document in another format.
+
+    At most one byte more than the limit is read, so that a larger file is rejected.
+    """
     signed = signature.stream.read(MAX_SIGNATURE + 1) if signature else None
-    return Bundle.upload(file.stream.read(MAX_ARCHIVE + 1), file.name, signed)
+    bundle = Bundle.upload(file.stream.read(MAX_ARCHIVE + 1), file.name, signed)
+    if signed is None and is_document_upload(bundle.content, bundle.name):
+        found = bundle_of_upload(bundle.content, bundle.name)
+        return converted_bundle(found, bundle.name, bundle.source_ref)
+    return bundle
 
 
 def import_bundle(
@@ -313,10 +329,10 @@ def import_bundle(
         if not dry_run or not error.public_key or not isinstance(bundle, Bundle):
             raise
         found = take(replace(bundle, signature=None), accept_signer=True)
-        return _import_result(context, found, dry_run=True, unknown=error)
+        return _import_result(context, found, bundle, dry_run=True, unknown=error)
     if not dry_run:
         context.update_toolset_index()
-    return _import_result(context, found, dry_run=dry_run)
+    return _import_result(context, found, bundle, dry_run=dry_run)
 
 
 def trust_signer(context: Context, bundle: Bundle, line: str, *, dry_run: bool = False) -> None:
@@ -350,7 +366,14 @@ def _converted(context: Context, source: Path) -> Bundle:
         context.report(
             f"number of values that toolset.yaml cannot hold: {len(found.lost)}; see {command}"
         )
-    return Bundle(found.content, source.name, "zip", shown_source(source))
+    return converted_bundle(found, source.name, shown_source(source))
+
+
+def converted_bundle(found: DocumentBundle, name: str, source: str) -> Bundle:
+    """Return a converted document as a bundle, with notes on its credentials and lost values."""
+    notes = [f"a credential became a reference to the secret {one}" for one in found.secrets]
+    notes += [f"{one.pointer} is lost: {one.reason}" for one in found.lost]
+    return Bundle(found.content, name, "zip", source, notes=tuple(notes))
 
 
 def _bundle(context: Context, source: Path | str, signature: Path | None) -> Bundle | Path:
@@ -425,6 +448,7 @@ def _newly_wants(found: Update) -> dict[str, tuple[str, ...]]:
 def _import_result(
     context: Context,
     found: ImportedToolset,
+    bundle: Bundle | Path,
     *,
     dry_run: bool,
     unknown: UnknownSignerError | None = None,
@@ -451,6 +475,7 @@ def _import_result(
         update=None
         if found.update is None
         else _update_result(context, found.update, dry_run=dry_run),
+        conversion=bundle.notes if isinstance(bundle, Bundle) else (),
         dry_run=dry_run,
     )
 

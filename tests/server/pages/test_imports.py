@@ -271,3 +271,30 @@ def test_only_an_administrator_can_change_toolsets(root: Path) -> None:
         assert dev.open(address).status == 403
     assert "Grants" not in half.open("/toolsets/data-lab").text
     assert half.open("/toolsets/data-lab/export").status == 403
+
+
+def test_a_document_in_another_format_is_converted_reviewed_and_imported(
+    visitor: Visitor, root: Path
+) -> None:
+    token = "Zq8vN3kT7wLp2RxB5mYcZr4hJ6sD1g"
+    document = (
+        '{"name": "<i>Desk</i>", "version": "1", "manifest_version": "0.3", "author": {"name": "<b>x</b>"},'
+        f' "server": {{"mcp_config": {{"command": "npx", "env": {{"API_TOKEN": "{token}"}}}}}}}}'
+    )
+    page = review_bundle(visitor, document.encode(), "manifest.json")
+
+    assert "A credential became a reference to the secret API_TOKEN" in page.text
+    assert token not in page.text
+    assert "<b>x" not in page.source
+    here = visitor.send(page.forms[1], "Import")
+    assert "disabled" in here.text
+    manifest = (root / "toolsets/i-desk-i/toolset.yaml").read_text()
+    assert "${API_TOKEN}" in manifest
+
+
+def test_an_invalid_document_is_refused_with_its_problems(visitor: Visitor, root: Path) -> None:
+    page = review_bundle(visitor, b'{"name": 5, "actions": [{"api": {}}]}', "tool.json")
+
+    assert "Nothing was imported" in page.text
+    assert "tool.json:1:10" in page.text
+    assert not staged_folders(root)
