@@ -38,7 +38,7 @@ from covalt_git.gateway.client_chats import STATELESS, Client
 from covalt_git.gateway.mcp_apps import EXTENSION
 from covalt_git.gateway.meta_tools import Mode
 from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError, complete
-from covalt_git.gateway.protocol import is_modern
+from covalt_git.gateway.protocol import has_structured_content, is_modern
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.handlers import NoSuchResourceError
 from covalt_git.gateway.results import SHOWN
@@ -190,6 +190,8 @@ class RequestHandlers:
             params.arguments or {},
             modern=is_modern(ctx),
             chat_id=_chat_named(ctx),
+            structured=has_structured_content(ctx),
+            apps=client_supports_apps(ctx),
         )
         try:
             result = await self._calls.run(ctx, partial(self._gateway_of(ctx).call, call))

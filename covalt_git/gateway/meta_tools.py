@@ -1,4 +1,4 @@
-"""Meta tools of the gateway: search, read and call tools, and resume a call that needed approval.
+"""Meta tools of the gateway: search, read and call tools, read large results, and resume calls that needed approval.
 
 They belong to no toolset.  Access is decided for the tool that they find or call.
 """
@@ -76,9 +76,23 @@ RESUME = types.Tool(
     annotations=types.ToolAnnotations(read_only_hint=False, open_world_hint=False),
 )
 
+RESULT = types.Tool(
+    name="read_result",
+    title="Read Result",
+    description="Read a page of a result that was too large to be returned at once.",
+    input_schema=json_schema.object_schema(
+        {
+            "resource": {"type": "string", "description": "As returned with the beginning."},
+            "page": {"type": "integer", "minimum": 1, "default": 1},
+        },
+        ["resource"],
+    ),
+    annotations=_READS,
+)
+
 _LISTED: dict[Mode, tuple[types.Tool, ...]] = {
-    "direct": (RESUME,),
-    "search": (CALL, READ, RESUME, SEARCH),
+    "direct": (RESULT, RESUME),
+    "search": (CALL, RESULT, READ, RESUME, SEARCH),
 }
 NAMES = frozenset(tool.name for tool in _LISTED["search"])
 """Names that no other tool has, in any mode."""

@@ -1,4 +1,4 @@
-"""The stateless protocol, since 2026-07-28, and the older one with sessions."""
+"""Protocol versions: the stateless ones, since 2026-07-28, and those with structured content, since 2025-06-18."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ if TYPE_CHECKING:
 def is_modern(ctx: ServerRequestContext[Any, Any]) -> bool:
     """Return whether a request has protocol version 2026-07-28 or later, which is stateless."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def has_structured_content(ctx: ServerRequestContext[Any, Any]) -> bool:
+    """Return whether results of a request can have structured content, as since protocol version 2025-06-18."""
+    return ctx.protocol_version >= "2025-06-18"

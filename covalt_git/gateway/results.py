@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from covalt_git.gateway import agent_hints
+from covalt_git.gateway import agent_hints, large_results
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.models.file_reference import is_reference
 from covalt_git.models.renderers import FILE_KEYS
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.errors import CovaltError
     from covalt_git.gateway.client_chats import ClientChat
+    from covalt_git.gateway.large_results import Delivery
     from covalt_git.gateway.tool_names import Style
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import Approval, ToolCall
@@ -46,11 +47,18 @@ MOST_LINKS = 32
 
 
 def of_outcome(
-    outcome: CallOutcome, chat: ClientChat, read: Read, *, modern: bool, style: Style
+    outcome: CallOutcome,
+    chat: ClientChat,
+    read: Read,
+    *,
+    delivery: Delivery,
+    style: Style,
+    resource: str | None = None,
 ) -> types.CallToolResult:
     """Return the outcome of a call: its result or its error, and the files that it changed.
 
-    ``read`` returns a file of the workspace as of the call's commit.
+    ``read`` returns a file of the workspace as of the call's commit.  ``resource`` is the URI of the whole result,
+    by default of the result in the call's record.
     """
     call, value = outcome.call, outcome.call.result
     recorded_id = call.id if call.post_manifest_id else None
@@ -76,26 +84,54 @@ def of_outcome(
     else:
         parts = blocks(value, call, read)
         if parts is None:
-            text = value["content"] if call.tool_id == READ_FILE else value
-            content = _text_blocks(text, outcome.output)
+            content, structured = _fitted(outcome, value, resource, delivery)
         else:
-            content = [*parts, *_output(outcome.output)]
-        structured = value
+            content, structured = [*parts, *_output(outcome.output)], value
     linked = [one for one in content if isinstance(one, types.ResourceLink)]
     known = {one.name for one in linked}
     changes = [change for change in outcome.changes if change.path not in known]
     links = _links(call.chat_id, manifest_id, changes)
     if call.render_plan is not None and call.post_manifest_id is not None:
         plan, place = call.render_plan, (call.chat_id, call.post_manifest_id)
-        facts[RENDER_PLAN] = plan_with_uris(plan, *place)
+        facts[RENDER_PLAN] = _shown_plan(plan_with_uris(plan, *place), delivery)
         links += plan_links(plan, *place, known=[*linked, *links])
     return _result(
         [*content, *links, *_new_chat(chat)],
         structured,
         facts,
-        modern=modern,
+        has_structured=delivery.has_structured(structured) or outcome.error is not None,
         failed=outcome.error is not None,
     )
+
+
+def _fitted(
+    outcome: CallOutcome, value: Any, resource: str | None, delivery: Delivery
+) -> tuple[list[types.ContentBlock], Any]:
+    """Return the content and the structured content of a result."""
+    call, plan = outcome.call, outcome.call.render_plan
+    if value is None and outcome.output:
+        return _output(outcome.output), value
+    if call.post_manifest_id is not None:
+        resource = resource_uris.result(call.chat_id, call.post_manifest_id)
+    if delivery.apps and plan is not None and plan.renderer == "html":
+        resource = None  # the page gets all of it
+    text = value["content"] if call.tool_id == READ_FILE else large_results.as_text(value)
+    fitted = large_results.fit(value, text, resource, delivery)
+    return [*fitted.content, *_output(outcome.output)], fitted.structured
+
+
+def _shown_plan(plan: JsonObject, delivery: Delivery) -> JsonObject:
+    """Return a render plan; without its values if they are large, except for the page of an MCP App."""
+    is_small = len(json.dumps(plan)) <= large_results.TEXT_BYTES
+    if is_small or (delivery.apps and plan["renderer"] == "html"):
+        return plan
+    return {name: value for name, value in plan.items() if name != "config"} | {"truncated": True}
+
+
+def of_page(text: str, number: int, pages: int) -> types.CallToolResult:
+    """Return a page of a large result."""
+    content: list[types.ContentBlock] = [_text(text), _text(f"page {number} of {pages}")]
+    return types.CallToolResult(content=content)
 
 
 def of_value(value: Any) -> types.CallToolResult:
@@ -152,12 +188,12 @@ def _result(
     value: Any,
     facts: JsonObject,
     *,
-    modern: bool,
+    has_structured: bool,
     failed: bool,
 ) -> types.CallToolResult:
-    """Return a result with its structured content, which before 2026-07-28 had to be an object."""
+    """Return a result, with structured content if the client's protocol version has it."""
     meta = {name: fact for name, fact in facts.items() if fact is not None}
-    if modern or isinstance(value, dict):
+    if has_structured:
         return types.CallToolResult(
             content=content, structured_content=value, is_error=failed, _meta=meta
         )
@@ -167,10 +203,8 @@ def _result(
 def _text_blocks(value: Any, output: str) -> list[types.ContentBlock]:
     """Return a value as text or JSON, and the output of the call."""
     texts: list[types.ContentBlock] = []
-    if isinstance(value, str):
-        texts.append(_text(value))
-    elif value is not None or not output:
-        texts.append(_text(json.dumps(value, ensure_ascii=False)))
+    if value is not None or not output:
+        texts.append(_text(large_results.as_text(value)))
     return [*texts, *_output(output)]
 
 

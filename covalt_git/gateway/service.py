@@ -16,8 +16,10 @@ from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
 from covalt_git.gateway import approvals, mcp_apps, meta_tools, results, tool_listing, tool_names
 from covalt_git.gateway.client_chats import STATELESS, ClientChat, ClientChats, NoChatError
+from covalt_git.gateway.large_results import Delivery
 from covalt_git.gateway.mcp_apps import AppPages
 from covalt_git.gateway.prompts import Prompts
+from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.handlers import Resources
 from covalt_git.gateway.subscriptions import Offer
 from covalt_git.manifests.project_root import CONFIG
@@ -26,7 +28,7 @@ from covalt_git.operations.builtin_tools import make_call
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.system.file_cache import FileCache
-from covalt_git.toolsets.builtin_tools import CREATES_CHAT
+from covalt_git.toolsets.builtin_tools import CREATES_CHAT, READ_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +59,8 @@ class ClientCall(NamedTuple):
         name: the tool's name in the client's style.
         chat_id: the chat that the request names, if any.
         modern: whether its protocol version is 2026-07-28 or later.
+        structured: whether its protocol version is 2025-06-18 or later, which have structured content.
+        apps: whether it is a host of MCP Apps.
     """
 
     client: Client
@@ -64,6 +68,13 @@ class ClientCall(NamedTuple):
     args: JsonObject
     modern: bool
     chat_id: str | None = None
+    structured: bool = True
+    apps: bool = False
+
+    def delivery(self, project: Project) -> Delivery:
+        """Return how much of a result the client gets at once."""
+        most_bytes = project.config.limits.result_kb << 10
+        return Delivery(self.structured, self.modern, most_bytes, self.apps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +214,10 @@ class Gateway:
                 found = self._find(project, args["name"])
                 inner = call._replace(name=args["name"], args=args["arguments"])
                 return self._call_tool(project, found, inner, follower)
+            case "read_result":
+                resources = self.resources(call.client, call.chat_id)
+                text, pages = resources.read_page(args["resource"], args["page"])
+                return results.of_page(text, args["page"], pages)
         execution_id, approved = args["execution_id"], args.get("approved")
         if approved is None:
             outcome = approvals.resume(project, execution_id)
@@ -210,7 +225,8 @@ class Gateway:
             outcome = approvals.decide(project, execution_id, follower, approved=approved)
         client_chat = ClientChat(outcome.call.chat_id)
         read = results.reader(project, outcome.call)
-        return results.of_outcome(outcome, client_chat, read, modern=call.modern, style=self.style)
+        delivery = call.delivery(project)
+        return results.of_outcome(outcome, client_chat, read, delivery=delivery, style=self.style)
 
     def _search(self, project: Project, query: str, limit: int) -> list[JsonObject]:
         """Return the callable tools that match a query, the best match first."""
@@ -251,13 +267,26 @@ class Gateway:
             if tool.kind == "builtin" and tool.tool_id != CREATES_CHAT:
                 self._require_chat(project, call)
             client_chat = self.chats.find_or_create(project, call.client, call.chat_id)
-            outcome = make_call(context, context.chat(client_chat.id), request, found)
+            chat = context.chat(client_chat.id)
+            outcome = make_call(context, chat, request, found)
+            resource = None
+            if tool.tool_id == READ_FILE:
+                name = call.args.get("manifest")
+                manifest_id = context.commit_id(chat, name) if name else None
+                resource = resource_uris.file(chat.id, call.args["path"], manifest_id=manifest_id)
         if outcome.approval is not None:
             outcome = approvals.request_approval(
                 project, outcome, follower, pages=self.pages, ask_again=call.modern
             )
         read = results.reader(project, outcome.call)
-        return results.of_outcome(outcome, client_chat, read, modern=call.modern, style=self.style)
+        return results.of_outcome(
+            outcome,
+            client_chat,
+            read,
+            delivery=call.delivery(project),
+            style=self.style,
+            resource=resource,
+        )
 
     def _require_chat(self, project: Project, call: ClientCall) -> None:
         if self.chats.find(project, call.client, call.chat_id) is None:

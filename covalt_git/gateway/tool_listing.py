@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import mcp_types as types
 from mcp import MCPError
 
+from covalt_git.gateway.large_results import output_schema
 from covalt_git.toolsets.icons import icon_data_url
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def describe(
         title=tool.name,
         description=tool.description or None,
         input_schema=with_chat(tool.input_schema) if needs_chat else _of_object(tool.input_schema),
-        output_schema=output,
+        output_schema=None if output is None else output_schema(output),
         annotations=types.ToolAnnotations(
             title=tool.name,
             read_only_hint=hints.read_only,

@@ -120,7 +120,7 @@ class WorkspaceConfig(StrictModel):
 
 
 class LimitsConfig(Limits):
-    """Upper limits of calls, and the lifetime of approvals.
+    """Upper limits of calls, the lifetime of approvals, and the size of results for MCP clients.
 
     A tool can set lower limits.  The defaults are 60 s, 16 MiB of output, 1,024 MiB a file, and 4,096 MiB
     and 200,000 files in the workspace.
@@ -128,6 +128,9 @@ class LimitsConfig(Limits):
 
     approval_expires_s: Annotated[Int, Field(ge=1)] = Field(
         86_400, description="Time until a pending approval expires, in seconds."
+    )
+    result_kb: Annotated[Int, Field(ge=1)] = Field(
+        100, description="Largest result that an MCP client gets at once, in KiB."
     )
 
 

@@ -12,10 +12,10 @@ from tests.mcp_client import call, commits, talk, text, tool_names, versions
 
 @versions
 def test_search_mode_lists_the_meta_tools_alone(shared: Path, version: str) -> None:
-    own = ["call_tool", "read_tool", "resume", "search_tools"]
+    own = ["call_tool", "read_result", "read_tool", "resume", "search_tools"]
 
     assert talk(shared, tool_names, version=version, mode="search") == own
-    assert {*own} & {*talk(shared, tool_names, version=version)} == {"resume"}
+    assert {*own} & {*talk(shared, tool_names, version=version)} == {"read_result", "resume"}
 
 
 @pytest.mark.requirement("toolshed-search_tools", "toolshed-read_tool")

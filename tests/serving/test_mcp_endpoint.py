@@ -39,7 +39,7 @@ from tests.mcp_client import (
 from tests.uvicorn_server import TOKEN, call_over_http, say_over_http, served, talk_over_http
 
 WRITE = {"path": "a.txt", "content": "hi"}
-READER_TOOLS = ["resume", "demo.read", "workspace.list_files", "workspace.read_file"]
+READER_TOOLS = ["read_result", "resume", "demo.read", "workspace.list_files", "workspace.read_file"]
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 ADA = {"action": "accept", "content": {"name": "Ada"}}
 HEADED = """\
@@ -151,15 +151,15 @@ def post(
 
 
 class Session:
-    """A session of 2025-11-25."""
+    """A session of 2025-11-25, or of an older protocol version."""
 
-    def __init__(self, port: int, token: str) -> None:
+    def __init__(self, port: int, token: str, version: str = "2025-11-25") -> None:
         self.url = f"http://127.0.0.1:{port}/mcp"
         self.headers = headers_of(request(), token)
         del self.headers["Mcp-Method"]
-        self.headers["MCP-Protocol-Version"] = "2025-11-25"
+        self.headers["MCP-Protocol-Version"] = version
         client = {"capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
-        params = {"protocolVersion": "2025-11-25", **client}
+        params = {"protocolVersion": version, **client}
         made = self.send("initialize", id=1, params=params)
         self.headers["Mcp-Session-Id"] = made.headers["mcp-session-id"]
         assert self.send("notifications/initialized").status_code == 202
@@ -187,6 +187,7 @@ def test_a_url_chooses_the_style_of_names_and_the_mode(port: int, version: str) 
     assert "demo_write" in names(query="?names=underscore")
     assert names(query="?names=underscore&mode=search") == [
         "call_tool",
+        "read_result",
         "read_tool",
         "resume",
         "search_tools",
@@ -472,6 +473,21 @@ def test_a_session_is_unknown_to_other_tokens(port: int, writer: str, other: str
         assert httpx2.delete(session.url, headers=stolen).status_code == 404
 
     assert session.ping().status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("version", "structured"), [("2025-03-26", False), ("2025-06-18", True), ("2025-11-25", True)]
+)
+def test_a_session_of_an_old_version_gets_no_structured_content(
+    port: int, writer: str, version: str, *, structured: bool
+) -> None:
+    session = Session(port, writer, version)
+    params = {"name": "demo.write", "arguments": {"path": "a", "content": "b"}}
+
+    answer = session.send("tools/call", id=3, params=params).text
+
+    assert '\\"written\\"' in answer  # in the text
+    assert ("structuredContent" in answer) is structured
 
 
 def test_a_request_state_is_invalid_with_other_tokens(port: int, writer: str, other: str) -> None:

@@ -86,7 +86,7 @@ def test_each_interface_lists_the_built_in_tools_of_the_role(chat_root: Path, sh
     every = {name for name in shown(chat_root, "all") if name.startswith("workspace.")}
 
     assert every == {tool.path for tool in BUILTINS.values()}
-    assert {*shown(chat_root, "reader")} - {"resume"} == {"workspace.read_file"}
+    assert {*shown(chat_root, "reader")} - {"read_result", "resume"} == {"workspace.read_file"}
     assert not {name for name in shown(chat_root, "other") if name.startswith("workspace.")}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import mimetypes
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +16,8 @@ import mcp_types as types
 
 from covalt_git.catalog.prompt_content import Content
 from covalt_git.errors import CovaltError
+from covalt_git.gateway import large_results
+from covalt_git.gateway.large_results import NoSuchPageError
 from covalt_git.gateway.resources import resource_uris, toolset_resources
 from covalt_git.git_store import is_binary_content
 from covalt_git.names import BUILTIN_NAMESPACE
@@ -26,13 +28,17 @@ from covalt_git.workspaces import trees
 from covalt_git.workspaces.chat import finished_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from covalt_git.gateway.client_chats import Client, ClientChats
     from covalt_git.gateway.mcp_apps import AppPages
     from covalt_git.gateway.resources.resource_uris import ResourceUri
+    from covalt_git.models.calls import ToolCall
     from covalt_git.project import Project
     from covalt_git.workspaces.chat import ChatStore
+
+PAGE, PAGES, NEXT = "covalt-git/page", "covalt-git/pages", "covalt-git/next"
+"""Keys of ``_meta`` of a page of a result: its number, the number of pages, and the URI of the next one."""
 
 _TEXT = "text/plain"
 _BYTES = "application/octet-stream"
@@ -96,6 +102,8 @@ class Resources(NamedTuple):
             return of_toolset
         if parsed is not None and parsed.is_artifact:
             return self._artifact(uri, parsed)
+        if parsed is not None and parsed.result_page is not None:
+            return self._result_page(uri, parsed)
         tool = "read_file" if parsed is not None and parsed.path is not None else "log"
         if parsed is None or not self.project.chats.has(parsed.chat_id) or not self._may(tool):
             raise _no_such(uri)
@@ -118,17 +126,51 @@ class Resources(NamedTuple):
         self, uri: str, parsed: ResourceUri
     ) -> types.TextResourceContents | types.BlobResourceContents:
         """Return the toolset's page that showed a call's result, if the client may see the tool."""
+        with self._call(uri, parsed) as (chat, call):
+            plan = call.render_plan
+            if plan is None or plan.artifact is None:
+                raise _no_such(uri)
+            return _contents(uri, "artifact.html", chat.records.content(plan.artifact))
+
+    def _result_page(self, uri: str, parsed: ResourceUri) -> types.TextResourceContents:
+        """Return a page of a call's result, if the client may see the tool."""
+        page = parsed.result_page or 1
+        with self._call(uri, parsed) as (_, call):
+            text, pages = self._page_of(large_results.as_text(call.result), page)
+            media = _TEXT if isinstance(call.result, str) else _JSON
+        following = {NEXT: f"{uri.removesuffix(f'/{page}')}/{page + 1}"} if page < pages else {}
+        meta = {PAGE: page, PAGES: pages, **following}
+        return types.TextResourceContents(uri=uri, mime_type=media, text=text, _meta=meta)
+
+    def read_page(self, uri: str, number: int) -> tuple[str, int]:
+        """Return a page of the text of a resource, numbered from 1, and the number of pages.
+
+        Raises:
+            CovaltError: as :meth:`read`; or if there is no such page, or the resource is not text.
+        """
+        parsed = resource_uris.parse(uri)
+        if parsed is not None and parsed.result_page is not None:
+            with self._call(uri, parsed) as (_, call):
+                return self._page_of(large_results.as_text(call.result), number)
+        found = self.read(uri)
+        if not isinstance(found, types.TextResourceContents):
+            raise NoSuchPageError(f"{uri!r} is not text", hint="read it as a resource")
+        return self._page_of(found.text, number)
+
+    def _page_of(self, text: str, number: int) -> tuple[str, int]:
+        return large_results.page_of(text, number, self.project.config.limits.result_kb << 10)
+
+    @contextmanager
+    def _call(self, uri: str, parsed: ResourceUri) -> Iterator[tuple[ChatStore, ToolCall]]:
+        """Yield the chat and the call of a commit, if the client may see the tool."""
         manifest_id = parsed.manifest_id
         if manifest_id is None or not self.project.chats.has(parsed.chat_id):
             raise _no_such(uri)
         with self.project.chats.open(parsed.chat_id) as chat:
             call = finished_call(chat.manifest(manifest_id)) if _has(chat, manifest_id) else None
-            plan = None if call is None else call.render_plan
-            if call is None or plan is None or plan.artifact is None:
+            if call is None or not self.project.catalog.sees(call.tool_id):
                 raise _no_such(uri)
-            if not self.project.catalog.sees(call.tool_id):
-                raise _no_such(uri)
-            return _contents(uri, "artifact.html", chat.records.content(plan.artifact))
+            yield chat, call
 
     def templates(self) -> list[types.ResourceTemplate]:
         """Return the URI templates, with the client's chat if it has one."""

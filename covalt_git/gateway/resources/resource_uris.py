@@ -6,6 +6,7 @@
     covalt-git://chats/c1/manifests/<id>                    the commit, as JSON
     covalt-git://chats/c1/manifests/<id>/files/today.md     as of the commit; never changes
     covalt-git://chats/c1/manifests/<id>/artifact           the toolset's page that showed the call's result
+    covalt-git://chats/c1/manifests/<id>/result/2           page 2 of the call's result as text; page 1 without the number
 """
 
 from __future__ import annotations
@@ -21,23 +22,25 @@ TEMPLATES = {
     "manifest": f"{SCHEME}://chats/{{chat}}/manifests/{{manifest}}",
     "file of a manifest": f"{SCHEME}://chats/{{chat}}/manifests/{{manifest}}/files/{{+path}}",
     "page of a call": f"{SCHEME}://chats/{{chat}}/manifests/{{manifest}}/artifact",
+    "result of a call": f"{SCHEME}://chats/{{chat}}/manifests/{{manifest}}/result{{/page}}",
 }
 """URI templates (RFC 6570) by the names of the resources."""
 
 _URI = re.compile(
     rf"{SCHEME}://chats/(?P<chat>[a-z0-9_-]+)"
     r"(?:/manifests/(?P<manifest>[0-9a-f]{40}(?:[0-9a-f]{24})?))?"
-    r"(?:/files/(?P<path>.+)|/(?P<artifact>artifact))?"
+    r"(?:/files/(?P<path>.+)|/(?P<artifact>artifact)|/(?P<result>result)(?:/(?P<page>[1-9][0-9]{0,6}))?)?"
 )
 
 
 class ResourceUri(NamedTuple):
-    """A parsed URI: of a file if it has a path, else of a commit or the page of its call."""
+    """A parsed URI: of a file if it has a path, else of a commit, the page of its call, or a page of its result."""
 
     chat_id: str
     manifest_id: str | None
     path: str | None
     is_artifact: bool = False
+    result_page: int | None = None
 
 
 def has_uri(path: str) -> bool:
@@ -67,6 +70,11 @@ def artifact(chat_id: str, manifest_id: str) -> str:
     return f"{manifest(chat_id, manifest_id)}/artifact"
 
 
+def result(chat_id: str, manifest_id: str) -> str:
+    """Return the URI of the result of a commit's call."""
+    return f"{manifest(chat_id, manifest_id)}/result"
+
+
 def parse(uri: str) -> ResourceUri | None:
     """Return the parsed URI; None if it is not one of this module."""
     found = _URI.fullmatch(uri)
@@ -76,4 +84,5 @@ def parse(uri: str) -> ResourceUri | None:
         path = found["path"] and unquote(found["path"], errors="strict")
     except UnicodeDecodeError:
         return None
-    return ResourceUri(found["chat"], found["manifest"], path, found["artifact"] is not None)
+    page = int(found["page"] or 1) if found["result"] else None
+    return ResourceUri(found["chat"], found["manifest"], path, bool(found["artifact"]), page)

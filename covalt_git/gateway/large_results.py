@@ -1,0 +1,157 @@
+"""Large results for MCP clients: how much of a result a client gets at once, and the pages of the whole.
+
+A client gets a result of up to 16 KiB as text and as structured content.  Of a larger result, the text is the
+beginning.  Above ``limits.result_kb``, the structured content only names the resource that has the whole in pages.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import mcp_types as types
+
+from covalt_git.errors import CovaltError
+
+if TYPE_CHECKING:
+    from covalt_git.json_values import JsonObject
+
+TEXT_BYTES = 16 << 10
+"""Largest text of a result that the structured content repeats."""
+
+_MOST_KEYS = 20
+_MOST_KEY = 40
+_DEEPEST = 3
+
+TRUNCATED: JsonObject = {
+    "type": "object",
+    "properties": {
+        "truncated": {"const": True},
+        "resource": {"type": "string"},
+        "shape": {"type": "string"},
+    },
+    "required": ["truncated", "resource", "shape"],
+}
+"""Schema of the structured content in place of a result that is too large."""
+
+
+class NoSuchPageError(CovaltError):
+    """A result has fewer pages, or is not text."""
+
+    code = "unknown_page"
+    http_status = 404
+
+
+class Delivery(NamedTuple):
+    """How much a client gets of a result at once.
+
+    Attributes:
+        structured: whether its protocol version has structured content, as since 2025-06-18.
+        modern: whether structured content can be any JSON value, as since 2026-07-28.
+        most_bytes: the largest result, as JSON.
+        apps: whether it is a host of MCP Apps.
+    """
+
+    structured: bool
+    modern: bool
+    most_bytes: int
+    apps: bool = False
+
+    def has_structured(self, value: Any) -> bool:
+        """Return whether the client gets a value as structured content."""
+        return self.structured and (self.modern or isinstance(value, dict))
+
+
+class Fitted(NamedTuple):
+    """The part of a result that a client gets at once."""
+
+    content: list[types.ContentBlock]
+    structured: Any
+
+
+def fit(value: Any, text: str, resource: str | None, delivery: Delivery) -> Fitted:
+    """Return the part of a result that a client gets at once, and a link to the whole.
+
+    ``text`` is the result as text.  Without a ``resource`` that has the whole, nothing is left out, but it is
+    sent once only.
+    """
+    size, structured = len(text.encode()), delivery.has_structured(value)
+    most = TEXT_BYTES if structured else delivery.most_bytes
+    if size <= most or (resource is None and not structured):
+        return Fitted([types.TextContent(text=text)], value)
+    beginning, _ = page_of(text, 1, most)
+    note = f"the result has {size:,} bytes; this is the beginning. Its shape: {shape(value)}"
+    content: list[types.ContentBlock] = [types.TextContent(text=beginning)]
+    if resource is None:
+        note += "\nthe structured content has all of it"
+        return Fitted([*content, types.TextContent(text=note)], value)
+    _, pages = page_of(text, 1, delivery.most_bytes)
+    note += (
+        f"\nread it with read_result {json.dumps({'resource': resource})}, which has {pages} pages"
+    )
+    about = f"the whole result, in {pages} pages"
+    link = types.ResourceLink(uri=resource, name="result", description=about, size=size)
+    content += [types.TextContent(text=note), link]
+    if structured and size > delivery.most_bytes:
+        value = {"truncated": True, "resource": resource, "shape": shape(value)}
+    return Fitted(content, value)
+
+
+def as_text(value: Any) -> str:
+    """Return a result as text: a string unchanged, other values as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def page_of(text: str, number: int, size: int) -> tuple[str, int]:
+    """Return a page of a text, and the number of pages; each has about ``size`` bytes and no part of a character.
+
+    Raises:
+        NoSuchPageError: if the text has fewer pages.
+    """
+    content = text.encode()
+    pages = max(1, -(-len(content) // size))
+    if number > pages:
+        raise NoSuchPageError(f"page {number} does not exist", hint=f"there are {pages} pages")
+    begin, end = (_character_start(content, at * size) for at in (number - 1, number))
+    return content[begin:end].decode(), pages
+
+
+def _character_start(content: bytes, at: int) -> int:
+    while 0 < at < len(content) and content[at] & 0xC0 == 0x80:  # noqa: PLR2004 - a continuation byte
+        at -= 1
+    return at
+
+
+def shape(value: Any, depth: int = 0) -> str:
+    """Return the structure of a JSON value, such as ``{rows: [5000 x {name: string}], total: number}``."""
+    if isinstance(value, list):
+        inner = f" x {shape(value[0], depth + 1)}" if value and depth < _DEEPEST else ""
+        return f"[{len(value)}{inner}]"
+    if isinstance(value, dict):
+        if depth >= _DEEPEST:
+            return f"{{{len(value)} keys}}"
+        keys = [*value][:_MOST_KEYS]
+        parts = [f"{key[:_MOST_KEY]}: {shape(value[key], depth + 1)}" for key in keys]
+        rest = len(value) - len(keys)
+        return f"{{{', '.join([*parts, *([f'{rest} more'] if rest else [])])}}}"
+    names = {str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")
+
+
+def output_schema(schema: JsonObject) -> JsonObject:
+    """Return the schema of a tool's structured content: of its result, or of :data:`TRUNCATED`."""
+    alternatives: JsonObject = {"anyOf": [_moved(schema), TRUNCATED]}
+    return {"type": "object", **alternatives} if schema.get("type") == "object" else alternatives
+
+
+def _moved(schema: Any) -> Any:
+    """Return a schema for ``anyOf/0``: references to places in it are changed."""
+    if isinstance(schema, list):
+        return [_moved(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    moved = {key: _moved(inner) for key, inner in schema.items()}
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
+        moved["$ref"] = f"#/anyOf/0{reference[1:]}"
+    return moved
