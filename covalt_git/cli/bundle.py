@@ -107,14 +107,23 @@ def export(
 )
 @click.option("--unsigned", is_flag=True, help="Ignore the signature.")
 @accept_option
+@click.option(
+    "--trust",
+    "trusts",
+    is_flag=True,
+    help="Print what it requests and ask; then import it, enable it, grant that, and connect its MCP servers.",
+)
+@click.option("--yes", is_flag=True, help="With --trust: do not ask.")
 @json_option
-def import_(source: str, *, signer: str | None, as_json: bool, **how: Any) -> None:
+def import_(
+    source: str, *, signer: str | None, trusts: bool, yes: bool, as_json: bool, **how: Any
+) -> None:
     """Import a toolset, disabled and without grants.
 
     SOURCE is a ZIP, a directory, an https URL, or a document in a format of `covalt-git formats`.  None
     of its code runs, and no connection is made.  A bundle that is ambiguous or has forbidden files is refused and not stored.  A signature must be by
     one of `signers` in covalt.yaml.  A toolset that was imported before is updated, as by `toolset
-    update`.
+    update`.  With --trust, import, grants and the first connections are one step, which you review; not for updates.
 
     Example: covalt-git bundle import weather.zip
     """
@@ -122,9 +131,13 @@ def import_(source: str, *, signer: str | None, as_json: bool, **how: Any) -> No
         if how["unsigned"] or how["dry_run"]:
             raise click.UsageError("--trust-signer cannot be combined with --unsigned or --dry-run")
         how["trusted_signer"] = _trusted_signer(source, signer, **how)
+    if trusts and not how["dry_run"]:
+        how["trust"] = _reviewed(source, yes=yes, as_json=as_json, **how)
     imported = ask(toolset_imports.import_toolset_from, source=source, **how)
     if as_json:
         output.as_json(imported)
+    elif imported.trusted:
+        _print_trusted(imported)
     elif imported.update is not None:
         print_update(imported.update, context().project.root)
     else:
@@ -152,8 +165,37 @@ def _trusted_signer(source: str, name: str, **how: Any) -> str:
     return line
 
 
-def print_import(imported: toolset_imports.ToolsetImported) -> None:
-    """Print an imported toolset and the next steps."""
+def _reviewed(source: str, *, yes: bool, as_json: bool, **how: Any) -> str:
+    """Print what an import with --trust grants, ask unless ``yes``, and return the digest that was reviewed."""
+    dry = how | {"dry_run": True, "trusted_signer": None}
+    found = ask(toolset_imports.import_toolset_from, source=source, **dry)
+    if not as_json:
+        _print_facts(found)
+        for grant in found.grants:
+            output.say(f"  it gets: {grant.words}, for {grant.digest}")
+    if yes or found.update is not None:
+        return found.digest
+    if as_json or not can_ask():
+        raise click.UsageError("--trust asks at a terminal; in a script, add --yes")
+    if not click.confirm("import it, enable it and grant this?"):
+        raise click.exceptions.Abort
+    return found.digest
+
+
+def _print_trusted(imported: toolset_imports.ToolsetImported) -> None:
+    granted = ", ".join(grant.words for grant in imported.grants) or "nothing"
+    output.say(f"{imported.toolset_id} is imported and enabled; granted: {granted}", fg="green")
+    for one in imported.sources:
+        if one.failure is not None:
+            output.say(f"  {one.source}: {one.failure.error_description}", fg="yellow")
+        elif one.refreshed is not None:
+            output.say(
+                f"  {one.source}: {output.plural(one.refreshed.source.tools, 'tool')} to accept"
+            )
+            output.say(f"    covalt-git source diff {one.source}")
+
+
+def _print_facts(imported: toolset_imports.ToolsetImported) -> None:
     toolset_id = imported.toolset_id
     output.say(
         f"{toolset_id} {imported.version}: {output.plural(len(imported.files), 'file')}, {imported.digest}"
@@ -166,6 +208,12 @@ def print_import(imported: toolset_imports.ToolsetImported) -> None:
         output.say(f"  {title}: {', '.join(wanted)}")
     for one in imported.warnings:
         output.say(f"  {one.path.removeprefix('toolsets/')}: {one.message}", fg="yellow")
+
+
+def print_import(imported: toolset_imports.ToolsetImported) -> None:
+    """Print an imported toolset and the next steps."""
+    _print_facts(imported)
+    toolset_id = imported.toolset_id
     if imported.dry_run:
         output.say("nothing has changed")
         return

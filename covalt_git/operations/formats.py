@@ -19,6 +19,7 @@ from covalt_git.formats.documents import FormatError
 from covalt_git.formats.model import pointer_text
 from covalt_git.formats.table import FORMATS
 from covalt_git.formats.toolset_yaml import folder_document
+from covalt_git.installs.pending_imports import Bundle, shown_source
 from covalt_git.manifests.skills import SKILL
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.names import new_id
@@ -346,3 +347,51 @@ def _file(path: str, content: bytes) -> ConvertedFile:
     except UnicodeDecodeError:
         text = base64.b64encode(content).decode("ascii")
         return ConvertedFile(path=path, content=text, encoding="base64")
+
+
+def _converted(context: Context, source: Path) -> Bundle:
+    """Return the bundle of a document in another format, and report what is lost."""
+    found = bundle_of_document(source)
+    if found.secrets:
+        context.report(f"credentials became references to secrets: {', '.join(found.secrets)}")
+    if found.lost:
+        command = f"covalt-git convert {shlex.quote(str(source))} --to toolset --dry-run"
+        context.report(
+            f"number of values that toolset.yaml cannot hold: {len(found.lost)}; see {command}"
+        )
+    return converted_bundle(found, source.name, shown_source(source))
+
+
+def converted_bundle(found: DocumentBundle, name: str, source: str) -> Bundle:
+    """Return a converted document as a bundle, with notes on its credentials and lost values."""
+    notes = [f"a credential became a reference to the secret {one}" for one in found.secrets]
+    notes += [f"{one.pointer} is lost: {one.reason}" for one in found.lost]
+    return Bundle(found.content, name, "zip", source, notes=tuple(notes))
+
+
+def bundle_at(context: Context, source: Path | str, signature: Path | None) -> Bundle | Path:
+    """Return a bundle with its signature, or a folder, which cannot be signed."""
+    if isinstance(source, str):
+        return Bundle.download(source, signature)
+    if signature is None and is_document(source):
+        return _converted(context, source)
+    if not source.is_dir():
+        return Bundle.read(source, signature)
+    if signature:
+        raise CovaltError("a directory cannot be signed", hint="bundle it, and sign the bundle")
+    return source
+
+
+def source_at(context: Context, text: str) -> Path | str:
+    """Return a URL as text, or the path of a file or folder.
+
+    Raises:
+        CovaltError: if it does not exist.
+    """
+    if text.lower().startswith(("https://", "http://")):
+        context.report("downloading the bundle")
+        return text
+    path = Path(text)
+    if not path.exists():
+        raise CovaltError(f"no file or folder {text!r}")
+    return path

@@ -12,9 +12,9 @@ from covalt_git.formats import conversion, host_files
 from covalt_git.formats.mcp_configs import HOSTS
 from covalt_git.installs.pending_imports import shown_source
 from covalt_git.operations.context import Context
-from covalt_git.operations.formats import LostValue, bundle_of, documents_at
+from covalt_git.operations.formats import LostValue, bundle_of, converted_bundle, documents_at
 from covalt_git.operations.registry import Request, Result, operation
-from covalt_git.operations.toolset_imports import ToolsetImported, converted_bundle, import_bundle
+from covalt_git.operations.toolset_imports import ToolsetImported, import_bundle
 
 if TYPE_CHECKING:
     from covalt_git.formats.documents import Document

@@ -10,16 +10,22 @@ from pydantic import Field, JsonValue
 from covalt_git.calls import mcp_calls
 from covalt_git.calls.mcp_calls import list_tools
 from covalt_git.credentials.command import SecretCommand
-from covalt_git.errors import CovaltError, Problem
+from covalt_git.errors import CovaltError, Problem, StaleError
+from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.operations.context import Context
+from covalt_git.operations.grants import add_requested_grants
 from covalt_git.operations.registry import Request, Result, invalid, operation
 from covalt_git.operations.results import Failure
+from covalt_git.operations.toolsets import enable_toolset
+from covalt_git.runtime.sandbox_levels import check_trust
 from covalt_git.sources import refresh
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from covalt_git.installs.importing import ImportedToolset
     from covalt_git.json_values import JsonObject
+    from covalt_git.toolsets.toolset import Toolset
 
 _MOST_TOOLS = 10_000
 
@@ -198,6 +204,44 @@ def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
     found = refresh.accept(root, request.toolset_id, request.namespace, request.tools)
     context.update_toolset_index()
     return ToolsAccepted(**_facts(context, found), changed=tuple(sorted(request.tools)))
+
+
+class TrustRefusedError(CovaltError):
+    """A toolset that was imported before cannot be trusted in the step of an import."""
+
+    code = "trust_refused"
+    http_status = 409
+
+
+def check_trusted(found: ImportedToolset, digest: str) -> None:
+    """Check that a toolset can be imported with trust, after a dry run.
+
+    Raises:
+        TrustRefusedError: if it was imported before.
+        StaleError: if its digest is not the reviewed ``digest``.
+        SandboxNeededError: if this machine has no sandbox.
+    """
+    toolset_id = found.toolset.id
+    if found.update is not None:
+        raise TrustRefusedError(
+            f"{toolset_id!r} was imported before; an update keeps its grants, and adds none",
+            hint=f"covalt-git grant add {toolset_id} --requested",
+        )
+    if found.toolset.digest != digest:
+        raise StaleError(
+            f"{toolset_id!r} has the digest {found.toolset.digest}, not the reviewed one",
+            hint="review it again",
+        )
+    check_trust(toolset_id, ToolsetState(source_type="zip"))
+
+
+def trust_toolset(context: Context, toolset: Toolset) -> tuple[RefreshOutcome, ...]:
+    """Grant what a toolset requests, enable it, and connect its MCP servers; return the outcomes of the connections."""
+    add_requested_grants(context, toolset_id=toolset.id, digest=toolset.digest)
+    enable_toolset(context, toolset_id=toolset.id, enabled=True)
+    if toolset.manifest is None or not toolset.manifest.mcp_servers:
+        return ()
+    return refresh_sources(context, sources=(toolset.id,)).sources
 
 
 def connections(root: Path, toolset_id: str, server_id: str) -> list[ConnectionRow]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,20 +16,23 @@ from covalt_git.grants.requested import requested, variable_base_urls
 from covalt_git.installs import uninstall, updating
 from covalt_git.installs.importing import ImportedToolset
 from covalt_git.installs.importing import import_toolset as take_in
-from covalt_git.installs.pending_imports import Bundle, shown_source
+from covalt_git.installs.pending_imports import Bundle
 from covalt_git.installs.signatures import MAX_SIGNATURE, UnknownSignerError, verify
 from covalt_git.manifests.added_signer import add_signer
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
 from covalt_git.operations.formats import (
-    bundle_of_document,
+    bundle_at,
     bundle_of_upload,
-    is_document,
+    converted_bundle,
     is_document_upload,
+    source_at,
 )
+from covalt_git.operations.grant_results import GrantToAdd, grants_to_add
 from covalt_git.operations.registry import Request, RequestFile, Result, UploadField, operation
 from covalt_git.operations.results import Failure
+from covalt_git.operations.sources import RefreshOutcome, check_trusted, trust_toolset
 from covalt_git.operations.toolsets import (
     GrantAsked,
     McpServerRow,
@@ -44,7 +46,6 @@ from covalt_git.operations.toolsets import (
 if TYPE_CHECKING:
     from covalt_git.installs.updating import Update
     from covalt_git.models.tool import Tool
-    from covalt_git.operations.formats import DocumentBundle
     from covalt_git.toolsets.toolset import Toolset
 
 MOST_FORM_BYTES = MAX_ARCHIVE + (64 << 10)
@@ -52,6 +53,10 @@ MOST_FORM_BYTES = MAX_ARCHIVE + (64 << 10)
 
 _DRY_RUN = "Return what would be imported, and change nothing."
 _FORCE = "Replace the files of an imported toolset, and discard local changes."
+_TRUST = (
+    "Also enable the toolset, grant everything in ``grants``, and connect its MCP servers. The value is the digest "
+    "that was reviewed with dry_run; not for updates."
+)
 _ACCEPT = "Also if the installed version was signed with another key, or the new one is not signed."
 
 
@@ -66,6 +71,7 @@ class ImportSent(Request):
     dry_run: bool = Field(default=False, description=_DRY_RUN)
     force: bool = Field(default=False, description=_FORCE)
     accept_signer: bool = Field(default=False, description=_ACCEPT)
+    trust: str | None = Field(None, max_length=100, description=_TRUST)
 
 
 class ImportFetched(Request):
@@ -78,6 +84,7 @@ class ImportFetched(Request):
     dry_run: bool = Field(default=False, description=_DRY_RUN)
     force: bool = Field(default=False, description=_FORCE)
     accept_signer: bool = Field(default=False, description=_ACCEPT)
+    trust: str | None = Field(None, max_length=100, description=_TRUST)
 
 
 class ImportToolsetFrom(Request):
@@ -94,6 +101,7 @@ class ImportToolsetFrom(Request):
     dry_run: bool = Field(default=False, description=_DRY_RUN)
     force: bool = Field(default=False, description=_FORCE)
     accept_signer: bool = Field(default=False, description=_ACCEPT)
+    trust: str | None = Field(None, max_length=100, description=_TRUST)
 
 
 class UpdateToolset(Request):
@@ -201,6 +209,11 @@ class ToolsetImported(Result):
         description="What a conversion from another format changed: lost values and credentials."
     )
     dry_run: bool
+    grants: tuple[GrantToAdd, ...] = Field(description="What an import with ``trust`` grants.")
+    trusted: bool = Field(default=False, description="Whether it is enabled and has these grants.")
+    sources: tuple[RefreshOutcome, ...] = Field(
+        (), description="With ``trust``: the outcome of each connection to an MCP server."
+    )
 
 
 class ToolsetUninstalled(Result):
@@ -223,7 +236,7 @@ def import_toolset(context: Context, request: ImportSent | ImportFetched) -> Too
     The request is a form with a ``file``, or JSON with the URL of a ZIP.  None of the toolset's code runs, and none
     of its servers is connected.  A bundle that is ambiguous, has forbidden files or an invalid signature is
     rejected with all problems, and not stored.  If the toolset was imported before, the new version is merged
-    with the local changes.
+    with the local changes.  With ``trust``, the import is one reviewed step: see ``grants``.
     """
     if isinstance(request, ImportFetched):
         bundle = Bundle.download(request.url)
@@ -235,6 +248,7 @@ def import_toolset(context: Context, request: ImportSent | ImportFetched) -> Too
         dry_run=request.dry_run,
         force=request.force,
         accept_signer=request.accept_signer,
+        trust=request.trust,
     )
 
 
@@ -244,7 +258,7 @@ def import_toolset_from(context: Context, request: ImportToolsetFrom) -> Toolset
 
     ``trusted_signer`` is added to covalt.yaml once the bundle and its signature have been checked.
     """
-    source = _bundle(context, _source(context, request.source), request.signature)
+    source = bundle_at(context, source_at(context, request.source), request.signature)
     signature = source.signature if isinstance(source, Bundle) else None
     if request.unsigned or request.trusted_signer is not None:
         if signature is None or not isinstance(source, Bundle):
@@ -259,6 +273,7 @@ def import_toolset_from(context: Context, request: ImportToolsetFrom) -> Toolset
         dry_run=request.dry_run,
         force=request.force,
         accept_signer=request.accept_signer,
+        trust=request.trust,
     )
 
 
@@ -275,7 +290,7 @@ def update_toolset(context: Context, request: UpdateToolset) -> ToolsetUpdated:
 @operation(changes=True, admin="update toolsets", local=True)
 def update_toolset_from(context: Context, request: UpdateToolsetFrom) -> ToolsetUpdated:
     """Merge a newer version of a ZIP, a folder or an https URL, as update_toolset does."""
-    source = _source(context, request.source) if request.source is not None else None
+    source = source_at(context, request.source) if request.source is not None else None
     return _update(context, request, source, request.signature)
 
 
@@ -314,14 +329,23 @@ def import_bundle(
     dry_run: bool,
     force: bool = False,
     accept_signer: bool = False,
+    trust: str | None = None,
 ) -> ToolsetImported:
     """Import a bundle, or with ``dry_run`` return what would be imported.
 
-    A dry run also accepts a bundle that is signed with an unknown key, if the signature is valid.
+    A dry run also accepts a bundle that is signed with an unknown key, if the signature is valid.  With
+    ``trust``, the reviewed digest, the toolset is then enabled, granted what it requests, and connected.
 
     Raises:
+        TrustRefusedError: if the toolset was imported before, and is to be trusted.
+        SandboxNeededError: if it is to be trusted, and this machine has no sandbox.
+        StaleError: if it is to be trusted, and has another digest.
         CovaltError: as :func:`covalt_git.installs.importing.import_toolset`.
     """
+    if trust is not None and not dry_run:
+        check_trusted(
+            take_in(context.project.root, bundle, dry_run=True, accept_signer=True), trust
+        )
     take = partial(take_in, context.project.root, dry_run=dry_run, force=force)
     try:
         found = take(bundle, accept_signer=accept_signer)
@@ -332,7 +356,11 @@ def import_bundle(
         return _import_result(context, found, bundle, dry_run=True, unknown=error)
     if not dry_run:
         context.update_toolset_index()
-    return _import_result(context, found, bundle, dry_run=dry_run)
+    result = _import_result(context, found, bundle, dry_run=dry_run)
+    if trust is None or dry_run:
+        return result
+    sources = trust_toolset(context, found.toolset)
+    return result.model_copy(update={"trusted": True, "sources": sources})
 
 
 def trust_signer(context: Context, bundle: Bundle, line: str, *, dry_run: bool = False) -> None:
@@ -354,49 +382,6 @@ def _check_signer_line(line: str) -> None:
         AllowedSigner.parse(line)
     except BadSignerLineError as error:
         raise CovaltError(f"the `signers` entry {line!r} {error.reason}", hint=error.hint) from None
-
-
-def _converted(context: Context, source: Path) -> Bundle:
-    """Return the bundle of a document in another format, and report what is lost."""
-    found = bundle_of_document(source)
-    if found.secrets:
-        context.report(f"credentials became references to secrets: {', '.join(found.secrets)}")
-    if found.lost:
-        command = f"covalt-git convert {shlex.quote(str(source))} --to toolset --dry-run"
-        context.report(
-            f"number of values that toolset.yaml cannot hold: {len(found.lost)}; see {command}"
-        )
-    return converted_bundle(found, source.name, shown_source(source))
-
-
-def converted_bundle(found: DocumentBundle, name: str, source: str) -> Bundle:
-    """Return a converted document as a bundle, with notes on its credentials and lost values."""
-    notes = [f"a credential became a reference to the secret {one}" for one in found.secrets]
-    notes += [f"{one.pointer} is lost: {one.reason}" for one in found.lost]
-    return Bundle(found.content, name, "zip", source, notes=tuple(notes))
-
-
-def _bundle(context: Context, source: Path | str, signature: Path | None) -> Bundle | Path:
-    """Return a bundle with its signature, or a folder, which cannot be signed."""
-    if isinstance(source, str):
-        return Bundle.download(source, signature)
-    if signature is None and is_document(source):
-        return _converted(context, source)
-    if not source.is_dir():
-        return Bundle.read(source, signature)
-    if signature:
-        raise CovaltError("a directory cannot be signed", hint="bundle it, and sign the bundle")
-    return source
-
-
-def _source(context: Context, text: str) -> Path | str:
-    if text.lower().startswith(("https://", "http://")):
-        context.report("downloading the bundle")
-        return text
-    path = Path(text)
-    if not path.exists():
-        raise CovaltError(f"no file or folder {text!r}")
-    return path
 
 
 def _update(
@@ -471,6 +456,7 @@ def _import_result(
         python_packages=packages(toolset),
         asks=requested_grants(toolset),
         wants=_wants(toolset),
+        grants=grants_to_add(toolset),
         warnings=tuple(one for one in toolset.problems if one.severity == "warning"),
         update=None
         if found.update is None

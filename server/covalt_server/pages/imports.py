@@ -87,6 +87,7 @@ def import_reviewed(bundle_id: UUID) -> Response:
             dry_run=False,
             force="force" in request.form,
             accept_signer="accept_signer" in request.form,
+            trust=request.form.get("trust"),
         )
     except CovaltError as error:
         return _refused(error)
@@ -114,6 +115,10 @@ def _read_bundle() -> Bundle:
 
 
 def _outcome(done: ToolsetImported) -> str:
+    if done.trusted:
+        failed = [one.source for one in done.sources if one.failure is not None]
+        ending = f" Connections that failed: {', '.join(failed)}." if failed else ""
+        return f"Imported, enabled and granted.{ending}"
     if done.update is None:
         return "Imported. The toolset is disabled and has no grants."
     if not done.update.conflicts:
