@@ -70,7 +70,7 @@ def test_a_call_returns_its_result_once_it_is_approved_on_the_page(
     assert [one.id for one in commits(shared, chat_id)] == [result.meta["covalt-git/manifest"]]
 
 
-@pytest.mark.requirement("toolshed-elicitation.1")
+@pytest.mark.requirement("toolshed-elicitation.1", "toolshed-elicitation.2")
 @versions
 def test_a_client_that_opens_no_page_gets_the_id_to_resume(
     shared: Path, chat_id: str, version: str
@@ -84,6 +84,8 @@ def test_a_client_that_opens_no_page_gets_the_id_to_resume(
         result = pending(shared, chat_id, version=version, **options)
         assert result.is_error
         assert result.structured_content["error"] == "approval_needed"
+        assert text(result).startswith("demo:asks needs approval: ")
+        assert result.structured_content["execution_id"] in text(result)
         assert "covalt-git" not in text(result)
     assert len(visitor.urls) == 1
     assert commits(shared, chat_id) == []
@@ -135,7 +137,7 @@ def test_no_answer_of_a_client_approves_a_call(
 # Resuming
 
 
-@pytest.mark.requirement("toolshed-elicitation.4")
+@pytest.mark.requirement("toolshed-elicitation.1", "toolshed-elicitation.4")
 @versions
 def test_a_pending_call_is_resumed_once_it_is_approved(
     shared: Path, chat_id: str, version: str

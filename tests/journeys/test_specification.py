@@ -58,7 +58,12 @@ def test_section_10_validates_and_only_its_old_renderers_warn(app_builder: Termi
 
 
 @pytest.mark.requirement(
-    "covalt-10.functions", "covalt-10.files", "covalt-10.command", "covalt-10.input_schema"
+    "covalt-3.2.renderer",
+    "covalt-5.2.args_name",
+    "covalt-10.functions",
+    "covalt-10.files",
+    "covalt-10.command",
+    "covalt-10.input_schema",
 )
 def test_section_10_writes_reads_and_runs(app_builder: Terminal) -> None:
     written = app_builder.json(
@@ -132,7 +137,7 @@ def test_section_3_2_loads_with_its_server_declared_and_not_started(my_toolset: 
     ]
 
 
-@pytest.mark.requirement("covalt-4.3.9", "covalt-5.3.plan")
+@pytest.mark.requirement("covalt-4.3.9", "covalt-5.2.return", "covalt-5.3.plan")
 def test_section_5_3_gives_the_printed_plan(my_toolset: Terminal) -> None:
     call = my_toolset.json("call", "c1", "my-toolset:analyze_data", '{"filename": "x.csv"}')
 

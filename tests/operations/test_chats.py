@@ -87,6 +87,7 @@ def test_the_history_comes_in_pages(new: Operations) -> None:
         assert error.code == "invalid_request"
 
 
+@pytest.mark.requirement("covalt-7.3.get_workspace_manifest")
 def test_a_message_has_the_last_manifest_that_was_made_for_it(new: Operations) -> None:
     for content, message in (("1", "m1"), ("2", "m1"), ("3", None)):
         made = new(

@@ -143,10 +143,21 @@ def test_an_invalid_entry_is_refused_and_not_stored(
     assert entries(operate) == []
 
 
+@pytest.mark.requirement("registry-create.tool_id")
 def test_two_ids_with_one_name_are_one_tool(operate: Operations) -> None:
     register(operate, **WRITE)
     error = operate.error("register_tool", entry={"tool_id": WRITE_NAME, "name": "Same"})
     assert error.code == "tool_exists"
+
+
+@pytest.mark.requirement("registry-create.name")
+def test_the_name_is_shown_where_tools_are_listed(operate: Operations) -> None:
+    tool = register(operate, tool_id="x", name="For People")["tool"]
+
+    (entry,) = operate("list_registered_tools")["tools"]
+    rows = [one for group in operate("list_tools")["groups"] for one in group["tools"]]
+    assert entry["name"] == "For People"
+    assert [one["name"] for one in rows if one["tool_id"] == tool] == ["For People"]
 
 
 @pytest.mark.requirement("registry-create.protocols.default")

@@ -64,7 +64,7 @@ def state(root: Path, execution_id: str) -> str:
     return Project.open(root).approvals().find(execution_id).state
 
 
-@pytest.mark.requirement("toolshed-elicitation.3")
+@pytest.mark.requirement("toolshed-elicitation.3", "toolshed-elicitation.4")
 @pytest.mark.parametrize(
     ("caller", "decider"),
     [("caller", "reviewer"), ("reviewer", "alone"), ("caller", "server"), ("alone", "alone")],

@@ -46,3 +46,20 @@ def test_a_zip_is_imported_by_an_upload(api: Api) -> None:
 
     assert found.status_code == 200
     assert (api.root / "toolsets/demo/toolset.yaml").exists()
+
+
+@pytest.mark.requirement("covalt-7.1.enable_toolset", "covalt-7.4.get_available_tools")
+def test_tools_of_a_toolset_are_available_while_it_is_enabled(api: Api) -> None:
+    for enabled in (False, True):
+        api.post("enable_toolset", toolset_id="app-builder", enabled=enabled)
+
+        assert api.get("get_toolset", toolset_id="app-builder")["enabled"] is enabled
+        names = [one["name"] for one in api.get("get_available_tools")["tools"]]
+        assert ("app-builder.write_file" in names) is enabled
+
+
+@pytest.mark.requirement("covalt-7.1.uninstall_toolset")
+def test_an_uninstalled_toolset_has_no_files(api: Api) -> None:
+    api.post("uninstall_toolset", toolset_id="app-builder", force=True)
+
+    assert not (api.root / "toolsets/app-builder").exists()

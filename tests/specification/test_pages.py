@@ -29,13 +29,18 @@ def part(source: str, begin: str, end: str) -> str:
     return source.partition(begin)[2].partition(end)[0]
 
 
-@pytest.mark.requirement("covalt-8.2.groups", "covalt-8.2.renderer", "covalt-8.2.confirmation")
+@pytest.mark.requirement(
+    "covalt-7.2.list_tools", "covalt-8.2.groups", "covalt-8.2.renderer", "covalt-8.2.confirmation"
+)
 def test_the_picker_groups_tools_with_their_renderers_and_approvals(visitor: Visitor) -> None:
     source = visitor.open("/tools").source
 
     groups = re.findall(r"<h2>([^<]+)</h2>\s*<span class=\"badge\">([^<]+)</span>", source)
     assert ("App Builder", "toolset") in groups
     assert ("search-server", "MCP server") in groups
+    for name, tool_id in (("App Builder", "app-builder"), ("Data Lab", "data-lab")):
+        group = part(source, f"<h2>{name}</h2>", "</details>")
+        assert {one.partition(":")[0] for one in re.findall(r"mono\">([^<]+)", group)} == {tool_id}
     write = part(source, ">Write File<", "</h3>")
     run = part(source, ">Run Command<", "</h3>")
     assert ">code</span>" in write

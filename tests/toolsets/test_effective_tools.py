@@ -96,7 +96,7 @@ def test_only_the_project_waives_approval(
         override={"requires_confirmation": override},
         local={"requires_confirmation": local},
         source=ASKING if decorated else SOURCE,
-        defaults={"requires_confirmation": bool(default)},
+        defaults={} if default is None else {"requires_confirmation": default},
     )
 
     by_manifest = bool(default) if declared is None else declared
@@ -111,12 +111,13 @@ WAIVED = {"requires_confirmation": False}
 IMPORTED = {"source_type": "zip"}
 
 
-@pytest.mark.requirement("cjson-tools.argsSchema")
-def test_a_declared_schema_replaces_the_one_of_the_source() -> None:
+@pytest.mark.requirement("cjson-tools.argsSchema", "covalt-10.input_schema", "toolshed-tool")
+def test_declared_schemas_replace_those_of_the_source() -> None:
     declared = {"type": "object", "properties": {"name": {"enum": ["a", "b"]}}}
+    tool = effective({"input_schema": declared, "output_schema": declared})
 
-    assert effective({"input_schema": declared}).input_schema == declared
-    assert effective().input_schema == SOURCE.input_schema
+    assert (tool.input_schema, tool.output_schema) == (declared, declared)
+    assert (effective().input_schema, effective().output_schema) == (SOURCE.input_schema, None)
 
 
 @pytest.mark.requirement("toolshed-elicitation.destructive")

@@ -19,6 +19,7 @@ from covalt_git.toolsets.overrides import override_tool
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from tests.examples import examples
 from tests.models.test_tool_lock import DEFINITION, mutated
+from tests.operations_client import Operations
 
 MANIFEST = """\
 id: demo
@@ -91,6 +92,22 @@ def test_an_accepted_tool_is_its_definition(root: Path) -> None:
     assert toolset(root).tool_ids == ["demo:own", "web:search.web"]
 
 
+@pytest.mark.requirement("covalt-7.2.list_tools")
+def test_tools_of_servers_are_listed_with_those_of_the_toolset(root: Path) -> None:
+    (demo, _) = Operations(root)("list_tools")["groups"]
+
+    assert [one["tool_id"] for one in demo["tools"]] == ["demo:own", "web:search.web"]
+
+
+@pytest.mark.requirement("cjson-toolsets.tools.permissions")
+def test_the_project_disables_one_tool_of_a_server(root: Path) -> None:
+    override_tool(root, "web:search.web", {"enabled": False})
+
+    assert not tool(root).enabled
+    assert tool(root, "demo:own").enabled
+
+
+@pytest.mark.requirement("cjson-toolsets.tools.permissions")
 @pytest.mark.parametrize(
     ("accepted", "locked", "held_back"),
     [

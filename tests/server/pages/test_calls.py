@@ -19,9 +19,11 @@ tools:
   - {id: code, entrypoint: tools:write, input_schema: {type: object}}
   - {id: document, entrypoint: tools:write, input_schema: {type: object}}
   - {id: fixed, entrypoint: tools:write, input_schema: {type: object}}
+  - {id: listing, entrypoint: tools:write, input_schema: {type: object}}
   - {id: page, entrypoint: tools:give, input_schema: {type: object}}
   - {id: inline, entrypoint: tools:give, input_schema: {type: object}}
   - {id: frame, entrypoint: tools:give, input_schema: {type: object}}
+  - {id: site, entrypoint: tools:give, input_schema: {type: object}}
   - {id: terminal, entrypoint: tools:give, input_schema: {type: object}}
   - {id: changed, entrypoint: tools:write, input_schema: {type: object}}
   - {id: patch, entrypoint: tools:give, input_schema: {type: object}}
@@ -35,9 +37,11 @@ tool_overrides:
   - {tool_id: code, renderer: code, renderer_config: {file: $args.path, editable: true}}
   - {tool_id: document, renderer: document, renderer_config: {file: $args.path, editable: true}}
   - {tool_id: fixed, renderer: document, renderer_config: {file: $args.path}}
+  - {tool_id: listing, renderer: code, renderer_config: {file: $args.path}}
   - {tool_id: page, renderer: html, renderer_config: {artifact: artifacts/page.html}}
   - {tool_id: inline, renderer: html, renderer_config: {content: $args.html}}
   - {tool_id: frame, renderer: frame, renderer_config: {port: $args.port}}
+  - {tool_id: site, renderer: frame, renderer_config: {url: "http://localhost:$args.port/"}}
   - {tool_id: terminal, renderer: terminal}
   - {tool_id: changed, renderer: file-diff}
   - {tool_id: patch, renderer: patch-diff}
@@ -95,6 +99,8 @@ def called(visitor: Visitor, api: Api, tool: str, /, **args: Any) -> Page:
 def test_the_file_of_a_call_is_edited_by_a_link(visitor: Visitor, api: Api) -> None:
     page = called(visitor, api, "code", path="a.py", content="print(1)\n")
     assert [one.get("data-editor") for one in page.named("textarea")] == []
+    fixed = called(visitor, api, "listing", path="b.py", content="print(1)\n")
+    assert "Edit" not in [link.text for link in fixed.links]
 
     editor = visitor.open(page.link("Edit"))
     visitor.send(editor.form("/files/a.py"), "Save", content="print(2)\n")
@@ -159,8 +165,9 @@ def test_a_page_of_a_toolset_or_of_a_call_is_in_a_sandboxed_frame(
 
 
 @pytest.mark.requirement("covalt-5.1.frame")
-def test_a_frame_has_another_host_than_our_page(visitor: Visitor, api: Api) -> None:
-    page = called(visitor, api, "frame", port=3000)
+@pytest.mark.parametrize("tool", ["frame", "site"])
+def test_a_frame_has_another_host_than_our_page(visitor: Visitor, api: Api, tool: str) -> None:
+    page = called(visitor, api, tool, port=3000)
 
     assert page.named("iframe")[0]["src"] == "http://localhost:3000/"
     assert "frame-src 'self' http://localhost:3000;" in page.headers["Content-Security-Policy"]
