@@ -123,9 +123,13 @@ def _compare(document: Any, plain: Any, path: tuple[str, ...], loc: Loc, found: 
             inner = (document[position], plain[position])
             _compare(*inner, (*path, label), (*loc, position), found)
     elif not same(document, plain) or (
-        isinstance(document, list) and json.dumps(document) != json.dumps(plain)
+        _has_containers(document) and json.dumps(document) != json.dumps(plain)
     ):
         _set(document, path, loc, found)  # another value, or other keys in the objects of a list
+
+
+def _has_containers(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(one, dict | list) for one in value)
 
 
 def _set(value: Any, path: tuple[str, ...], loc: Loc, found: Carried) -> None:

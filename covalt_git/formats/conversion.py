@@ -24,7 +24,7 @@ from covalt_git.json_values.json_schema import value_problems
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from covalt_git.formats.model import Note
     from covalt_git.json_values import JsonObject
@@ -67,8 +67,8 @@ class Conversion(NamedTuple):
     files: dict[str, bytes]
     notes: tuple[Note, ...]
     lost: tuple[Loss, ...]
-    consumed: frozenset[str]
-    carried: frozenset[str]
+    consumed: tuple[Loc, ...]
+    carried: tuple[Loc, ...]
     toolsets: int
     tools: int
     destructive: int
@@ -206,8 +206,8 @@ def convert(document: Document, source: Format, target: Format) -> Conversion:
         _files(value, target),
         tuple(imported.notes),
         tuple(sorted(lost)),
-        frozenset(pointer_text(loc) for loc, why in fates.items() if why == _CONSUMED),
-        frozenset(pointer_text(loc) for loc, why in fates.items() if why is None),
+        tuple(loc for loc, why in fates.items() if why == _CONSUMED),
+        tuple(loc for loc, why in fates.items() if why is None),
         len(imported.toolsets),
         sum(len(one.get("tools", ())) for one in imported.toolsets),
         sum(map(_destructive_tools, imported.toolsets)),
@@ -288,9 +288,13 @@ def _lost_files(imported: Imported, target: Format) -> list[Loss]:
     return [Loss(pointer_text((path,)), "", reason) for path, reason in found.items()]
 
 
-def _prefix(loc: Loc, known: Container[Loc]) -> Loc | None:
+def _prefix(loc: Loc, known: Collection[Loc]) -> Loc | None:
     """Return the longest beginning of a place that is known."""
-    return next((loc[:end] for end in range(len(loc), -1, -1) if loc[:end] in known), None)
+    if known:
+        for end in range(len(loc), -1, -1):
+            if loc[:end] in known:
+                return loc[:end]
+    return None
 
 
 def _longest(loc: Loc, known: Mapping[Loc, str], default: Any = None) -> Any:
