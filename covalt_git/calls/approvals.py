@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access import NamedTool, Principal, Subject, acting, allowed_roles
 from covalt_git.calls.outcomes import CallOutcome
-from covalt_git.calls.preconditions import check_found
-from covalt_git.calls.python_calls import check_space
+from covalt_git.calls.preconditions import check_found, check_space
 from covalt_git.calls.telemetry import observe_call
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import canonical_json

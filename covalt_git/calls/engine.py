@@ -18,6 +18,7 @@ from covalt_git.calls import (
     concurrent_reads,
     http_calls,
     mcp_calls,
+    preconditions,
     python_calls,
     tool_grants,
 )
@@ -29,13 +30,6 @@ from covalt_git.calls.outcomes import (
     read_only_violation,
     record_of,
     why_failed,
-)
-from covalt_git.calls.preconditions import (
-    approval_reasons,
-    check_arguments,
-    check_found,
-    is_read_only,
-    is_waived,
 )
 from covalt_git.calls.running import RUNNING, Follower, Started
 from covalt_git.calls.telemetry import observe_call, step, waiting
@@ -120,7 +114,7 @@ class Engine:
             MessageElsewhereError: if the message is not on the active branch.
             InvalidArgumentsError: with all problems of the arguments; nothing is recorded.
             SandboxNeededError: if the toolset needs a stronger sandbox than this machine has.
-            DiskFullError: if there is too little disk space for a tool that writes.
+            CovaltError: as :func:`.check_space`.
             CannotInstallError: if the toolset's dependencies cannot be installed.
             CancelledError: if the follower cancels while the call waits for its chat.
         """
@@ -177,11 +171,11 @@ class Engine:
             found = self.check(request)
         reasons = self._reasons(found, request)
         if not reasons:
-            python_calls.check_space(found.tool, writer.chat)
+            preconditions.check_space(found.tool, writer.chat)
         call = self._new_call(writer.chat, found, request, base=writer.commit_changes())
         if reasons:
             return self.ask(writer, call, found, reasons)
-        waived = is_waived(self.config, found.tool, request.args)
+        waived = preconditions.is_waived(self.config, found.tool, request.args)
         return self.run(writer, call, found, confirmed=waived)
 
     def _new_call(
@@ -209,7 +203,11 @@ class Engine:
         A call with an idempotency key has to wait, because the running call may be the same one.
         """
         may_repeat = request.call_id is not None and not request.fresh
-        return is_read_only(found.tool) and not may_repeat and not self._reasons(found, request)
+        return (
+            preconditions.is_read_only(found.tool)
+            and not may_repeat
+            and not self._reasons(found, request)
+        )
 
     def _call_on_copy(
         self, chat: ChatStore, found: Found, request: CallRequest
@@ -220,7 +218,7 @@ class Engine:
         """
         call = self._new_call(chat, found, request, base=chat.head())
         with concurrent_reads.copy_of(chat, call.base) as copy:
-            waived = is_waived(self.config, found.tool, request.args)
+            waived = preconditions.is_waived(self.config, found.tool, request.args)
             begin = partial(self.follower.report, Started(call.id))
             with self._running(call):
                 outcome = self._run_python(
@@ -277,14 +275,14 @@ class Engine:
         found = found or self.catalog.find_callable(request.tool_id)
         for retries in reversed(range(_READINGS)):
             try:
-                check_found(found, at=self.level)
+                preconditions.check_found(found, at=self.level)
                 break
             except ToolsetChangedError:
                 if not retries:
                     raise
                 found = self.catalog.find_callable(request.tool_id)
         for tool in found.tools:
-            check_arguments(tool, request.args)
+            preconditions.check_arguments(tool, request.args)
         return found
 
     def is_repeated(self, chat: ChatStore, request: CallRequest) -> bool:
@@ -311,7 +309,7 @@ class Engine:
         return CallOutcome(waiting_call(earlier), approval, repeated=True)
 
     def _reasons(self, found: Found, request: CallRequest) -> tuple[str, ...]:
-        return approval_reasons(self.config, found.tools, request.args)
+        return preconditions.approval_reasons(self.config, found.tools, request.args)
 
     def ask(
         self, writer: Writer, call: PendingCall, found: Found, reasons: tuple[str, ...]
@@ -358,7 +356,7 @@ class Engine:
                 self.follower.report(Started(call.id))
                 return builtin_calls.run(writer, call, found)
         chat = writer.chat
-        before = chat.state(chat.head()) if is_read_only(found.tool) else None
+        before = chat.state(chat.head()) if preconditions.is_read_only(found.tool) else None
         started = call
         if call.status != "running":
             started = call.model_copy(update={"status": "running"})

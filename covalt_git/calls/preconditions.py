@@ -8,7 +8,9 @@ from covalt_git.access import confirmation
 from covalt_git.calls import tool_grants
 from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.json_values.pointer import json_path
+from covalt_git.runtime.disk_space import DiskSpace
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
+from covalt_git.workspaces.disk_usage import check_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
+    from covalt_git.workspaces.chat import ChatStore
 
 
 def is_read_only(tool: Tool) -> bool:
@@ -41,6 +44,20 @@ def check_found(found: Found, *, at: SandboxLevel | None = None) -> None:
         tool_grants.check_server_grant(found.toolset, server)
     elif found.tool.kind == "python":
         ToolsetCopy.of(found.toolset).make()
+
+
+def check_space(tool: Tool, chat: ChatStore) -> None:
+    """Check that a tool that may write has enough disk space; built-in tools edit files, as users do.
+
+    Raises:
+        DiskFullError: if the file system has too little.
+        StoreFullError: if the chat's store has reached ``workspace.max_store_mb``.
+    """
+    if tool.kind == "builtin" or is_read_only(tool):
+        return
+    check_store(chat)
+    if tool.kind == "python":
+        DiskSpace(chat.workspace).check()
 
 
 def check_arguments(tool: Tool, args: JsonObject) -> None:

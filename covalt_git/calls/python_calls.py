@@ -15,7 +15,6 @@ from covalt_git.json_values.pointer import json_path
 from covalt_git.models.calls import CallError
 from covalt_git.models.outcomes import MIB, Outcome, limit_error
 from covalt_git.runtime import environments, pool, python_tool
-from covalt_git.runtime.disk_space import DiskSpace
 from covalt_git.runtime.jobs import Job
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import PendingCall, SandboxLevel
     from covalt_git.models.elicitation import Question
     from covalt_git.models.outcomes import Log, Progress
-    from covalt_git.models.tool import Tool
     from covalt_git.models.tool_properties import Limits
     from covalt_git.workspaces.chat import ChatStore
 
@@ -44,16 +42,6 @@ def prepare(found: Found, follower: Follower) -> None:
         InstallCancelledError: if the follower cancels meanwhile.
     """
     pool.shared().start(_interpreter(found, follower))
-
-
-def check_space(tool: Tool, chat: ChatStore) -> None:
-    """Check that there is enough disk space for a tool that may write.
-
-    Raises:
-        DiskFullError: if there is not.
-    """
-    if tool.kind == "python" and not tool.annotations.read_only:
-        DiskSpace(chat.workspace).check()
 
 
 def limit_exceeded(

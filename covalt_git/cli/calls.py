@@ -91,6 +91,8 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
     output.say(f"{answer.tool_id} {answer.status}", fg=colour)
     output.changes(answer.changes)
     output.notes(answer.notes)
+    if answer.store_warning:
+        output.say(answer.store_warning, fg="yellow", err=True)
     plan = answer.render_plan if opened else None
     if answer.output and answer.status != "success" and plan is None:
         output.say(answer.output.rstrip("\n"), prose=True, err=True)

@@ -33,6 +33,7 @@ from covalt_git.cli.lazy_group import LazyGroup
         "export": "chats.transfer.export",
         "import": "chats.transfer.import_chat",
         "gc": "chats.transfer.gc",
+        "du": "chats.du.du",
         "delete": "chats.transfer.delete",
     },
 )

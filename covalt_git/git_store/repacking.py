@@ -78,6 +78,24 @@ def usage(store: ObjectFolder) -> ObjectUsage:
     )
 
 
+def pack_bytes(store: ObjectFolder) -> int:
+    """Return the bytes of the packs of a store."""
+    with contextlib.suppress(FileNotFoundError):  # a pack is removed meanwhile
+        return sum(path.stat().st_size for path in store.pack_folder.glob("*.pack"))
+    return pack_bytes(store)
+
+
+def stored_sizes(store: ObjectFolder) -> dict[str, int]:
+    """Return the stored bytes of each object by its id: in a pack, or as a loose file."""
+    sizes = {oid: path.stat().st_size for oid, path in store.loose_objects().items()}
+    for pack in store.packs:
+        rows = sorted((offset, oid) for offset, oid, _ in pack.index.rows())
+        ends = [offset for offset, _ in rows[1:]] + [pack.path.stat().st_size]
+        for (offset, oid), end in zip(rows, ends, strict=True):
+            sizes[oid.hex()] = end - offset
+    return sizes
+
+
 def combine(store: ObjectFolder, *, most: int = MOST_PACKS) -> None:
     """Combine small packs into one if a store has more than ``most`` packs.
 

@@ -111,6 +111,9 @@ class WorkspaceConfig(StrictModel):
     max_file_mb: Annotated[Int, Field(ge=1, le=2048)] = Field(
         100, description="Size of the largest file that commits contain, in MiB."
     )
+    max_store_mb: Annotated[Int, Field(ge=1)] | None = Field(
+        None, description="Size of a chat's store, in MiB, from which no tool starts."
+    )
     durability: Literal["full", "fast"] = Field(
         "full", description="full: fsync before an operation ends. fast: no fsync."
     )

@@ -25,6 +25,7 @@ from covalt_git.operations.builtin_tools import make_call
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.results import Change, Notes
+from covalt_git.workspaces.disk_usage import large_store
 
 if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
@@ -191,6 +192,9 @@ class CallAnswer(CallFacts):
     repeated: bool = Field(
         default=False, description="Whether the call existed before, so that nothing ran now."
     )
+    store_warning: str = Field(
+        "", description="After a call: that the chat's store is large; see get_disk_usage."
+    )
 
 
 @operation(changes=True, errors=(404, 409, 501))
@@ -315,7 +319,8 @@ def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
 
 def answer_of(chat: ChatStore, outcome: CallOutcome) -> CallAnswer:
     """Return the answer for the outcome of a call."""
-    return answer(chat, outcome.call).model_copy(update={"repeated": outcome.repeated})
+    update = {"repeated": outcome.repeated, "store_warning": large_store(chat)}
+    return answer(chat, outcome.call).model_copy(update=update)
 
 
 def _finished(chat: ChatStore, manifest_id: str) -> JsonObject:

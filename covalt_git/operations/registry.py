@@ -110,6 +110,7 @@ MODULES = {
         "collect_all_garbage",
         "delete_chat",
     ),
+    "chats.disk_usage": ("get_disk_usage",),
     "chats.manifests": ("list_manifests", "get_workspace_manifest"),
     "chats.branches": (
         "list_branches",

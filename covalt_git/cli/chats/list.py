@@ -111,6 +111,8 @@ def status(chat_id: str, *, as_json: bool) -> None:
     if now.conflicts:
         output.say(f"conflicts, to resolve with covalt-git chat resolve {chat.id} PATH:")
         output.conflicts(now.conflicts)
+    if now.store_warning:
+        output.say(now.store_warning, fg="yellow")
     for call in now.waiting:
         if call.status == "running":
             output.say(f"running: {call.tool_id} (call {call.call_id}, since {call.started_at})")

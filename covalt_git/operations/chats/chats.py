@@ -29,6 +29,7 @@ from covalt_git.text.media_types import BYTES
 from covalt_git.transfers import exporting, forking, importing
 from covalt_git.workspaces import collecting
 from covalt_git.workspaces.chat import write_about
+from covalt_git.workspaces.disk_usage import large_store
 from covalt_git.workspaces.switching import WorkingFolder
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class ChatStatus(Result):
     )
     conflicts: tuple[WaitingConflict, ...] = Field(description="Unresolved conflicts of merges.")
     waiting: tuple[WaitingCall, ...]
+    store_warning: str = Field(description="That the store is large; empty below 2,048 MiB.")
 
 
 class ChatDetail(ChatFacts):
@@ -478,4 +480,5 @@ def _status(context: Context, chat: ChatStore) -> ChatStatus:
                 for call in chat.calls()
                 if context.visibility.sees(call.tool_id)
             ),
+            store_warning=large_store(chat),
         )

@@ -1,0 +1,52 @@
+"""``covalt-git chat du``: what takes the disk space of a chat."""
+
+from __future__ import annotations
+
+import click
+
+from covalt_git.cli.context import ask, chat_argument, json_option
+from covalt_git.cli.terminal import output
+from covalt_git.operations.chats import disk_usage
+from covalt_git.text import display
+
+_MIB = 1 << 20
+_KIB = 1 << 10
+
+
+@click.command()
+@chat_argument
+@click.option("--limit", type=int, default=20, show_default=True, help="Number of rows of a table.")
+@json_option
+def du(chat_id: str, *, limit: int, as_json: bool) -> None:
+    """Show what takes the disk space of a chat: by path, and by call.
+
+    The sizes are of all versions in all branches, as they are stored: compressed, and files that are equal once.
+
+    Example: covalt-git chat du c1
+    """
+    found = ask(disk_usage.get_disk_usage, chat_id=chat_id, limit=limit)
+    if as_json:
+        output.as_json(found)
+        return
+    output.say(f"{chat_id}: {_size(found.size)}", bold=True)
+    paths = [(_size(one.size), display.in_line(one.path)) for one in found.paths]
+    output.table(paths, titles=("STORED", "PATH"))
+    commits = [
+        (_size(one.size), one.manifest_id[: output.SHORT], one.title) for one in found.commits
+    ]
+    output.table(commits, titles=("STORED", "COMMIT", "BY"))
+    if found.warning:
+        output.say(found.warning, fg="yellow", err=True)
+    for folder in found.large_folders:
+        output.say(
+            f"{display.in_line(folder.path)} has {_size(folder.size)}; to leave it out of later commits, "
+            f"write below workspace in covalt.yaml:\n  {folder.ignore}",
+            fg="yellow",
+            err=True,
+        )
+
+
+def _size(size: int) -> str:
+    if size < _KIB:
+        return f"{size} bytes"
+    return f"{size / _MIB:,.1f} MiB" if size >= _MIB else f"{size / _KIB:,.1f} KiB"

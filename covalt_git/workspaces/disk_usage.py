@@ -1,0 +1,110 @@
+"""Disk usage of a chat's store: by path, and by the commit that first stored each file.
+
+Sizes are those of the stored objects, compressed and as deltas.  Trees, commits and records are not part of a path.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from covalt_git.errors import CovaltError
+from covalt_git.git_store import repacking
+from covalt_git.git_store.graph import parents_first
+from covalt_git.workspaces import trees
+from covalt_git.workspaces.folders import folders_above
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.workspaces.chat import ChatStore
+
+MIB = 1 << 20
+LARGE_STORE = 2048 * MIB
+"""Bytes from which a store is reported as large."""
+
+_LARGE_FOLDER = 64 * MIB
+_SHARE = 4
+_PLAIN = re.compile(r"[\w.][\w.-]*/")
+
+
+class StoreFullError(CovaltError):
+    """The store of a chat has reached ``workspace.max_store_mb``, so that no tool starts."""
+
+    code = "limit_store"
+    http_status = 507
+
+
+class DiskUsage(NamedTuple):
+    """Usage in bytes: of the store, by path, and by commit; a folder ends with ``/``."""
+
+    size: int
+    paths: dict[str, int]
+    commits: dict[str, int]
+
+    def large_folders(self) -> Iterator[str]:
+        """Yield the folders that have a quarter of the store and 64 MiB, without those with such a folder in them."""
+        least = max(_LARGE_FOLDER, self.size // _SHARE)
+        found = [path for path, size in self.paths.items() if path.endswith("/") and size >= least]
+        for path in found:
+            if not any(one != path and one.startswith(path) for one in found):
+                yield path
+
+
+def disk_usage(chat: ChatStore) -> DiskUsage:
+    """Return the disk usage of the commits of all branches."""
+    store = chat.store
+    sizes = repacking.stored_sizes(store.objects)
+    commits = {oid: store.read_commit(oid) for oid in chat.reachable()}
+    paths: dict[str, int] = {}
+    by_commit: dict[str, int] = {}
+    for oid in parents_first({oid: one.parents for oid, one in commits.items()}):
+        parent = next(iter(commits[oid].parents), None)
+        before = commits[parent].tree if parent in commits else None
+        for change in trees.changes(store, _tree(before), _tree(commits[oid].tree)):
+            size = sizes.pop(change.new.oid, 0) if change.new else 0
+            if size:
+                by_commit[oid] = by_commit.get(oid, 0) + size
+                for path in (change.path, *(f"{one}/" for one in folders_above(change.path))):
+                    paths[path] = paths.get(path, 0) + size
+    return DiskUsage(repacking.usage(store.objects).size, paths, by_commit)
+
+
+def _tree(oid: str | None) -> str | None:
+    return None if oid in trees.EMPTY else oid
+
+
+def store_size(chat: ChatStore) -> int:
+    """Return the bytes of the packs of a chat, which have nearly all of its objects."""
+    return repacking.pack_bytes(chat.store.objects)
+
+
+def large_store(chat: ChatStore) -> str:
+    """Return a warning if the store of a chat is large, else an empty string."""
+    size = store_size(chat)
+    if size < LARGE_STORE:
+        return ""
+    return f"the store of {chat.id} has {size // MIB:,} MiB: covalt-git chat du {chat.id}"
+
+
+def check_store(chat: ChatStore) -> None:
+    """Check that the store of a chat is smaller than ``workspace.max_store_mb``, if that is set.
+
+    Raises:
+        StoreFullError: if it is not.
+    """
+    most = chat.config.max_store_mb
+    size = 0 if most is None else store_size(chat)
+    if most is not None and size >= most * MIB:
+        raise StoreFullError(
+            f"the store of {chat.id} has {size // MIB:,} MiB; workspace.max_store_mb of covalt.yaml is {most}",
+            hint=f"covalt-git chat du {chat.id}\ncovalt-git chat gc {chat.id} --now",
+        )
+
+
+def ignore_line(ignore: tuple[str, ...], folder: str) -> str:
+    """Return the line of ``covalt.yaml`` that also ignores folders of that name."""
+    name = f"{folder.rstrip('/').rpartition('/')[2]}/"
+    names = [one if _PLAIN.fullmatch(one) else json.dumps(one) for one in (*ignore, name)]
+    return f"ignore: [{', '.join(names)}]"
