@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from unittest.mock import ANY
 from urllib.parse import urljoin, urlsplit
 
 import pytest
@@ -89,7 +90,9 @@ def test_every_route_refuses(
 
         assert answer.status_code == status, (method, path)
         assert "Set-Cookie" not in answer.headers, (method, path)
-        if method != "HEAD":
+        if path.startswith("/v1/") and method != "HEAD":  # errors there have two fields
+            assert answer.get_json() == {"error": code, "error_description": ANY}
+        elif method != "HEAD":
             refused(answer, status, code)
 
 

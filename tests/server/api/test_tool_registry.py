@@ -1,11 +1,13 @@
 """The tool registry at ``/v1/tools``: the seed's routes and answers, and errors of two fields."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from werkzeug.test import TestResponse
 
 from tests.api_client import BEARER, HOME, Api, configure
+from tests.operations_client import Operations
 
 EXAMPLE = {
     "tool_id": "example",
@@ -127,6 +129,19 @@ def test_a_role_may_be_refused(api: Api) -> None:
     guest = Api(api.root, api.app)
     why = refused(ask(guest, "POST", "/v1/tools", EXAMPLE), 403, "forbidden")
     assert "'guest' may not register tools" in why
+
+
+def test_an_agents_token_is_not_accepted(api: Api) -> None:
+    configure(api.root, "default_role: admin\nroles: {admin: {admin: true}}\n")
+    token = Operations(api.root)("create_token", role="admin", name="agent")["token"]
+    answer = ask(api, "POST", "/v1/tools", EXAMPLE, headers={"Authorization": f"Bearer {token}"})
+    refused(answer, 401, "no_token")
+
+
+def test_one_of_several_equal_requests_registers_the_tool(api: Api) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        answers = threads.map(lambda _: ask(api, "POST", "/v1/tools", EXAMPLE), range(8))
+    assert sorted(one.status_code for one in answers) == [201, *[409] * 7]
 
 
 def test_a_request_without_a_token_is_refused(api: Api) -> None:
