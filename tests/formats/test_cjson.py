@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from covalt_git.formats import cjson, toolset_yaml
+from covalt_git.formats import cjson, conversion, toolset_yaml
+from covalt_git.formats.documents import FormatError, parse
 from tests.formats import laws
 
 
@@ -86,3 +87,29 @@ tools:
     (back,) = laws.reading(text, cjson.FORMAT).imported.toolsets
 
     assert back["tools"][0]["http"] == {"url": "https://a.example/{id}"}
+
+
+@pytest.mark.requirement("cjson-schema")
+def test_a_document_without_its_schema_is_refused() -> None:
+    with pytest.raises(FormatError) as caught:
+        laws.reading(b'{"toolsets": []}', cjson.FORMAT)
+
+    (problem,) = caught.value.problems
+    assert "'schema'" in problem.message
+
+
+@pytest.mark.requirement("cjson-document", "cjson-mediaType", "cjson-schema")
+def test_a_written_document_has_its_schema_and_media_type_and_is_recognized() -> None:
+    manifest = (
+        b'id: shop\nname: Shop\nversion: "1"\ntools: [{id: a, http: {url: "https://a.example/"}}]\n'
+    )
+    done = laws.converted(manifest, toolset_yaml.FORMAT, cjson.FORMAT, "toolset.yaml")
+    (text,) = done.files.values()
+    written = json.loads(text)
+
+    assert written["schema"].startswith("https://schema.cjson.dev/0/toolsets/")
+    assert written["mediaType"] == "application/vnd.cjson-toolsets+json"
+    only_media_type = {"schema": "mine", "mediaType": written["mediaType"]}
+    for document in (written, only_media_type):
+        _, found = conversion.recognize(parse(laws.as_json(document), "input.json"))
+        assert found is cjson.FORMAT

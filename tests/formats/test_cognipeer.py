@@ -3,7 +3,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from covalt_git.formats import cognipeer, toolset_yaml
+from covalt_git.formats.documents import FormatError
 from covalt_git.http_tools.request import RequestBuilder
 from covalt_git.models.tool_properties import HttpRequest
 from tests.formats import laws
@@ -24,6 +27,55 @@ def secret(reference: Reference) -> str:
     return f"<{reference.name}>"
 
 
+def without(content: Any, path: tuple[str | int, ...]) -> bytes:
+    """Return the document without the value at a place."""
+    found = content
+    for key in path[:-1]:
+        found = found[key]
+    del found[path[-1]]
+    return json.dumps(content).encode()
+
+
+@pytest.mark.requirement(
+    "cognipeer-name",
+    "cognipeer-label",
+    "cognipeer-actions",
+    "cognipeer-actions.name",
+    "cognipeer-actions.api",
+    "cognipeer-api.url",
+    "cognipeer-api.method",
+)
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("name",),
+        ("label",),
+        ("actions",),
+        ("actions", 0, "name"),
+        ("actions", 0, "api"),
+        ("actions", 0, "api", "url"),
+        ("actions", 0, "api", "method"),
+    ],
+)
+def test_a_document_without_a_required_key_is_refused(path: tuple[str | int, ...]) -> None:
+    with pytest.raises(FormatError) as caught:
+        laws.reading(without(json.loads(DEPTHS), path), cognipeer.FORMAT)
+
+    (problem,) = caught.value.problems
+    assert repr(path[-1]) in problem.message
+
+
+@pytest.mark.parametrize("key", ["description", "displayName", "parameters"])
+def test_a_document_without_an_optional_key_comes_back_without_it(key: str) -> None:
+    content = without(json.loads(DEPTHS), ("actions", 0, key))
+    (text,) = laws.converted(content, cognipeer.FORMAT, cognipeer.FORMAT).files.values()
+
+    assert key not in json.loads(text)["actions"][0]
+
+
+@pytest.mark.requirement(
+    "cognipeer-parameter.required", "cognipeer-parameter.nested", "cognipeer-parameter.items"
+)
 def test_required_is_a_list_at_every_depth() -> None:
     schema = tools_of(DEPTHS)[0]["input_schema"]
     body = schema["properties"]["body"]
@@ -90,6 +142,17 @@ tools:
     (tool,) = tools_of(text)
     assert tool["input_schema"]["required"] == ["shop", "body"]
     assert tool["input_schema"]["properties"]["body"]["required"] == ["sku"]
+
+
+@pytest.mark.requirement("cognipeer-parameter.enum", "cognipeer-parameter.format")
+def test_limits_of_a_parameter_are_those_of_the_tool() -> None:
+    limits = {"type": "string", "enum": ["a", "b"], "format": "date", "required": True}
+    document = json.loads(DEPTHS)
+    document["actions"][0]["parameters"]["properties"]["kind"] = limits
+    schema = tools_of(json.dumps(document).encode())[0]["input_schema"]
+
+    assert schema["properties"]["kind"] == {"type": "string", "enum": ["a", "b"], "format": "date"}
+    assert "kind" in schema["required"]
 
 
 def test_what_an_action_cannot_send_is_reported() -> None:
