@@ -14,11 +14,12 @@ from covalt_git.names import ToolId
 from covalt_git.problems import codes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from covalt_git.errors import Problem
     from covalt_git.manifests.model_errors import Loc
     from covalt_git.manifests.reading import Reading
+    from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
     from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.python_reader.source import ToolDefinition
@@ -80,6 +81,24 @@ def check_effects(
         if decides or asks or by_default or str(ToolId(manifest.id, tool.id)) in by_override:
             continue
         yield from _check_effect(reading, ("tools", position), tool, source, state)
+
+
+def check_server_effects(
+    reading: Reading[ToolsetManifest], tools: Iterable[Tool]
+) -> Iterator[Problem]:
+    """Yield a warning for each MCP server with accepted tools that require approval only because they are destructive."""
+    asking: dict[str | None, list[str]] = {}
+    for tool in tools:
+        if tool.confirmation == ("destructive",) and tool.held_back is None:
+            asking.setdefault(tool.server, []).append(tool.tool_id)
+    for position, server in enumerate(reading.value.mcp_servers if reading.value else ()):
+        if found := asking.get(server.id):
+            message = f"calls of these tools require approval, because they are destructive: {', '.join(found)}"
+            hint = f"covalt-git tool override {found[0]} --confirm, or --no-confirm"
+            loc = ("mcp_servers", position, "id")
+            yield reading.problem(
+                codes.ASKS_BY_DEFAULT, loc, message, hint=hint, severity="warning"
+            )
 
 
 def _check_effect(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git import __version__
-from covalt_git.checks.effects import check_effects
+from covalt_git.checks.effects import check_effects, check_server_effects
 from covalt_git.checks.module_names import check_names
 from covalt_git.checks.overrides import check_aliases, check_local_overrides
 from covalt_git.checks.pages import check_artifacts
@@ -198,6 +198,7 @@ def read_toolset(
             server_tools = effective_server_tools(
                 manifest.value, effective_state, usable_locks(locks), files.hashes
             )
+            problems += check_server_effects(manifest, server_tools)
             for lock in locks.values():
                 problems += check_lock(lock, manifest.value)
         problems += check_aliases(state)

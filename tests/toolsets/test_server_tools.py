@@ -99,6 +99,28 @@ def test_tools_of_servers_are_listed_with_those_of_the_toolset(root: Path) -> No
     assert [one["tool_id"] for one in demo["tools"]] == ["demo:own", "web:search.web"]
 
 
+def asking(root: Path) -> list[str]:
+    """Return the messages of the warning that tools require approval by default."""
+    return [one.message for one in read_toolset(root, "demo").problems if one.code == "CG216"]
+
+
+@pytest.mark.requirement("toolshed-elicitation.destructive")
+def test_validation_names_accepted_tools_that_ask_because_their_server_calls_them_destructive(
+    root: Path,
+) -> None:
+    manifest(root, "env: {LEVEL: low}", "env: {LEVEL: low}, requires_confirmation: false")
+    assert asking(root) == []
+    harmful = mutated(["annotations", "destructiveHint"], True)
+    lock(root, harmful)
+    assert asking(root) == []  # the definition is not accepted yet
+    accept(root, definition=harmful)
+
+    (message,) = asking(root)
+    assert message.endswith(": web:search.web")
+    override_tool(root, "web:search.web", {"requires_confirmation": False})
+    assert asking(root) == []
+
+
 @pytest.mark.requirement("cjson-toolsets.tools.permissions")
 def test_the_project_disables_one_tool_of_a_server(root: Path) -> None:
     override_tool(root, "web:search.web", {"enabled": False})
