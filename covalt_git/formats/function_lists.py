@@ -30,6 +30,16 @@ _GEMINI_KEYS: Final = frozenset(
     | {"minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength", "minimum", "maximum"}
     | {"pattern", "default", "example"}
 )  # fmt: skip
+_GEMINI_KINDS: Final = {
+    "properties": ("object",),
+    "required": ("object",),
+    "items": ("array",),
+    "enum": ("string",),
+    "const": ("string",),
+    "format": ("string", "number", "integer"),
+}
+"""The types of schemas in which Gemini accepts a keyword; it rejects all of the request otherwise."""
+
 _GEMINI_FORMATS: Final = frozenset({"enum", "date-time", "float", "double", "int32", "int64"})
 _MAX_REFERENCES: Final = 500
 """The most references of a schema that are replaced by their targets."""
@@ -44,13 +54,14 @@ class _References(NamedTuple):
 
 
 class _Provider(NamedTuple):
-    """A provider: how it writes a function and a list, and which keys of a schema it does not support."""
+    """A provider: how it writes a function and a list, its subset of schemas, and its names of arguments."""
 
     name: str
     title: str
     function: Callable[[str, str, JsonObject], JsonObject]
     every: Callable[[list[JsonObject]], Any] = list
     schema: Callable[[_Provider, Part, _References], JsonObject] | None = None
+    argument: re.Pattern[str] = re.compile(r"(?s).*")
 
 
 def _chat_function(name: str, description: str, schema: JsonObject) -> JsonObject:
@@ -81,9 +92,34 @@ def _object_schema(provider: _Provider, part: Part, _references: _References) ->
     for key in part.value:
         if key in _TOP_LEVEL or (key == "type" and part.peek(key) != "object"):
             part[key].drop(f"{provider.title} does not support {key} at the top of a schema")
+        elif key == "properties" and isinstance(part.peek(key), dict):
+            names = [name for name in part.peek(key) if _is_legal(provider, part[key][name], name)]
+            found[key] = {name: part[key].take(name) for name in names}
+            if not part.peek(key):
+                part[key].use()
         else:
             found[key] = part.take(key)
-    return {"type": "object", "properties": {}, **found}
+    return _with_known_names({"type": "object", "properties": {}, **found}, part)
+
+
+def _is_legal(provider: _Provider, part: Part, name: str) -> bool:
+    """Return whether a provider accepts the name of an argument; one that it rejects would fail all of a request."""
+    legal = provider.argument.fullmatch(name) is not None
+    if not legal:
+        part.drop(f"{provider.title} does not accept this name of an argument")
+    return legal
+
+
+def _with_known_names(schema: JsonObject, part: Part) -> JsonObject:
+    """Return a schema whose ``required`` has only names of its properties."""
+    required = schema.get("required")
+    dropped = part.peek("properties", {}).keys() - schema.get("properties", {}).keys()
+    if isinstance(required, list) and dropped:
+        for position, name in enumerate(required):
+            if name in dropped:
+                part["required"][position].drop("the argument is not in the output")
+        schema["required"] = [name for name in required if name not in dropped]
+    return schema
 
 
 def _gemini_schema(provider: _Provider, part: Part, references: _References) -> JsonObject:
@@ -91,9 +127,12 @@ def _gemini_schema(provider: _Provider, part: Part, references: _References) -> 
     if pointer.reference_of(part.value) is not None:
         return _gemini_target(provider, part, references)
     found: JsonObject = {}
+    kind = _kind(part.value)
     for key in part.value:
         inner = part[key]
-        if key == "properties" and isinstance(inner.value, dict) and inner.value:
+        if kind not in (None, *_GEMINI_KINDS.get(key, (kind,))):
+            inner.drop(f"{provider.title} does not support {key} of the type {kind}")
+        elif key == "properties" and isinstance(inner.value, dict) and inner.value:
             named = [(name, inner[name]) for name in inner.value]
             found[key] = {name: _inner(provider, one, references) for name, one in named}
         elif key == "properties" and inner.value == {}:
@@ -111,16 +150,29 @@ def _gemini_schema(provider: _Provider, part: Part, references: _References) -> 
             found[key] = inner.use()
         else:
             inner.drop(f"{provider.title} does not support {key} with this value")
+    if "type" not in found and "anyOf" not in found:
+        found["type"] = kind or "string"  # Gemini rejects a schema without a type
     return found
+
+
+def _kind(schema: JsonObject) -> str | None:
+    """Return the type of a schema; without one, the type that its keywords are for."""
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        kinds = [one for one in kind if one != "null"]
+        return str(kinds[0]) if len(kinds) == 1 else "string"
+    if kind is not None:
+        return str(kind)
+    return next((kinds[0] for key, kinds in _GEMINI_KINDS.items() if key in schema), None)
 
 
 def _inner(provider: _Provider, part: Part, references: _References) -> JsonObject:
     if isinstance(part.value, dict):
         if not part.value:
-            part.use()
+            part.drop(f"{provider.title} needs a type: the output has a text")
         return _gemini_schema(provider, part, references)
     part.drop(f"{provider.title} does not support this schema")
-    return {}
+    return {"type": "string"}
 
 
 def _gemini_target(provider: _Provider, part: Part, references: _References) -> JsonObject:
@@ -133,7 +185,7 @@ def _gemini_target(provider: _Provider, part: Part, references: _References) -> 
     is_circular = reference in references.active or not references.remaining
     if is_circular or not isinstance(target, dict):
         part.drop(f"{provider.title} does not support the reference {reference!r}")
-        return {}
+        return {"type": "string"}
     part.use()
     references.remaining.pop()
     inner = references._replace(active=(*references.active, reference))
@@ -160,7 +212,13 @@ def _is_fitting(key: str, value: Any) -> bool:
 _PROVIDERS: Final = (
     _Provider("openai", "OpenAI", _chat_function, schema=_object_schema),
     _Provider("openai-responses", "OpenAI", _responses_function, schema=_object_schema),
-    _Provider("anthropic", "Anthropic", _anthropic_tool, schema=_object_schema),
+    _Provider(
+        "anthropic",
+        "Anthropic",
+        _anthropic_tool,
+        schema=_object_schema,
+        argument=re.compile(r"[a-zA-Z0-9_.-]{1,64}"),
+    ),
     _Provider("gemini", "Gemini", _gemini_function, _gemini_list, _gemini_schema),
 )
 

@@ -82,3 +82,22 @@ def test_what_a_provider_does_not_support_is_reported() -> None:
     assert "exclusiveMinimum" in lost["/tools/0/inputSchema/properties/size/exclusiveMinimum"]
     assert "additionalProperties" in lost["/tools/0/inputSchema/additionalProperties"]
     assert lost["/tools/2/inputSchema/type"]
+
+
+def test_an_argument_whose_name_anthropic_rejects_is_left_out_and_reported() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"filter[id]": {"type": "string"}, "size": {"type": "integer"}},
+        "required": ["filter[id]", "size"],
+    }
+    content = laws.as_json({"tools": [{"name": "a", "inputSchema": schema}]})
+    done = laws.converted(content, TOOLS, conversion.find_format("anthropic"))
+    (tool,) = json.loads(next(iter(done.files.values())))
+
+    assert [*tool["input_schema"]["properties"]] == ["size"]
+    assert tool["input_schema"]["required"] == ["size"]
+    place = "/tools/0/inputSchema"
+    assert {one.pointer for one in done.lost} == {
+        f"{place}/properties/filter[id]/type",
+        f"{place}/required/0",
+    }
