@@ -39,6 +39,7 @@ def found(root: Path, more: str) -> list[tuple[int, int, str]]:
     "cjson-toolsets.server.credentials",
     "cjson-toolsets.id",
     "cjson-tools.name.required",
+    "covalt-1.4.unique",
     "covalt-3.2.renderer",
 )
 @each_case

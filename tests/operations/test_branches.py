@@ -44,6 +44,7 @@ def test_each_branch_has_its_own_history_and_files(own: Operations) -> None:
     assert {path.name for path in own.workspace("own").iterdir()} == {"a.txt", "b.txt"}
 
 
+@pytest.mark.requirement("covalt-7.3.get_workspace_file")
 def test_edits_stay_on_the_branch_they_were_made_on(operate: Operations) -> None:
     (operate.workspace("c1") / "mine.txt").write_text("typed")
     operate("switch_branch", chat_id="c1", branch="idea")

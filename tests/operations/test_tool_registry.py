@@ -160,6 +160,12 @@ def test_the_name_is_shown_where_tools_are_listed(operate: Operations) -> None:
     assert [one["name"] for one in rows if one["tool_id"] == tool] == ["For People"]
 
 
+@pytest.mark.requirement("registry-create.protocols.values")
+@pytest.mark.parametrize("protocol", ["mcp", "http", "a2a/2025-draft-01"])
+def test_each_protocol_can_be_listed(operate: Operations, protocol: str) -> None:
+    assert register(operate, tool_id="x", name="X", protocols=[protocol])["protocols"] == [protocol]
+
+
 @pytest.mark.requirement("registry-create.protocols.default")
 def test_protocols_default_to_mcp_also_in_a_replaced_entry(operate: Operations) -> None:
     assert register(operate, tool_id="x", name="X")["protocols"] == ["mcp"]

@@ -25,7 +25,7 @@ def edit(path: str, content: str, base: str | None, **more: object) -> dict[str,
     return {"chat_id": "new", "path": path, "content": content, "base": base, **more}
 
 
-@pytest.mark.requirement("covalt-2.2.create")
+@pytest.mark.requirement("covalt-2.2.create", "covalt-7.3.get_workspace_files")
 def test_files_have_the_ids_of_git_and_sha256(new: Operations) -> None:
     layout = {
         "a.txt": ("file", b"hi\n"),

@@ -1,5 +1,7 @@
 """The endpoints of the specification's section 7, by name and method."""
 
+import io
+import zipfile
 from typing import Any
 
 import pytest
@@ -40,12 +42,14 @@ def test_an_endpoint_answers_its_method_alone(
     assert refused.status_code == 405
 
 
-@pytest.mark.requirement("covalt-7.1.import_toolset")
-def test_a_zip_is_imported_by_an_upload(api: Api) -> None:
+@pytest.mark.requirement("covalt-7.1.import_toolset", "covalt-7.1.export_toolset")
+def test_a_zip_is_imported_by_an_upload_and_exported(api: Api) -> None:
     found = api.send_form("import_toolset", {"file": form_file("demo.zip", archive(GOOD))})
 
     assert found.status_code == 200
     assert (api.root / "toolsets/demo/toolset.yaml").exists()
+    exported = api.ask("export_toolset", toolset_id="demo").get_data()
+    assert zipfile.ZipFile(io.BytesIO(exported)).namelist() == ["tools/a.py", "toolset.yaml"]
 
 
 @pytest.mark.requirement("covalt-7.1.enable_toolset", "covalt-7.4.get_available_tools")

@@ -23,6 +23,7 @@ secrets: [PLACE, KEY]
 mcp_servers:
   - {id: web, url: "https://far.example/${env:PLACE}", headers: {X-Key: "Bearer ${secret:KEY}"}}
   - {id: program, command: npx, args: ["${env:PLACE}"], env: {API_KEY: "${KEY}"}}
+  - {id: events, url: "https://far.example/events", transport: sse}
 extensions: {vendor: {icons: [1, null, {deep: true}]}}
 """
 
@@ -80,6 +81,7 @@ def far(root: Path) -> Path:
     "covalt-1.5.args",
     "covalt-1.5.env",
     "covalt-1.5.headers",
+    "covalt-1.5.server_type",
     "covalt-1.5.url",
     "covalt-6.2.syntax",
     "covalt-6.2.runtime",
@@ -104,6 +106,8 @@ def test_references_of_a_server_are_resolved_when_it_starts(far: Path) -> None:
     assert (web.url, web.headers) == ("https://far.example/mcp", {"X-Key": "Bearer k1"})
     program = defined({"PLACE": "later", "KEY": "k2"}, 1)
     assert (program.argv, program.env) == (("npx", "later"), {"API_KEY": "k2"})
+    transports = [web.transport, program.transport, defined({}, 2).transport]
+    assert transports == ["streamable-http", "stdio", "sse"]
 
 
 @pytest.mark.requirement("cjson-toolsets.extensions", "cjson-toolsets.version")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covalt_git.models.renderers import Renderer
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
@@ -109,6 +110,22 @@ HARMLESS = {"annotations": {"destructive": False}}
 DESTRUCTIVE = {"annotations": {"destructive": True}}
 WAIVED = {"requires_confirmation": False}
 IMPORTED = {"source_type": "zip"}
+
+
+@pytest.mark.requirement(
+    "covalt-1.4.renderer",
+    "covalt-1.4.renderer_config",
+    "covalt-3.2.overrides",
+    "covalt-3.2.renderer",
+)
+def test_the_renderer_of_an_override_replaces_that_of_the_tool() -> None:
+    file = {"file": "$args.path"}
+    declared = {"renderer": {"type": "document", **file}}
+    override = {"renderer": "code", "renderer_config": {**file, "editable": True}}
+
+    replaced = Renderer(type="code", config={**file, "editable": True})
+    assert effective(declared).renderer == Renderer(type="document", config=file)
+    assert effective(declared, override=override).renderer == replaced
 
 
 @pytest.mark.requirement("cjson-tools.argsSchema", "covalt-10.input_schema", "toolshed-tool")

@@ -121,6 +121,22 @@ def test_validation_names_accepted_tools_that_ask_because_their_server_calls_the
     assert asking(root) == []
 
 
+@pytest.mark.requirement("covalt-3.2.overrides_mcp")
+def test_an_override_of_the_toolset_names_a_tool_of_a_server(root: Path) -> None:
+    manifest(root, more=OVERRIDE % "name_override: Web Search, description_override: Find")
+
+    assert (tool(root).name, tool(root).description) == ("Web Search", "Find")
+
+
+@pytest.mark.requirement("covalt-1.5.enabled")
+def test_tools_of_a_disabled_server_are_off(root: Path) -> None:
+    manifest(root, "low}}", "low}, enabled: false}")
+    accept(root)
+
+    assert not tool(root).enabled
+    assert tool(root, "demo:own").enabled
+
+
 @pytest.mark.requirement("cjson-toolsets.tools.permissions")
 def test_the_project_disables_one_tool_of_a_server(root: Path) -> None:
     override_tool(root, "web:search.web", {"enabled": False})

@@ -151,6 +151,7 @@ def test_a_call_that_waits_for_its_chat_reports_the_holder(slow: Api) -> None:
     events(first)
 
 
+@pytest.mark.requirement("covalt-1.7.status")
 def test_a_running_call_is_listed_as_running(slow: Api) -> None:
     response = follow(slow, "slow:wait")
     has_begun(slow)
