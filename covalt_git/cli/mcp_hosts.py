@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError
-from covalt_git.formats import json_edit
 from covalt_git.formats.documents import FormatError
-from covalt_git.formats.host_files import user_config_folder
+from covalt_git.formats.mcp_clients import json_edit
+from covalt_git.formats.mcp_clients.host_files import user_config_folder
 from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from covalt_git.formats import (
     cognipeer,
     function_lists,
     genai_toolbox,
-    mcp_configs,
     mcpb,
     skills,
     tool_entries,
@@ -18,6 +17,7 @@ from covalt_git.formats import (
     tools_list,
     toolset_yaml,
 )
+from covalt_git.formats.mcp_clients import mcp_configs
 
 if TYPE_CHECKING:
     from covalt_git.formats.model import Format

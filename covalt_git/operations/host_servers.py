@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from covalt_git.errors import UnknownNameError, WrongCallError
-from covalt_git.formats import conversion, host_files
-from covalt_git.formats.mcp_configs import HOSTS
+from covalt_git.formats import conversion
+from covalt_git.formats.mcp_clients import host_files
+from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
 from covalt_git.installs.pending_imports import shown_source
 from covalt_git.operations.context import Context
 from covalt_git.operations.formats import LostValue, bundle_of, converted_bundle, documents_at
@@ -18,7 +19,7 @@ from covalt_git.operations.toolset_imports import ToolsetImported, import_bundle
 
 if TYPE_CHECKING:
     from covalt_git.formats.documents import Document
-    from covalt_git.formats.mcp_configs import Host
+    from covalt_git.formats.mcp_clients.mcp_configs import Host
 
 _HOST = "The host, such as claude-code; null: recognized from the content."
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from covalt_git.formats import cjson, cognipeer, conversion, documents, mcp_configs
+from covalt_git.formats import cjson, cognipeer, conversion, documents
+from covalt_git.formats.mcp_clients import mcp_configs
 from covalt_git.formats.model import Format
 from covalt_git.formats.table import FORMATS
 from covalt_git.formats.toolset_yaml import FORMAT as TOOLSET

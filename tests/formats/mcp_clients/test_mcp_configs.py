@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from covalt_git.errors import CovaltError
-from covalt_git.formats import conversion, documents, mcp_configs
+from covalt_git.formats import conversion, documents
+from covalt_git.formats.mcp_clients import mcp_configs
 from covalt_git.formats.toolset_yaml import FORMAT as TOOLSET
 from tests.formats import laws
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from covalt_git.errors import UnknownNameError
 from covalt_git.formats.documents import Document
-from covalt_git.formats.mcp_configs import HOSTS, is_server
+from covalt_git.formats.mcp_clients.mcp_configs import HOSTS, is_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.formats.mcp_configs import Host
+    from covalt_git.formats.mcp_clients.mcp_configs import Host
     from covalt_git.json_values import JsonObject
 
 Scope = Literal["project", "user"]

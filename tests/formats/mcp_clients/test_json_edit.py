@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.formats.documents import FormatError, json_text, parse
-from covalt_git.formats.json_edit import with_value
+from covalt_git.formats.mcp_clients.json_edit import with_value
 
 COMMENTED = """\
 {

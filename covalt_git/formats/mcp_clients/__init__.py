@@ -1,0 +1,1 @@
+"""Configuration files of MCP clients: their formats, their places on this machine, and edits of them."""
