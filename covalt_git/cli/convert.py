@@ -11,12 +11,12 @@ import click
 from covalt_git.cli.context import json_option, project
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
-from covalt_git.operations import formats
 from covalt_git.operations.context import Context
+from covalt_git.operations.formats import conversions
 from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
-    from covalt_git.operations.formats import Converted
+    from covalt_git.operations.formats.conversions import Converted
     from covalt_git.operations.registry import Operation, RequestT, ResultT
 
 _MOST_LINES = 20
@@ -60,7 +60,7 @@ def command(*, report: Path | None, as_json: bool, **how: Any) -> None:
 
     Example: covalt-git convert .mcp.json --to toolset -o toolsets/mcp
     """
-    done = perform(formats.convert_file, **how)
+    done = perform(conversions.convert_file, **how)
     if report is not None:
         text = json.dumps(
             done.model_dump(mode="json", exclude={"files"}), indent=2, ensure_ascii=False

@@ -7,7 +7,7 @@ import click
 from covalt_git.cli.context import json_option
 from covalt_git.cli.convert import perform
 from covalt_git.cli.terminal import output
-from covalt_git.operations import formats
+from covalt_git.operations.formats import conversions
 
 
 @click.command()
@@ -17,7 +17,7 @@ def command(*, as_json: bool) -> None:
 
     Example: covalt-git formats
     """
-    found = perform(formats.list_formats)
+    found = perform(conversions.list_formats)
     if as_json:
         output.as_json(found)
         return

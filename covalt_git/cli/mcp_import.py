@@ -11,12 +11,12 @@ from covalt_git.cli.bundle import print_import
 from covalt_git.cli.context import ask, can_ask, json_option, wrong_call
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
-from covalt_git.operations import host_servers
+from covalt_git.operations.formats import host_servers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.operations.host_servers import HostFileRow
+    from covalt_git.operations.formats.host_servers import HostFileRow
 
 
 @click.command("import")

@@ -66,8 +66,8 @@ MODULES = {
         "verify_bundle",
         "verify_toolset",
     ),
-    "formats": ("list_formats", "convert_document", "convert_file"),
-    "host_servers": ("list_host_files", "list_host_servers", "import_host_servers"),
+    "formats.conversions": ("list_formats", "convert_document", "convert_file"),
+    "formats.host_servers": ("list_host_files", "list_host_servers", "import_host_servers"),
     "grants": (
         "list_grants",
         "add_grant",

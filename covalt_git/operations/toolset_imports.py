@@ -22,7 +22,7 @@ from covalt_git.manifests.added_signer import add_signer
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
-from covalt_git.operations.formats import (
+from covalt_git.operations.formats.conversions import (
     bundle_at,
     bundle_of_upload,
     converted_bundle,

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from covalt_git.manifests.project_root import find_root
-from covalt_git.operations import approvals, formats, tools, toolsets, validation
+from covalt_git.operations import approvals, tools, toolsets, validation
 from covalt_git.operations.chats import chats
+from covalt_git.operations.formats import conversions
 from covalt_git.python_api.chat import CallResult, Chat
 from covalt_git.python_api.session import Session
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import os
 
     from covalt_git.errors import Problem
-    from covalt_git.operations.formats import Converted
+    from covalt_git.operations.formats.conversions import Converted
     from covalt_git.operations.tools import ToolRow
     from covalt_git.operations.toolsets import ToolsetRow
 
@@ -137,7 +138,7 @@ class Project:
             CovaltError: ``bad_format`` with all problems of the input.
         """
         return self._session.perform(
-            formats.convert_file,
+            conversions.convert_file,
             path=Path(path),
             target_format=to,
             source_format=source,

@@ -13,7 +13,12 @@ from covalt_git.formats.mcp_clients import host_files
 from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
 from covalt_git.installs.pending_imports import shown_source
 from covalt_git.operations.context import Context
-from covalt_git.operations.formats import LostValue, bundle_of, converted_bundle, documents_at
+from covalt_git.operations.formats.conversions import (
+    LostValue,
+    bundle_of,
+    converted_bundle,
+    documents_at,
+)
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.toolset_imports import ToolsetImported, import_bundle
 

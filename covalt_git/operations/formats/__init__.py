@@ -1,0 +1,1 @@
+"""Operations on tool formats: conversions, and the servers in the files of MCP clients."""
