@@ -66,7 +66,7 @@ class Project:
         return _OPENED.get((root, role), [root / CONFIG], lambda: cls.open(root, role=role))
 
     def over(self, protocol: Protocol) -> Self:
-        """Return the project for the same principal, whose calls arrive by a protocol."""
+        """Return the project for the same principal, with calls over a protocol."""
         return replace(self, principal=self.principal._replace(protocol=protocol))
 
     @property

@@ -1,6 +1,7 @@
-"""Refusal of calls by the ``security`` block of a tool: its protocols, and tokens that are not checked yet.
+"""Check of a call against the ``security`` block of its tool: protocols, and requirements on tokens.
 
-A requirement that covalt-git cannot check must not be ignored, so a tool with one cannot be called.
+covalt-git does not check the content of tokens yet, and must not ignore a requirement.  A tool that requires a
+token therefore cannot be called.
 """
 
 from __future__ import annotations
@@ -16,27 +17,27 @@ if TYPE_CHECKING:
     from covalt_git.models.tool_properties import Security
 
 Protocol = Literal["mcp", "http"]
-"""The protocol of a call: of the gateway, or of the server's API and pages."""
+"""The protocol of a call: ``mcp`` through the gateway, ``http`` through the server's API and pages."""
 
 
 class ProtocolDeniedError(CovaltError):
-    """A call arrived by a protocol that its tool does not list."""
+    """A call over a protocol that its tool does not accept."""
 
     code = "protocol_denied"
     http_status = 403
 
 
 class TokenNeededError(CovaltError):
-    """A tool requires an access token with some content, which covalt-git does not check yet."""
+    """A call of a tool that requires certain content of access tokens, which is not checked yet."""
 
     code = "token_needed"
     http_status = 403
 
 
 def security_refusal(tool: Subject, protocol: Protocol | None) -> CovaltError | None:
-    """Return why the ``security`` block of a tool refuses every call over a protocol; None if it does not.
+    """Return the error of all calls of a tool over ``protocol``; None if its ``security`` block permits them.
 
-    Calls of the user of this machine, by commands and in Python, use no protocol.
+    ``protocol`` is None for commands and the Python API.
     """
     security = tool.security
     if security is None:
@@ -57,7 +58,7 @@ def security_refusal(tool: Subject, protocol: Protocol | None) -> CovaltError | 
 
 
 def _token_requirements(security: Security, tool: Subject) -> Iterator[str]:
-    """Yield the keys that only a token can satisfy; a tool whose audience is its own id needs none."""
+    """Yield the keys that only a token can satisfy; the tool's own id is the default audience, not a requirement."""
     if security.required_capabilities:
         yield "required_capabilities"
     if security.max_blast_radius is not None:

@@ -289,7 +289,7 @@ def _code(old: Fact, new: Fact) -> list[Judgement]:
 
 
 def _skill(old: Fact, new: Fact) -> list[Judgement]:
-    """Compare a skill's files: agents follow them, so it is undecidable what a change permits."""
+    """Compare a skill's files: agents follow their text, whose effect cannot be decided."""
     if old.value == new.value:
         return []
     return [unclear(f"gives agents the skill {new.item} with other instructions")]

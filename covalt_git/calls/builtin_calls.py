@@ -36,7 +36,7 @@ class CallChange(NamedTuple):
 def run(writer: Writer, call: PendingCall, found: Found) -> CallOutcome:
     """Make a call in one commit, after all other changes were committed.
 
-    A call that cannot be made is recorded only if it was approved.
+    A failed call is recorded only if it was approved.
 
     Raises:
         CovaltError: if the file cannot be written, or the commit or a path does not exist.

@@ -203,7 +203,7 @@ def server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def tool(toolset_id: str, name: str, *, as_json: bool) -> None:
-    """Let the registered tool NAME be called; TOOLSET is registered.
+    """Permit calls of the registered tool NAME; TOOLSET is the word registered.
 
     It may then send its request with its secrets, or forward its calls.  The grant ends when its entry
     changes.
@@ -290,7 +290,7 @@ def revoke_server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def revoke_tool(toolset_id: str, name: str, *, as_json: bool) -> None:
-    """Revoke calls of a registered tool.
+    """Revoke the permission to call a registered tool.
 
     Example: covalt-git grant revoke registered tool weather
     """

@@ -1,4 +1,4 @@
-"""``covalt-git mcp import``."""
+"""``covalt-git mcp import``: import of MCP servers from other clients' configuration files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("import")
 @click.option(
-    "--from", "source", metavar="HOST|FILE", help="The host, or the file, to import from."
+    "--from", "source", metavar="HOST|FILE", help="Host, such as cursor, or configuration file."
 )
 @click.option("--server", "servers", metavar="NAME", multiple=True, help="Import this server.")
 @click.option("--yes", is_flag=True, help="Import without asking.")
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 def command(
     source: str | None, servers: tuple[str, ...], *, yes: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Import MCP servers from the configuration of another MCP client.
+    """Import MCP servers from the configuration file of another MCP client.
 
-    Without options it lists the files of clients that exist on this machine; at a terminal, it asks
+    Without options, the command lists the configuration files on this machine; at a terminal, it also asks
     which file and which servers to import.  Each server becomes a toolset that is disabled and has no
     grants.  Credentials are not copied: the toolset refers to secrets by name.  No program is started.
 
@@ -74,10 +74,10 @@ def _file(
         if not files and Path(source).is_file():
             return Path(source), None
         if not files:
-            message = f"no file {source!r}, and no configuration file of such a host"
-            raise WrongCallError(message, hint="covalt-git mcp import lists them")
-        having = [one for one in files if servers and _has(one, servers)]
-        files = tuple(having[:1]) or files  # a project's file comes before that of the user
+            message = f"{source!r} is neither a file nor a host with a configuration file"
+            raise WrongCallError(message, hint="covalt-git mcp import")
+        matching = [one for one in files if servers and _has(one, servers)]
+        files = tuple(matching[:1]) or files  # a project's file comes before that of the user
     if len(files) == 1 and source is not None:
         return Path(files[0].path), files[0].host
     if source is None and as_json:

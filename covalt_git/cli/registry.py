@@ -27,7 +27,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--protocol", default="", help="Only tools that accept calls over it: mcp, http.")
+@click.option("--protocol", default="", help="Only tools that accept this protocol: mcp, http.")
 @json_option
 def list_tools(protocol: str, *, as_json: bool) -> None:
     """List the registered tools.

@@ -1,4 +1,4 @@
-"""What a document has beyond its toolsets, which ``extensions`` of ``toolset.yaml`` carries.
+"""Values of a document that its toolsets cannot hold, which ``extensions`` of ``toolset.yaml`` carries.
 
 It is the difference between the document and the one that the format's writer makes of the toolsets: a
 value for each JSON pointer, and the order of keys where the writer's order differs.  An item of a list is
@@ -37,13 +37,13 @@ _STORED: Final[JsonObject] = {
 
 
 class Carried:
-    """What has to be set in a writer's document to get another one.
+    """Edits that turn a writer's document into another one.
 
     Attributes:
         values: the values to set, by pointer.
         absent: the pointers to remove.
         keys: the order of the keys of objects, by pointer.
-        places: the places of the values in the other document, by pointer.
+        places: the places of the values in that document, by pointer.
     """
 
     def __init__(self, stored: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -57,7 +57,7 @@ class Carried:
             self.keys |= one.get("keys", {})
 
     def split(self, owner: Callable[[str], int], count: int) -> list[JsonObject]:
-        """Return what ``extensions`` of each toolset stores; ``owner`` is the toolset of a pointer."""
+        """Return the edits as ``extensions`` of each of ``count`` toolsets; ``owner`` returns the toolset of a pointer."""
         found: list[JsonObject] = [{} for _ in range(count)]
         for name, entries in (("set", self.values), ("keys", self.keys)):
             for pointer, value in entries.items():
@@ -68,7 +68,7 @@ class Carried:
 
 
 def difference(document: Any, plain: Any) -> Carried:
-    """Return what has to be set in ``plain`` to get the document."""
+    """Return the edits that turn ``plain`` into the document."""
     found = Carried()
     _compare(document, plain, (), (), found)
     return found

@@ -1,6 +1,6 @@
 """The format of CJSON conversations 0.1, which is only written: a chat's messages, calls, approvals and results.
 
-The calls for a message are the blocks of a message of the assistant that follows it.  Messages of the roles
+The calls for a message are blocks of an assistant message after it.  Messages of the roles
 ``system`` and ``developer`` become the ``systemMessage``.
 """
 
@@ -43,9 +43,14 @@ class LoggedCall(NamedTuple):
 def conversation(
     chat: AboutChat, messages: Sequence[Message], calls: Sequence[LoggedCall], *, of_branch: bool
 ) -> JsonObject:
-    """Return the document of messages, each after its parent, and of the calls for them, oldest first.
+    """Return a conversation as a document.
 
-    Unless it is ``of_branch``, messages with the same ``index`` are alternatives, of which one ``isPreferred``.
+    Args:
+        chat: the chat.
+        messages: the messages, each after its parent.
+        calls: the calls for them, oldest first.
+        of_branch: whether the messages are those of one branch.  If not, messages with the same ``index`` are
+            alternatives, and the one on the active branch has ``isPreferred``.
     """
     of_message: dict[str | None, list[LoggedCall]] = {}
     known = {one.id for one in messages}

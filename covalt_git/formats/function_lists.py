@@ -38,7 +38,7 @@ _GEMINI_KINDS: Final = {
     "const": ("string",),
     "format": ("string", "number", "integer"),
 }
-"""The types of schemas in which Gemini accepts a keyword; it rejects all of the request otherwise."""
+"""The types of schemas in which Gemini accepts a keyword; otherwise it rejects the request."""
 
 _GEMINI_FORMATS: Final = frozenset({"enum", "date-time", "float", "double", "int32", "int64"})
 _MAX_REFERENCES: Final = 500
@@ -103,7 +103,7 @@ def _object_schema(provider: _Provider, part: Part, _references: _References) ->
 
 
 def _is_legal(provider: _Provider, part: Part, name: str) -> bool:
-    """Return whether a provider accepts the name of an argument; one that it rejects would fail all of a request."""
+    """Return whether a provider accepts the name of an argument; if not, it would reject the request."""
     legal = provider.argument.fullmatch(name) is not None
     if not legal:
         part.drop(f"{provider.title} does not accept this name of an argument")
@@ -169,7 +169,7 @@ def _kind(schema: JsonObject) -> str | None:
 def _inner(provider: _Provider, part: Part, references: _References) -> JsonObject:
     if isinstance(part.value, dict):
         if not part.value:
-            part.drop(f"{provider.title} needs a type: the output has a text")
+            part.drop(f"{provider.title} needs a type, so the output has the type string")
         return _gemini_schema(provider, part, references)
     part.drop(f"{provider.title} does not support this schema")
     return {"type": "string"}

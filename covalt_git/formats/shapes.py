@@ -16,7 +16,7 @@ _TYPES: Final = {str: "string", bool: "boolean", int: "integer", dict: "object",
 
 
 class Schema(NamedTuple):
-    """A JSON Schema in a shape."""
+    """A JSON Schema inside a shape, for rules that the notation does not have."""
 
     value: JsonObject
 
@@ -50,9 +50,9 @@ def are_objects(items: Any, *keys: str) -> bool:
 
 
 def duplicates(value: JsonObject, path: tuple[str, ...], loc: Loc = ()) -> list[tuple[Loc, str]]:
-    """Return the places of equal texts that must be unique, and what is wrong there.
+    """Return the place and a message for each repeated text that must be unique.
 
-    The path goes through lists: ``("toolsets", "tools", "name")`` are the names of each toolset's tools.
+    ``path`` leads through lists: ``("toolsets", "tools", "name")`` are the names of the tools of each toolset.
     """
     first, *rest = path
     items = list(enumerate(value.get(first, ())))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _write(toolsets: Sequence[Part], imported: Imported) -> Any:
     if len(toolsets) != 1:
-        message = f"a lock is of one MCP server, and the input has {len(toolsets)} toolsets"
+        message = f"a lock file is for one MCP server, but the input has {len(toolsets)} toolsets"
         raise FormatError(message, hint="convert each toolset on its own")
     manifest = toolsets[0]
     server_id = manifest.take("id")

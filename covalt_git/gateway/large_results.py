@@ -1,7 +1,7 @@
-"""Large results for MCP clients: how much of a result a client gets at once, and the pages of the whole.
+"""Large results for MCP clients, which are sent in part, and completely in pages of a resource.
 
-A client gets a result of up to 16 KiB as text and as structured content.  Of a larger result, the text is the
-beginning.  Above ``limits.result_kb``, the structured content only names the resource that has the whole in pages.
+A result of up to 16 KiB is sent as text and as structured content.  The text of a larger one is its beginning.
+Above ``limits.result_kb``, the structured content only has the URI of the resource and the shape of the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
 
 TEXT_BYTES = 16 << 10
-"""Largest text of a result that the structured content repeats."""
+"""Largest result that is sent completely as text in addition to structured content."""
 
 _MOST_KEYS = 20
 _MOST_KEY = 40
@@ -36,19 +36,19 @@ TRUNCATED: JsonObject = {
 
 
 class NoSuchPageError(CovaltError):
-    """A result has fewer pages, or is not text."""
+    """A page of a result that has fewer pages, or that is not text."""
 
     code = "unknown_page"
     http_status = 404
 
 
 class Delivery(NamedTuple):
-    """How much a client gets of a result at once.
+    """What a client can receive, which decides how much of a result it gets at once.
 
     Attributes:
         structured: whether its protocol version has structured content, as since 2025-06-18.
         modern: whether structured content can be any JSON value, as since 2026-07-28.
-        most_bytes: the largest result, as JSON.
+        most_bytes: the size in bytes up to which a result is sent completely.
         apps: whether it is a host of MCP Apps.
     """
 
@@ -83,13 +83,13 @@ def fit(value: Any, text: str, resource: str | None, delivery: Delivery) -> Fitt
     note = f"the result has {size:,} bytes; this is the beginning. Its shape: {shape(value)}"
     content: list[types.ContentBlock] = [types.TextContent(text=beginning)]
     if resource is None:
-        note += "\nthe structured content has all of it"
+        note += "\nthe structured content is complete"
         return Fitted([*content, types.TextContent(text=note)], value)
     _, pages = page_of(text, 1, delivery.most_bytes)
     note += (
         f"\nread it with read_result {json.dumps({'resource': resource})}, which has {pages} pages"
     )
-    about = f"the whole result, in {pages} pages"
+    about = f"the complete result, in {pages} pages"
     link = types.ResourceLink(uri=resource, name="result", description=about, size=size)
     content += [types.TextContent(text=note), link]
     if structured and size > delivery.most_bytes:
@@ -103,7 +103,7 @@ def as_text(value: Any) -> str:
 
 
 def page_of(text: str, number: int, size: int) -> tuple[str, int]:
-    """Return a page of a text, and the number of pages; each has about ``size`` bytes and no part of a character.
+    """Return page ``number`` of a text, from 1, and the number of pages of about ``size`` bytes; no character is split.
 
     Raises:
         NoSuchPageError: if the text has fewer pages.
@@ -145,7 +145,7 @@ def output_schema(schema: JsonObject) -> JsonObject:
 
 
 def _moved(schema: Any) -> Any:
-    """Return a schema for ``anyOf/0``: references to places in it are changed."""
+    """Return a schema as it must be at ``#/anyOf/0``: its references to itself get this prefix."""
     if isinstance(schema, list):
         return [_moved(one) for one in schema]
     if not isinstance(schema, dict):

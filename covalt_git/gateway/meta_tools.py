@@ -82,7 +82,10 @@ RESULT = types.Tool(
     description="Read a page of a result that was too large to be returned at once.",
     input_schema=json_schema.object_schema(
         {
-            "resource": {"type": "string", "description": "As returned with the beginning."},
+            "resource": {
+                "type": "string",
+                "description": "The URI that was returned with the beginning of the result.",
+            },
             "page": {"type": "integer", "minimum": 1, "default": 1},
         },
         ["resource"],

@@ -80,7 +80,7 @@ def usage(store: ObjectFolder) -> ObjectUsage:
 
 def pack_bytes(store: ObjectFolder) -> int:
     """Return the bytes of the packs of a store."""
-    with contextlib.suppress(FileNotFoundError):  # a pack is removed meanwhile
+    with contextlib.suppress(FileNotFoundError):  # another process removed a pack
         return sum(path.stat().st_size for path in store.pack_folder.glob("*.pack"))
     return pack_bytes(store)
 

@@ -28,7 +28,7 @@ HEADER = (
     "Change it with covalt-git registry rather than by hand; a change ends its grant."
 )
 SERVER_KEYS = ("registered_at", "updated_at")
-"""Keys that the registry writes; they are no part of what a grant covers."""
+"""Keys that the registry sets.  A grant does not cover them."""
 
 ProtocolName = Literal["mcp", "http", "a2a/2025-draft-01"]
 
@@ -57,7 +57,7 @@ def check_tool_id(text: str) -> str:
 def _check_version(text: str) -> str:
     if _VERSION.fullmatch(text):
         return text
-    hint = "write 1.0.0"
+    hint = "write three numbers, such as 1.0.0"
     raise PydanticCustomError(
         "one_of", "{text} is not a semantic version", {"text": repr(text), "hint": hint}
     )
@@ -169,7 +169,7 @@ class ToolEntry(_OpenModel):
 
     @property
     def security(self) -> Security:
-        """Its requirements on callers.  The default audience of tokens, its own id, requires no token."""
+        """Its requirements on callers; ``resource_uri`` is None if it is the tool's own id, the default audience."""
         return Security(
             resource_uri=None if self.resource_uri == self.tool_id else self.resource_uri,
             required_capabilities=self.required_capabilities,
@@ -182,7 +182,7 @@ class ToolEntry(_OpenModel):
 
 
 def tool_name(tool_id: str) -> str:
-    """Return the name of a registered tool: its id, or the stem of its file if the id is no tool name."""
+    """Return the name of a registered tool: its id, or the stem of its file if the id is not a valid name."""
     return tool_id if is_tool_name(tool_id) else _stem(tool_id)
 
 

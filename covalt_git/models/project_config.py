@@ -112,7 +112,8 @@ class WorkspaceConfig(StrictModel):
         100, description="Size of the largest file that commits contain, in MiB."
     )
     max_store_mb: Annotated[Int, Field(ge=1)] | None = Field(
-        None, description="Size of a chat's store, in MiB, from which no tool starts."
+        None,
+        description="Size of a chat's store, in MiB, from which tools that may write are refused.",
     )
     durability: Literal["full", "fast"] = Field(
         "full", description="full: fsync before an operation ends. fast: no fsync."

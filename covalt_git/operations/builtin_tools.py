@@ -1,7 +1,7 @@
-"""Calls of tools, also of built-in ones, which are operations on the files, the history and the branches of a chat.
+"""Calls of all tools: those of some built-in tools are operations on a chat, the engine makes the others.
 
-The engine makes the calls that are recorded.  A built-in tool that only reads, creates a branch or checks one out
-has no record: its commits, if any, are those of its operation.
+Calls of built-in tools that only read, create a branch or check one out are not recorded.  They make no commits
+except those of their operations.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MOST_PATCH_CHARACTERS = 256 << 10
 
 
 class NeedsApprovalError(CovaltError):
-    """A rule of the project requires approval, but a call without a record cannot wait for an approval."""
+    """A rule of the project requires approval of a call that is not recorded, and therefore cannot be pending."""
 
     code = "needs_person"
     http_status = 403
@@ -68,7 +68,7 @@ def make_call(
     reasons = confirmation(context.project.config, found.tool, request.args)
     if reasons:
         raise NeedsApprovalError(
-            f"{request.tool_id} needs approval ({', '.join(reasons)}), but its calls are not recorded, so they cannot wait",
+            f"{request.tool_id} needs approval ({', '.join(reasons)}), but its calls are not recorded and cannot be pending",
             hint=f"the user can do this in the chat {chat.id} on the pages of covalt-git serve",
         )
     with observe_call(chat.id, request.tool_id, request.call_id) as observed:

@@ -193,7 +193,7 @@ class CallAnswer(CallFacts):
         default=False, description="Whether the call existed before, so that nothing ran now."
     )
     store_warning: str = Field(
-        "", description="After a call: that the chat's store is large; see get_disk_usage."
+        "", description="After a call, a warning if the chat's store is large; see get_disk_usage."
     )
 
 

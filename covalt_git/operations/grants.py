@@ -255,7 +255,9 @@ def _granted(project: Project, request: AddGrant) -> tuple[str, Grant]:
         return request.kind, decisions.grant_unsandboxed(root, toolset_id, by=by)
     if request.kind == "tool":
         if not request.name:
-            raise invalid(Problem("name", 0, 0, "invalid_request", "name the tool"))
+            raise invalid(
+                Problem("name", 0, 0, "invalid_request", "must be the name of a registered tool")
+            )
         key = decisions.tool_key(request.name)
         return key, decisions.grant_tool(root, toolset_id, request.name, by=by)
     if request.kind in {"process", "server"}:

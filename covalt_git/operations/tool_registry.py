@@ -131,7 +131,7 @@ def replace_registered_tool(context: Context, request: ReplaceRegisteredTool) ->
     """Replace the entry of a registered tool; if the new entry differs, the tool's grant ends."""
     checked = tool_registry.check_new_entry({"tool_id": request.tool_id} | request.entry)
     if checked.entry.tool_id != request.tool_id:
-        message = f"the entry is of another tool, {checked.entry.tool_id!r}"
+        message = f"must be {request.tool_id!r} (got {checked.entry.tool_id!r})"
         raise invalid(Problem("entry.tool_id", 0, 0, "invalid_request", message))
     _check_may_change(context, request.tool_id)
     tool_registry.replace_entry(context.project.root, checked)
@@ -148,7 +148,7 @@ def remove_registered_tool(context: Context, request: RemoveRegisteredTool) -> T
 
 
 def _check_may_change(context: Context, tool_id: str) -> None:
-    """Check the caller's role before the tool is looked up, so that the answer does not depend on it.
+    """Check the caller's role before the tool is looked up, so that an error does not reveal whether it exists.
 
     Raises:
         ForbiddenError: if the role may not register tools, or not this one.

@@ -93,7 +93,7 @@ _TOOLS = (
     ),
     _builtin(
         "checkout",
-        "Switch to a branch. Uncommitted changes are first committed on the branch before.",
+        "Switch to a branch. Uncommitted changes are first committed on the active branch.",
         {"branch": _text("Name of the branch.")},
         _MOVED,
         required=["branch"],
@@ -188,6 +188,6 @@ RECORDED = frozenset({f"{BUILTIN_NAMESPACE}:restore", CREATES_CHAT})
 
 
 def is_recorded(tool_id: str) -> bool:
-    """Return whether a call of the tool with an id or path is a commit."""
+    """Return whether calls of a tool are recorded in commits; ``tool_id`` is its id or path."""
     name = tool_id.replace(".", ":", 1)
     return name not in BUILTINS or name in RECORDED

@@ -1,4 +1,4 @@
-"""Registered tools as the toolset ``registered``: their entries, checked, and the effective tools of them.
+"""The toolset ``registered``: checks of the entries of registered tools, and their effective tools.
 
 A registered tool is held back until it is granted.  Its grant is for exactly its current entry.
 """

@@ -1,4 +1,4 @@
-"""The registry of tools: entries that are checked, and then added, replaced or removed as files."""
+"""The tool registry: files of entries, which are checked, added, replaced and removed here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class BadEntryError(CovaltError):
-    """The entry of a tool is invalid; the message has all its errors."""
+    """An invalid entry of a tool; the message lists all errors."""
 
     code = "invalid_request"
     exit_code = 2
@@ -144,7 +144,7 @@ def remove_entry(root: Path, tool_id: str) -> None:
     with _writing(root):
         _check_exists(root, tool_id)
         state, name = changeable(root, REGISTRY_NAMESPACE).state, tool_name(tool_id)
-        # First, so that a new entry of the same tool is never granted.
+        # Before the file: after a crash, a later entry of the same tool must not be granted.
         grants = {
             key: grant
             for key, grant in state.grants.items()

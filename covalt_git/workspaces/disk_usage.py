@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 LARGE_STORE = 2048 * MIB
-"""Bytes from which a store is reported as large."""
+"""Size in bytes from which a store is reported as large."""
 
 _LARGE_FOLDER = 64 * MIB
 _SHARE = 4
@@ -30,7 +30,7 @@ _PLAIN = re.compile(r"[\w.][\w.-]*/")
 
 
 class StoreFullError(CovaltError):
-    """The store of a chat has reached ``workspace.max_store_mb``, so that no tool starts."""
+    """The store of a chat has reached ``workspace.max_store_mb``; tools that may write are refused."""
 
     code = "limit_store"
     http_status = 507
@@ -44,7 +44,7 @@ class DiskUsage(NamedTuple):
     commits: dict[str, int]
 
     def large_folders(self) -> Iterator[str]:
-        """Yield the folders that have a quarter of the store and 64 MiB, without those with such a folder in them."""
+        """Yield the deepest folders with at least a quarter of the store and 64 MiB."""
         least = max(_LARGE_FOLDER, self.size // _SHARE)
         found = [path for path, size in self.paths.items() if path.endswith("/") and size >= least]
         for path in found:
@@ -85,7 +85,7 @@ def large_store(chat: ChatStore) -> str:
     size = store_size(chat)
     if size < LARGE_STORE:
         return ""
-    return f"the store of {chat.id} has {size // MIB:,} MiB: covalt-git chat du {chat.id}"
+    return f"the store of {chat.id} has {size // MIB:,} MiB; covalt-git chat du {chat.id} lists the largest files"
 
 
 def check_store(chat: ChatStore) -> None:
@@ -98,13 +98,13 @@ def check_store(chat: ChatStore) -> None:
     size = 0 if most is None else store_size(chat)
     if most is not None and size >= most * MIB:
         raise StoreFullError(
-            f"the store of {chat.id} has {size // MIB:,} MiB; workspace.max_store_mb of covalt.yaml is {most}",
+            f"the store of {chat.id} has {size // MIB:,} MiB, and workspace.max_store_mb in covalt.yaml is {most}",
             hint=f"covalt-git chat du {chat.id}\ncovalt-git chat gc {chat.id} --now",
         )
 
 
 def ignore_line(ignore: tuple[str, ...], folder: str) -> str:
-    """Return the line of ``covalt.yaml`` that also ignores folders of that name."""
+    """Return the line ``ignore`` of ``covalt.yaml``, with the name of a folder added."""
     name = f"{folder.rstrip('/').rpartition('/')[2]}/"
     names = [one if _PLAIN.fullmatch(one) else json.dumps(one) for one in (*ignore, name)]
     return f"ignore: [{', '.join(names)}]"

@@ -88,7 +88,10 @@ def test_a_file_of_many_settings_is_read_as_its_host(root: Path, cli: Cli) -> No
         (["--from", "cursor"], "add --server, with one of: git.hub, files"),
         (["--from", "cursor", "--server", "files"], "add --yes, or --dry-run"),
         (["--from", "cursor", "--server", "file", "--yes"], "did you mean 'files'?"),
-        (["--from", "windsurf", "--server", "a", "--yes"], "no file 'windsurf'"),
+        (
+            ["--from", "windsurf", "--server", "a", "--yes"],
+            "'windsurf' is neither a file nor a host",
+        ),
         (["--from", "covalt.yaml", "--server", "a", "--yes"], "is not known"),
     ],
 )

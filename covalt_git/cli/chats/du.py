@@ -1,4 +1,4 @@
-"""``covalt-git chat du``: what takes the disk space of a chat."""
+"""``covalt-git chat du``: disk usage of a chat."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ _KIB = 1 << 10
 
 @click.command()
 @chat_argument
-@click.option("--limit", type=int, default=20, show_default=True, help="Number of rows of a table.")
+@click.option(
+    "--limit", type=int, default=20, show_default=True, help="Maximum number of rows of each table."
+)
 @json_option
 def du(chat_id: str, *, limit: int, as_json: bool) -> None:
-    """Show what takes the disk space of a chat: by path, and by call.
+    """Show the disk usage of a chat, by path and by call.
 
-    The sizes are of all versions in all branches, as they are stored: compressed, and files that are equal once.
+    Sizes are compressed, and include all versions in all branches.  Identical files count once.
 
     Example: covalt-git chat du c1
     """
@@ -34,13 +36,13 @@ def du(chat_id: str, *, limit: int, as_json: bool) -> None:
     commits = [
         (_size(one.size), one.manifest_id[: output.SHORT], one.title) for one in found.commits
     ]
-    output.table(commits, titles=("STORED", "COMMIT", "BY"))
+    output.table(commits, titles=("STORED", "COMMIT", "TITLE"))
     if found.warning:
         output.say(found.warning, fg="yellow", err=True)
     for folder in found.large_folders:
         output.say(
-            f"{display.in_line(folder.path)} has {_size(folder.size)}; to leave it out of later commits, "
-            f"write below workspace in covalt.yaml:\n  {folder.ignore}",
+            f"{display.in_line(folder.path)} has {_size(folder.size)}; to exclude it from later commits, "
+            f"write this under workspace in covalt.yaml:\n  {folder.ignore}",
             fg="yellow",
             err=True,
         )

@@ -1,1 +1,1 @@
-"""Configuration files of MCP clients: their formats, their places on this machine, and edits of them."""
+"""Configuration files of MCP clients: their formats, their paths on this machine, and edits."""

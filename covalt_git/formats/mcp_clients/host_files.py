@@ -1,6 +1,6 @@
 """Configuration files of MCP clients on this machine, and the servers in them.
 
-Sources of the places, as of November 2026: the documentation of each host.
+The paths are those in each host's documentation of November 2026.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Scope = Literal["project", "user"]
 
-_PLACES: Final[dict[str, tuple[str, ...]]] = {
+_PATHS: Final[dict[str, tuple[str, ...]]] = {
     "claude-desktop": ("{config}/Claude/claude_desktop_config.json",),
     "claude-code": ("{project}/.mcp.json", "{home}/.claude.json"),
     "vscode": ("{project}/.vscode/mcp.json", "{config}/Code/User/mcp.json"),
@@ -36,7 +36,7 @@ _PLACES: Final[dict[str, tuple[str, ...]]] = {
 
 
 class HostConfigFile(NamedTuple):
-    """A host's file: of a project, or of the user."""
+    """A configuration file of a host, in a project or of the user."""
 
     host: str
     title: str
@@ -57,15 +57,15 @@ def existing_files(project: Path) -> list[HostConfigFile]:
     folders = {"project": project, "home": Path.home(), "config": user_config_folder()}
     titles = {host.name: host.title for host in HOSTS}
     found = [
-        HostConfigFile(name, titles[name], Path(place.format(**folders)), _scope(place))
-        for name, places in _PLACES.items()
-        for place in places
+        HostConfigFile(name, titles[name], Path(path.format(**folders)), _scope(path))
+        for name, paths in _PATHS.items()
+        for path in paths
     ]
     return [one for one in found if one.path.is_file()]
 
 
-def _scope(place: str) -> Scope:
-    return "project" if place.startswith("{project}") else "user"
+def _scope(path: str) -> Scope:
+    return "project" if path.startswith("{project}") else "user"
 
 
 def servers(document: Document, host: Host) -> list[str]:
@@ -74,7 +74,7 @@ def servers(document: Document, host: Host) -> list[str]:
 
 
 def only_server(document: Document, host: Host, name: str) -> Document:
-    """Return the document of one server, without all other content of the file.
+    """Return a document with one server of a file, and with the ``inputs`` that it can refer to.
 
     Raises:
         UnknownNameError: with the most similar name.

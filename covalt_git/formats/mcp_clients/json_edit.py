@@ -1,4 +1,4 @@
-"""Edit of one value in JSON with comments, in which all other text stays."""
+"""Edit of one value in JSON with comments, which leaves all other text unchanged."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class _Member(NamedTuple):
 
 
 def with_value(text: str, path: Sequence[str], value: Any, display_path: str) -> str:
-    """Return the text of an object with the value at ``path``; missing objects on the way are added.
+    """Return the text of an object after setting ``path`` to a value; missing objects of the path are added.
 
     Raises:
-        FormatError: if the text is invalid, or a value on the way is not an object.
+        FormatError: if the text is invalid, or a value of the path is not an object.
     """
     if not text.strip():
         text = "{}\n"
@@ -71,7 +71,7 @@ def _edited(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def _appended(text: str, plain: str, end: int, entry: str) -> str:
-    """Return the text with an entry after the last member; a comment behind that member stays there."""
+    """Return the text with an entry after the last member, and after a comment on that member's line."""
     line_end = text.find("\n", end)
     if line_end < 0 or plain[end:line_end].strip():  # the object ends on this line
         return f"{text[:end]},{entry}{text[end:]}"

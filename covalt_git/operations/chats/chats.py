@@ -111,7 +111,7 @@ class ChatStatus(Result):
     )
     conflicts: tuple[WaitingConflict, ...] = Field(description="Unresolved conflicts of merges.")
     waiting: tuple[WaitingCall, ...]
-    store_warning: str = Field(description="That the store is large; empty below 2,048 MiB.")
+    store_warning: str = Field(description="Warning if the store is large; empty below 2,048 MiB.")
 
 
 class ChatDetail(ChatFacts):

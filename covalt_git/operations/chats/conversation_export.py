@@ -41,7 +41,7 @@ class ConversationExported(Result):
 def export_conversation(context: Context, request: ExportConversation) -> ConversationExported:
     """Export the messages, calls, approvals and results of a chat as a CJSON conversation.
 
-    It does not have calls of tools that the role may not see.
+    Calls of tools that the role may not see are left out.
     """
     chat = context.chat(request.chat_id)
     of_branch = request.branch is not None

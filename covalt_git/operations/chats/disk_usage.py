@@ -1,4 +1,4 @@
-"""Operation that shows what takes the disk space of a chat's store."""
+"""Operation that returns the disk usage of a chat."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PathUsage(Result):
 
 
 class CommitUsage(Result):
-    """A commit, and the stored bytes of the files that it was the first to contain."""
+    """A commit, and the stored bytes of the file versions that it was the first to contain."""
 
     manifest_id: str
     title: str
@@ -37,11 +37,11 @@ class CommitUsage(Result):
 
 
 class LargeFolder(Result):
-    """A folder with a quarter of the store and 64 MiB; ``ignore`` is the line that leaves it out of later commits."""
+    """A folder with at least a quarter of the store and 64 MiB, and the setting that excludes it from later commits."""
 
     path: PathText
     size: int
-    ignore: str = Field(description="A key of ``workspace`` in covalt.yaml.")
+    ignore: str = Field(description="The line to write under ``workspace`` in covalt.yaml.")
 
 
 class ChatDiskUsage(Result):

@@ -30,18 +30,18 @@ _HOST = "The host, such as claude-code; null: recognized from the content."
 
 
 class ListHostFiles(Request):
-    """Request for the configuration files that exist."""
+    """Request without fields: the configuration files on this machine."""
 
 
 class ListHostServers(Request):
-    """Request for the servers of a host's file."""
+    """Request: the file of a host whose servers are listed."""
 
     path: Path
     host: str | None = Field(None, description=_HOST)
 
 
 class ImportHostServers(Request):
-    """Servers of a host's file to import."""
+    """Request: the file of a host, and the servers to import from it."""
 
     path: Path
     host: str | None = Field(None, description=_HOST)

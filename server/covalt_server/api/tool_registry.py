@@ -1,7 +1,7 @@
 """The tool registry at ``/v1/tools``, with the paths and answers of Starfly's registry.
 
-``/v1/mcp/tools`` is an older name of the same routes, where ``DELETE`` has the tool's id in the query.  The
-operations are also at ``/api/``, with more fields.
+``/v1/mcp/tools`` is an older name of the same routes; its ``DELETE`` also accepts the tool's id in the query.
+The operations at ``/api/`` return more fields.
 """
 
 from __future__ import annotations

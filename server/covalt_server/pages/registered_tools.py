@@ -52,7 +52,7 @@ def register() -> Response:
 
 @pages.post("/registry/grant")
 def grant() -> Response:
-    """Grant a registered tool, if its entry is the one that the user has seen."""
+    """Grant a registered tool, if its entry has not changed since the page was rendered."""
     name, digest = request.form.get("name", ""), request.form.get("digest")
     fields = {"toolset_id": REGISTRY_NAMESPACE, "kind": "tool", "name": name}
     ask(grants.add_grant, **fields, digest=digest)
