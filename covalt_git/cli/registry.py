@@ -81,7 +81,8 @@ def add(file: IO[bytes], *, replace: bool, as_json: bool) -> None:
     if as_json:
         output.as_json(done)
         return
-    output.say(f"{'replaced' if replace else 'registered'} {done.tool}: {_state(done)}")
+    verb = "replaced" if replace else "registered"
+    output.say(f"{verb} {done.tool_id} ({done.tool}): {_state(done)}")
     if not done.granted and done.calls:
         name = done.tool.partition(":")[2]
         output.say(f"grant it: covalt-git grant add registered tool {name}")

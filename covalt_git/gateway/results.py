@@ -114,7 +114,7 @@ def _fitted(
     if call.post_manifest_id is not None:
         resource = resource_uris.result(call.chat_id, call.post_manifest_id)
     if delivery.apps and plan is not None and plan.renderer == "html":
-        resource = None  # the page gets all of it
+        resource = None  # the page needs the complete result
     text = value["content"] if call.tool_id == READ_FILE else large_results.as_text(value)
     fitted = large_results.fit(value, text, resource, delivery)
     return [*fitted.content, *_output(outcome.output)], fitted.structured

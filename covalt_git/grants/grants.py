@@ -198,7 +198,7 @@ def grant_tool(root: Path, toolset_id: str, name: str, *, by: str) -> ToolGrant:
     """
     if toolset_id != REGISTRY_NAMESPACE:
         raise CovaltError(
-            f"only registered tools are granted one by one, not those of {toolset_id!r}",
+            f"tools of {toolset_id!r} need no grants of their own, only registered tools do",
             hint=f"covalt-git grant add {toolset_id} --requested",
         )
     toolset = _grantable(root, toolset_id, of_tool=True)
@@ -271,8 +271,8 @@ def _grantable(root: Path, toolset_id: str, *, of_tool: bool = False) -> Toolset
     toolset = find_toolset(root, toolset_id)
     if toolset_id == REGISTRY_NAMESPACE and not of_tool:
         raise CovaltError(
-            "registered tools are granted one by one",
-            hint=f"covalt-git grant add {toolset_id} --requested",
+            "registered tools have no grants of other kinds",
+            hint=f"covalt-git grant add {toolset_id} tool NAME",
         )
     if not toolset.sound:
         errors = [one for one in toolset.problems if one.severity == "error"]

@@ -47,7 +47,7 @@ def register() -> Response:
         done = ask(tool_registry.register_tool, entry=entry)
     except CovaltError as error:
         return make_response(_page(text=text, error=error), error.http_status)
-    return layout.back("registered_tools.registry", f"Registered {done.tool}.")
+    return layout.back("registered_tools.registry", f"Registered {done.tool_id} as {done.tool}.")
 
 
 @pages.post("/registry/grant")

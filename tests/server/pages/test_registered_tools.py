@@ -25,7 +25,7 @@ def test_a_tool_is_registered_granted_and_removed(visitor: Visitor, root: Path) 
     page = visitor.open("/registry")
     assert "No registered tools" in page.text
     page = visitor.send(page.form("/registry"), entry=json.dumps(ENTRY))
-    assert "Registered registered:com-example-write-" in page.text
+    assert "Registered com.example/write as registered:com-example-write-" in page.text
     assert "Write <b>" in page.text
     assert "it is not granted" in page.text
     page = visitor.send(page.form("/registry/grant"))
