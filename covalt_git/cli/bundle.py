@@ -111,7 +111,7 @@ def export(
     "--trust",
     "trusts",
     is_flag=True,
-    help="Print what it requests and ask; then import it, enable it, grant that, and connect its MCP servers.",
+    help="Print the requested grants and ask; then also grant them, enable the toolset and connect its MCP servers.",
 )
 @click.option("--yes", is_flag=True, help="With --trust: do not ask.")
 @json_option
@@ -121,9 +121,12 @@ def import_(
     """Import a toolset, disabled and without grants.
 
     SOURCE is a ZIP, a directory, an https URL, or a document in a format of `covalt-git formats`.  None
-    of its code runs, and no connection is made.  A bundle that is ambiguous or has forbidden files is refused and not stored.  A signature must be by
-    one of `signers` in covalt.yaml.  A toolset that was imported before is updated, as by `toolset
-    update`.  With --trust, import, grants and the first connections are one step, which you review; not for updates.
+    of its code runs, and no connection is made.  A bundle that is ambiguous or has forbidden files is
+    refused and not stored.  A signature must be by one of `signers` in covalt.yaml.  A toolset that was
+    imported before is updated, as by `toolset update`.
+
+    With --trust, you review the requested grants once, and the command imports, grants, enables and
+    connects.  It is refused for updates, and on a machine without a sandbox.
 
     Example: covalt-git bundle import weather.zip
     """
@@ -166,7 +169,7 @@ def _trusted_signer(source: str, name: str, **how: Any) -> str:
 
 
 def _reviewed(source: str, *, yes: bool, as_json: bool, **how: Any) -> str:
-    """Print what an import with --trust grants, ask unless ``yes``, and return the digest that was reviewed."""
+    """Print the grants of an import with --trust, ask unless ``yes``, and return the reviewed digest."""
     dry = how | {"dry_run": True, "trusted_signer": None}
     found = ask(toolset_imports.import_toolset_from, source=source, **dry)
     if not as_json:
@@ -176,7 +179,7 @@ def _reviewed(source: str, *, yes: bool, as_json: bool, **how: Any) -> str:
     if yes or found.update is not None:
         return found.digest
     if as_json or not can_ask():
-        raise click.UsageError("--trust asks at a terminal; in a script, add --yes")
+        raise click.UsageError("--trust needs a terminal to ask; in a script, add --yes")
     if not click.confirm("import it, enable it and grant this?"):
         raise click.exceptions.Abort
     return found.digest

@@ -240,7 +240,7 @@ def _files(value: Any, target: Format) -> dict[str, bytes]:
 def _fates(
     reading: DocumentReading, used: Mapping[Loc, str], target: Format
 ) -> dict[Loc, str | None]:
-    """Return the fate of each value of the input: consumed, carried (None), or the reason why it is lost."""
+    """Return for each value of the input: consumed, None if it is carried, or the reason why it is lost."""
     imported, document = reading.imported, reading.document
     every = leaves(document.value)
     known = set(every)
@@ -289,7 +289,7 @@ def _lost_files(imported: Imported, target: Format) -> list[Loss]:
 
 
 def _prefix(loc: Loc, known: Collection[Loc]) -> Loc | None:
-    """Return the longest beginning of a place that is known."""
+    """Return the longest known prefix of a place."""
     if known:
         for end in range(len(loc), -1, -1):
             if loc[:end] in known:
@@ -298,7 +298,7 @@ def _prefix(loc: Loc, known: Collection[Loc]) -> Loc | None:
 
 
 def _longest(loc: Loc, known: Mapping[Loc, str], default: Any = None) -> Any:
-    """Return the value of the longest beginning of a place that is known."""
+    """Return the value of the longest known prefix of a place, or ``default``."""
     found = _prefix(loc, known)
     return default if found is None else known[found]
 

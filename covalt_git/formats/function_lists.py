@@ -176,7 +176,6 @@ def _inner(provider: _Provider, part: Part, references: _References) -> JsonObje
 
 
 def _gemini_target(provider: _Provider, part: Part, references: _References) -> JsonObject:
-    """Return the target of a reference."""
     reference = pointer.reference_of(part.value) or ""
     try:
         target = pointer.target(references.root, reference)

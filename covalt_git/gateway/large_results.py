@@ -62,14 +62,14 @@ class Delivery(NamedTuple):
         return self.structured and (self.modern or isinstance(value, dict))
 
 
-class Fitted(NamedTuple):
+class TruncatedResult(NamedTuple):
     """The part of a result that a client gets at once."""
 
     content: list[types.ContentBlock]
     structured: Any
 
 
-def fit(value: Any, text: str, resource: str | None, delivery: Delivery) -> Fitted:
+def truncate(value: Any, text: str, resource: str | None, delivery: Delivery) -> TruncatedResult:
     """Return the part of a result that a client gets at once, and a link to the whole.
 
     ``text`` is the result as text.  Without a ``resource`` that has the whole, nothing is left out, but it is
@@ -78,13 +78,13 @@ def fit(value: Any, text: str, resource: str | None, delivery: Delivery) -> Fitt
     size, structured = len(text.encode()), delivery.has_structured(value)
     most = TEXT_BYTES if structured else delivery.most_bytes
     if size <= most or (resource is None and not structured):
-        return Fitted([types.TextContent(text=text)], value)
+        return TruncatedResult([types.TextContent(text=text)], value)
     beginning, _ = page_of(text, 1, most)
     note = f"the result has {size:,} bytes; this is the beginning. Its shape: {shape(value)}"
     content: list[types.ContentBlock] = [types.TextContent(text=beginning)]
     if resource is None:
         note += "\nthe structured content is complete"
-        return Fitted([*content, types.TextContent(text=note)], value)
+        return TruncatedResult([*content, types.TextContent(text=note)], value)
     _, pages = page_of(text, 1, delivery.most_bytes)
     note += (
         f"\nread it with read_result {json.dumps({'resource': resource})}, which has {pages} pages"
@@ -94,7 +94,7 @@ def fit(value: Any, text: str, resource: str | None, delivery: Delivery) -> Fitt
     content += [types.TextContent(text=note), link]
     if structured and size > delivery.most_bytes:
         value = {"truncated": True, "resource": resource, "shape": shape(value)}
-    return Fitted(content, value)
+    return TruncatedResult(content, value)
 
 
 def as_text(value: Any) -> str:

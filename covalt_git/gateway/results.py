@@ -84,7 +84,7 @@ def of_outcome(
     else:
         parts = blocks(value, call, read)
         if parts is None:
-            content, structured = _fitted(outcome, value, resource, delivery)
+            content, structured = _truncated(outcome, value, resource, delivery)
         else:
             content, structured = [*parts, *_output(outcome.output)], value
     linked = [one for one in content if isinstance(one, types.ResourceLink)]
@@ -104,10 +104,10 @@ def of_outcome(
     )
 
 
-def _fitted(
+def _truncated(
     outcome: CallOutcome, value: Any, resource: str | None, delivery: Delivery
 ) -> tuple[list[types.ContentBlock], Any]:
-    """Return the content and the structured content of a result."""
+    """Return the content and the structured content of a result, shortened if it is large."""
     call, plan = outcome.call, outcome.call.render_plan
     if value is None and outcome.output:
         return _output(outcome.output), value
@@ -116,8 +116,8 @@ def _fitted(
     if delivery.apps and plan is not None and plan.renderer == "html":
         resource = None  # the page needs the complete result
     text = value["content"] if call.tool_id == READ_FILE else large_results.as_text(value)
-    fitted = large_results.fit(value, text, resource, delivery)
-    return [*fitted.content, *_output(outcome.output)], fitted.structured
+    truncated = large_results.truncate(value, text, resource, delivery)
+    return [*truncated.content, *_output(outcome.output)], truncated.structured
 
 
 def _shown_plan(plan: JsonObject, delivery: Delivery) -> JsonObject:

@@ -207,14 +207,14 @@ def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
 
 
 class TrustRefusedError(CovaltError):
-    """A toolset that was imported before cannot be trusted in the step of an import."""
+    """``trust`` for a toolset that was imported before."""
 
     code = "trust_refused"
     http_status = 409
 
 
 def check_trusted(found: ImportedToolset, digest: str) -> None:
-    """Check that a toolset can be imported with trust, after a dry run.
+    """Check after a dry run that a toolset can be imported with ``trust``.
 
     Raises:
         TrustRefusedError: if it was imported before.
@@ -224,13 +224,13 @@ def check_trusted(found: ImportedToolset, digest: str) -> None:
     toolset_id = found.toolset.id
     if found.update is not None:
         raise TrustRefusedError(
-            f"{toolset_id!r} was imported before; an update keeps its grants, and adds none",
+            f"{toolset_id!r} was imported before, and an update adds no grants",
             hint=f"covalt-git grant add {toolset_id} --requested",
         )
     if found.toolset.digest != digest:
         raise StaleError(
             f"{toolset_id!r} has the digest {found.toolset.digest}, not the reviewed one",
-            hint="review it again",
+            hint="covalt-git bundle import --dry-run SOURCE",
         )
     check_trust(toolset_id, ToolsetState(source_type="zip"))
 

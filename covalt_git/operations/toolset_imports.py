@@ -13,9 +13,7 @@ from covalt_git.access import confirmation
 from covalt_git.bundles.archive_reader import MAX_ARCHIVE
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.grants.requested import requested, variable_base_urls
-from covalt_git.installs import uninstall, updating
-from covalt_git.installs.importing import ImportedToolset
-from covalt_git.installs.importing import import_toolset as take_in
+from covalt_git.installs import importing, uninstall, updating
 from covalt_git.installs.pending_imports import Bundle
 from covalt_git.installs.signatures import MAX_SIGNATURE, UnknownSignerError, verify
 from covalt_git.manifests.added_signer import add_signer
@@ -44,6 +42,7 @@ from covalt_git.operations.toolsets import (
 )
 
 if TYPE_CHECKING:
+    from covalt_git.installs.importing import ImportedToolset
     from covalt_git.installs.updating import Update
     from covalt_git.models.tool import Tool
     from covalt_git.toolsets.toolset import Toolset
@@ -54,8 +53,8 @@ MOST_FORM_BYTES = MAX_ARCHIVE + (64 << 10)
 _DRY_RUN = "Return what would be imported, and change nothing."
 _FORCE = "Replace the files of an imported toolset, and discard local changes."
 _TRUST = (
-    "Also enable the toolset, grant everything in ``grants``, and connect its MCP servers. The value is the digest "
-    "that was reviewed with dry_run; not for updates."
+    "Digest of a dry run that the user has reviewed: grant everything in ``grants``, enable the toolset, and connect "
+    "its MCP servers. It is refused for updates."
 )
 _ACCEPT = "Also if the installed version was signed with another key, or the new one is not signed."
 
@@ -90,7 +89,9 @@ class ImportFetched(Request):
 class ImportToolsetFrom(Request):
     """Request: the source of a toolset to import, and its signature."""
 
-    source: str = Field(description="A ZIP, a folder, an https URL, or a document of list_formats.")
+    source: str = Field(
+        description="A ZIP, a folder, an https URL, or a document in a format of list_formats."
+    )
     signature: Path | None = Field(None, description="Its signature, if it is not FILE.sig.")
     trusted_signer: str | None = Field(
         None,
@@ -210,9 +211,11 @@ class ToolsetImported(Result):
     )
     dry_run: bool
     grants: tuple[GrantToAdd, ...] = Field(description="What an import with ``trust`` grants.")
-    trusted: bool = Field(default=False, description="Whether it is enabled and has these grants.")
+    trusted: bool = Field(
+        default=False, description="Whether the toolset was enabled and got ``grants``."
+    )
     sources: tuple[RefreshOutcome, ...] = Field(
-        (), description="With ``trust``: the outcome of each connection to an MCP server."
+        (), description="With ``trust``: the result of connecting to each MCP server."
     )
 
 
@@ -231,12 +234,12 @@ class ToolsetUninstalled(Result):
     admin="import toolsets",
 )
 def import_toolset(context: Context, request: ImportSent | ImportFetched) -> ToolsetImported:
-    """Import the toolset of a ZIP or of a document of list_formats, disabled and without grants.
+    """Import the toolset of a ZIP or of a document in a format of list_formats, disabled and without grants.
 
     The request is a form with a ``file``, or JSON with the URL of a ZIP.  None of the toolset's code runs, and none
     of its servers is connected.  A bundle that is ambiguous, has forbidden files or an invalid signature is
     rejected with all problems, and not stored.  If the toolset was imported before, the new version is merged
-    with the local changes.  With ``trust``, the import is one reviewed step: see ``grants``.
+    with the local changes.  With ``trust``, it also gets the reviewed ``grants`` and is enabled.
     """
     if isinstance(request, ImportFetched):
         bundle = Bundle.download(request.url)
@@ -334,25 +337,26 @@ def import_bundle(
     """Import a bundle, or with ``dry_run`` return what would be imported.
 
     A dry run also accepts a bundle that is signed with an unknown key, if the signature is valid.  With
-    ``trust``, the reviewed digest, the toolset is then enabled, granted what it requests, and connected.
+    ``trust``, the reviewed digest, the toolset also gets the requested grants, is enabled and connected.
 
     Raises:
-        TrustRefusedError: if the toolset was imported before, and is to be trusted.
-        SandboxNeededError: if it is to be trusted, and this machine has no sandbox.
-        StaleError: if it is to be trusted, and has another digest.
+        TrustRefusedError: with ``trust``, if the toolset was imported before.
+        SandboxNeededError: with ``trust``, if this machine has no sandbox.
+        StaleError: with ``trust``, if it is not the digest of the toolset.
         CovaltError: as :func:`covalt_git.installs.importing.import_toolset`.
     """
     if trust is not None and not dry_run:
-        check_trusted(
-            take_in(context.project.root, bundle, dry_run=True, accept_signer=True), trust
+        reviewed = importing.import_toolset(
+            context.project.root, bundle, dry_run=True, accept_signer=True
         )
-    take = partial(take_in, context.project.root, dry_run=dry_run, force=force)
+        check_trusted(reviewed, trust)
+    install = partial(importing.import_toolset, context.project.root, dry_run=dry_run, force=force)
     try:
-        found = take(bundle, accept_signer=accept_signer)
+        found = install(bundle, accept_signer=accept_signer)
     except UnknownSignerError as error:
         if not dry_run or not error.public_key or not isinstance(bundle, Bundle):
             raise
-        found = take(replace(bundle, signature=None), accept_signer=True)
+        found = install(replace(bundle, signature=None), accept_signer=True)
         return _import_result(context, found, bundle, dry_run=True, unknown=error)
     if not dry_run:
         context.update_toolset_index()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcp import Client
 
 from covalt_git.gateway import large_results
-from covalt_git.gateway.large_results import Delivery, fit, output_schema, page_of, shape
+from covalt_git.gateway.large_results import Delivery, output_schema, page_of, shape, truncate
 from tests.examples import examples
 from tests.mcp_client import CONFIG, add_toolset, call, read, recorded, talk, text, versions
 
@@ -218,10 +218,10 @@ def test_without_a_resource_nothing_is_left_out(
     value = {"rows": [*range(50_000)]}
     delivery = Delivery(structured, modern=True, most_bytes=40 << 10)
 
-    fitted = fit(value, json.dumps(value), resource, delivery)
+    truncated = truncate(value, json.dumps(value), resource, delivery)
 
-    assert [block.type for block in fitted.content] == content
-    sent = fitted.structured == value if structured else text(fitted) == json.dumps(value)
+    assert [block.type for block in truncated.content] == content
+    sent = truncated.structured == value if structured else text(truncated) == json.dumps(value)
     assert sent is whole
 
 

@@ -199,7 +199,6 @@ def _read_server(host: Host, made: Node, server: Part) -> None:
 
 
 def _read_header_variables(host: Host, made: Node, server: Part) -> None:
-    """Read the headers whose values are variables."""
     if host.env_names is None:
         return
     _, bearer, headers = host.env_names

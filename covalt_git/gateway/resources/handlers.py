@@ -146,7 +146,7 @@ class Resources(NamedTuple):
         """Return a page of the text of a resource, numbered from 1, and the number of pages.
 
         Raises:
-            CovaltError: as :meth:`read`; or if there is no such page, or the resource is not text.
+            CovaltError: as :meth:`read`; if the page does not exist, or the resource is not text.
         """
         parsed = resource_uris.parse(uri)
         if parsed is not None and parsed.result_page is not None:
