@@ -103,7 +103,7 @@ def decide(config: ProjectConfig, principal: Principal, action: Action, tool: Su
 
 
 def may_register(config: ProjectConfig, principal: Principal) -> bool:
-    """Return whether ``principal`` may register tools: by its role, or as the user of this machine without roles.
+    """Return whether the role of ``principal`` may register tools; in a project without roles, the local user may.
 
     Raises:
         UnknownRoleError: if the principal's role is not defined.

@@ -195,7 +195,7 @@ def is_of(grant: ProcessGrant | ServerGrant, facts: JsonObject) -> bool:
 
 
 def tool_facts(tool: Tool) -> JsonObject:
-    """Return the fields of a grant that describe a registered tool: what a grant of it allows."""
+    """Return the fields of the grant of a registered tool: its name, digest, and what it may reach."""
     hosts: list[str] = []
     secrets: list[str] = []
     if tool.http is not None:

@@ -193,7 +193,7 @@ def _granted(read: ReadToolset, key: str, grant: Grant) -> Iterator[Fact]:
 
 
 def _of_tool_grant(grant: ToolGrant, place: Place) -> Iterator[Fact]:
-    """Yield what a registered tool may reach; its own facts say what it sends, or where it forwards calls."""
+    """Yield the hosts and secrets of a registered tool's grant.  Its request or alias is a fact of the tool."""
     subject = str(ToolId(REGISTRY_NAMESPACE, grant.tool))
     value: JsonObject = {"digest": grant.digest, "only": (grant.tool,)}
     for host in grant.hosts:

@@ -47,7 +47,7 @@ def check_found(found: Found, *, at: SandboxLevel | None = None) -> None:
 
 
 def check_space(tool: Tool, chat: ChatStore) -> None:
-    """Check that a tool that may write has enough disk space; built-in tools edit files, as users do.
+    """Check that a tool that may write has enough disk space.  Built-in tools are exempt, like edits of a user.
 
     Raises:
         DiskFullError: if the file system has too little.

@@ -183,10 +183,10 @@ class Catalog(Visibility):
         return Found(tool, toolset)
 
     def find_called(self, text: str) -> Found:
-        """Return the tool that ``text`` names as :meth:`find` does; for an alias, the tool that it calls.
+        """Return the tool that ``text`` names; for an alias, the tool to which it forwards calls.
 
         Raises:
-            CovaltError: as :meth:`find`, for either of them.
+            CovaltError: as :meth:`find`, for the alias or its tool.
         """
         found = self.find(text)
         if found.tool.alias_of is None:
@@ -194,7 +194,7 @@ class Catalog(Visibility):
         return self.find(found.tool.alias_of)._replace(alias=found.tool)
 
     def called(self, tool: Tool) -> tuple[Tool, ...]:
-        """Return a tool and, if it is an alias, the tool that it calls, if that is visible."""
+        """Return a tool and, for an alias, the tool to which it forwards calls, if that is visible."""
         if tool.alias_of is None:
             return (tool,)
         try:
@@ -219,7 +219,7 @@ class Catalog(Visibility):
         return toolset_cache.toolset(self.root, found.toolset.id) is found.toolset
 
     def find_callable(self, text: str) -> Found:
-        """Return the tool that ``text`` names if the principal may call it; for an alias, also the tool it calls.
+        """Return the tool that ``text`` names, if the principal may call it; for an alias, both must be callable.
 
         Raises:
             DisabledToolError: if the tool or its toolset is disabled.

@@ -203,7 +203,7 @@ def server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def tool(toolset_id: str, name: str, *, as_json: bool) -> None:
-    """Permit calls of the registered tool NAME; TOOLSET is the word registered.
+    """Permit calls of the registered tool NAME; TOOLSET is `registered`.
 
     It may then send its request with its secrets, or forward its calls.  The grant ends when its entry
     changes.

@@ -109,7 +109,7 @@ def check_edit(
         check_new(root, path, writer.chat.files(writer.chat.head()))
     elif found.mode == LINK:
         raise BadPathError(
-            f"{path!r} is a link, which cannot be edited", hint="edit the file that it leads to"
+            f"{path!r} is a link, which cannot be edited", hint="edit the file that it points to"
         )
     return found
 

@@ -75,10 +75,10 @@ class Conversion(NamedTuple):
 
 
 def find_format(name: str, *, writes: bool = False) -> Format:
-    """Return the format with a name, of which a conversion ``writes`` or reads a document.
+    """Return the format with a name.
 
     Raises:
-        UnknownNameError: with the most similar name, or else with all names for this use.
+        UnknownNameError: with the most similar name, or else all formats that can be read (``writes``: written).
     """
     for one in FORMATS:
         if one.name == name:

@@ -54,7 +54,7 @@ class _References(NamedTuple):
 
 
 class _Provider(NamedTuple):
-    """A provider: how it writes a function and a list, its subset of schemas, and its names of arguments."""
+    """A provider: its form of a function and of a list, and the schemas and argument names that it accepts."""
 
     name: str
     title: str
@@ -156,7 +156,7 @@ def _gemini_schema(provider: _Provider, part: Part, references: _References) -> 
 
 
 def _kind(schema: JsonObject) -> str | None:
-    """Return the type of a schema; without one, the type that its keywords are for."""
+    """Return the type of a schema; without ``type``, the one to which its keywords apply."""
     kind = schema.get("type")
     if isinstance(kind, list):
         kinds = [one for one in kind if one != "null"]

@@ -82,7 +82,7 @@ class Part:
         return {theirs: self.take(ours) for theirs, ours in names.items() if ours in self}
 
     def mapped(self, change: Callable[[Part], Any]) -> Any:
-        """Return the value with what ``change`` returns for each of its scalars."""
+        """Return the value with each of its scalars replaced by what ``change`` returns."""
         if not self.value and isinstance(self.value, dict | list):
             return self.use()
         if isinstance(self.value, dict):
@@ -202,9 +202,9 @@ class Imported:
         return False
 
     def parts(self, used: dict[Loc, str]) -> list[Part]:
-        """Return the toolsets for a writer, which records in ``used`` what it uses.
+        """Return the toolsets for a writer; ``used`` records the values that it reads.
 
-        Python tools have the descriptions and schemas that are in their source.  ``files`` are the other files.
+        The descriptions and schemas of Python tools are those in their source.  ``files`` has the other files.
         """
         found = []
         for position, manifest in enumerate(self.toolsets):
@@ -269,7 +269,7 @@ def changed(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def variable_name(*texts: str) -> str:
-    """Return a name for a secret or variable, of the words of texts."""
+    """Return a name for a secret or variable, made of the words of texts."""
     words = re.findall(r"[A-Za-z0-9]+", " ".join(texts))
     name = "_".join(words).upper()[:60].strip("_") or "SECRET"
     return f"_{name}" if name[0].isdigit() else name

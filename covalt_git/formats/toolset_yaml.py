@@ -74,9 +74,9 @@ def _move_origins(origins: dict[Loc, Loc], position: int, kept: Sequence[int]) -
 
 
 def add_extensions(imported: Imported, source: Format, carried: Carried) -> None:
-    """Add what the source has beyond the toolsets to their ``extensions``.
+    """Store the values that the toolsets cannot hold in their ``extensions``.
 
-    An entry belongs to the toolset whose id is in its pointer, others to the first toolset.  ``order`` is the
+    A value goes to the toolset whose id is in its pointer, by default to the first.  ``order`` is the
     toolset's position in the document.
     """
     ids = [one["id"] for one in imported.toolsets]

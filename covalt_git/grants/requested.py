@@ -49,7 +49,7 @@ class RequestedGrant(NamedTuple):
 def requested(toolset: Toolset) -> list[RequestedGrant]:
     """Return the hosts of a toolset's HTTP tools and the secrets that it declares, sorted.
 
-    Registered tools are granted one by one, with their host and secrets.
+    Registered tools are not included, because each has a grant of its own.
 
     A secret is listed once for each host to which a tool sends it.
     """

@@ -75,7 +75,8 @@ class RevokeGrant(Request):
 class GrantRow(Result):
     """A grant; ``holds`` is whether it is still valid, that is, no covered file has changed.
 
-    It covers all files of the toolset, or the declaration of an MCP server with the files that it names.
+    It covers all files of the toolset, the declaration of an MCP server with the files that it names, or the entry
+    of a registered tool.
     """
 
     toolset_id: str
@@ -118,10 +119,10 @@ def list_grants(context: Context, request: ListGrants) -> GrantList:
 def add_grant(context: Context, request: AddGrant) -> GrantRow:
     """Grant a host, a secret, an MCP server, a registered tool, or permission to run without a sandbox.
 
-    The grant is for the current files of the toolset.  A change of the files ends the grant; for an
-    MCP server, a change of its declaration does, and for a registered tool, a change of its entry.  Hosts are added to those that were granted before.  Only
-    the toolset's state file is written.  If ``digest`` is not the toolset's current digest, nothing is
-    granted and the answer is 409 ``moved``.
+    The grant is for the current files of the toolset, the declaration of an MCP server or the entry of a
+    registered tool, and ends when these change.  Hosts are added to those that were granted before.  Only the
+    toolset's state file is written.  If ``digest`` is not the toolset's current digest, nothing is granted and
+    the answer is 409 ``moved``.
     """
     project = context.project
     _check_digest(project, request)

@@ -292,7 +292,7 @@ def visible_toolsets(context: Context) -> list[JsonObject]:
 
 
 def _owners(context: Context) -> dict[str, JsonObject]:
-    """Return the rows of the visible toolsets, and last one for the built-in tools, by their ids."""
+    """Return the rows of the visible toolsets by id; the last row is for the built-in tools."""
     rows = {row["id"]: row for row in visible_toolsets(context)}
     facts = {"sound": True, "enabled": True, "source_type": None}
     builtin = {"id": BUILTIN_NAMESPACE, "name": builtin_tools.NAME, **facts}

@@ -306,7 +306,7 @@ def confirmation_sources(
 def effective_renderer(
     declared: LegacyRenderer | None, override: ToolOverride, local: LocalOverride
 ) -> Renderer | None:
-    """Return the renderer of a tool's results."""
+    """Return the renderer of a tool's results after all overrides."""
     kind: RendererType | None = None
     config = None
     if declared is not None:

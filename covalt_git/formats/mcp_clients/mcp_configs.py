@@ -160,7 +160,7 @@ def _url_key(host: Host, server: JsonObject) -> str | None:
 
 
 def is_server(host: Host, server: JsonObject) -> bool:
-    """Return whether an entry has a command or a URL, which an MCP server can have."""
+    """Return whether an entry is an MCP server: it has a command or a URL."""
     key = _url_key(host, server)
     if (key is None) == ("command" not in server):
         return False
@@ -306,7 +306,7 @@ def _server(host: Host, server: Part) -> JsonObject | None:
     if host.off and "enabled" in server:
         made[host.off[0]] = server.take("enabled") != host.off[1]
     if server.peek("requires_confirmation") is True:
-        reason = f"{host.title} decides itself which calls need approval"
+        reason = f"{host.title} has its own settings for approvals"
         server["requires_confirmation"].drop(reason)
     return made
 

@@ -185,7 +185,7 @@ def convert_file(_context: Context, request: ConvertFile) -> Converted:
 
 
 def is_document(path: Path) -> bool:
-    """Return whether a path is a document, not a bundle: by its extension, or a folder of skills."""
+    """Return whether a path is a document in another format, by its extension, or a folder of skills; not a bundle."""
     if not path.is_dir():
         return path.suffix in _DOCUMENTS or path.name == SKILL
     is_skills = (path / SKILL).exists() or any(path.glob(f"*/{SKILL}"))
@@ -234,7 +234,7 @@ def _convert(found: list[Document], source: str | None, target: str) -> Conversi
 
 
 def documents_at(path: Path) -> list[Document]:
-    """Return the document of a file or folder, in each syntax that it can have.
+    """Return the document of a file or folder, parsed in each syntax that fits.
 
     Raises:
         FormatError: with all problems of the text.

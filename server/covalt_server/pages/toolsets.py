@@ -343,7 +343,7 @@ class GrantGroup(NamedTuple):
 def grant_groups(toolset: ToolsetDetail) -> tuple[GrantGroup, ...]:
     """Return the permissions of a toolset: hosts, secrets, servers, running unsandboxed, other grants.
 
-    Registered tools are granted one by one.
+    Each registered tool has one grant.
     """
     if toolset.id == REGISTRY_NAMESPACE:
         return tuple(_grant_group(toolset, key) for key in sorted(toolset.grants))
