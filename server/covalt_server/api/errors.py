@@ -89,10 +89,11 @@ def _is_of_registry() -> bool:
 
 
 def registry_error(error: CovaltError) -> JsonObject:
-    """Return an error in the format of the tool registry, which has two fields only."""
+    """Return an error in the format of the tool registry, whose description also has the problems of the fields."""
     is_unknown = isinstance(error, ToolNotFoundError)
     code = "tool_not_found" if is_unknown else error.code
-    return {"error": code, "error_description": error.message}
+    description = [error.message, *(f"{one.path}: {one.message}" for one in error.problems)]
+    return {"error": code, "error_description": "; ".join(description)}
 
 
 def phrase(status: int) -> str:

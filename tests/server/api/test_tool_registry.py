@@ -91,7 +91,9 @@ def test_an_entry_is_replaced_and_removed(api: Api) -> None:
     assert answer.status_code == 200
     assert answer.get_json()["version"] == "1.2.3"
     assert ask(api, "GET", path).get_json()["name"] == "B"
-    refused(ask(api, "PUT", path, {"tool_id": "other", "name": "B"}), 400, "invalid_request")
+    other = ask(api, "PUT", path, {"tool_id": "other", "name": "B"})
+    why = refused(other, 400, "invalid_request")
+    assert why.endswith("entry.tool_id: must be 'com.example:a//b' (got 'other')")
     done = ask(api, "DELETE", path)
     assert done.get_json() == {"status": "deregistered", "tool_id": "com.example:a//b"}
     for method in ("GET", "DELETE"):
