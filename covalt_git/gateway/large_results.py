@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import mcp_types as types
 
 from covalt_git.errors import CovaltError
+from covalt_git.json_values.pointer import embedded
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
@@ -140,18 +141,5 @@ def shape(value: Any, depth: int = 0) -> str:
 
 def output_schema(schema: JsonObject) -> JsonObject:
     """Return the schema of a tool's structured content: of its result, or of :data:`TRUNCATED`."""
-    alternatives: JsonObject = {"anyOf": [_moved(schema), TRUNCATED]}
+    alternatives: JsonObject = {"anyOf": [embedded(schema, "anyOf", "0"), TRUNCATED]}
     return {"type": "object", **alternatives} if schema.get("type") == "object" else alternatives
-
-
-def _moved(schema: Any) -> Any:
-    """Return a schema as it must be at ``#/anyOf/0``: its references to itself get this prefix."""
-    if isinstance(schema, list):
-        return [_moved(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    moved = {key: _moved(inner) for key, inner in schema.items()}
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
-        moved["$ref"] = f"#/anyOf/0{reference[1:]}"
-    return moved

@@ -37,6 +37,22 @@ def reference_to(*path: str) -> dict[str, Any]:
     return {REF: "/".join(["#", *steps])}
 
 
+def embedded(schema: Any, *path: str) -> Any:
+    """Return a schema for the place ``path`` in another one: its local JSON pointers begin there.
+
+    A schema with ``$id`` is a document of its own, so its references stay.
+    """
+    if isinstance(schema, list):
+        return [embedded(one, *path) for one in schema]
+    if not isinstance(schema, dict) or "$id" in schema:
+        return schema
+    moved = {key: embedded(one, *path) for key, one in schema.items()}
+    reference = reference_of(schema)
+    if reference is not None and (reference == "#" or reference.startswith("#/")):
+        moved[REF] = reference_to(*path)[REF] + reference[1:]
+    return moved
+
+
 def reference_of(schema: Any) -> str | None:
     """Return the ``$ref`` of a schema; None if it is missing or not a text."""
     found = schema.get(REF) if isinstance(schema, dict) else None

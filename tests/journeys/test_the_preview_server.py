@@ -68,7 +68,7 @@ def call_a_tool(page: Page, name: str, **args: str) -> None:
     page.keyboard.press("/")
     page.keyboard.type(name)
     page.keyboard.press("Enter")
-    page.get_by_role("link", name=name, exact=True).click()
+    page.get_by_role("link", name=name, exact=True).first.click()  # another may be built in
     for field, value in args.items():
         page.get_by_label(re.compile(f"^{field}")).fill(value)
     page.get_by_role("button", name=re.compile("^(Run|Request approval)$")).last.click()

@@ -30,8 +30,10 @@ def change(root: Path, *names: str) -> None:
         NAMED[name].edit(files)
     for path in set(sample()) - set(files):
         (root / path).unlink()
-        if not any((root / path).parent.iterdir()):
-            (root / path).parent.rmdir()  # Git knows no empty folder
+        for folder in (root / path).parents:
+            if any(folder.iterdir()):
+                break
+            folder.rmdir()  # Git knows no empty folder
     put(root, files)
 
 
