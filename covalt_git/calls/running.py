@@ -42,9 +42,17 @@ CallEvent = Started | Installing | Progress | Log
 
 
 class Cancel(threading.Event):
-    """Cancellation of a call, which any thread may set; ``why`` is the reason in the call's record."""
+    """Cancellation of a call, which any thread may set.
+
+    Attributes:
+        why: the reason in the call's record.
+        client: the client that made the call, as :meth:`RunningCalls.end_left` compares it.
+        left: whether no request of the client waits: it has got an elicitation request, and may never answer.
+    """
 
     why = "the user cancelled it"
+    client: object = None
+    left = False
 
     def set_as(self, why: str) -> None:
         """Cancel for a reason other than the user's request."""
@@ -112,6 +120,15 @@ class RunningCalls:
             )
         for one in found:
             one.cancel.set()
+
+    def end_left(self, chat_id: str, client: object) -> None:
+        """Cancel a client's calls that wait for its answers, as they would block its next call of the chat.
+
+        A client sends parallel calls before it gets an elicitation request, so these are not cancelled.
+        """
+        for one in [*self._calls]:
+            if one.chat_id == chat_id and one.cancel.left and one.cancel.client == client:
+                one.cancel.set_as("its client made another call before it answered")
 
     def cancel_all(self) -> None:
         """Cancel every call, before the server stops."""

@@ -111,6 +111,7 @@ class Calls:
                     "the call that this request continues has expired", hint="make the call again"
                 )
             call, sent, inquiry = known, known.count, known.asking()
+            call.cancel.left = False
             if inquiry is not None and inquiry.id == state[1]:
                 elicitation.deliver(inquiry, answers)
         try:
@@ -122,6 +123,7 @@ class Calls:
             raise
         if needed is not None:
             self._asking.find_or_add(call.token, call)
+            call.cancel.left = True
             return needed
         if isinstance(call.outcome, Exception):
             raise call.outcome

@@ -12,6 +12,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.calls.engine import CallRequest
+from covalt_git.calls.running import RUNNING
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
 from covalt_git.gateway import approvals, mcp_apps, meta_tools, results, tool_listing, tool_names
@@ -268,6 +269,8 @@ class Gateway:
                 self._require_chat(project, call)
             client_chat = self.chats.find_or_create(project, call.client, call.chat_id)
             chat = context.chat(client_chat.id)
+            follower.cancel.client = (project.principal.id, call.client)
+            RUNNING.end_left(chat.id, follower.cancel.client)
             outcome = make_call(context, chat, request, found)
             resource = None
             if tool.tool_id == READ_FILE:

@@ -188,3 +188,22 @@ def test_a_replayed_answer_returns_the_first_result(shared: Path, chat_id: str) 
     assert first[0].text == "Hello, Ada!"
     assert others == [first, first]
     assert runs(shared, chat_id) == len(commits(shared, chat_id)) == 1
+
+
+def test_another_call_of_the_client_cancels_one_that_it_left_with_a_question(
+    shared: Path, chat_id: str
+) -> None:
+    async def say(requests: Requests) -> tuple[Any, Any]:
+        await requests.send("quiz.name")
+        left = requests.state
+        requests.state = None
+        other = await requests.send("quiz.can")
+        requests.state = left
+        return other, await requests.send("quiz.name", RESPONSES)
+
+    other, left = with_requests(shared, say, chat=chat_id)
+
+    assert not other.is_error
+    assert left.structured_content["error"] == "cancelled"
+    assert "its client made another call" in text(left)
+    assert len(commits(shared, chat_id)) == 2
