@@ -141,7 +141,7 @@ def test_names_are_terms() -> None:
     assert found == set(ALLOWED)
 
 
-def test_a_class_name_is_of_one_module() -> None:
+def test_a_class_name_is_defined_in_one_module() -> None:
     """Private classes may have equal names: a reader meets them in their module only."""
     names = Counter(
         node.name

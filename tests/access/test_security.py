@@ -1,4 +1,4 @@
-"""Calls that a tool's ``security`` block refuses: on every face, with the same error."""
+"""Calls that a tool's ``security`` block refuses: by every interface, with the same error."""
 
 from collections.abc import Callable
 from functools import partial

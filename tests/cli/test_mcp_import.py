@@ -96,7 +96,7 @@ def test_a_file_of_many_settings_is_read_as_its_host(root: Path, cli: Cli) -> No
     ],
 )
 @pytest.mark.usefixtures("cursor")
-def test_without_a_terminal_everything_is_named(
+def test_without_a_terminal_the_file_and_servers_must_be_named(
     root: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, args: list[str], message: str
 ) -> None:
     monkeypatch.chdir(root)

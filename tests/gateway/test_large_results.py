@@ -1,4 +1,4 @@
-"""Large results over MCP: what a client gets at once, and the pages of the whole."""
+"""Large results over MCP: the part that a client gets at once, and the pages of the complete result."""
 
 import json
 from pathlib import Path
@@ -114,7 +114,7 @@ def test_a_client_without_structured_content_for_a_text_gets_it_once(big: Path) 
     assert large.content[2].type == "resource_link"
 
 
-def test_a_host_of_apps_gets_the_data_of_a_page_whole(big: Path) -> None:
+def test_a_host_of_apps_gets_the_complete_data_of_a_page(big: Path) -> None:
     shown = call(big, "big.page", {"number": 5000}, apps=True)
     other = call(big, "big.page", {"number": 5000})
 
@@ -227,7 +227,7 @@ def test_without_a_resource_nothing_is_left_out(
 
 @settings(max_examples=examples(100))
 @given(st.text("aä€𝄞\n", max_size=60), st.integers(4, 9))
-def test_the_pages_of_a_text_are_the_whole_text(whole: str, size: int) -> None:
+def test_the_pages_of_a_text_join_to_the_text(whole: str, size: int) -> None:
     _, pages = page_of(whole, 1, size)
 
     found = [page_of(whole, number, size)[0] for number in range(1, pages + 1)]

@@ -169,7 +169,7 @@ def test_agents_and_searches_find_built_in_tools(chat_root: Path) -> None:
     assert CliRunner().invoke(cli, ["-C", str(chat_root), "tool", "test"]).exit_code == 0
 
 
-def test_a_rule_makes_a_writing_call_wait_and_refuses_a_reading_one(chat_root: Path) -> None:
+def test_a_rule_makes_a_recorded_call_pending_and_refuses_other_calls(chat_root: Path) -> None:
     configure(chat_root, ROLES + "approvals: [{pattern: 'workspace.*', require: true}]\n")
     api = Api.of(chat_root)
 

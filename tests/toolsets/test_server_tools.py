@@ -105,7 +105,7 @@ def asking(root: Path) -> list[str]:
 
 
 @pytest.mark.requirement("toolshed-elicitation.destructive")
-def test_validation_names_accepted_tools_that_ask_because_their_server_calls_them_destructive(
+def test_validation_reports_accepted_tools_that_need_approval_only_because_they_are_destructive(
     root: Path,
 ) -> None:
     manifest(root, "env: {LEVEL: low}", "env: {LEVEL: low}, requires_confirmation: false")

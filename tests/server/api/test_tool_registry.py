@@ -1,4 +1,4 @@
-"""The tool registry at ``/v1/tools``: the seed's routes and answers, and errors of two fields."""
+"""The tool registry at ``/v1/tools``: the routes and answers of Starfly's registry, and errors of two fields."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
