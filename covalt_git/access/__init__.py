@@ -9,7 +9,6 @@ from covalt_git.access.decisions import (
     Action,
     Decision,
     Principal,
-    Subject,
     UnknownRoleError,
     acting,
     admin_roles,
@@ -20,6 +19,7 @@ from covalt_git.access.decisions import (
     registering_roles,
     sees_everything,
 )
+from covalt_git.access.subject import Subject
 from covalt_git.access.visibility import NamedTool, Visibility
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.access.security import security_refusal
 from covalt_git.errors import UnknownNameError
@@ -13,10 +13,9 @@ from covalt_git.names import LOCAL_USER, beginning, matches
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from covalt_git.access.security import Protocol as CallProtocol
-    from covalt_git.models.held_back import HeldBack
+    from covalt_git.access.security import Protocol
+    from covalt_git.access.subject import Subject
     from covalt_git.models.project_config import ProjectConfig, RoleConfig
-    from covalt_git.models.tool_properties import Security
 
 Action = Literal["see", "call", "approve"]
 
@@ -29,31 +28,7 @@ class Principal(NamedTuple):
 
     id: str
     role: str | None = None
-    protocol: CallProtocol | None = None
-
-
-class Subject(Protocol):
-    """Subject of a decision: a :class:`~covalt_git.models.tool.Tool`, or its row in the index."""
-
-    @property
-    def tool_id(self) -> str:
-        """Its id."""
-
-    @property
-    def path(self) -> str:
-        """The id in the form of role patterns."""
-
-    @property
-    def enabled(self) -> bool:
-        """Whether it can be called at all."""
-
-    @property
-    def held_back(self) -> HeldBack | None:
-        """Why it is disabled regardless of all settings."""
-
-    @property
-    def security(self) -> Security | None:
-        """Its requirements on callers."""
+    protocol: Protocol | None = None
 
 
 class Decision(NamedTuple):

@@ -13,7 +13,7 @@ from covalt_git.errors import CovaltError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.access.decisions import Subject
+    from covalt_git.access.subject import Subject
     from covalt_git.models.tool_properties import Security
 
 Protocol = Literal["mcp", "http"]

@@ -11,7 +11,8 @@ from covalt_git.names import BadNameError, ToolId, is_id
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from covalt_git.access.decisions import Action, Decision, Principal, Subject
+    from covalt_git.access.decisions import Action, Decision, Principal
+    from covalt_git.access.subject import Subject
     from covalt_git.models.held_back import HeldBack
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
