@@ -120,9 +120,9 @@ def import_(
 ) -> None:
     """Import a toolset, disabled and without grants.
 
-    SOURCE is a ZIP, a directory, an https URL, or a document in a format of `covalt-git formats`.  None
-    of its code runs, and no connection is made.  A bundle that is ambiguous or has forbidden files is
-    refused and not stored.  A signature must be by one of `signers` in covalt.yaml.  A toolset that was
+    FILE is a ZIP, or a document in a format of `covalt-git formats`; URL is the https URL of a ZIP.  None
+    of the toolset's code runs, and no server is connected.  A bundle that is ambiguous or has forbidden files
+    is refused and not stored.  A signature must be by one of `signers` in covalt.yaml.  A toolset that was
     imported before is updated, as by `toolset update`.
 
     With --trust, you review the requested grants once, and the command imports, grants, enables and
@@ -180,7 +180,9 @@ def _reviewed(source: str, *, yes: bool, as_json: bool, **how: Any) -> str:
         return found.digest
     if as_json or not can_ask():
         raise click.UsageError("--trust needs a terminal to ask; in a script, add --yes")
-    if not click.confirm("import it, enable it and grant this?"):
+    if not click.confirm(
+        "import it, enable it and add these grants?" if found.grants else "import and enable it?"
+    ):
         raise click.exceptions.Abort
     return found.digest
 

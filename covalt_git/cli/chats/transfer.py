@@ -68,7 +68,7 @@ def fork(
     "--conversation",
     "of_conversation",
     is_flag=True,
-    help="Write its messages and calls, without files, as a CJSON conversation (experimental).",
+    help="Write a CJSON conversation (experimental), without files of the workspace.",
 )
 @json_option
 def export(
@@ -79,7 +79,7 @@ def export(
     `git clone FILE` and `chat import FILE` read it.  Uncommitted changes are committed first.
     Pending calls and approvals are not exported.
 
-    With --conversation, it is a JSON file with all messages, calls, approvals and results.
+    With --conversation, the command writes the messages, calls, approvals and results as JSON instead.
 
     Example: covalt-git chat export c1 -o c1.bundle
     """
