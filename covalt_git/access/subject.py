@@ -1,4 +1,4 @@
-"""Subject of access decisions: what they need to know of a tool."""
+"""Subject of access decisions: the properties of a tool on which they depend."""
 
 from __future__ import annotations
 

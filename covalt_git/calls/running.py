@@ -46,8 +46,8 @@ class Cancel(threading.Event):
 
     Attributes:
         why: the reason in the call's record.
-        client: the client that made the call, as :meth:`RunningCalls.end_left` compares it.
-        left: whether no request of the client waits: it has got an elicitation request, and may never answer.
+        client: the client that made the call.
+        left: whether the client has received an elicitation request, after which it may never answer.
     """
 
     why = "the user cancelled it"
@@ -55,7 +55,7 @@ class Cancel(threading.Event):
     left = False
 
     def set_as(self, why: str) -> None:
-        """Cancel for a reason other than the user's request."""
+        """Cancel for a reason other than the user's request, unless it is cancelled."""
         if not self.is_set():
             self.why = why
             self.set()
@@ -122,9 +122,9 @@ class RunningCalls:
             one.cancel.set()
 
     def end_left(self, chat_id: str, client: object) -> None:
-        """Cancel a client's calls that wait for its answers, as they would block its next call of the chat.
+        """Cancel the calls in a chat that wait for answers of a client, because they would block its next call.
 
-        A client sends parallel calls before it gets an elicitation request, so these are not cancelled.
+        Its parallel calls are not cancelled: it made them before it received an elicitation request.
         """
         for one in [*self._calls]:
             if one.chat_id == chat_id and one.cancel.left and one.cancel.client == client:

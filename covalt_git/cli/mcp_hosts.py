@@ -57,8 +57,8 @@ class HostFile(NamedTuple):
 def with_server(host: Host, root: Path, server: Sequence[str] | str, name: str) -> HostFile:
     """Return the file of a host with the server of the project at ``root``.
 
-    ``server`` are the arguments with which the host starts it, or its URL.  The other content of the file
-    stays, with its comments.  The entry has the program's absolute path, because the host's PATH often differs.
+    ``server`` are the arguments with which the host starts it, or its URL.  Other content of the file, and its
+    comments, do not change.  The entry has the program's absolute path, because the host's PATH often differs.
 
     Raises:
         HostFileError: if the file is not a JSON object (comments are allowed), or the host does not support URLs.

@@ -34,12 +34,12 @@ def with_value(text: str, path: Sequence[str], value: Any, display_path: str) ->
     document = parse(text.encode(), display_path)[0]
     expected = document.value
     if document.kind != "json" or not isinstance(expected, dict):
-        raise FormatError(f"{display_path!r} is not an object")
+        raise FormatError(f"{display_path!r} must contain a JSON object")
     inner = expected
     for key in path[:-1]:
         inner = inner.setdefault(key, {})
         if not isinstance(inner, dict):
-            raise FormatError(f"{key!r} in {display_path!r} is not an object")
+            raise FormatError(f"{key!r} in {display_path!r} must be an object")
     inner[path[-1]] = value
     edited = _edited(text, path, value)
     if parse(edited.encode(), display_path)[0].value != expected:
