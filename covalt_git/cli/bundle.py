@@ -98,6 +98,12 @@ def export(
     is_flag=True,
     help="Replace an imported toolset, with its local changes.",
 )
+@click.option(
+    "--from",
+    "source_format",
+    metavar="FORMAT",
+    help="The format of a document, if its content does not show it.",
+)
 @signature_option
 @click.option(
     "--trust-signer",

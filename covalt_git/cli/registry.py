@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 tool_argument = click.argument("tool_id", metavar="TOOL_ID")
 
-_TITLES = ("TOOL", "CALLS", "PROTOCOLS", "STATE")
+_TITLES = ("ID", "TOOL", "CALLS", "PROTOCOLS", "STATE")
 
 
 @click.group()
@@ -104,7 +104,7 @@ def remove(tool_id: str, *, as_json: bool) -> None:
 
 
 def _line(tool: RegisteredTool) -> tuple[str, ...]:
-    return tool.tool, tool.calls or "-", ", ".join(tool.protocols), _state(tool)
+    return tool.tool_id, tool.tool, tool.calls or "-", ", ".join(tool.protocols), _state(tool)
 
 
 def _state(tool: RegisteredTool) -> str:

@@ -21,6 +21,7 @@ from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
 from covalt_git.operations.formats.conversions import (
+    SOURCE_FORMAT,
     bundle_at,
     bundle_of_upload,
     converted_bundle,
@@ -67,6 +68,7 @@ class ImportSent(Request):
         tuple[UploadField, ...],
         Field(max_length=1, description="Its signature by ssh-keygen: FILE.sig."),
     ] = ()
+    source_format: str | None = Field(None, max_length=200, description=SOURCE_FORMAT)
     dry_run: bool = Field(default=False, description=_DRY_RUN)
     force: bool = Field(default=False, description=_FORCE)
     accept_signer: bool = Field(default=False, description=_ACCEPT)
@@ -92,6 +94,7 @@ class ImportToolsetFrom(Request):
     source: str = Field(
         description="A ZIP, a folder, an https URL, or a document in a format of list_formats."
     )
+    source_format: str | None = Field(None, max_length=200, description=SOURCE_FORMAT)
     signature: Path | None = Field(None, description="Its signature, if it is not FILE.sig.")
     trusted_signer: str | None = Field(
         None,
@@ -244,7 +247,9 @@ def import_toolset(context: Context, request: ImportSent | ImportFetched) -> Too
     if isinstance(request, ImportFetched):
         bundle = Bundle.download(request.url)
     else:
-        bundle = uploaded_bundle(request.file[0], *request.signature)
+        bundle = uploaded_bundle(
+            request.file[0], *request.signature, source_format=request.source_format
+        )
     return import_bundle(
         context,
         bundle,
@@ -261,7 +266,8 @@ def import_toolset_from(context: Context, request: ImportToolsetFrom) -> Toolset
 
     ``trusted_signer`` is added to covalt.yaml once the bundle and its signature have been checked.
     """
-    source = bundle_at(context, source_at(context, request.source), request.signature)
+    found = source_at(context, request.source)
+    source = bundle_at(context, found, request.signature, request.source_format)
     signature = source.signature if isinstance(source, Bundle) else None
     if request.unsigned or request.trusted_signer is not None:
         if signature is None or not isinstance(source, Bundle):
@@ -312,15 +318,17 @@ def uninstall_toolset(context: Context, request: UninstallToolset) -> ToolsetUni
     )
 
 
-def uploaded_bundle(file: RequestFile, signature: RequestFile | None = None) -> Bundle:
-    """Return the uploaded ZIP, or that of an uploaded document in another format.
+def uploaded_bundle(
+    file: RequestFile, signature: RequestFile | None = None, *, source_format: str | None = None
+) -> Bundle:
+    """Return the uploaded ZIP, or that of an uploaded document in another format, by default recognized.
 
     At most one byte more than the limit is read, so that a larger file is rejected.
     """
     signed = signature.stream.read(MAX_SIGNATURE + 1) if signature else None
     bundle = Bundle.upload(file.stream.read(MAX_ARCHIVE + 1), file.name, signed)
     if signed is None and is_document_upload(bundle.content, bundle.name):
-        found = bundle_of_upload(bundle.content, bundle.name)
+        found = bundle_of_upload(bundle.content, bundle.name, source_format)
         return converted_bundle(found, bundle.name, bundle.source_ref)
     return bundle
 

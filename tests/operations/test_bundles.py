@@ -101,6 +101,20 @@ def test_a_review_shows_the_approvals_that_an_imported_toolset_cannot_waive(
     assert imported == tools["demo:web"]
 
 
+def test_an_ambiguous_document_is_imported_in_the_format_that_is_named(
+    ours: Operations, tmp_path: Path
+) -> None:
+    file = tmp_path / "servers.json"
+    servers = {"mcpServers": {"web": {"url": "https://example.com/mcp"}}}
+    file.write_text(json.dumps(servers), encoding="utf-8")
+    sent = {"file": [RequestFile("servers.json", BytesIO(file.read_bytes()))]}
+
+    assert ours.error("import_toolset_from", source=str(file)).hint == "add --from claude-code"
+    named = {"source_format": "claude-code", "dry_run": True}
+    assert ours("import_toolset_from", source=str(file), **named)["mcp_servers"]
+    assert ours("import_toolset", **sent, **named)["mcp_servers"]
+
+
 def test_what_cannot_be_signed_is_not_written(theirs: Operations, ann: Key) -> None:
     path = theirs.root / "new.zip"
     no_key = theirs.root / "covalt.yaml"

@@ -41,7 +41,7 @@ _DOCUMENTS = frozenset({".json", ".yaml", ".yml", ".toml"})
 """Extensions of files that are documents, not bundles."""
 
 _ZIP = b"PK"
-_SOURCE = "The format of the input; by default it is recognized from the content."
+SOURCE_FORMAT = "The format of the input; by default it is recognized from the content."
 
 
 class DocumentBundle(NamedTuple):
@@ -60,7 +60,7 @@ class ConvertSent(Request):
     """A document to convert: the file itself."""
 
     file: Annotated[tuple[UploadField, ...], Field(min_length=1, max_length=1)]
-    source_format: str | None = Field(None, max_length=200, description=_SOURCE)
+    source_format: str | None = Field(None, max_length=200, description=SOURCE_FORMAT)
     target_format: str = Field(max_length=200, description="The format of the output.")
 
 
@@ -68,7 +68,7 @@ class ConvertFile(Request):
     """A file or folder of this machine to convert, and where to write the result."""
 
     path: Path = Field(description="A file, a folder or a ZIP.")
-    source_format: str | None = Field(None, description=_SOURCE)
+    source_format: str | None = Field(None, description=SOURCE_FORMAT)
     target_format: str = Field(description="The format of the output.")
     output: Path | None = Field(
         None, description="The file or folder to write; by default nothing is written."
@@ -197,18 +197,13 @@ def is_document_upload(content: bytes, name: str) -> bool:
     return not content.startswith(_ZIP) and Path(name).suffix in _DOCUMENTS
 
 
-def bundle_of_document(path: Path) -> DocumentBundle:
-    """Return the bundle of a document's toolset, as :func:`bundle_of`."""
-    return bundle_of(documents_at(path))
-
-
-def bundle_of_upload(content: bytes, name: str) -> DocumentBundle:
+def bundle_of_upload(content: bytes, name: str, source: str | None) -> DocumentBundle:
     """Return the bundle of an uploaded document's toolset, as :func:`bundle_of`."""
-    return bundle_of(_documents(content, name))
+    return bundle_of(_documents(content, name), source)
 
 
-def bundle_of(found: list[Document], source: str | None = None) -> DocumentBundle:
-    """Return the bundle of a document's toolset.
+def bundle_of(found: list[Document], source: str | None) -> DocumentBundle:
+    """Return the bundle of the toolset of a document in the format ``source``, by default recognized.
 
     Raises:
         FormatError: if the document cannot be read, or has several toolsets.
@@ -349,9 +344,9 @@ def _file(path: str, content: bytes) -> ConvertedFile:
         return ConvertedFile(path=path, content=text, encoding="base64")
 
 
-def _converted(context: Context, source: Path) -> Bundle:
+def _converted(context: Context, source: Path, source_format: str | None) -> Bundle:
     """Return the bundle of a document in another format, and report what is lost."""
-    found = bundle_of_document(source)
+    found = bundle_of(documents_at(source), source_format)
     if found.secrets:
         context.report(f"credentials became references to secrets: {', '.join(found.secrets)}")
     if found.lost:
@@ -369,12 +364,20 @@ def converted_bundle(found: DocumentBundle, name: str, source: str) -> Bundle:
     return Bundle(found.content, name, "zip", source, notes=tuple(notes))
 
 
-def bundle_at(context: Context, source: Path | str, signature: Path | None) -> Bundle | Path:
-    """Return a bundle with its signature, or a folder, which cannot be signed."""
+def bundle_at(
+    context: Context,
+    source: Path | str,
+    signature: Path | None,
+    source_format: str | None = None,
+) -> Bundle | Path:
+    """Return a bundle with its signature, or a folder, which cannot be signed.
+
+    A document in another format is converted; ``source_format`` is its format, by default recognized.
+    """
     if isinstance(source, str):
         return Bundle.download(source, signature)
     if signature is None and is_document(source):
-        return _converted(context, source)
+        return _converted(context, source, source_format)
     if not source.is_dir():
         return Bundle.read(source, signature)
     if signature:

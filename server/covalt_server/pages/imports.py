@@ -14,9 +14,10 @@ from covalt_git.errors import CovaltError
 from covalt_git.installs.pending_imports import Bundle, drop_bundle, stage_bundle, staged_bundle
 from covalt_git.installs.signatures import SignerChangedError
 from covalt_git.operations import toolset_imports
+from covalt_git.operations.formats import conversions
 from covalt_server.api.http import upload
 from covalt_server.pages import layout
-from covalt_server.request_context import as_admin, context
+from covalt_server.request_context import as_admin, ask, context
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -38,7 +39,7 @@ class NoBundleChosenError(CovaltError):
 def choose() -> str:
     """Show the forms for an upload and for a URL."""
     as_admin(_WHAT)
-    return render_template("import.html", error=None, url="")
+    return _form()
 
 
 @pages.post("/imports")
@@ -108,7 +109,8 @@ def _read_bundle() -> Bundle:
     if file is not None and file.filename:
         signature = request.files.get("signature")
         signed = upload(signature) if signature and signature.filename else None
-        return toolset_imports.uploaded_bundle(upload(file), signed)
+        source_format = request.form.get("source_format") or None
+        return toolset_imports.uploaded_bundle(upload(file), signed, source_format=source_format)
     if url:
         return Bundle.download(url)
     raise NoBundleChosenError("no bundle was chosen", hint="choose a ZIP, or enter its URL")
@@ -130,5 +132,10 @@ def _outcome(done: ToolsetImported) -> str:
 
 def _refused(error: CovaltError) -> Response:
     """Return the form with the error and its problems."""
+    return make_response(_form(error), error.http_status)
+
+
+def _form(error: CovaltError | None = None) -> str:
+    formats = [one.name for one in ask(conversions.list_formats).formats if one.reads]
     url = request.form.get("url", "")
-    return make_response(render_template("import.html", error=error, url=url), error.http_status)
+    return render_template("import.html", error=error, url=url, formats=formats)
