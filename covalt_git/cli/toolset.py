@@ -20,7 +20,7 @@ from covalt_git.toolsets.new_toolset import TEMPLATES, Template
     },
 )
 def command() -> None:
-    """Create, list, show, enable, disable, update and remove toolsets."""
+    """Create, list, show, enable, disable, update and uninstall toolsets."""
 
 
 @command.command("new")

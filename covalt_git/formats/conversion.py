@@ -183,7 +183,7 @@ def convert(document: Document, source: Format, target: Format) -> Conversion:
         if target.of_chats:
             hint = "covalt-git chat export CHAT --conversation"
             raise FormatError(f"{target.title} is written from a chat", hint=hint)
-        raise FormatError(f"{target.title} cannot be written", hint=hint)
+        raise FormatError(f"covalt-git reads {target.title}, but does not write it", hint=hint)
     reading = read(document, source, target=target)
     imported = reading.imported
     if target is toolset_yaml.FORMAT:

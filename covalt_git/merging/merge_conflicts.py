@@ -136,7 +136,7 @@ class ConflictResolution:
         if reason:
             raise NotMergeableError(
                 f"the other version of {clash.path!r} cannot be saved as {path!r}: {reason}",
-                hint="resolve it now: keep ours, theirs, or give the new content",
+                hint="resolve it now: keep ours or theirs, or give the new content",
             )
         self.edits[path] = version
         return path
@@ -220,7 +220,7 @@ def store_union(chat: ChatStore, path: str, base: Entry, ours: Entry, theirs: En
     if sides is None:
         raise NotMergeableError(
             f"{path!r} is not text on both sides, so there are no lines to unite",
-            hint="keep ours, theirs, or give the new content",
+            hint="keep ours or theirs, or give the new content",
         )
     return store_content(chat, path, line_merge.union(*sides), ours, theirs)
 

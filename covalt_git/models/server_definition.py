@@ -3,7 +3,7 @@
 The definition of a program is its command, arguments, working directory and environment; that of a
 remote server is its URL, transport and headers.  References such as ``${NAME}`` are not resolved.
 
-The files of a program are the files of the toolset that words of its command name, and all files in the
+The files of a program are those files of the toolset that its command mentions, and all files in the
 same folders and below, because a script can import them.  Node also loads ``package.json`` and
 ``node_modules/`` from the folders above a script.  The manifest is left out, as the definition is covered.
 """

@@ -1,7 +1,7 @@
 """Model of the toolset manifest ``toolset.yaml``, version 1.
 
-The keys are those of the specification (sections 3.2 and 10), of toolsets in use, and of DESIGN,
-section 3.  :mod:`covalt_git.checks` checks files, schemas and expressions that the manifest refers to.
+The keys are those of the specification (sections 3.2 and 10), and some that existing toolsets use.
+:mod:`covalt_git.checks` checks files, schemas and expressions that the manifest refers to.
 """
 
 import re

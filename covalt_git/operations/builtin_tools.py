@@ -1,7 +1,6 @@
-"""Calls of all tools: those of some built-in tools are operations on a chat, the engine makes the others.
+"""Calls of tools: a built-in tool that does not write files is an operation on a chat; the engine calls all others.
 
-Calls of built-in tools that only read, create a branch or check one out are not recorded.  They make no commits
-except those of their operations.
+Such a call is not recorded.  It makes no commit, except that ``checkout`` first commits uncommitted changes.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
-"""Large fields of commit records, stored as files in the tree of ``refs/covalt/records``.
+"""Stored values: large fields of commit records, as files in the tree of ``refs/covalt/records``.
 
-In this module, a record is one of these files.
-
-A field whose canonical JSON is longer than 16 KiB is ``{"ref": "sha256:<hex>", "size": n}`` in the record;
+A field whose canonical JSON is longer than 16 KiB is ``{"ref": "sha256:<hex>", "size": n}`` in the commit record;
 its bytes are the file ``<first two digits>/<hex>`` of that tree.  A small value that looks like such a
 reference is stored there too.  ``git fetch <store> 'refs/covalt/*:refs/covalt/*'`` copies the ref.  In a
 clone without the ref, the field has a text about the missing bytes.
 
-A fork, a deleted branch or a failed write can leave records that no commit needs.  :func:`used` finds the needed
-records: it searches each commit message for text that looks like a reference, and then each record that is
-found, because a large render plan can refer to another record.
+A fork, a deleted branch or a failed write can leave files that no commit needs.  :func:`used` finds the needed
+ones: it searches each commit message for text that looks like a reference, and then each file that is found,
+because a large render plan can refer to another one.
 """
 
 from __future__ import annotations

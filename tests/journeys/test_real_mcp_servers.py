@@ -136,7 +136,7 @@ def test_what_each_of_them_gives_is_in_its_lock_and_accepted(world: World) -> No
         "filesystem": (14, 14),
         "memory": (9, 9),
     }
-    assert world.covalt("validate", "--strict")
+    assert world.covalt("validate")
     shown = json.loads(world.covalt("tool", "show", "filesystem:write_file", "--json"))
     assert shown["input_schema"]["required"] == ["path", "content"]
     assert shown["annotations"]["destructive"] is True

@@ -73,9 +73,8 @@ def create_token(context: Context, request: CreateToken) -> TokenCreated:
     if not project.config.roles:
         raise CovaltError(
             "covalt.yaml defines no role for agents",
-            hint="add this to covalt.yaml, with the tools that the agent may call:"
-            ' roles: {owner: {admin: true}, agent: {allow: ["demo.*"]}} and default_role: owner,'
-            " which is yours",
+            hint="add this to covalt.yaml, with the tools that the agent may call; owner is your role:"
+            ' {roles: {owner: {admin: true}, agent: {allow: ["demo.*"]}}, default_role: owner}',
         )
     if role not in project.config.roles:
         raise UnknownRoleError(role, project.config.roles)

@@ -1,7 +1,7 @@
-"""Program of the fork server, for the interpreter of a toolset's environment.
+"""Program of the fork server, run by covalt-git's own interpreter or by that of a toolset's environment.
 
-:mod:`covalt_git.runtime.pool` starts it.  That interpreter may not have our packages installed, so they
-are imported from their folders.
+:mod:`covalt_git.runtime.pool` starts it.  The environment of a toolset may not have our packages, so they are
+imported from their folders.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run a fork server: ``FD OWN FOLDER...``, control connection, ``own`` or ``toolset``, and packages.
+    """Run a fork server.
 
-    The interpreter of covalt-git itself is ``own``: tools find only the standard library, pydantic and the SDK
+    The arguments are the descriptor of the control connection, ``own`` or ``toolset``, and the folders of the
+    packages.  The interpreter of covalt-git itself is ``own``: tools find only the standard library, pydantic and the SDK
     in it, so that they cannot come to depend on packages that covalt-git happens to use.
     """
     control = socket.socket(fileno=int(sys.argv[1]))
