@@ -137,7 +137,7 @@ def _gemini_schema(provider: _Provider, part: Part, references: _References) -> 
             found[key] = {name: _inner(provider, one, references) for name, one in named}
         elif key == "properties" and inner.value == {}:
             inner.use()  # Gemini rejects an empty object here; without it, the schema means the same
-        elif key == "items" and isinstance(inner.value, dict) and inner.value:
+        elif key == "items" and isinstance(inner.value, dict):
             found[key] = _inner(provider, inner, references)
         elif key in {"anyOf", "oneOf"} and isinstance(inner.value, list) and inner.value:
             branches = [inner[position] for position in range(len(inner.value))]

@@ -78,14 +78,29 @@ def test_a_call_appears_in_the_open_conversation_and_nothing_else_changes(
 
     write(project, "b.txt")
     ended = time.monotonic()
-    expect(calls).to_have_count(2, timeout=PATIENCE_MS)
+    expect(calls.filter(has_text="success")).to_have_count(2, timeout=PATIENCE_MS)
     print(f"the call appeared {time.monotonic() - ended:.2f} s after its command")  # noqa: T201
 
     expect(shown).to_be_visible()
     assert shown.get_attribute("data-old") == "yes"
     expect(text).to_have_value("What I am typing")
+    expect(calls).to_have_count(2)  # the row of the running call is gone
     calls.last.locator("summary").first.click()
     expect(calls.last.get_by_role("heading", name="b.txt")).to_be_visible()
+
+
+def test_the_row_of_a_decided_call_is_replaced_although_it_has_the_focus(
+    project: Terminal, open_page: Callable[[str], Page]
+) -> None:
+    project.covalt("call", "c1", "app-builder:run_command", "--arg", "command=ls", code=1)
+    page = open_page("chats/c1")
+    page.get_by_role("button", name="Deny").focus()
+
+    (waiting,) = project.json("approval", "list")["approvals"]
+    project.covalt("approval", "deny", waiting["execution_id"], "--no-terminal", "a test")
+
+    expect(page.get_by_text("denied", exact=False).first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("button", name="Deny")).to_have_count(0)
 
 
 def test_new_rows_out_of_sight_are_counted_and_the_page_stays_where_it_is(

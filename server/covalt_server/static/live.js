@@ -39,9 +39,15 @@ function differs(box) {
   return "defaultValue" in box && box.value !== box.defaultValue;
 }
 
+const FIELDS = "input, select, textarea";
+
+function hasInput(element) {
+  const { activeElement } = document;
+  return (activeElement.matches(FIELDS) && element.contains(activeElement)) || [...element.querySelectorAll(FIELDS)].some(differs);
+}
+
 function isInUse(element) {
-  const focused = element.contains(document.activeElement) && document.activeElement !== document.body;
-  return focused || [...element.querySelectorAll("input, select, textarea")].some(differs);
+  return (element.contains(document.activeElement) && document.activeElement !== document.body) || hasInput(element);
 }
 
 // Updates in place
@@ -91,8 +97,8 @@ function updateRows(list, fresh) {
     }
     before = row;
   }
-  // Rows that the reader loaded in addition stay.
-  for (const row of rows.values()) if (served.has(row) && !isInUse(row)) row.remove();
+  // Rows that the reader loaded in addition stay; a call that has ended has another row, also if this one has the focus.
+  for (const row of rows.values()) if (served.has(row) && !hasInput(row)) row.remove();
   return added;
 }
 
