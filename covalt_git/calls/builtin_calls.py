@@ -9,17 +9,15 @@ from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError
 from covalt_git.file_edits import edits, restoring
 from covalt_git.git_store import FILE, TreeEntry
-from covalt_git.models.commit_record import CommitRecord
 from covalt_git.models.outcomes import Outcome
-from covalt_git.workspaces import tree_notes, trees
-from covalt_git.workspaces.folders import Folder
-from covalt_git.workspaces.trees import FolderState
+from covalt_git.workspaces import trees
 
 if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.commit_record import CallRecord, RestoreRecord, Source
+    from covalt_git.workspaces.trees import FolderState
     from covalt_git.workspaces.writer import Writer
 
 
@@ -57,26 +55,17 @@ def run(writer: Writer, call: PendingCall, found: Found) -> CallOutcome:
 
 def _commit(writer: Writer, call: PendingCall, record: CallRecord, change: CallChange) -> str:
     """Change the workspace in a new commit with the call's record; return the commit's id."""
-    chat = writer.chat
-    head = chat.head()
-    notes = tree_notes.notes(chat.store, writer.scan().notes, chat.state(head).tree, change.files)
-    in_commit = CommitRecord(
+    oid, _ = writer.commit_files(
+        change.source,
+        change.files,
+        subject=change.subject,
+        message_id=call.message_id,
         id=call.id,
         at=record.finished_at,
         by=call.by,
         call=record,
         restore=change.restore,
-        workspace=notes,
     )
-    oid = writer.make(
-        change.source,
-        in_commit,
-        change.files.tree,
-        () if head is None else (head,),
-        subject=change.subject,
-        message_id=call.message_id,
-    )
-    writer.advance(head, oid)
     writer.drop_call(call.id)
     return oid
 
@@ -86,12 +75,10 @@ def _write_file(writer: Writer, args: JsonObject) -> CallChange:
     now = chat.state(chat.head())
     stored = trees.find(chat.store, now.tree, path)
     base: str | None = args.get("base", None if stored is None else stored.oid)
-    with Folder.opened(chat.workspace) as root:
-        found = edits.check_edit(writer, root, path, content, before=base)
+    found = edits.check_edit(writer, path, content, before=base)
     oid = chat.store.write_blob(content)
     entry = TreeEntry(b"", found.mode if found else FILE, oid)
-    tree = trees.edited(chat.store, now.tree, {path: entry})
-    files = FolderState(tree, tree_notes.still_empty(chat.store, tree, now.empty_folders))
+    files = trees.edited_state(chat.store, now, {path: entry})
     return CallChange("edit", files, {"path": path, "oid": oid, "changed": oid != base}, path)
 
 

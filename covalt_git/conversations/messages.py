@@ -194,9 +194,8 @@ def _commit(
     """Store a commit of a message, with the files of another commit; return its id and the message's."""
     record = writer.record(writer.notes_for(files), message=words)
     text = words.ref if words.text is None else words.text.strip().partition("\n")[0]
-    parents = () if parent is None else (parent,)
     tree = writer.chat.state(files).tree
-    oid = writer.make("message", record, tree, parents, subject=f"{words.role}: {text}")
+    oid = writer.make("message", record, tree, parent, subject=f"{words.role}: {text}")
     return oid, record.id
 
 

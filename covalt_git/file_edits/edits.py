@@ -11,8 +11,9 @@ import itertools
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, StaleError
-from covalt_git.git_store import FILE, LINK, blob_id
+from covalt_git.git_store import FILE, LINK, TreeEntry, blob_id
 from covalt_git.paths import check_path, collisions
+from covalt_git.workspaces import trees
 from covalt_git.workspaces.folders import Folder, folders_above
 from covalt_git.workspaces.rules import check_storable
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from covalt_git.models.chats import FileState
+    from covalt_git.workspaces.trees import FolderState
     from covalt_git.workspaces.writer import Writer
 
 
@@ -59,19 +61,15 @@ def check_portable(path: str) -> None:
         raise _bad(path, reason)
 
 
-def check_before(
-    root: Folder, path: str, before: str | None, object_format: str
-) -> FileState | None:
-    """Return the file or link at ``path``, which must be the blob ``before``, or must not exist.
+def _check_before(path: str, found: FileState | None, before: str | None) -> None:
+    """Check that a file or link that was found at ``path`` is the blob ``before``; None means that it does not exist.
 
     Raises:
-        MovedFileError: if it is not that blob.
+        MovedFileError: if it is not.
     """
-    found = root.state(path, object_format)
     now = found.oid if found else None
     if now != before:
         raise MovedFileError(path, before, now)
-    return found
 
 
 def check_new(root: Folder, path: str, known: Iterable[str]) -> None:
@@ -95,22 +93,26 @@ def _bad(path: str, reason: str) -> BadPathError:
 
 
 def check_edit(
-    writer: Writer, root: Folder, path: str, content: bytes, *, before: str | None
+    writer: Writer, path: str, content: bytes, *, before: str | None
 ) -> FileState | None:
     """Check that a file can get new content, and return its state; None for a new file.
 
     Raises:
         CovaltError: as :func:`edit_file`.
     """
+    chat = writer.chat
     check_portable(path)
-    check_storable(path, content, writer.chat.config)
-    found = check_before(root, path, before, writer.chat.store.object_format)
-    if found is None:
-        check_new(root, path, writer.chat.files(writer.chat.head()))
-    elif found.mode == LINK:
-        raise BadPathError(
-            f"{path!r} is a link, which cannot be edited", hint="edit the file that it points to"
-        )
+    check_storable(path, content, chat.config)
+    with Folder.opened(chat.workspace) as root:
+        found = root.state(path, chat.store.object_format)
+        _check_before(path, found, before)
+        if found is None:
+            check_new(root, path, chat.files(chat.head()))
+        elif found.mode == LINK:
+            raise BadPathError(
+                f"{path!r} is a link, which cannot be edited",
+                hint="edit the file that it points to",
+            )
     return found
 
 
@@ -123,18 +125,17 @@ def edit_file(writer: Writer, path: str, content: bytes, *, before: str | None) 
     Raises:
         MovedFileError: when the file is not ``before``; nothing was written.
         BadPathError: when some system cannot check out the path.
+        InTheWayError: if the file is not part of commits, for example because it was too large.
         CovaltError: if a commit could not contain the file.
     """
-    store = writer.chat.store
-    oid = blob_id(content, store.object_format)
-    with Folder.opened(writer.chat.workspace) as root:
-        found = check_edit(writer, root, path, content, before=before)
-        if oid == before:
-            return oid
-        writer.commit_changes()
-        check_before(root, path, before, store.object_format)  # it may have changed during the scan
-        writer.folder.put(root, [(path, found.mode if found else FILE, content)])
-    writer.commit_changes("edit", path)
+    oid = blob_id(content, writer.chat.store.object_format)
+    found = check_edit(writer, path, content, before=before)
+    if oid != before:
+        now = _committed(writer, path, before)
+        writer.chat.store.write_blob(content)
+        mode = found.mode if found else FILE
+        files = trees.edited_state(writer.chat.store, now, {path: TreeEntry(b"", mode, oid)})
+        writer.commit_files("edit", files, subject=path)
     return oid
 
 
@@ -144,10 +145,16 @@ def delete_file(writer: Writer, path: str, *, before: str) -> None:
     Raises:
         MovedFileError: when the file is not ``before``; nothing was deleted.
     """
-    with Folder.opened(writer.chat.workspace) as root:
-        object_format = writer.chat.store.object_format
-        check_before(root, path, before, object_format)
-        writer.commit_changes()
-        check_before(root, path, before, object_format)
-        writer.folder.remove(root, path)
-    writer.commit_changes("edit", path)
+    chat = writer.chat
+    with Folder.opened(chat.workspace) as root:
+        _check_before(path, root.state(path, chat.store.object_format), before)
+    now = _committed(writer, path, before)
+    files = trees.edited_state(chat.store, now, {path: None})
+    writer.commit_files("edit", files, subject=path)
+
+
+def _committed(writer: Writer, path: str, before: str | None) -> FolderState:
+    """Commit uncommitted changes, and return the files of the commit; there, ``path`` must be the blob ``before``."""
+    state = writer.chat.state(writer.commit_changes())
+    _check_before(path, trees.find(writer.chat.store, state.tree, path), before)
+    return state

@@ -1,4 +1,8 @@
-"""Restoring of files from an earlier commit, in a new commit."""
+"""Restoring of files from an earlier commit, and undo and redo of the last change; each is a new commit.
+
+An undo commit has the files from before the commit that it undoes.  A redo commit has the files from before
+the undo.  The next undo or redo treats an undo or redo commit as the earlier commit that has the same files.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ import itertools
 import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.errors import UnknownNameError
+from covalt_git.conversations.commit_names import SHOWN_DIGITS
+from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.commit_record import RestoreRecord
-from covalt_git.workspaces import branches, tree_notes, trees
+from covalt_git.workspaces import branches, trees
 from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.folders import folders_above
 from covalt_git.workspaces.switching import Journal
@@ -18,11 +23,23 @@ from covalt_git.workspaces.writer import listed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from covalt_git.models.chats import FileChange
+    from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.writer import Writer
 
-_SHORT = 12
+
+class NothingToUndoError(CovaltError):
+    """No earlier commit has other files."""
+
+    code = "nothing_to_undo"
+    http_status = 409
+
+
+class NothingToRedoError(CovaltError):
+    """The last change of the files is not an undo."""
+
+    code = "nothing_to_redo"
+    http_status = 409
 
 
 class Restored(NamedTuple):
@@ -71,7 +88,7 @@ def restored_files(
         tree = trees.edited(chat.store, now.tree, edits)
     new = FolderState(tree, _empty_folders(chat, tree, now, then, wanted))
     restored = RestoreRecord(manifest_id=manifest_id, paths=wanted)
-    return new, restored, f"{listed(wanted) or 'all files'} of {manifest_id[:_SHORT]}"
+    return new, restored, f"{listed(wanted) or 'all files'} of {manifest_id[:SHOWN_DIGITS]}"
 
 
 def commit_state(
@@ -86,15 +103,11 @@ def commit_state(
     """
     chat = writer.chat
     branch, head = chat.active_branch(), chat.head()
-    now = chat.state(head)
-    if new == now:
+    if new == chat.state(head):
         return Restored(branch, head, (), made=False)
-    notes = tree_notes.notes(chat.store, writer.scan().notes, now.tree, new)
-    parents = () if head is None else (head,)
-    record = writer.record(notes, restore=restored)
-    oid = writer.make("restore", record, new.tree, parents, subject=subject)
+    oid, changes = writer.commit_files("restore", new, subject=subject, restore=restored)
     hint = "" if restored.paths else _merge_again(chat, head, restored.manifest_id)
-    return Restored(branch, oid, tuple(writer.advance(head, oid)), hint=hint)
+    return Restored(branch, oid, tuple(changes), hint=hint)
 
 
 def keep_files(writer: Writer, manifest_id: str, *, branch: str | None = None) -> Restored:
@@ -108,11 +121,58 @@ def keep_files(writer: Writer, manifest_id: str, *, branch: str | None = None) -
     head = writer.commit_changes()
     restored = RestoreRecord(manifest_id=manifest_id, keeps_files=True)
     record = writer.record(writer.notes_for(head), restore=restored)
-    subject = f"the conversation of {manifest_id[:_SHORT]}, with the files kept"
+    subject = f"the conversation of {manifest_id[:SHOWN_DIGITS]}, with the files kept"
     tree = chat.state(head).tree
-    oid = writer.make("restore", record, tree, (manifest_id,), subject=subject)
+    oid = writer.make("restore", record, tree, manifest_id, subject=subject)
     journal = Journal(old=head, new=oid, head=HEADS + name, moves=True)
     return Restored(name, oid, tuple(writer.switch(journal)))
+
+
+def undo(writer: Writer) -> Restored:
+    """Restore the files from before the last change of files, which may be uncommitted.
+
+    Raises:
+        NothingToUndoError: when no commit of the active branch has changed a file.
+        InTheWayError: if an untracked path is where a file must be written.
+    """
+    chat = writer.chat
+    last = _last_change(chat, writer.commit_changes(), "undo", "redo")
+    if last is None:
+        raise NothingToUndoError(
+            f"there is nothing to undo on {chat.active_branch()!r}",
+            hint=f"list the commits of all branches: covalt-git chat log {chat.id} --all",
+        )
+    restored = RestoreRecord(manifest_id=last.parent_id, command="undo")
+    subject = f"undo of {last.id[:SHOWN_DIGITS]}"
+    return commit_state(writer, chat.state(last.parent_id), restored, subject=subject)
+
+
+def redo(writer: Writer) -> Restored:
+    """Restore the files from before the last undo.
+
+    Raises:
+        NothingToRedoError: when there was no undo, or files have changed since.
+        InTheWayError: if an untracked path is where a file must be written.
+    """
+    chat = writer.chat
+    last = _last_undo(chat, writer.commit_changes())
+    if last is None:
+        raise NothingToRedoError(
+            f"there is nothing to redo on {chat.active_branch()!r}",
+            hint=f"restore any commit: covalt-git chat restore {chat.id} COMMIT",
+        )
+    restored = RestoreRecord(manifest_id=last.parent_id, command="redo")
+    subject = f"redo, takes back {last.id[:SHOWN_DIGITS]}"
+    return commit_state(writer, chat.state(last.parent_id), restored, subject=subject)
+
+
+def is_redoable(chat: ChatStore) -> bool:
+    """Return whether the newest commit is an undo or redo, and another redo is possible."""
+    head = chat.head()
+    restored = None if head is None else chat.manifest(head).record.restore
+    if restored is None or restored.command is None:
+        return False
+    return _last_undo(chat, head) is not None
 
 
 def _merge_again(chat: ChatStore, head: str | None, manifest_id: str | None) -> str:
@@ -129,7 +189,7 @@ def _merge_again(chat: ChatStore, head: str | None, manifest_id: str | None) -> 
     record = None if merge is None or oid != manifest_id else chat.manifest(merge).record.merge
     if merge is None or record is None:
         return ""
-    again = f"covalt-git chat branch {chat.id} NAME --from {merge[:_SHORT]}~1"
+    again = f"covalt-git chat branch {chat.id} NAME --from {merge[:SHOWN_DIGITS]}~1"
     return (
         f"{record.branch} counts as merged; to merge it again, check out a branch from before "
         f"the merge first: {again}"
@@ -151,7 +211,7 @@ def _wanted(
         if not any(_has(chat, state, path) for state in (then, now)):
             known = set(chat.files(manifest_id)) | set(then.empty_folders)
             folders = itertools.chain.from_iterable(map(folders_above, known))
-            listing = f"covalt-git chat files {chat.id} {manifest_id[:_SHORT]}"
+            listing = f"covalt-git chat files {chat.id} {manifest_id[:SHOWN_DIGITS]}"
             raise UnknownNameError("file", path, known.union(folders), list_with=listing)
     return tuple(wanted)
 
@@ -180,4 +240,28 @@ def _empty_folders(
         return then.empty_folders
     kept = {folder for folder in now.empty_folders if not _is_below(folder, wanted)}
     restored = {folder for folder in then.empty_folders if _is_below(folder, wanted)}
-    return tree_notes.still_empty(chat.store, tree, kept | restored)
+    return trees.still_empty(chat.store, tree, kept | restored)
+
+
+def _last_undo(chat: ChatStore, oid: str | None) -> WorkspaceManifest | None:
+    """Return the undo that the next redo reverts; None without an undo, or if files have changed since."""
+    last = _last_change(chat, oid, "redo")
+    restored = None if last is None else last.record.restore
+    return last if restored is not None and restored.command == "undo" else None
+
+
+def _last_change(chat: ChatStore, oid: str | None, *commands: str) -> WorkspaceManifest | None:
+    """Return the last commit, on first parents, that changed files or empty folders; or None.
+
+    A commit of one of the ``commands`` (``undo``, ``redo``) counts as the earlier commit with the same files.
+    """
+    while oid is not None:
+        manifest = chat.manifest(oid)
+        restored = manifest.record.restore
+        if restored is not None and restored.command in commands:
+            oid = restored.manifest_id
+        elif chat.state(oid) != chat.state(manifest.parent_id):
+            return manifest
+        else:
+            oid = manifest.parent_id
+    return None

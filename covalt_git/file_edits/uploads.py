@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.file_edits import edits
-from covalt_git.git_store import EXECUTABLE, FILE, LINK, blob_id
+from covalt_git.git_store import EXECUTABLE, FILE, LINK, TreeEntry, blob_id
 from covalt_git.models.commit_record import UploadedFile
+from covalt_git.workspaces import trees
 from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.rules import check_storable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.workspaces.writer import Writer
-
-_COMPARED = 100
-"""How many names are tried whose files are read, to find one with the content of an upload."""
 
 
 class NewFile(NamedTuple):
@@ -72,8 +71,8 @@ def place(
 ) -> Placing:
     """Choose a path in ``folder`` of the workspace for each upload; nothing is written.
 
-    If a name already exists, the upload gets a number (``report_1.csv``), unless one of the first such
-    files has the same content.  With ``existing`` files, a path that some system cannot
+    If a name already exists, the upload gets a number (``report_1.csv``), unless one of these files has the same
+    content.  With ``existing`` files, a path that some system cannot
     check out is refused.
 
     Raises:
@@ -86,20 +85,16 @@ def place(
         )
     placed: list[Placed] = []
     fresh: dict[str, NewFile] = {}
-
-    def is_taken(path: str) -> bool:
-        return path in fresh or not root.is_free(path)
-
     for upload in uploads:
+        if "/" in upload.name:
+            raise CovaltError(
+                f"{upload.name!r} is not a file name", hint="give the folder with --to FOLDER"
+            )
         oid = blob_id(upload.content, object_format)
         wanted = below + upload.name
-        for path in _names(wanted, is_taken):
-            if "/" in upload.name:
-                raise CovaltError(
-                    f"{upload.name!r} is not a file name", hint="give the folder with --to FOLDER"
-                )
+        for path in _names(wanted):
             check_storable(path, upload.content, config)
-            was_there = is_taken(path)
+            was_there = path in fresh or not root.is_free(path)
             if not was_there:
                 if existing is not None:
                     edits.check_portable(path)
@@ -116,28 +111,14 @@ def place(
     return Placing(tuple(placed), fresh)
 
 
-def _names(wanted: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
-    """Yield the wanted name, and then names with a number before the extension.
-
-    After :data:`_COMPARED` names, a binary search finds an available one.
-    """
+def _names(wanted: str) -> Iterator[str]:
+    """Yield the wanted name, and then names with a number before the extension."""
     stem, dot, ending = wanted.rpartition(".")
     if not stem or "/" in ending or stem.endswith("/"):
         stem, dot, ending = wanted, "", ""
-
-    def numbered(number: int) -> str:
-        return f"{stem}_{number}{dot}{ending}"
-
     yield wanted
-    yield from map(numbered, range(1, _COMPARED))
-    taken = high = _COMPARED - 1
-    while True:
-        while is_taken(numbered(high)):
-            taken, high = high, 2 * high
-        while high - taken > 1:
-            middle = (taken + high) // 2
-            taken, high = (middle, high) if is_taken(numbered(middle)) else (taken, middle)
-        yield numbered(high)
+    for number in itertools.count(1):
+        yield f"{stem}_{number}{dot}{ending}"
 
 
 def upload(
@@ -151,18 +132,19 @@ def upload(
     Raises:
         CovaltError: for a folder, a name or a size that cannot be stored; nothing was added.
     """
-    existing = writer.chat.files(writer.chat.head()) if portable else None
-    with Folder.opened(writer.chat.workspace) as root:
-        store = writer.chat.store
-        plan = place(
-            root, files, folder, writer.chat.config, store.object_format, existing=existing
-        )
-        writer.commit_changes()
-        fresh = (
-            (path, EXECUTABLE if file.executable else FILE, file.content)
+    chat, store = writer.chat, writer.chat.store
+    existing = chat.files(chat.head()) if portable else None
+    with Folder.opened(chat.workspace) as root:
+        plan = place(root, files, folder, chat.config, store.object_format, existing=existing)
+    now = chat.state(writer.commit_changes())
+    if plan.fresh:
+        entries = {
+            path: TreeEntry(
+                b"", EXECUTABLE if file.executable else FILE, store.write_blob(file.content)
+            )
             for path, file in plan.fresh.items()
-        )
-        writer.folder.put(root, fresh)
-    names = ", ".join(file.path for file in plan.placed)
-    writer.commit_changes("user_upload", names, upload=plan.record())
+        }
+        names = ", ".join(file.path for file in plan.placed)
+        new = trees.edited_state(store, now, entries)
+        writer.commit_files("user_upload", new, subject=names, upload=plan.record())
     return plan.placed

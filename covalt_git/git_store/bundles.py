@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import reachable
 from covalt_git.git_store.objects import is_object_id
-from covalt_git.git_store.pack_stream import pack_stream
+from covalt_git.git_store.pack_writer import pack_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

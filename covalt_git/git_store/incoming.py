@@ -17,13 +17,10 @@ from typing import IO, TYPE_CHECKING, NamedTuple, Self
 from dulwich.pack import write_pack_index
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store.object_folder import ObjectFolder
 from covalt_git.git_store.object_reader import DAMAGE, ObjectReader
 from covalt_git.git_store.objects import KINDS, BrokenStoreError, object_id
-from covalt_git.git_store.pack_entries import MOST_DEPTH, inflate, result_size
-from covalt_git.git_store.pack_file import PackFile
-from covalt_git.git_store.pack_index import mapped
-from covalt_git.git_store.pack_stream import store_pack
+from covalt_git.git_store.pack_file import MOST_DEPTH, PackFile, inflate, mapped, result_size
+from covalt_git.git_store.pack_writer import store_pack
 from covalt_git.names import new_id
 from covalt_git.system import file_lock
 
@@ -78,11 +75,10 @@ class Quarantine:
     def __enter__(self) -> Self:
         self._make_folder()
         self._exit.callback(shutil.rmtree, self._folder)
-        objects = ObjectFolder(self._folder, self._store.object_format)
-        objects.alternates = [self._store.objects]
-        self._exit.callback(objects.close)
-        self.reader = ObjectReader(objects)
+        self.reader = ObjectReader(self._folder, self._store.object_format)
+        self.reader.alternates = [self._store]
         self.reader.path = self._store.path
+        self._exit.callback(self.reader.close)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -122,7 +118,7 @@ class Quarantine:
                 file.write(part)
         if size > self._limits.pack:
             raise BadPackError(f"the pack is larger than {_in_mib(self._limits.pack)}")
-        if size < _HEADER + self._store.objects.object_format.oid_length:
+        if size < _HEADER + self._store.format.oid_length:
             raise BadPackError("the pack is cut off")
 
     def adopt(self, ids: Iterable[str], *, durable: bool) -> None:
@@ -131,9 +127,8 @@ class Quarantine:
         The caller holds the chat's lock.
         """
         if wanted := sorted(ids):
-            objects = self._store.objects
-            store_pack(self.reader, wanted, objects.pack_folder, durable=durable)
-            objects.refresh()
+            store_pack(self.reader, wanted, self._store.pack_folder, durable=durable)
+            self._store.refresh()
 
 
 def clear_incoming(folder: Path) -> None:
@@ -152,7 +147,7 @@ class _ReceivedPack(PackFile):
     """Index of a received pack: the offset of each object by its raw id, and CRC-32s by offset."""
 
     def __init__(self, path: Path, store: ObjectReader, limits: PackLimits) -> None:
-        self._format = store.objects.object_format
+        self._format = store.format
         largest = max(limits.blob, limits.other)
         # The cache stores only objects of at most four fifths of its size.
         super().__init__(path, self._format.oid_length, largest * 5 // 4 + _CACHE_BYTES)

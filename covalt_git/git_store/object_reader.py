@@ -1,19 +1,25 @@
-"""Reader of a git object store that verifies every object against its id.
+"""Reader of a git object store that verifies every object against its id: packs, loose objects and alternates.
 
-Missing and damaged objects raise ``BrokenStoreError``, whatever dulwich raises for them.
+Missing and damaged objects raise ``BrokenStoreError``.
+
+Formats: ``gitrepository-layout(5)``, ``gitformat-pack(5)``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import struct
 import zlib
 from typing import TYPE_CHECKING
 
 from dulwich.errors import ApplyDeltaError
+from dulwich.object_format import get_object_format
 
 from covalt_git.git_store.checking import why_bad_commit, why_bad_tree
 from covalt_git.git_store.objects import (
+    KINDS,
     BrokenStoreError,
     CommitObject,
     DamagedObjectError,
@@ -25,12 +31,11 @@ from covalt_git.git_store.objects import (
     object_id,
     tree_differences,
 )
+from covalt_git.git_store.pack_file import PackFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-    from covalt_git.git_store.object_folder import ObjectFolder
 
 DAMAGE = (
     ApplyDeltaError,
@@ -50,54 +55,132 @@ def damage_of(oid: str, path: Path) -> Iterator[None]:
     """Convert errors about an object of the store at ``path`` to ``BrokenStoreError``."""
     try:
         yield
-    except (KeyError, *DAMAGE) as error:
-        raise _broken(oid, path, error) from None
-
-
-def _broken(oid: str, path: Path, error: Exception) -> BrokenStoreError:
-    if isinstance(error, KeyError):
-        return BrokenStoreError(f"{path} lacks the object {oid}")
-    return BrokenStoreError(
-        f"the object {oid} of {path} is damaged: {error}",
-        hint=f"git -C {path} fsck lists all damaged objects",
-    )
+    except KeyError:
+        raise BrokenStoreError(f"{path} lacks the object {oid}") from None
+    except DAMAGE as error:
+        raise BrokenStoreError(
+            f"the object {oid} of {path} is damaged: {error}",
+            hint=f"git -C {path} fsck lists all damaged objects",
+        ) from None
 
 
 class ObjectReader:
-    """Reader of one object store.  Not for use by several threads at once."""
+    """Reader of one object store.  Packs stay open until :meth:`close`.  Not for use by several threads at once.
 
-    def __init__(self, objects: ObjectFolder) -> None:
-        self.path = objects.path.parent
-        self.objects = objects
+    Attributes:
+        folder: the folder ``objects`` of the store.
+        path: the store, for messages.
+    """
+
+    def __init__(self, folder: Path, object_format: str) -> None:
+        self.folder = folder
+        self.pack_folder = folder / "pack"
+        self.path = folder.parent
+        self.object_format = object_format
+        self.format = get_object_format(object_format)
+        self._packs: list[PackFile] = []
+
+    def close(self) -> None:
+        """Close all packs, for example after their files were replaced."""
+        self._packs = []  # each mapping is closed when its last reference is deleted
+
+    # Packs, loose objects and alternates
+
+    @functools.cached_property
+    def alternates(self) -> Sequence[ObjectReader]:
+        """Readers of the folders that ``info/alternates`` lists."""
+        try:
+            lines = (self.folder / "info" / "alternates").read_bytes().splitlines()
+        except FileNotFoundError:
+            return ()
+        paths = [os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
+        return [ObjectReader(self.folder / path, self.object_format) for path in paths]
+
+    def refresh(self) -> bool:
+        """Find packs that other processes have written or removed; return whether any is new."""
+        names: set[str] = set()
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.pack_folder) as entries:
+            names.update(entry.name for entry in entries)
+        found = {name for name in names if name.endswith(".pack") and f"{name[:-5]}.idx" in names}
+        known = [pack for pack in self._packs if pack.path.name in found]
+        new = [
+            PackFile(self.pack_folder / name, self.format.oid_length)
+            for name in found.difference(pack.path.name for pack in known)
+        ]
+        self._packs = new + known
+        return bool(new)
 
     @property
-    def object_format(self) -> str:
-        """The hash of the store: ``sha1`` or ``sha256``."""
-        return self.objects.object_format.name
+    def packs(self) -> list[PackFile]:
+        """The packs that exist now."""
+        self.refresh()
+        return list(self._packs)
+
+    def loose_objects(self) -> dict[str, Path]:
+        """Return the files of the loose objects by their ids."""
+        files = self.folder.glob("[0-9a-f][0-9a-f]/" + "[0-9a-f]" * 38 + "*")
+        return {path.parent.name + path.name: path for path in files}
+
+    def find_packed(self, oid: str) -> tuple[PackFile, int] | None:
+        """Return the pack of an object and its offset in the pack; None if no known pack has it."""
+        raw = bytes.fromhex(oid)
+        for number, pack in enumerate(self._packs):
+            try:
+                offset = pack.find(raw)
+            except FileNotFoundError:  # another process has removed it
+                continue
+            if offset is not None:
+                if number:  # the next object is usually in the same pack
+                    self._packs.insert(0, self._packs.pop(number))
+                return pack, offset
+        return None
+
+    # Objects
 
     def has(self, oid: str) -> bool:
-        """Return whether the store has an object."""
-        return is_object_id(oid) and self.objects.has(oid)
+        """Return whether the store has an object; False for a damaged loose object."""
+        with contextlib.suppress(KeyError, *DAMAGE):
+            return bool(self.find_packed(oid) or self.find_object(oid))
+        return False
 
     def find_object(self, oid: str) -> tuple[bytes, bytes]:
         """Return the kind and content of an object, not verified.
 
         Raises:
-            KeyError: when the store has no such object.
+            KeyError: when neither the store nor an alternate has the object.
         """
-        if not is_object_id(oid) or len(oid) != self.objects.object_format.hex_length:
+        if not is_object_id(oid) or len(oid) != self.format.hex_length:
             raise KeyError(oid)
-        return self.objects.read(oid)
+        while True:
+            if found := self.find_packed(oid):
+                pack, offset = found
+                return pack.read(offset, lambda base: self.find_object(base.hex()))
+            with contextlib.suppress(FileNotFoundError):
+                return _loose_object(self.folder / oid[:2] / oid[2:])
+            if not self.refresh():
+                break
+        for other in self.alternates:
+            with contextlib.suppress(KeyError):
+                return other.find_object(oid)
+        raise KeyError(oid)
 
     def read_object(self, oid: str) -> tuple[bytes, bytes]:
         """Return the kind and content of an object of any kind."""
-        try:
+        with damage_of(oid, self.path):
             found = self.find_object(oid)
             if object_id(*found, self.object_format) != oid:
                 raise DamagedObjectError("its content does not match its id")
-        except (KeyError, *DAMAGE) as error:
-            raise _broken(oid, self.path, error) from None
-        return found
+            return found
+
+    def blob_size(self, oid: str) -> int:
+        """Return the size of a blob in bytes; if it is packed, only the header of its pack entry is read."""
+        with damage_of(oid, self.path):
+            for reader in (self, *self.alternates):
+                reader.refresh()
+                if found := reader.find_packed(oid):
+                    pack, offset = found
+                    return pack.size(offset)
+            return len(self.find_object(oid)[1])
 
     def read_blob(self, oid: str) -> bytes:
         """Return a blob's content."""
@@ -106,22 +189,17 @@ class ObjectReader:
     def read_tree(self, oid: str) -> list[TreeEntry]:
         """Return a tree's entries in git's order."""
         with damage_of(oid, self.path):
-            return decode_tree(self._read(oid, b"tree"), self._id_length)
+            return decode_tree(self._read(oid, b"tree"), self.format.oid_length)
 
     def find_in_tree(self, oid: str, name: bytes) -> TreeEntry | None:
         """Return the entry of a name in a tree, or None."""
         with damage_of(oid, self.path):
-            return find_in_tree(self._read(oid, b"tree"), name, self._id_length)
+            return find_in_tree(self._read(oid, b"tree"), name, self.format.oid_length)
 
     def read_commit(self, oid: str) -> CommitObject:
         """Return a commit."""
         with damage_of(oid, self.path):
             return decode_commit(self._read(oid, b"commit"))
-
-    def blob_size(self, oid: str) -> int:
-        """Return the size of a blob in bytes; if it is packed, only the header of its pack entry is read."""
-        with damage_of(oid, self.path):
-            return self.objects.size(oid)
 
     def tree_differences(
         self, old: str | None, new: str | None
@@ -129,7 +207,7 @@ class ObjectReader:
         """Return the names that differ between two trees, with both entries; None is the empty tree."""
         with damage_of(f"{old} or {new}", self.path):
             before, after = (self._read(oid, b"tree") if oid else b"" for oid in (old, new))
-            return list(tree_differences(before, after, self._id_length))
+            return list(tree_differences(before, after, self.format.oid_length))
 
     def read_note(self, oid: str) -> str:
         """Return the text of a blob, or of a tag object."""
@@ -139,18 +217,22 @@ class ObjectReader:
 
     def check_tree(self, oid: str) -> str:
         """Return the first error that ``git fsck --strict`` reports for a tree, except for its names; or an empty text."""
-        return why_bad_tree(self._read(oid, b"tree"), self._id_length)
+        return why_bad_tree(self._read(oid, b"tree"), self.format.oid_length)
 
     def check_commit(self, oid: str) -> str:
         """Return the first error that ``git fsck --strict`` reports for a commit alone, or an empty text."""
-        return why_bad_commit(self._read(oid, b"commit"), self._id_length)
-
-    @property
-    def _id_length(self) -> int:
-        return self.objects.object_format.oid_length
+        return why_bad_commit(self._read(oid, b"commit"), self.format.oid_length)
 
     def _read(self, oid: str, kind: bytes) -> bytes:
         found, content = self.read_object(oid)
         if found != kind:
             raise BrokenStoreError(f"the object {oid} of {self.path} is not a {kind.decode()}")
         return content
+
+
+def _loose_object(path: Path) -> tuple[bytes, bytes]:
+    header, _, content = zlib.decompress(path.read_bytes()).partition(b"\0")
+    kind, _, size = header.partition(b" ")
+    if kind not in KINDS or int(size) != len(content):
+        raise DamagedObjectError("its header is damaged")
+    return kind, content

@@ -73,7 +73,7 @@ def replay(store: GitStore, *, aside: str) -> None:
             if _FILE.fullmatch(path) and not (file.exists() and file.read_bytes() == wanted):
                 file.parent.mkdir(exist_ok=True)
                 atomic_write.replace(file, wanted)
-        store.objects.close()
+        store.close()
         for ref in dict.fromkeys(record.ref for record in records):
             _restore(store, ref, [record for record in records if record.ref == ref], aside)
     atomic_write.fsync_tree(store.path)

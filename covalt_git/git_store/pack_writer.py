@@ -1,37 +1,50 @@
-"""Encoder of packs, and writer of a pack with its index to a folder.
+"""Encoder of packs, writer of a pack with its index to a folder, and stream of a pack of selected objects.
 
 The pack and its index are written under temporary names (and fsynced, if durable).  Then the index is
 renamed, and the pack last, so that git never finds a pack without an index.
 
 Dulwich's ``add_objects`` names the pack before its index and does not fsync the folder.
 
+A stream copies the compressed entries of existing packs.  A delta is copied if its base precedes it in the stream;
+every other object is sent completely.
+
 Format: ``gitformat-pack(5)``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zlib
+from collections import deque
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
 from dulwich.pack import OFS_DELTA, pack_header_chunks, pack_object_header, write_pack_index
 
-from covalt_git.git_store.objects import KINDS
+from covalt_git.git_store.object_reader import damage_of
+from covalt_git.git_store.objects import KINDS, DamagedObjectError
+from covalt_git.git_store.pack_file import entry_header
 from covalt_git.names import new_id
 from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from dulwich.object_format import ObjectFormat
+
+    from covalt_git.git_store.object_reader import ObjectReader
+    from covalt_git.git_store.pack_file import PackFile
 
 TEMPORARY = "tmp_"
 """Start of the names of files that are being written, which git ignores and prunes, too."""
 
 _LEVEL = 1
 """zlib's level: higher ones take several times as long and save a tenth."""
+
+_LISTED = 64
+"""Entries of a pack's index that are listed in the time in which one object is read by itself."""
 
 
 class PackEncoder:
@@ -123,3 +136,72 @@ class PackWriter:
         file = self._files.enter_context(path.open("xb"))
         self._files.callback(path.unlink, missing_ok=True)
         return file
+
+
+def pack_stream(reader: ObjectReader, ids: Iterable[str]) -> Iterator[bytes]:
+    """Yield a pack of some objects.
+
+    Raises:
+        BrokenStoreError: when an object is missing or damaged.
+    """
+    encoder = PackEncoder(reader.format)
+    yield from _entries(reader, ids, encoder)
+    yield encoder.trailer()
+
+
+def store_pack(reader: ObjectReader, ids: Iterable[str], folder: Path, *, durable: bool) -> None:
+    """Write a pack of some objects with its index to a folder of packs, durably if ``durable``.
+
+    Raises:
+        BrokenStoreError: when an object is missing or damaged.
+    """
+    with PackWriter(folder, reader.format) as writer:
+        writer.write(_entries(reader, ids, writer.encoder))
+        writer.finish(durable=durable)
+
+
+def _entries(reader: ObjectReader, ids: Iterable[str], encoder: PackEncoder) -> Iterator[bytes]:
+    """Yield a pack of some objects without its trailer."""
+    left = dict.fromkeys(map(bytes.fromhex, ids))
+    yield encoder.header(len(left))
+    for pack in reader.packs:
+        with (
+            damage_of(f"in {pack.path.name}", reader.path),
+            # If gc has removed the pack, its objects are read one by one below.
+            contextlib.suppress(FileNotFoundError),
+        ):
+            yield from _packed(pack, left, reader, encoder)
+    for oid in left:
+        yield encoder.undeltified(oid, *reader.read_object(oid.hex()))
+
+
+def _packed(
+    pack: PackFile, left: dict[bytes, None], reader: ObjectReader, encoder: PackEncoder
+) -> Iterator[bytes]:
+    """Yield the entries of one pack whose ids are in ``left``, and remove the ids from ``left``."""
+    if len(pack.index) > _LISTED * len(left):
+        return
+    rows = pack.entries()
+    ids = {offset: oid for offset, oid, _, _ in rows}
+    chosen = [row for row in rows if row[1] in left]
+    here = {oid for _, oid, _, _ in chosen}
+    waiting = deque(chosen)
+    deferred = 0
+    while waiting:
+        offset, oid, crc, end = row = waiting.popleft()
+        stored = pack.stored(offset, end)
+        if zlib.crc32(stored) != crc:
+            raise DamagedObjectError(f"its entry of {oid.hex()} does not match the index")
+        kind, size, base, length = entry_header(stored, pack.id_length)
+        base = ids[offset - base] if isinstance(base, int) else base
+        # A base may have a higher offset, as in a thin pack that was completed.
+        if base in here and base not in encoder.entries and deferred < len(waiting):
+            waiting.append(row)
+            deferred += 1
+            continue
+        deferred = 0
+        del left[oid]
+        if base is None or base in encoder.entries:
+            yield encoder.entry(oid, kind, size, stored[length:], base)
+        else:
+            yield encoder.undeltified(oid, *reader.read_object(oid.hex()))

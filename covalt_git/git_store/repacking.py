@@ -14,7 +14,6 @@ from dulwich.lru_cache import LRUSizeCache
 from dulwich.pack import create_delta
 
 from covalt_git.git_store.graph import parents_first
-from covalt_git.git_store.object_folder import remove_packs
 from covalt_git.git_store.object_reader import damage_of
 from covalt_git.git_store.objects import (
     FOLDER,
@@ -27,19 +26,12 @@ from covalt_git.git_store.objects import (
 from covalt_git.git_store.pack_writer import PackWriter
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Callable,
-        Collection,
-        Iterable,
-        Iterator,
-        Mapping,
-    )
-    from collections.abc import (
-        Set as AbstractSet,
-    )
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from covalt_git.git_store.object_folder import ObjectFolder
+    from covalt_git.git_store.object_reader import ObjectReader
+    from covalt_git.git_store.pack_file import PackFile
     from covalt_git.git_store.pack_writer import PackEncoder
 
 MOST_PACKS = 24
@@ -48,6 +40,8 @@ MOST_PACKS = 24
 SMALL = 4 << 20
 """Bytes below which a pack is small."""
 
+_SUFFIXES = (".pack", ".idx", ".rev", ".bitmap", ".mtimes")
+_PROTECTED_BY_GIT = (".keep", ".promisor")
 _TOGETHER = 16 << 20
 _LARGEST_DELTA = 1 << 20
 _LONGEST_CHAIN = 20
@@ -65,11 +59,11 @@ class ObjectUsage(NamedTuple):
     packs: int
 
 
-def usage(store: ObjectFolder) -> ObjectUsage:
+def usage(store: ObjectReader) -> ObjectUsage:
     """Return the usage of a store."""
-    files = [path for path in store.path.rglob("*") if path.is_file()]
-    packs = store.replaceable_packs()
-    with damage_of("of a pack", store.path.parent):
+    files = [path for path in store.folder.rglob("*") if path.is_file()]
+    packs = _replaceable_packs(store)
+    with damage_of("of a pack", store.path):
         packed = sum(len(pack.index) for pack in packs.values())
     return ObjectUsage(
         size=sum(path.stat().st_size for path in files),
@@ -78,25 +72,31 @@ def usage(store: ObjectFolder) -> ObjectUsage:
     )
 
 
-def pack_bytes(store: ObjectFolder) -> int:
+def pack_bytes(store: ObjectReader) -> int:
     """Return the bytes of the packs of a store."""
     with contextlib.suppress(FileNotFoundError):  # another process removed a pack
         return sum(path.stat().st_size for path in store.pack_folder.glob("*.pack"))
     return pack_bytes(store)
 
 
-def stored_sizes(store: ObjectFolder) -> dict[str, int]:
+def stored_sizes(store: ObjectReader) -> dict[str, int]:
     """Return the stored bytes of each object by its id: in a pack, or as a loose file."""
     sizes = {oid: path.stat().st_size for oid, path in store.loose_objects().items()}
     for pack in store.packs:
-        rows = sorted((offset, oid) for offset, oid, _ in pack.index.rows())
-        ends = [offset for offset, _ in rows[1:]] + [pack.path.stat().st_size]
-        for (offset, oid), end in zip(rows, ends, strict=True):
-            sizes[oid.hex()] = end - offset
+        sizes |= {oid.hex(): end - offset for offset, oid, _, end in pack.entries()}
     return sizes
 
 
-def combine(store: ObjectFolder, *, most: int = MOST_PACKS) -> None:
+def _replaceable_packs(store: ObjectReader) -> dict[Path, PackFile]:
+    """Return the packs without a ``.keep`` or ``.promisor`` file by their paths."""
+    return {
+        pack.path: pack
+        for pack in store.packs
+        if not any(pack.path.with_suffix(suffix).exists() for suffix in _PROTECTED_BY_GIT)
+    }
+
+
+def combine(store: ObjectReader, *, most: int = MOST_PACKS) -> None:
     """Combine small packs into one if a store has more than ``most`` packs.
 
     The smallest packs are combined, up to 16 MiB in total.  The next larger pack is included only if the packs
@@ -105,7 +105,7 @@ def combine(store: ObjectFolder, *, most: int = MOST_PACKS) -> None:
     """
     if len(store.packs) <= most:
         return
-    sizes = {path: path.stat().st_size for path in store.replaceable_packs()}
+    sizes = {path: path.stat().st_size for path in _replaceable_packs(store)}
     small = sorted((path for path in sizes if sizes[path] < SMALL), key=sizes.__getitem__)
     if len(small) <= max(most, 1):
         return
@@ -120,19 +120,19 @@ def combine(store: ObjectFolder, *, most: int = MOST_PACKS) -> None:
         _replace(store, small[:chosen], {}, lambda *_: True)
 
 
-def rewrite(store: ObjectFolder, live: AbstractSet[str], *, until: float) -> None:
+def rewrite(store: ObjectReader, live: AbstractSet[str], *, until: float) -> None:
     """Write one pack of all objects that are ``live`` or in files newer than ``until``; remove all others.
 
     ``until`` is in seconds since 1970.  Packs with a ``.keep`` file stay.
     """
     loose = store.loose_objects()
     _replace(
-        store, list(store.replaceable_packs()), loose, lambda oid, at: oid in live or at >= until
+        store, list(_replaceable_packs(store)), loose, lambda oid, at: oid in live or at >= until
     )
 
 
 def _replace(
-    store: ObjectFolder,
+    store: ObjectReader,
     paths: Collection[Path],
     loose: Mapping[str, Path],
     keep: Callable[[str, float], bool],
@@ -141,20 +141,25 @@ def _replace(
 
     ``keep`` is called with the id of an object and the time at which its file was written.
     """
-    packs = store.replaceable_packs()
+    packs = _replaceable_packs(store)
     found: dict[str, float] = {}
     made = None
-    with damage_of("of a pack", store.path.parent):
+    with damage_of("of a pack", store.path):
         for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns):
             found |= dict.fromkeys(map(bytes.hex, packs[path].index.ids()), path.stat().st_mtime)
         for oid, path in loose.items():
             found[oid] = max(path.stat().st_mtime, found.get(oid, 0))
         if oids := [oid for oid, written in found.items() if keep(oid, written)]:
-            with PackWriter(store.pack_folder, store.object_format) as writer:
+            with PackWriter(store.pack_folder, store.format) as writer:
                 writer.write(_Repacking(store, writer.encoder, oids).run())
                 # Durable also if the store does not fsync, because the old packs are deleted.
                 made = writer.finish(durable=True)
-        remove_packs(store.pack_folder, [path for path in paths if path != made])
+        # A multi-pack-index would name removed packs; git writes a new one.
+        (store.pack_folder / "multi-pack-index").unlink(missing_ok=True)
+        for path in paths:
+            # The index last: an index without its pack is ignored, and deleted.
+            for suffix in _SUFFIXES if path != made else ():
+                path.with_suffix(suffix).unlink(missing_ok=True)
         for path in loose.values():
             path.unlink(missing_ok=True)
     store.refresh()
@@ -163,7 +168,7 @@ def _replace(
 class _Repacking:
     """Encoder of objects as a new pack, in the order of the history."""
 
-    def __init__(self, store: ObjectFolder, encoder: PackEncoder, oids: Iterable[str]) -> None:
+    def __init__(self, store: ObjectReader, encoder: PackEncoder, oids: Iterable[str]) -> None:
         self._store = store
         self._encoder = encoder
         self._left = dict.fromkeys(oids)
@@ -192,7 +197,7 @@ class _Repacking:
         if oid not in self._left:
             return
         before = b"" if base is None else self._find(base)
-        length = self._store.object_format.oid_length
+        length = self._store.format.oid_length
         for _, was, now in tree_differences(before, self._read(oid)[1], length):
             if now is not None and now.oid in self._left:
                 entries = self._tree if now.mode == FOLDER else self._object
@@ -215,7 +220,7 @@ class _Repacking:
                 self._depths[oid] = depth
                 yield self._encoder.delta(raw, delta, bytes.fromhex(base))
                 return
-        if len(content) > _LARGE and (found := self._store.find(oid)):
+        if len(content) > _LARGE and (found := self._store.find_packed(oid)):
             pack, offset = found
             if compressed := pack.compressed(offset):  # the compressed bytes are copied unchanged
                 yield self._encoder.entry(raw, KINDS.index(kind), len(content), compressed)
@@ -231,8 +236,8 @@ class _Repacking:
     def _read(self, oid: str) -> tuple[bytes, bytes]:
         """Return the kind and content of an object; cached, because most objects are read several times."""
         if oid not in self._cache:
-            kind, content = self._store.read(oid)
-            if object_id(kind, content, self._store.object_format.name) != oid:
+            kind, content = self._store.find_object(oid)
+            if object_id(kind, content, self._store.object_format) != oid:
                 raise DamagedObjectError(f"the content of {oid} does not match its id")
             if len(content) > _LARGE:
                 return kind, content

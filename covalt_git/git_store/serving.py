@@ -1,11 +1,12 @@
 """Server side of git's smart HTTP protocol: answers to fetches, and the requests and reports of pushes.
 
 Versions 0 and 1 of the protocol are supported; a client that asks for version 2 gets version 0, which it
-accepts.  No state is stored between requests.  Partial clones (``--filter``), atomic and signed pushes
-and push options are not offered.  Formats: ``gitprotocol-http(5)``, ``gitprotocol-pack(5)``.
+accepts.  No state is stored between requests.  Partial clones (``--filter``), histories by date or without a branch
+(``--shallow-since``, ``--shallow-exclude``), atomic and signed pushes and push options are not offered.  Formats:
+``gitprotocol-http(5)``, ``gitprotocol-pack(5)``.
 
-Dulwich's handlers are not used.  They do not support ``deepen-since``, ``deepen-not`` and ``deepen-relative``,
-refuse a push from a shallow clone, and write the answer to a file instead of yielding it.
+Dulwich's handlers are not used.  They do not support ``deepen-relative``, refuse a push from a shallow clone, and
+write the answer to a file instead of yielding it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dulwich.protocol import (
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import CommitGraph, new_in_tree, peel
 from covalt_git.git_store.objects import BrokenStoreError, is_object_id
-from covalt_git.git_store.pack_stream import pack_stream
+from covalt_git.git_store.pack_writer import pack_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,8 +41,7 @@ FLUSH = b"0000"
 
 _AGENT = "agent=covalt-git"
 _CAPABILITIES = {
-    FETCH: "multi_ack_detailed side-band-64k ofs-delta shallow deepen-since deepen-not "
-    "deepen-relative no-progress",
+    FETCH: "multi_ack_detailed side-band-64k ofs-delta shallow deepen-relative no-progress",
     PUSH: "report-status delete-refs side-band-64k quiet ofs-delta",
 }
 _MOST_IN_BAND = 65_515
@@ -82,7 +82,7 @@ class VisibleRefs(NamedTuple):
         if service == FETCH and self.head in self.refs:
             rows.insert(0, ("HEAD", self.refs[self.head]))
             capabilities.append(f"symref=HEAD:{self.head}")
-        digits = self.reader.objects.object_format.hex_length
+        digits = self.reader.format.hex_length
         for number, (name, oid) in enumerate(rows or [("capabilities^{}", "0" * digits)]):
             yield _line(f"{oid} {name}" + ("" if number else f"\0{' '.join(capabilities)}") + "\n")
         yield FLUSH
@@ -139,13 +139,11 @@ def _section(lines: Iterator[str]) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Wants:
-    """The first section of a fetch: the wanted objects, and how much of the history the client wants."""
+    """The first section of a fetch: the wanted objects, and how much of the history the client wants (0: all)."""
 
     oids: list[str] = field(default_factory=list)
     shallow: set[str] = field(default_factory=set)
     depth: int = 0
-    since: int | None = None
-    without: list[str] = field(default_factory=list)
     options: set[str] = field(default_factory=set)
 
     @classmethod
@@ -168,20 +166,11 @@ class _Wants:
                     wants.shallow.add(value)
                 case "deepen" if _NUMBER.fullmatch(value):
                     wants.depth = int(value)
-                case "deepen-since" if _NUMBER.fullmatch(value):
-                    wants.since = int(value)
-                case "deepen-not":
-                    wants.without.append(value)
                 case _:
                     raise BadGitRequestError(f"upload-pack does not support {line!r}")
         if wants.oids and "ofs-delta" not in wants.options:
             raise BadGitRequestError("the client has to support ofs-delta")
         return wants
-
-    @property
-    def deepens(self) -> bool:
-        """Whether the client limits how far back the history goes."""
-        return bool(self.depth) or self.since is not None or bool(self.without)
 
 
 def fetch(visible: VisibleRefs, stream: Stream) -> Iterator[bytes]:
@@ -200,7 +189,7 @@ def _answer_fetch(visible: VisibleRefs, wants: _Wants, rounds: list[str]) -> Ite
     """Acknowledge common commits, and send the pack once the client is done."""
     try:
         sender = _Sender(visible, wants)
-        if wants.deepens:
+        if wants.depth:
             yield from sender.shallow_lines()
             yield FLUSH
         detailed = "multi_ack_detailed" in wants.options
@@ -246,7 +235,7 @@ class _Sender:
             else:
                 self._others[oid] = None
         self._shallow = wants.shallow & self._reachable.keys()
-        self._boundary = self._new_boundary(visible.refs) if wants.deepens else self._shallow
+        self._boundary = self._new_boundary() if wants.depth else self._shallow
 
     def add_common(self, oid: str) -> bool:
         """Add a commit that the client has to the common commits, if the server has it too; return whether it does.
@@ -300,32 +289,12 @@ class _Sender:
             missing += new_in_tree(self._reader, commit(oid).tree, found)
         return missing
 
-    def _new_boundary(self, refs: dict[str, str]) -> set[str]:
+    def _new_boundary(self) -> set[str]:
         """Return the commits at which the client's history will begin."""
-        wants, graph = self._wants, self._graph
-        if wants.depth:
-            starts, steps = self._tips, wants.depth - 1
-            if "deepen-relative" in wants.options:
-                known = graph.ancestors(self._tips, self._shallow)
-                starts, steps = list(self._shallow & known.keys()), wants.depth
-            return graph.at_depth(starts, steps)
-        outside = graph.ancestors(self._commit_named(name, refs) for name in wants.without)
-        inside = {
-            oid
-            for oid in graph.ancestors(self._tips)
-            if oid not in outside and graph.commit(oid).time >= (wants.since or 0)
-        }
-        if not inside:
-            raise BadGitRequestError("no commits selected for shallow requests")
-        return {oid for oid in inside if not inside.issuperset(graph.commit(oid).parents)}
-
-    def _commit_named(self, name: str, refs: dict[str, str]) -> str:
-        for ref in (name, f"refs/{name}", f"refs/heads/{name}"):
-            if ref in refs and refs[ref] in self._reachable:
-                return refs[ref]
-        raise BadGitRequestError(
-            f"upload-pack: deepen-not (--shallow-exclude): no branch is named {name!r}"
-        )
+        if "deepen-relative" not in self._wants.options:
+            return self._graph.at_depth(self._tips, self._wants.depth - 1)
+        known = self._graph.ancestors(self._tips, self._shallow)
+        return self._graph.at_depth(self._shallow & known.keys(), self._wants.depth)
 
 
 # Push

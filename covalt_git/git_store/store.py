@@ -8,6 +8,9 @@ reaches, and stock git finds a valid store at any time (docs/design/chat-store.m
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
+import shutil
 import sys
 from typing import TYPE_CHECKING, Self
 
@@ -19,8 +22,7 @@ from dulwich.patch import is_binary
 from dulwich.refs import DiskRefsContainer, Ref
 from dulwich.repo import Repo
 
-from covalt_git.git_store.object_folder import ObjectFolder, clear_temporary
-from covalt_git.git_store.object_reader import DAMAGE, ObjectReader
+from covalt_git.git_store.object_reader import ObjectReader
 from covalt_git.git_store.objects import (
     BrokenStoreError,
     CommitObject,
@@ -30,7 +32,7 @@ from covalt_git.git_store.objects import (
     is_object_id,
     object_id,
 )
-from covalt_git.git_store.pack_writer import PackWriter
+from covalt_git.git_store.pack_writer import TEMPORARY, PackWriter
 from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ echo "This is the store of the chat $chat, to which only covalt-git writes." >&2
 echo "hint: push to the server: git push http://x:TOKEN@HOST:PORT/git/$chat" >&2
 exit 1
 """
+_CANNOT_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS}
 _READABLE_EXTENSIONS = {b"noop", b"preciousobjects", b"worktreeconfig", b"relativeworktrees"}
 _SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
 
@@ -80,7 +83,7 @@ class GitStore(ObjectReader):
     """
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
-        super().__init__(ObjectFolder(path / "objects", _read_format(path)))
+        super().__init__(path / "objects", _read_format(path))
         self.durable = durable
         self._refs = DiskRefsContainer(path)
         self._pending: dict[str, tuple[bytes, bytes]] = {}
@@ -107,7 +110,7 @@ class GitStore(ObjectReader):
     def close(self) -> None:
         """Close open packs, and discard pending objects."""
         self.abandon()
-        self.objects.close()
+        super().close()
 
     def __enter__(self) -> Self:
         return self
@@ -119,11 +122,7 @@ class GitStore(ObjectReader):
 
     def has(self, oid: str) -> bool:
         """Return whether an object is stored or pending; False for a damaged loose object."""
-        if oid in self._pending:
-            return True
-        with contextlib.suppress(*DAMAGE):
-            return super().has(oid)
-        return False
+        return oid in self._pending or super().has(oid)
 
     def find_object(self, oid: str) -> tuple[bytes, bytes]:
         """Return the kind and content of an object, pending or stored, not verified.
@@ -151,7 +150,7 @@ class GitStore(ObjectReader):
 
     def _write(self, kind: bytes, content: bytes) -> str:
         oid = object_id(kind, content, self.object_format)
-        if oid not in self._pending and not self.objects.find(oid):
+        if oid not in self._pending and not self.find_packed(oid):
             self._pending[oid] = kind, content
             self._pending_bytes += len(content)
             if self._pending_bytes > _MOST_PENDING and not self._in_scratch:
@@ -162,8 +161,7 @@ class GitStore(ObjectReader):
         """Write one pack of all pending objects, fsynced in a durable store."""
         if not self._pending or self._in_scratch:
             return
-        folder, object_format = self.objects.pack_folder, self.objects.object_format
-        with PackWriter(folder, object_format) as writer:
+        with PackWriter(self.pack_folder, self.format) as writer:
             undeltified = writer.encoder.undeltified
             writer.write([writer.encoder.header(len(self._pending))])
             writer.write(
@@ -171,7 +169,7 @@ class GitStore(ObjectReader):
             )
             writer.finish(durable=self.durable)
         self.abandon()
-        self.objects.refresh()
+        self.refresh()
 
     def abandon(self) -> None:
         """Discard the pending objects."""
@@ -186,6 +184,32 @@ class GitStore(ObjectReader):
             yield
         finally:
             self._pending, self._pending_bytes, self._in_scratch = pending, size, False
+
+    def link_objects(self, source: GitStore) -> None:
+        """Hard-link all packs and loose objects of another store, so that they exist as long as one store has them.
+
+        The caller holds the lock of the source's chat, and fsyncs this store.
+
+        Raises:
+            BrokenStoreError: if the source has alternates, that is, borrows objects from a third store.
+        """
+        if source.alternates:
+            raise BrokenStoreError(
+                f"{source.path} borrows objects from another store",
+                hint=f"git -C {source.path} repack -a -d, then rm {source.folder}/info/alternates",
+            )
+        packs = [pack.path for pack in source.packs]
+        indexes = [pack.with_suffix(".idx") for pack in packs]
+        for path in [*indexes, *packs, *source.loose_objects().values()]:
+            copy = self.folder / path.relative_to(source.folder)
+            copy.parent.mkdir(exist_ok=True)
+            try:
+                os.link(path, copy)
+            except OSError as error:
+                if error.errno not in _CANNOT_LINK:
+                    raise
+                shutil.copy(path, copy)
+        self.refresh()
 
     # Refs
 
@@ -278,12 +302,24 @@ class GitStore(ObjectReader):
     def clear_leftovers(self) -> None:
         """Remove lock files and temporary files of dead processes, and fsync the files that these renamed.
 
-        Only the holder of the chat's lock may call it, because then no living process owns such a file.
+        An empty loose object is removed, too: a power cut can leave it after a write without fsync.  Only the holder of
+        the chat's lock may call this, because then no living process owns such a file.
         """
-        clear_temporary(self.objects.path)
-        for lock in [*self.path.glob("*.lock"), *self.path.glob("refs/**/*.lock")]:
-            lock.unlink(missing_ok=True)
-        for folder in (self.objects.pack_folder, self.path, *self.path.glob("refs/**/")):
+        left = [
+            *self.folder.glob(f"{TEMPORARY}*"),
+            *self.folder.glob(f"pack/{TEMPORARY}*"),
+            *(
+                index
+                for index in self.folder.glob("pack/*.idx")
+                if not index.with_suffix(".pack").exists()
+            ),
+            *(path for path in self.loose_objects().values() if not path.stat().st_size),
+            *self.path.glob("*.lock"),
+            *self.path.glob("refs/**/*.lock"),
+        ]
+        for path in left:
+            path.unlink(missing_ok=True)
+        for folder in (self.pack_folder, self.path, *self.path.glob("refs/**/")):
             if folder.is_dir():
                 self._fsync(folder)
 

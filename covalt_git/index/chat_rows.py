@@ -18,7 +18,7 @@ from covalt_git.models.calls import main_argument
 from covalt_git.text.line_diff import count_changes
 from covalt_git.workspaces import running_call
 from covalt_git.workspaces.chat import HEADS, finished_call, waiting_call
-from covalt_git.workspaces.foreign_commits import REF as FOREIGN
+from covalt_git.workspaces.commits import FOREIGN
 
 if TYPE_CHECKING:
     import sqlite3

@@ -18,7 +18,7 @@ from covalt_git.merging.merge_conflicts import Choices, ConflictResolution
 from covalt_git.merging.tree_merge import TreeMerge
 from covalt_git.models.base import StrictModel
 from covalt_git.models.commit_record import MergeConflict, MergeRecord, WorkspaceNotes
-from covalt_git.workspaces import rules, switching, tree_notes
+from covalt_git.workspaces import rules, switching, trees
 from covalt_git.workspaces.chat import read_stored, write_stored
 from covalt_git.workspaces.trees import FolderState
 
@@ -120,10 +120,9 @@ def merge(
         merged = MergeRecord(
             branch=branch, manifest_id=theirs, base_id=base, conflicts=done.conflicts
         )
-        assert head is not None  # otherwise it is a fast-forward
         subject = message or f"{branch} into {done.into}"
         record = writer.record(done.notes, merge=merged)
-        new = writer.make("merge", record, after.tree, (head, theirs), subject=subject)
+        new = writer.make("merge", record, after.tree, head, theirs, subject=subject)
     done = done._replace(manifest_id=new, changes=tuple(writer.advance(head, new)))
     _remember(chat.store, None)
     return done
@@ -191,15 +190,15 @@ def _merge_trees(
     """Return the merged state of the workspace, and the merge with its conflicts and notes."""
     store = chat.store
     base, theirs = chat.state(sides.base), chat.state(sides.theirs)
-    trees = TreeMerge(store, lambda path, text: rules.why_not_stored(path, text, chat.config))
-    merged = trees.merge(base.tree, sides.ours.tree, theirs.tree)
+    merging = TreeMerge(store, lambda path, text: rules.why_not_stored(path, text, chat.config))
+    merged = merging.merge(base.tree, sides.ours.tree, theirs.tree)
     unstored = (*sides.snapshot.left_in_place, *sides.ours.empty_folders, *theirs.empty_folders)
     resolution = ConflictResolution(chat, sides.branch, choices, merged, unstored)
     tree, conflicts = resolution.decide()
     empty = _three_ways(
         set(base.empty_folders), set(sides.ours.empty_folders), set(theirs.empty_folders)
     )
-    after = FolderState(tree, tree_notes.still_empty(store, tree, empty))
+    after = FolderState(tree, trees.still_empty(store, tree, empty))
     names = (done.into, done.branch)
     lines = {
         clash.path: merge_conflicts.conflicting_lines(
@@ -212,7 +211,7 @@ def _merge_trees(
         status="conflicts" if lines else done.status,
         conflicts=conflicts,
         lines=lines,
-        notes=tree_notes.notes(store, sides.snapshot.notes, sides.ours.tree, after),
+        notes=trees.notes(store, sides.snapshot.notes, sides.ours.tree, after),
     )
 
 

@@ -17,8 +17,7 @@ from covalt_git.merging.merge_conflicts import SAVED, Choices
 from covalt_git.models.base import StrictModel
 from covalt_git.models.commit_record import ConflictKind, MergeSide
 from covalt_git.paths import typed
-from covalt_git.workspaces import tree_notes, trees
-from covalt_git.workspaces.trees import FolderState
+from covalt_git.workspaces import trees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,14 +120,9 @@ def resolve(writer: Writer, path: str, choice: Choice) -> Sequence[FileChange]:
     edits: Edits = {conflict.saved_as: None}
     if choice.decision != "ours":
         edits[conflict.path] = _chosen(chat, state.tree, conflict, choice)
-    tree = trees.edited(chat.store, state.tree, edits)
-    empty = tree_notes.still_empty(chat.store, tree, state.empty_folders)
-    after = FolderState(tree, empty)
-    notes = tree_notes.notes(chat.store, writer.scan().notes, state.tree, after)
+    after = trees.edited_state(chat.store, state, edits)
     subject = f"{conflict.path}, in conflict with {conflict.branch}: {choice.decision}"
-    assert head is not None  # there was a merge
-    oid = writer.make("edit", writer.record(notes), tree, (head,), subject=subject)
-    return writer.advance(head, oid)
+    return writer.commit_files("edit", after, subject=subject)[1]
 
 
 def _chosen(

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git.git_store.object_folder import link_objects
 from covalt_git.models.chats import Origin
-from covalt_git.workspaces import commits, foreign_commits, records
+from covalt_git.workspaces import commits, records
 from covalt_git.workspaces.chat import HEADS, AboutChat, existing
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def fork(
     else:
         head, active = at, f"{HEADS}main"
         refs = {active: at}
-    refs |= existing(source.store, records.REF, foreign_commits.REF)
+    refs |= existing(source.store, records.REF, commits.FOREIGN)
     about = AboutChat(
         id="",
         title=source.card().title if title is None else title,
@@ -55,7 +54,7 @@ def fork(
         forked_from=Origin(chat_id=source.id, manifest_id=head),
     )
     with chats.creating(source.store.object_format) as store:
-        link_objects(source.store.objects, store.objects)
+        store.link_objects(source.store)
         for ref, oid in refs.items():
             store.swap_ref(ref, None, oid)
         store.set_head(active)

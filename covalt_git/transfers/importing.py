@@ -15,13 +15,12 @@ from covalt_git.errors import CovaltError
 from covalt_git.git_store import BrokenStoreError, GitStore, read_bundle_header
 from covalt_git.git_store.graph import CommitGraph, reachable
 from covalt_git.git_store.incoming import PackLimits, Quarantine
-from covalt_git.git_store.pack_stream import pack_stream
+from covalt_git.git_store.pack_writer import pack_stream
 from covalt_git.models.commit_record import WorkspaceNote
 from covalt_git.names import BadNameError, check_branch
 from covalt_git.transfers.admission import admit
 from covalt_git.workspaces import commits, records
 from covalt_git.workspaces.chat import ABOUT, HEADS, AboutChat, existing, read_stored
-from covalt_git.workspaces.foreign_commits import ForeignCommits, lookalikes
 from covalt_git.workspaces.rules import why_not_stored
 from covalt_git.workspaces.trees import changed_paths
 
@@ -159,7 +158,7 @@ class _Import:
             about, stored = self._card_and_records(reader)
             wanted = admitted.objects | set(stored.values())
             quarantine.adopt(wanted, durable=False)  # fsynced when the chat gets its final place
-        ForeignCommits(store).add(lookalikes(store, admitted.commits))
+        commits.ForeignCommits(store).add(commits.lookalikes(store, admitted.commits))
         self._write_refs(stored)
         known = None if about is None else about.id
         about = about or AboutChat(id="", created_at=commits.now())

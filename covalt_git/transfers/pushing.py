@@ -21,9 +21,8 @@ from covalt_git.git_store.incoming import BadPackError, PackLimits, Quarantine
 from covalt_git.git_store.serving import PushReport, VisibleRefs
 from covalt_git.names import LOCAL_USER
 from covalt_git.transfers.admission import admit
-from covalt_git.workspaces import branches
+from covalt_git.workspaces import branches, commits
 from covalt_git.workspaces.chat import ABOUT, DELETED, HEADS, MovedError, existing
-from covalt_git.workspaces.foreign_commits import lookalikes
 from covalt_git.workspaces.records import REF as RECORDS
 from covalt_git.workspaces.writing import writing
 
@@ -169,7 +168,7 @@ class _Push:
             )
         parents = {parent for oid in admitted.commits for parent in graph.commit(oid).parents}
         objects = admitted.objects | parents | {new}
-        return _Accepted(command, objects, lookalikes(graph.reader, admitted.commits))
+        return _Accepted(command, objects, commits.lookalikes(graph.reader, admitted.commits))
 
     def _move(self, writer: Writer, accepted: Sequence[_Accepted]) -> None:
         """Move the branches that are still at the commit that the client saw."""

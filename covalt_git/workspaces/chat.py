@@ -29,7 +29,6 @@ from covalt_git.models.chats import (
 )
 from covalt_git.models.commit_record import CommitRecord, WorkspaceNotes
 from covalt_git.workspaces import commits, running_call, trees
-from covalt_git.workspaces.foreign_commits import ForeignCommits
 from covalt_git.workspaces.records import Records
 from covalt_git.workspaces.scan import scan
 from covalt_git.workspaces.snapshot import Snapshot
@@ -55,6 +54,9 @@ _SHORT_MESSAGE = 1 << 12
 
 Stored = TypeVar("Stored", bound=StrictModel)
 
+ChatMemory = dict[tuple[str, bool], WorkspaceManifest]
+"""Cache of a chat that outlives its ``ChatStore``: commits with short messages, by id and whether they are foreign."""
+
 
 class MovedError(StaleError):
     """Another process, such as a push, moved a ref before a writer could move it."""
@@ -75,23 +77,6 @@ class AboutChat(StrictModel):
     made_by: str | None = None
 
 
-@dataclass(slots=True)
-class ChatMemory:
-    """Cache of a chat that outlives its ``ChatStore``.
-
-    Attributes:
-        manifests: commits with short messages; the key is the id, and whether the commit is foreign.
-    """
-
-    manifests: dict[tuple[str, bool], WorkspaceManifest] = field(default_factory=dict)
-
-    def remember(self, key: tuple[str, bool], manifest: WorkspaceManifest) -> None:
-        """Cache a commit; if there are many, discard the others."""
-        if len(self.manifests) == _MOST_REMEMBERED:
-            self.manifests.clear()
-        self.manifests[key] = manifest
-
-
 @dataclass
 class ChatStore:
     """One open chat, for one thread.  Close it after use."""
@@ -99,17 +84,17 @@ class ChatStore:
     id: str
     folder: Path
     config: WorkspaceConfig
-    memory: ChatMemory = field(default_factory=ChatMemory, kw_only=True, repr=False)
+    memory: ChatMemory = field(default_factory=dict, kw_only=True, repr=False)
     store: GitStore = field(init=False)
     records: Records = field(init=False)
-    foreign: ForeignCommits = field(init=False)
+    foreign: commits.ForeignCommits = field(init=False)
 
     def __post_init__(self) -> None:
         """Open the chat's store."""
         durable = self.config.durability == "full"
         self.store = GitStore(self.folder / "store.git", durable=durable)
         self.records = Records(self.store)
-        self.foreign = ForeignCommits(self.store)
+        self.foreign = commits.ForeignCommits(self.store)
 
     def __enter__(self) -> Self:
         return self
@@ -184,13 +169,15 @@ class ChatStore:
     def manifest(self, oid: str) -> WorkspaceManifest:
         """Return a commit of this chat with its record; ``oid`` is its full id."""
         key = oid, oid in self.foreign
-        found = self.memory.manifests.get(key)
+        found = self.memory.get(key)
         if found is None:
             commit = self.store.read_commit(oid)
             found = commits.read(oid, commit, self.id, self.records, foreign=key[1])
             # The records with the commit's large fields may be fetched later, for example after a clone.
             if len(commit.message) <= _SHORT_MESSAGE and '"ref":' not in commit.message:
-                self.memory.remember(key, found)
+                if len(self.memory) >= _MOST_REMEMBERED:
+                    self.memory.clear()
+                self.memory[key] = found
         self.foreign.cover(found.parents)
         return found
 
@@ -203,7 +190,7 @@ class ChatStore:
         """Return commits and their ancestors, but not those in ``without`` or reached through them."""
 
         def parents(oid: str) -> tuple[str, ...]:
-            known = self.memory.manifests.get((oid, False)) or self.store.read_commit(oid)
+            known = self.memory.get((oid, False)) or self.store.read_commit(oid)
             return known.parents
 
         return ancestors(parents, tips, without)

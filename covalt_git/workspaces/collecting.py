@@ -54,7 +54,7 @@ def collect(
     chat = writer.chat
     store = chat.store
     store.clear_leftovers()
-    before = repacking.usage(store.objects)
+    before = repacking.usage(store)
     now = time.time()
     progress("finding reachable objects")
     # Before anything is deleted, because this fails if the store is damaged.
@@ -66,8 +66,8 @@ def collect(
     progress("writing one pack")
     (store.path / "wal.settled").unlink(missing_ok=True)  # the replayed log of version 0.1
     until = float("inf") if everything else now - GRACE_S
-    repacking.rewrite(store.objects, live, until=until)
-    return Collected(before, repacking.usage(store.objects), forgotten, dropped)
+    repacking.rewrite(store, live, until=until)
+    return Collected(before, repacking.usage(store), forgotten, dropped)
 
 
 def _tips(chat: ChatStore) -> list[str]:

@@ -12,20 +12,26 @@
     Covalt-Toolset: app-builder 1.0.0 sha256:...
 
 The JSON line is RFC 8785.  The trailers repeat fields of the record for users of ``git log``; only the
-source and the message are read back.  A record counts only in the chat that created it (see
-:mod:`.foreign_commits`).
+source and the message are read back.
+
+Anyone can write such a message with git, so a record counts only in the chat that created it.
+``refs/covalt/foreign`` is a blob with the full ids of the foreign commits of a chat that look like records, one a line,
+sorted.  A push adds its commits to the list under the chat's lock, before a branch moves to them.  If the push is
+killed in between, ids of missing commits stay in the list, which is harmless.  Ids are never removed.
 """
 
 from __future__ import annotations
 
 import re
 import time
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import ValidationError
 
 from covalt_git import timestamps
+from covalt_git.errors import CovaltError
 from covalt_git.git_store import CommitObject
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import CallError, RenderPlan
@@ -35,8 +41,14 @@ from covalt_git.text import display
 from covalt_git.workspaces.records import COMMITTER
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from covalt_git.git_store import GitStore
+    from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.models.calls import PendingCall
     from covalt_git.workspaces.records import Records
+
+FOREIGN = "refs/covalt/foreign"
 
 _SOURCES: tuple[str, ...] = get_args(Source)
 _SOURCE_TRAILER = "Covalt-Source: "
@@ -97,13 +109,13 @@ def build(
     )
 
 
-def looks_like_record(commit: CommitObject) -> bool:
-    """Return whether a commit has the trailer of a record.
+def lookalikes(store: ObjectReader, oids: Iterable[str]) -> set[str]:
+    """Return the commits that look like records, because they have the trailer of a record.
 
     Only in such a commit can :func:`read` find a record, in this version of covalt-git or a later one, whatever
     large fields the store has.
     """
-    return _SOURCE_TRAILER in commit.message
+    return {oid for oid in oids if _SOURCE_TRAILER in store.read_commit(oid).message}
 
 
 def read(
@@ -173,3 +185,46 @@ def unfinished(call: PendingCall, code: str, message: str) -> CallRecord:
         toolset=call.toolset,
         execution_id=call.execution_id,
     )
+
+
+@dataclass(slots=True)
+class ForeignCommits:
+    """The list of foreign commits of one open store; it is read again when its ref has moved."""
+
+    store: GitStore
+    _at: str | None = None
+    _ids: frozenset[str] = frozenset()
+    _covered: set[str] = field(default_factory=set)
+
+    def __contains__(self, oid: str) -> bool:
+        """Return whether a commit that a ref reaches is listed.
+
+        The list is read again for each commit that is not covered (:meth:`cover`), because a push may have changed it.
+        """
+        if oid not in self._covered:
+            self.ids()
+            self._covered.add(oid)
+        return oid in self._ids
+
+    def cover(self, parents: Iterable[str]) -> None:
+        """Note that the list need not be read for the parents of a commit: foreign parents were listed before it."""
+        self._covered.update(parents)
+
+    def add(self, oids: Collection[str]) -> None:
+        """Add commits to the list, durably, before a ref reaches them; the caller holds the chat's lock."""
+        known = self.ids()
+        if known.issuperset(oids):
+            return
+        lines = "".join(f"{oid}\n" for oid in sorted(known.union(oids)))
+        if not self.store.swap_ref(FOREIGN, self._at, self.store.write_blob(lines.encode())):
+            raise CovaltError("another process lists this chat's foreign commits", hint="try again")
+
+    def ids(self) -> frozenset[str]:
+        """Return the listed ids."""
+        at = self.store.read_ref(FOREIGN)
+        if at != self._at:
+            lines = b"" if at is None else self.store.read_blob(at)
+            self._ids = frozenset(lines.decode("utf-8", "replace").split())
+            self._at = at
+            self._covered.clear()
+        return self._ids

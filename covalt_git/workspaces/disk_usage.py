@@ -55,7 +55,7 @@ class DiskUsage(NamedTuple):
 def disk_usage(chat: ChatStore) -> DiskUsage:
     """Return the disk usage of the commits of all branches."""
     store = chat.store
-    sizes = repacking.stored_sizes(store.objects)
+    sizes = repacking.stored_sizes(store)
     commits = {oid: store.read_commit(oid) for oid in chat.reachable()}
     paths: dict[str, int] = {}
     by_commit: dict[str, int] = {}
@@ -68,7 +68,7 @@ def disk_usage(chat: ChatStore) -> DiskUsage:
                 by_commit[oid] = by_commit.get(oid, 0) + size
                 for path in (change.path, *(f"{one}/" for one in folders_above(change.path))):
                     paths[path] = paths.get(path, 0) + size
-    return DiskUsage(repacking.usage(store.objects).size, paths, by_commit)
+    return DiskUsage(repacking.usage(store).size, paths, by_commit)
 
 
 def _tree(oid: str | None) -> str | None:
@@ -77,7 +77,7 @@ def _tree(oid: str | None) -> str | None:
 
 def store_size(chat: ChatStore) -> int:
     """Return the bytes of the packs of a chat, which have nearly all of its objects."""
-    return repacking.pack_bytes(chat.store.objects)
+    return repacking.pack_bytes(chat.store)
 
 
 def large_store(chat: ChatStore) -> str:

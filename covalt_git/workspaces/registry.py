@@ -24,7 +24,7 @@ from covalt_git.system import file_lock
 from covalt_git.system.atomic_write import fsync, fsync_tree
 from covalt_git.system.remove_tree import remove_tree
 from covalt_git.workspaces import commits, running_call
-from covalt_git.workspaces.chat import AboutChat, ChatMemory, ChatStore, write_about
+from covalt_git.workspaces.chat import AboutChat, ChatStore, write_about
 from covalt_git.workspaces.lock import held, is_abandoned
 from covalt_git.workspaces.writing import finish_left
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.models.project_config import WorkspaceConfig
+    from covalt_git.workspaces.chat import ChatMemory
 
 _NEW = ".new-"
 _GONE = ".gone-"
@@ -137,7 +138,7 @@ class Chats:
 
     def _memory(self, chat_id: str) -> ChatMemory:
         """Return the cache of a chat; if there are too many caches, remove the least recently used one."""
-        memory = self.memories.pop(chat_id, None) or ChatMemory()
+        memory = self.memories.pop(chat_id, {})
         self.memories[chat_id] = memory
         if len(self.memories) > _MOST_MEMORIES:
             self.memories.pop(next(iter(self.memories)), None)

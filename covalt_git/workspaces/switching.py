@@ -133,7 +133,8 @@ class Switch:
         """Write the new content of each changed file into the folder ``staging``; nothing is fsynced."""
         for path, _, now in self.differences:
             if now is not None:
-                self.staged[path] = stage(staging, now.mode, self.store.read_blob(now.oid))
+                self.staged[path] = staging / new_id()
+                create(str(self.staged[path]), now.mode, self.store.read_blob(now.oid))
 
     def place(self, root: Folder) -> set[str]:
         """Change each path that still has its old content; return the folders to fsync."""
@@ -225,13 +226,6 @@ def _check_safe(store: GitStore, path: str, entry: TreeEntry) -> None:
         )
 
 
-def stage(staging: Path, mode: int, content: bytes) -> Path:
-    """Write a file or link under a new name into ``staging``, and return its path."""
-    path = staging / new_id()
-    create(str(path), mode, content)
-    return path
-
-
 class WorkingFolder(NamedTuple):
     """The workspace folder of a chat.  Only the holder of the chat's lock may call methods that change it."""
 
@@ -295,22 +289,6 @@ class WorkingFolder(NamedTuple):
         folder.rename(self.chat.workspace)
         self._fsync([self.chat.folder])
 
-    def put(self, root: Folder, files: Iterable[tuple[str, int, bytes]]) -> None:
-        """Write files, each by its path, git's mode and content; ``root`` is the open workspace.
-
-        Every file is written completely or not at all.  Folders above it are created.
-        """
-        staging = self.staging()
-        staged = [(path, stage(staging, mode, content)) for path, mode, content in files]
-        self._fsync(file for _, file in staged)
-        changed = set[str]().union(*(root.move_in(file, path) for path, file in staged))
-        self._fsync_folders(root, changed)
-
-    def remove(self, root: Folder, path: str) -> None:
-        """Remove a file, and the folders above it that are then empty."""
-        root.remove(path)
-        self._fsync_folders(root, {root.nearest(path)})
-
     def switch(self, journal: Journal, left_in_place: Iterable[str] = ()) -> list[FileChange]:
         """Switch the folder, the branch and HEAD, and return the changes of the folder.
 
@@ -355,7 +333,8 @@ class WorkingFolder(NamedTuple):
             self._fsync([self.chat.folder])
         with Folder.opened(self.chat.workspace) as root:
             changed = switch.place(root)
-            self._fsync_folders(root, changed)
+            if self.chat.store.durable:
+                root.fsync(changed)
         if switch.edited:
             self.chat.stat_cache.clear()  # the next scan finds the edits
 
@@ -375,10 +354,6 @@ class WorkingFolder(NamedTuple):
         """Fsync files and folders if the chat is durable."""
         if self.chat.store.durable:
             fsync_many([str(path) for path in paths])
-
-    def _fsync_folders(self, root: Folder, folders: Collection[str]) -> None:
-        if self.chat.store.durable:
-            root.fsync(folders)
 
     def announced(self) -> Journal | None:
         """Return the journal of an announced, unfinished switch, if there is one.

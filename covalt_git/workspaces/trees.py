@@ -1,6 +1,7 @@
 """Trees of a workspace: reading, comparing and editing them without reading equal or untouched parts.
 
-Paths use ``/``.  The empty tree is None.
+Paths use ``/``.  The empty tree is None.  :func:`notes` returns the notes of a commit that is computed, as by a merge or
+a restore, and not scanned: those that a scan would find if the workspace had the files of this commit.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.git_store import FOLDER, GitStore, TreeEntry
 from covalt_git.models.chats import FileChange, FileState
+from covalt_git.models.commit_record import WorkspaceNotes
+from covalt_git.workspaces import rules
+from covalt_git.workspaces.folders import folders_above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -68,7 +72,7 @@ def find(store: GitStore, tree: str | None, path: str) -> FileState | None:
 def find_entry(store: GitStore, tree: str | None, path: str) -> TreeEntry | None:
     """Return the file, link or folder at a path, or None; the empty path is the tree itself."""
     found = None if tree is None else TreeEntry(b"", FOLDER, tree)
-    for name in _raw(path).split(b"/") if path else ():
+    for name in rules.encoded(path).split(b"/") if path else ():
         if found is None or found.mode != FOLDER:
             return None
         found = store.find_in_tree(found.oid, name)
@@ -127,9 +131,9 @@ def edited(store: GitStore, tree: str | None, edits: Mapping[str, TreeEntry | No
     for path, entry in edits.items():
         name, _, rest = path.partition("/")
         if rest:
-            below.setdefault(_raw(name), {})[rest] = entry
+            below.setdefault(rules.encoded(name), {})[rest] = entry
         else:
-            _put(entries, _raw(name), entry)
+            _put(entries, rules.encoded(name), entry)
     for raw, further in below.items():
         before = entries.get(raw)
         folder = before.oid if before is not None and before.mode == FOLDER else None
@@ -141,14 +145,53 @@ def edited(store: GitStore, tree: str | None, edits: Mapping[str, TreeEntry | No
     return store.write_tree(entries.values()) if entries else None
 
 
+def notes(
+    store: GitStore, scanned: WorkspaceNotes, before: str | None, after: FolderState
+) -> WorkspaceNotes:
+    """Return the notes for the content ``after``; ``scanned`` are those of the last scan, which found ``before``.
+
+    Files that could not be stored stay in place.  Names are checked only in folders with changes.
+    """
+    paths = changed_paths(store, before, after.tree)
+    changed = {folder for path in paths for folder in ("", *folders_above(path))}
+    unportable = [
+        note for note in scanned.unportable if note.path.rpartition("/")[0] not in changed
+    ]
+    for folder in changed:
+        for name, reason in rules.unportable(names(store, after.tree, folder)):
+            unportable.append(rules.path_note(f"{folder}/{name}" if folder else name, reason))
+    return WorkspaceNotes(
+        empty_folders=after.empty_folders,
+        not_stored=scanned.not_stored,
+        unportable=tuple(sorted(unportable, key=lambda note: note.path)),
+    )
+
+
+def still_empty(store: GitStore, tree: str | None, folders: Iterable[str]) -> tuple[str, ...]:
+    """Return the folders among ``folders`` that stay empty with the files of a tree."""
+    wanted = set(folders)
+    above = {folder for path in wanted for folder in folders_above(path)}
+    return tuple(path for path in sorted(wanted - above) if _has_room(store, tree, path))
+
+
+def _has_room(store: GitStore, tree: str | None, path: str) -> bool:
+    above = (find_entry(store, tree, folder) for folder in folders_above(path))
+    has_folders = all(entry is None or entry.mode == FOLDER for entry in above)
+    return has_folders and find_entry(store, tree, path) is None
+
+
+def edited_state(
+    store: GitStore, state: FolderState, edits: Mapping[str, TreeEntry | None]
+) -> FolderState:
+    """Write the tree of a state with all ``edits`` applied, and return the new state."""
+    tree = edited(store, state.tree, edits)
+    return FolderState(tree, still_empty(store, tree, state.empty_folders))
+
+
 def _put(entries: dict[bytes, TreeEntry], name: bytes, entry: TreeEntry | None) -> None:
     entries.pop(name, None)
     if entry is not None:
         entries[name] = entry._replace(name=name)
-
-
-def _raw(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
 
 
 def _text(name: bytes) -> str:

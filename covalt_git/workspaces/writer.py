@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.snapshot import Snapshot
+    from covalt_git.workspaces.trees import FolderState
 
 _LISTED = 3
 """How many paths a subject lists."""
@@ -131,8 +132,9 @@ class Writer:
         return False
 
     def record(self, notes: WorkspaceNotes, **fields: Any) -> CommitRecord:
-        """Return the record of a new commit by this writer."""
-        return CommitRecord(id=new_id(), at=commits.now(), by=self.by, workspace=notes, **fields)
+        """Return the record of a new commit by this writer; ``fields`` may also be its id, time and author."""
+        fields = {"id": new_id(), "at": commits.now(), "by": self.by} | fields
+        return CommitRecord(workspace=notes, **fields)
 
     def commit(
         self,
@@ -151,26 +153,50 @@ class Writer:
         """
         name = self.chat.active_branch() if branch is None else branch
         before = self.chat.store.read_ref(HEADS + name)
-        parents = () if before is None else (before,)
-        oid = self.make(source, record, tree, parents, subject=subject, message_id=message_id)
+        oid = self.make(source, record, tree, before, subject=subject, message_id=message_id)
         move_branch(self.chat.store, name, before, oid)
         return oid
+
+    def commit_files(
+        self,
+        source: Source,
+        files: FolderState,
+        *,
+        subject: str,
+        message_id: str | None = None,
+        **fields: Any,
+    ) -> tuple[str, list[FileChange]]:
+        """Change the workspace to files, in a commit on the active branch; return the commit's id and the changes.
+
+        Uncommitted changes must be committed before.  The commit's record has ``fields``.
+
+        Raises:
+            InTheWayError: if an untracked path is where a file must be written.
+        """
+        chat, head = self.chat, self.chat.head()
+        scanned = (self.snapshot or self.scan()).notes
+        notes = trees.notes(chat.store, scanned, chat.state(head).tree, files)
+        record = self.record(notes, **fields)
+        oid = self.make(source, record, files.tree, head, subject=subject, message_id=message_id)
+        return oid, self.advance(head, oid)
 
     def make(
         self,
         source: Source,
         record: CommitRecord,
         tree: str | None,
-        parents: tuple[str, ...],
-        *,
+        *parents: str | None,
         subject: str,
         message_id: str | None = None,
     ) -> str:
-        """Store a commit, and everything that it reaches, durably, without moving a branch to it; return its id."""
+        """Store a commit, and everything that it reaches, durably, without moving a branch to it; return its id.
+
+        A parent that is None, as before the first commit, does not count.
+        """
         store = self.chat.store
         commit = commits.build(
             store.write_tree([]) if tree is None else tree,
-            parents,
+            tuple(filter(None, parents)),
             source,
             record,
             self.chat.records,
@@ -221,9 +247,8 @@ class Writer:
         process dies, the next writer can complete the switch.
         """
         head = self.chat.head()
-        parents = () if head is None else (head,)
         record = self.record(snapshot.notes)
-        left = self.make("edit", record, snapshot.tree, parents, subject="put back")
+        left = self.make("edit", record, snapshot.tree, head, subject="put back")
         self.folder.switch(Journal(old=left, new=head, head=self.chat.store.head()))
 
     # Calls and approvals
@@ -282,10 +307,9 @@ class Writer:
             tree, notes = self.chat.state(head).tree, self._notes_at(head)
         else:
             tree, notes = snapshot.tree, snapshot.notes
-        at = record.finished_at
         oid = self.commit(
             "tool_run",
-            CommitRecord(id=call.id, at=at, by=call.by, call=record, workspace=notes),
+            self.record(notes, id=call.id, at=record.finished_at, by=call.by, call=record),
             tree,
             subject=call.tool_id,
             branch=call.branch,

@@ -1,25 +1,40 @@
-"""Writing to a chat: locks it, recovers it after a killed process, and yields its writer."""
+"""Writing to a chat: locks it, recovers it after a killed process, and yields its writer.
+
+Recovery completes the unfinished work of a killed process before the next writer begins.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import stat
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_store import repacking
+from covalt_git.git_store import old_log, repacking
+from covalt_git.git_store.incoming import clear_incoming
 from covalt_git.names import LOCAL_USER
+from covalt_git.workspaces import branches, commits
+from covalt_git.workspaces.chat import DELETED, HEADS
 from covalt_git.workspaces.lock import held
-from covalt_git.workspaces.recovery import recover
 from covalt_git.workspaces.writer import Writer
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
+    from covalt_git.models.calls import Approval, PendingCall
     from covalt_git.workspaces.chat import ChatStore
 
 PATIENCE_S = 600.0
 """How long a user's command waits for other writers of the chat."""
+
+_ENDINGS = {
+    "approved": ("interrupted", "it was approved, and the process ended before it ran"),
+    "denied": ("denied", "a user denied it"),
+    "expired": ("expired", "it was not approved in time"),
+    "lost": ("interrupted", "its approval was lost"),
+}
 
 
 @contextlib.contextmanager
@@ -44,7 +59,7 @@ def writing(
         yield writer
         chat.stat_cache.head = chat.head()
         with contextlib.suppress(CovaltError, OSError):  # the next writer tries again
-            repacking.combine(chat.store.objects)
+            repacking.combine(chat.store)
 
 
 def finish_left(chat: ChatStore) -> None:
@@ -54,3 +69,86 @@ def finish_left(chat: ChatStore) -> None:
     """
     with contextlib.suppress(CovaltError, OSError), writing(chat, timeout_s=0):
         pass
+
+
+def recover(writer: Writer, *, unclean: bool = True) -> None:
+    """Recover the locks, branches, folder, calls and approvals of a chat, in that order.
+
+    A call that was running is recorded as an error, with the files that it changed.  A pending call is recorded
+    if its approval was decided or has expired.  Stale locks, temporary files, stored renames and approvals
+    without a call are only looked for if the last writer may have left work unfinished (``unclean``).  Only the
+    holder of the chat's lock may call this.
+    """
+    chat = writer.chat
+    clear_incoming(chat.folder)
+    chat.store.refresh()
+    if unclean:
+        _make_private(chat.folder)
+        chat.store.clear_leftovers()
+        old_log.replay(chat.store, aside=DELETED)
+        branches.finish_rename(chat.store)
+        writer.folder.clear_staging()
+    writer.folder.roll_forward()
+    for call in chat.calls():
+        if _is_committed(chat, call) or _is_without_branch(chat, call):
+            writer.drop_call(call.id)
+        elif call.status == "running":
+            writer.folder.remove_non_folder()
+            snapshot = writer.scan() if chat.active_branch() == call.branch else None
+            message = "the process that ran it ended before the tool did"
+            writer.finish_call(
+                call, commits.unfinished(call, "interrupted", message), snapshot=snapshot
+            )
+        elif call.execution_id is not None:
+            _settle(writer, call, chat.approval(call.execution_id))
+    if unclean:
+        _expire_left(writer)
+    writer.folder.restore_if_missing()
+
+
+def _make_private(folder: Path) -> None:
+    """Make a chat's folder private; version 0.1 created it with access for other users."""
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if mode & 0o077:
+        with contextlib.suppress(PermissionError):  # another user of the project owns the file
+            folder.chmod(mode & ~0o077)
+
+
+def _expire_left(writer: Writer) -> None:
+    """Expire the pending approvals whose call is gone."""
+    pending = [approval for approval in writer.chat.approvals() if approval.state == "pending"]
+    awaited = {call.execution_id for call in writer.chat.calls()} if pending else set()
+    for approval in pending:
+        if approval.execution_id not in awaited:
+            writer.put_approval(_expired(approval), before=approval)
+
+
+def _settle(writer: Writer, call: PendingCall, approval: Approval | None) -> None:
+    """Record a pending call whose approval was decided or has expired."""
+    if approval is not None and approval.state == "pending":
+        if approval.expires_at > commits.now():
+            return
+        writer.put_approval(_expired(approval), before=approval)
+        approval = _expired(approval)
+    state = "lost" if approval is None else approval.state
+    code, message = _ENDINGS.get(state, _ENDINGS["lost"])
+    writer.finish_call(call, commits.unfinished(call, code, message))
+
+
+def _expired(approval: Approval) -> Approval:
+    return approval.model_copy(update={"state": "expired", "decided_at": commits.now()})
+
+
+def _is_without_branch(chat: ChatStore, call: PendingCall) -> bool:
+    """Return whether a running call's branch is gone; then the call has ended, because else its branch cannot be deleted."""
+    gone = chat.store.read_ref(HEADS + call.branch) is None
+    return call.status == "running" and call.base is not None and gone
+
+
+def _is_committed(chat: ChatStore, call: PendingCall) -> bool:
+    for manifest in chat.log(chat.store.read_ref(HEADS + call.branch)):
+        if manifest.id == call.base:
+            return False
+        if manifest.record.id == call.id:
+            return True
+    return False

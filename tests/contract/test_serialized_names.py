@@ -26,7 +26,7 @@ from covalt_git.models.tool import Tool
 from covalt_git.models.tool_lock import ToolLock
 from covalt_git.problems.explain import titles
 from covalt_git.toolsets.update_lock import _Note
-from covalt_git.workspaces import recovery
+from covalt_git.workspaces import writing
 from covalt_git.workspaces.branches import Rename
 from covalt_git.workspaces.chat import AboutChat
 from covalt_git.workspaces.switching import Journal
@@ -153,5 +153,5 @@ def test_log_lines_keep_their_keys(
 def test_errors_and_problems_keep_their_codes(nodes: list[Any]) -> None:
     with Flask("names").test_request_context("/"):
         of_http = {errors._http_error(error(), ()).code for error in default_exceptions.values()}
-    of_lost_calls = {code for code, _ in recovery._ENDINGS.values()}
+    of_lost_calls = {code for code, _ in writing._ENDINGS.values()}
     check_names("codes", {*error_codes(nodes), *of_http, *of_lost_calls, *titles()})

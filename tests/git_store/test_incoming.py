@@ -88,7 +88,7 @@ def test_a_quarantined_object_is_no_part_of_the_store(history: Path, tmp_path: P
             assert reader.blob_size(blob) == len(reader.read_blob(blob))
         assert not store.has(tip)
         with pytest.raises(KeyError):
-            ObjectReader(store.objects).find_object(tip)
+            ObjectReader(store.folder, store.object_format).find_object(tip)
         here = store.write_blob(b"of the store")
         store.flush()
         assert reader.read_blob(here) == b"of the store"

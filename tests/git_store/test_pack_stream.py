@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from covalt_git.git_store import BrokenStoreError
-from covalt_git.git_store.object_folder import ObjectFolder
 from covalt_git.git_store.object_reader import ObjectReader
-from covalt_git.git_store.pack_stream import pack_stream
+from covalt_git.git_store.pack_writer import pack_stream
 from tests.git_store.histories import (
     FORMATS,
     HOW_PACKED,
@@ -40,8 +39,8 @@ def copy_of(history: Path, path: Path, *packs: bytes) -> Path:
 
 
 def sent(path: Path, ids: list[str]) -> bytes:
-    with closing(ObjectFolder(path / "objects", format_of(path))) as objects:
-        return b"".join(pack_stream(ObjectReader(objects), ids))
+    with closing(ObjectReader(path / "objects", format_of(path))) as reader:
+        return b"".join(pack_stream(reader, ids))
 
 
 def unpacked(pack: bytes, history: Path, path: Path) -> set[str]:
@@ -108,8 +107,7 @@ def test_objects_are_read_as_git_reads_them(
     history: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     store = copy_of(history, tmp_path / "store.git", packed(history, "main\n", *options))
-    with closing(ObjectFolder(store / "objects", format_of(store))) as objects:
-        reader = ObjectReader(objects)
+    with closing(ObjectReader(store / "objects", format_of(store))) as reader:
         for oid, (kind, content) in contents(history).items():
             assert reader.read_object(oid) == (kind, content)
             if kind == b"blob":
@@ -124,8 +122,7 @@ def test_an_object_under_the_name_of_another_is_damaged(history: Path, tmp_path:
     )
     paths = [store / "objects" / oid[:2] / oid[2:] for oid in (one, other)]
     paths[0].replace(paths[1])
-    with closing(ObjectFolder(store / "objects", format_of(store))) as objects:
-        reader = ObjectReader(objects)
+    with closing(ObjectReader(store / "objects", format_of(store))) as reader:
         for oid, message in (
             (one, "lacks the object"),
             (other, "its content does not match its id"),

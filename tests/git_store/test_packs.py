@@ -72,7 +72,7 @@ def unpack(store: GitStore, pack: Path) -> None:
 
 def rewrite(store: GitStore, until: float = ALWAYS) -> None:
     """Collect what main does not reach."""
-    repacking.rewrite(store.objects, reachable(store, [str(store.read_ref(MAIN))]), until=until)
+    repacking.rewrite(store, reachable(store, [str(store.read_ref(MAIN))]), until=until)
 
 
 # Writing
@@ -200,7 +200,7 @@ def test_fewer_packs_hold_every_object_and_take_a_fraction_of_the_size(
             rewrite(store)
             assert len(packs(store)) == 1
         while len(packs(store)) > MOST_PACKS:
-            repacking.combine(store.objects)
+            repacking.combine(store)
 
         assert contents(store.path) == wanted
         assert fsck_store(store.path) == ""
@@ -241,7 +241,7 @@ def test_damaged_pack_is_left_as_it_is(tmp_path: Path) -> None:
     before = packs(store)
     with GitStore(store.path) as store:
         with pytest.raises(BrokenStoreError, match="damaged"):
-            repacking.combine(store.objects, most=0)
+            repacking.combine(store, most=0)
         with pytest.raises(BrokenStoreError):
             rewrite(store)
 
@@ -251,7 +251,7 @@ def test_damaged_pack_is_left_as_it_is(tmp_path: Path) -> None:
 
 def step_of(path: Path, *, collect: bool) -> None:
     with GitStore(path) as store:
-        rewrite(store) if collect else repacking.combine(store.objects, most=0)
+        rewrite(store) if collect else repacking.combine(store, most=0)
 
 
 @pytest.mark.parametrize("collect", [False, True])

@@ -17,10 +17,9 @@ from covalt_git.names import new_id
 from covalt_git.toolsets.new_project import create_project
 from covalt_git.workspaces import branches, commits
 from covalt_git.workspaces.chat import ChatStore
-from covalt_git.workspaces.recovery import recover
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writer import Writer
-from covalt_git.workspaces.writing import writing
+from covalt_git.workspaces.writing import recover, writing
 
 NO_DIGEST = "sha256:" + "0" * 64
 NOW = "2026-11-20T17:24:00.123Z"

@@ -31,7 +31,7 @@ from covalt_git.names import new_id
 from covalt_git.transfers import pushing
 from covalt_git.transfers.exporting import export_to
 from covalt_git.transfers.importing import import_path
-from covalt_git.workspaces import branches, commits, foreign_commits
+from covalt_git.workspaces import branches, commits
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World, make_world
 from tests.index.rows import dump
@@ -334,7 +334,7 @@ def test_git_and_our_own_collection_keep_the_list(world: World, eve: Eve) -> Non
     assert world.cli("chat", "gc", "c1", "--now").returncode == 0
     with world.project().chats.open("c1") as chat:
         assert fsck(chat) == ""
-        listed = chat.store.read_blob(str(chat.store.read_ref(foreign_commits.REF)))
+        listed = chat.store.read_blob(str(chat.store.read_ref(commits.FOREIGN)))
     assert listed.decode() == "".join(f"{oid}\n" for oid in sorted([tip, again]))
 
 
@@ -343,9 +343,9 @@ def test_a_pushed_list_is_refused(world: World, eve: Eve) -> None:
     tip = eve.commit(forged(world), head(world))
     eve.push(tip, "main")
     with world.project().chats.open("c1") as chat:
-        listed = chat.store.read_ref(foreign_commits.REF)
-        asked = PushRequest((Command(foreign_commits.REF, listed, tip),))
+        listed = chat.store.read_ref(commits.FOREIGN)
+        asked = PushRequest((Command(commits.FOREIGN, listed, tip),))
         report = pushing.push(chat, asked, io.BytesIO(EMPTY_PACK))
 
-        assert foreign_commits.REF in report.refused
-        assert foreign_commits.REF not in pushing.fetchable(chat).refs
+        assert commits.FOREIGN in report.refused
+        assert commits.FOREIGN not in pushing.fetchable(chat).refs

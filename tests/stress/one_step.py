@@ -79,7 +79,7 @@ def branch(writer: Writer) -> str | None:
 
 def pack(writer: Writer) -> str | None:
     """Combine the small packs into one."""
-    repacking.combine(writer.chat.store.objects, most=0)
+    repacking.combine(writer.chat.store, most=0)
     return writer.chat.head()
 
 

@@ -265,7 +265,7 @@ def _rename(chat: ChatStore, chance: random.Random, _: Path) -> None:
 
 def _repack(chat: ChatStore, _chance: random.Random, _: Path) -> None:
     with writing(chat):
-        repacking.combine(chat.store.objects, most=0)
+        repacking.combine(chat.store, most=0)
 
 
 def _collect(chat: ChatStore, _chance: random.Random, _: Path) -> None:

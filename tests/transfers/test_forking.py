@@ -38,7 +38,7 @@ def full(chat: ChatStore) -> ChatStore:
     branch_off(chat, "idea")
     upload(chat, "idea.txt", b"an idea")
     with writing(chat) as writer:
-        repacking.combine(chat.store.objects, most=0)
+        repacking.combine(chat.store, most=0)
         waits = pending_call(chat, status="pending", execution_id=None, base=said)
         writer.put_call(waits)
     upload(chat, "later.txt", b"later")
@@ -64,7 +64,7 @@ def test_a_fork_at_a_manifest_has_its_history_on_main(full: ChatStore, chats: Ch
         assert layout_of(other.workspace) == {"0.txt": ("file", b"0")}
         assert other.card().forked_from == Origin(chat_id="c1", manifest_id=first)
         collect(other)
-        assert repacking.usage(other.store.objects).objects < 8
+        assert repacking.usage(other.store).objects < 8
         assert fsck(other) == ""
 
 

@@ -220,7 +220,7 @@ def test_a_killed_collection_loses_nothing(chats: Chats, forgotten: ChatStore) -
         before = contents(forgotten)
         said = {oid: forgotten.manifest(oid).record for oid in forgotten.reachable()}
     assert ends == {True, False}
-    assert repacking.usage(forgotten.store.objects).size < len(LARGE)
+    assert repacking.usage(forgotten.store).size < len(LARGE)
 
 
 STEPS = st.lists(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from covalt_git.errors import CovaltError
-from covalt_git.file_edits import undoing
+from covalt_git.file_edits import restoring
 from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import Branch, Origin
 from covalt_git.operations.chats.merges import WaitingConflict, waiting_conflicts
@@ -472,7 +472,7 @@ def _status(context: Context, chat: ChatStore) -> ChatStatus:
             changes=changes,
             ignored=scan.ignored,
             workspace=scan.notes,
-            redoable=not changes and undoing.is_redoable(chat),
+            redoable=not changes and restoring.is_redoable(chat),
             switching_to=None if begun is None else begun.branch,
             conflicts=waiting_conflicts(chat, scan),
             waiting=tuple(

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from covalt_git.conversations import commit_names
 from covalt_git.conversations.commit_names import NAMES
-from covalt_git.file_edits import edits, restoring, undoing, uploads
+from covalt_git.file_edits import edits, restoring, uploads
 from covalt_git.file_edits.edits import check_portable
 from covalt_git.file_edits.uploads import NewFile, check_size
 from covalt_git.operations.context import Context
@@ -275,7 +275,7 @@ def undo_change(context: Context, request: UndoChange) -> WorkspaceRestored:
     further back.  Commits that changed no file, such as messages, are skipped.
     """
     with context.writing(context.chat(request.chat_id)) as writer:
-        done = undoing.undo(writer)
+        done = restoring.undo(writer)
     return WorkspaceRestored.of(done, notes=writer.fresh_notes())
 
 
@@ -283,7 +283,7 @@ def undo_change(context: Context, request: UndoChange) -> WorkspaceRestored:
 def redo_change(context: Context, request: RedoChange) -> WorkspaceRestored:
     """Revert the last undo, in a new commit; refused if files have changed since."""
     with context.writing(context.chat(request.chat_id)) as writer:
-        done = undoing.redo(writer)
+        done = restoring.redo(writer)
     return WorkspaceRestored.of(done, notes=writer.fresh_notes())
 
 
