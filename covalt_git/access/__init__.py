@@ -4,7 +4,7 @@ Its functions are pure functions of the project's configuration, a principal and
 so that a changed ``covalt.yaml`` applies to the next decision.
 """
 
-from covalt_git.access.approval_required import confirmation
+from covalt_git.access.approval_required import approval_reasons, confirmation
 from covalt_git.access.decisions import (
     Action,
     Decision,
@@ -33,6 +33,7 @@ __all__ = [
     "acting",
     "admin_roles",
     "allowed_roles",
+    "approval_reasons",
     "confirmation",
     "decide",
     "may_decide_over_mcp",

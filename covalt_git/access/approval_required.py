@@ -19,7 +19,7 @@ from covalt_git.names import matches, matches_text
 from covalt_git.paths import normal_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ApprovalRule, ProjectConfig
@@ -50,6 +50,14 @@ def confirmation(config: ProjectConfig, tool: Tool, args: JsonObject) -> tuple[s
         if _applies(rule, tool, args):
             return (f"rule {rule.pattern} requires it",) if rule.require else ()
     return tuple(_REASONS[source] for source in tool.confirmation)
+
+
+def approval_reasons(
+    config: ProjectConfig, tools: Iterable[Tool], args: JsonObject
+) -> tuple[str, ...]:
+    """Return why a call requires approval: the reasons of an alias and of the tool that it calls."""
+    reasons = (reason for tool in tools for reason in confirmation(config, tool, args))
+    return tuple(dict.fromkeys(reasons))
 
 
 def _applies(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from covalt_git import timestamps
+from covalt_git.access import approval_reasons
 from covalt_git.calls import (
     builtin_calls,
     concurrent_reads,
@@ -309,7 +310,7 @@ class Engine:
         return CallOutcome(waiting_call(earlier), approval, repeated=True)
 
     def _reasons(self, found: Found, request: CallRequest) -> tuple[str, ...]:
-        return preconditions.approval_reasons(self.config, found.tools, request.args)
+        return approval_reasons(self.config, found.tools, request.args)
 
     def ask(
         self, writer: Writer, call: PendingCall, found: Found, reasons: tuple[str, ...]

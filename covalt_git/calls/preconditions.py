@@ -13,8 +13,6 @@ from covalt_git.toolsets.toolset_copies import ToolsetCopy
 from covalt_git.workspaces.disk_usage import check_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
@@ -75,14 +73,6 @@ def check_arguments(tool: Tool, args: JsonObject) -> None:
     if found:
         problems = [(json_path(place), message) for place, message in found]
         raise json_schema.InvalidArgumentsError(tool.tool_id, problems)
-
-
-def approval_reasons(
-    config: ProjectConfig, tools: Iterable[Tool], args: JsonObject
-) -> tuple[str, ...]:
-    """Return why a call requires approval: the reasons of an alias and of the tool that it calls."""
-    reasons = (reason for tool in tools for reason in confirmation(config, tool, args))
-    return tuple(dict.fromkeys(reasons))
 
 
 def is_waived(config: ProjectConfig, tool: Tool, args: JsonObject) -> bool:

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from covalt_git.access import approval_reasons
 from covalt_git.calls.approvals import MayNotApproveError, decided
 from covalt_git.calls.concurrent_reads import with_home_paths
 from covalt_git.calls.engine import CallRequest, version_of
-from covalt_git.calls.preconditions import approval_reasons, is_waived
+from covalt_git.calls.preconditions import is_waived
 from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values.difference import Difference, differences

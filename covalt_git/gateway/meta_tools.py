@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import mcp_types as types
 
 from covalt_git.gateway.tool_listing import with_chat
-from covalt_git.json_values import json_schema
+from covalt_git.json_values import json_schema, object_schema
 from covalt_git.json_values.pointer import json_path
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ SEARCH = types.Tool(
     name="search_tools",
     title="Search Tools",
     description="Find tools by words of their descriptions, the best match first. Call one with call_tool.",
-    input_schema=json_schema.object_schema(
+    input_schema=object_schema(
         {
             "query": {"type": "string", "description": "Words, or a question."},
             "limit": {"type": "integer", "minimum": 1, "maximum": MOST_FOUND, "default": 10},
@@ -43,14 +43,14 @@ READ = types.Tool(
     name="read_tool",
     title="Read Tool",
     description="Get the description of one tool and the schema of its arguments.",
-    input_schema=json_schema.object_schema({"name": _NAME}),
+    input_schema=object_schema({"name": _NAME}),
     annotations=_READS,
 )
 CALL = types.Tool(
     name="call_tool",
     title="Call Tool",
     description="Call a tool that search_tools found, with arguments that match the schema from read_tool.",
-    input_schema=json_schema.object_schema(
+    input_schema=object_schema(
         {
             "name": _NAME,
             "arguments": {"type": "object", "description": "The tool's arguments.", "default": {}},
@@ -63,7 +63,7 @@ RESUME = types.Tool(
     title="Resume",
     description="Get the result of a call that needed approval, after a user has approved it. "
     "With approved, decide about it, if your role may; ask the user first.",
-    input_schema=json_schema.object_schema(
+    input_schema=object_schema(
         {
             "execution_id": {"type": "string", "description": "As returned by the pending call."},
             "approved": {
@@ -80,7 +80,7 @@ RESULT = types.Tool(
     name="read_result",
     title="Read Result",
     description="Read a page of a result that was too large to be returned at once.",
-    input_schema=json_schema.object_schema(
+    input_schema=object_schema(
         {
             "resource": {
                 "type": "string",

@@ -329,13 +329,3 @@ def _kind_of(value: Any) -> str:
         return "null"
     kinds = {dict: "an object", list: "a list", str: "a text", int: "an integer"}
     return kinds.get(type(value), "a number")
-
-
-def object_schema(properties: JsonObject, required: Sequence[str] | None = None) -> JsonObject:
-    """Return the schema of an object with only these properties, by default all of them required."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [*properties] if required is None else [*required],
-        "additionalProperties": False,
-    }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from covalt_git.access import approval_reasons
 from covalt_git.calls import engine, preconditions
 from covalt_git.calls.batch import read_batch
 from covalt_git.calls.outcomes import fresh_notes
@@ -223,7 +224,7 @@ def check_arguments(context: Context, request: CheckArguments) -> ArgumentsCheck
             preconditions.check_arguments(one, request.args)
     except InvalidArgumentsError as error:
         problems = tuple(map(ArgumentProblem.of, error.problems))
-    reasons = preconditions.approval_reasons(context.project.config, called, request.args)
+    reasons = approval_reasons(context.project.config, called, request.args)
     return ArgumentsChecked(problems=problems, confirmation=reasons)
 
 

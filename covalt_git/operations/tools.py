@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from covalt_git.calls.preconditions import approval_reasons
+from covalt_git.access import approval_reasons
 from covalt_git.calls.tool_grants import check_runnable
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject

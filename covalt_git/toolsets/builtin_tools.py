@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.json_values.json_schema import object_schema
+from covalt_git.json_values import object_schema
 from covalt_git.models.tool import Tool
 from covalt_git.models.tool_properties import Annotations
 from covalt_git.names import BUILTIN_NAMESPACE

@@ -1,12 +1,18 @@
-"""The command line before a command runs: help, version, and what is loaded for them."""
+"""Modules that commands load, and help and version without a command."""
+
+from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git import __version__
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEAVY = (
     *("yaml", "pydantic", "dulwich", "flask", "mcp", "rich", "jsonschema_rs", "rfc8785", "httpx2"),
@@ -22,12 +28,43 @@ finally:
 """
 
 
+UNUSED = {
+    "tool list": ("flask", "mcp", "jsonschema_rs", "dulwich", "covalt_git.operations.chats"),
+    "chat log c1": (
+        "flask",
+        "mcp",
+        "jsonschema_rs",
+        "covalt_git.checks",
+        "covalt_git.operations.tools",
+    ),
+    "validate": ("flask", "mcp", "dulwich", "sqlite3", "covalt_git.operations.tools"),
+}
+
+
+def modules_of(*args: str) -> tuple[str, set[str]]:
+    """Return what a command prints, and the names of the modules that it loads."""
+    program = [sys.executable, "-c", LOADED, *args]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    return done.stdout, set(json.loads(done.stderr))
+
+
+@pytest.mark.parametrize("command", UNUSED)
+def test_a_command_loads_only_what_it_uses(tmp_path: Path, command: str) -> None:
+    modules_of("init", str(tmp_path / "project"))
+    in_project = ("-C", str(tmp_path / "project"))
+    modules_of(*in_project, "chat", "new")
+    modules_of(*in_project, "tool", "list")  # reads the toolsets into the index
+
+    _, modules = modules_of(*in_project, *command.split())
+
+    assert modules.intersection(UNUSED[command]) == set()
+
+
 @pytest.mark.parametrize("option", ["--help", "--version", "-h"])
 def test_help_loads_nothing_heavy(option: str) -> None:
-    program = [sys.executable, "-c", LOADED, option]
-    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    printed, modules = modules_of(option)
 
-    assert done.stdout.startswith(
+    assert printed.startswith(
         f"covalt-git {__version__}\n" if option == "--version" else "Usage: covalt-git "
     )
-    assert not {*json.loads(done.stderr)} & {*HEAVY}
+    assert not modules & {*HEAVY}
