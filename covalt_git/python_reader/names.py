@@ -113,14 +113,11 @@ def _json(value: Any) -> Any:
     return value
 
 
-def read_names(module: ast.Module, source: bytes) -> ModuleNames:
-    """Return the bindings of a module's top level, in the order of its text.
-
-    Assigned expressions are searched only if ``source`` has a ``:=``: nothing else in an expression binds a name.
-    """
+def read_names(module: ast.Module) -> ModuleNames:
+    """Return the bindings of a module's top level, in the order of its text."""
     bindings: dict[str, list[Binding]] = {}
     has_star = False
-    for name, binding in _module_bindings(module, in_values=b":=" in source):
+    for name, binding in _module_bindings(module):
         has_star = has_star or name == "*"
         bindings.setdefault(name, []).append(binding)
     for node in _statements(module):
@@ -141,7 +138,7 @@ def _statements(module: ast.Module) -> Iterator[ast.AST]:
             pending += inner if isinstance(inner, list) else ()
 
 
-def _module_bindings(module: ast.Module, *, in_values: bool) -> Iterator[tuple[str, Binding]]:
+def _module_bindings(module: ast.Module) -> Iterator[tuple[str, Binding]]:
     """Yield all bindings, without recursion: hostile source may be nested as deeply as the parser allows."""
     # Targets of assignments that were yielded with their values.
     yielded: set[ast.AST] = set()
@@ -154,8 +151,6 @@ def _module_bindings(module: ast.Module, *, in_values: bool) -> Iterator[tuple[s
             yielded.add(target)
             yield target.id, Binding(node=getattr(node, "value", None), certain=certain)
         yield from _bindings_of(node, certain=certain)
-        if not in_values and isinstance(node, _VALUES_ONLY):
-            continue
         inner = [part for part in _scope_parts(node) if type(part) not in _LEAVES]
         if inner:
             inner_certain = certain and isinstance(node, _UNCONDITIONAL)
@@ -164,20 +159,6 @@ def _module_bindings(module: ast.Module, *, in_values: bool) -> Iterator[tuple[s
 
 _UNCONDITIONAL = (ast.expr, ast.Assign, ast.AnnAssign, ast.Expr, ast.Delete, ast.With)
 """Nodes whose parts all run if the node runs."""
-
-_VALUES_ONLY = (
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.ClassDef,
-    ast.Expr,
-    ast.Call,
-    ast.Attribute,
-    ast.Subscript,
-    ast.Dict,
-    ast.BinOp,
-    ast.JoinedStr,
-)
-"""Frequent nodes in which only ``:=`` can bind a name of the module's scope."""
 
 _LEAVES = frozenset({ast.Constant, ast.Load, ast.Store, ast.Del, ast.Pass, ast.alias})
 """Nodes without parts that bind no name."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, nearest_name
 from covalt_git.python_reader.classes import class_schema
-from covalt_git.python_reader.fields import Parameter, read_parameter
+from covalt_git.python_reader.fields import read_parameter
 from covalt_git.python_reader.module_text import PythonSyntaxError, parse, split_lines
 from covalt_git.python_reader.names import FunctionNode, ModuleNames, UnknownError, read_names
 from covalt_git.python_reader.schema import ResultReader, SchemaReader
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NoFunctionError",
-    "Parameter",
     "PythonSyntaxError",
     "ToolDefinition",
     "imported_from",
@@ -40,7 +39,9 @@ _MARKUP = re.compile(r"[\n:@]")
 """Characters of which every style has one in a docstring with more than a description."""
 
 _TOOL = "covalt_toolset.tool"
-_TOOL_PARAMETERS = ("name", "description", "requires_confirmation", "category")
+_TOOL_PARAMETERS = ("name", "description", "requires_confirmation")
+"""The first parameters of ``@tool``, which can be positional."""
+
 _TRANSPARENT = frozenset({"functools.cache", "functools.lru_cache", "typing.override"})
 """Decorators that keep a function's parameters, and cannot require confirmation."""
 
@@ -67,11 +68,7 @@ class ToolDefinition(NamedTuple):
         name: the name in ``@tool``; None if it is missing or computed.
         description: the description in ``@tool``, or else in the docstring.
         requires_confirmation: true unless it is provably false.
-        category: the category in ``@tool``.
-        parameters: the parameters that callers can pass; empty if the signature is unknown.
         input_schema: the schema of the arguments; accepts every object if the signature is unknown.
-        takes_workspace: whether the function has a parameter for the workspace, which only the runtime passes.
-        is_async: whether it is an ``async def``.
         line: the line of its ``def``, from 1.
         col: the column of its ``def`` in characters, from 1.
         output_schema: the schema of the result; None if it is unknown.
@@ -82,11 +79,7 @@ class ToolDefinition(NamedTuple):
     name: str | None
     description: str | None
     requires_confirmation: bool
-    category: str | None
-    parameters: tuple[Parameter, ...]
     input_schema: JsonObject
-    takes_workspace: bool
-    is_async: bool
     line: int
     col: int
     output_schema: JsonObject | None = None
@@ -136,7 +129,7 @@ def imported_packages(source: bytes) -> set[str]:
 @lru_cache(maxsize=8)
 def _names_of(source: bytes) -> ModuleNames:
     """Parse a module once for all its tools; callers must not change the result."""
-    return read_names(parse(source), source)
+    return read_names(parse(source))
 
 
 def _read_definitions(
@@ -147,20 +140,13 @@ def _read_definitions(
     node, last = definitions[-1], decorators[-1]
     docstring = _read_docstring(node)
     certain = len(definitions) == 1 and last.keeps_signature
-    parameters, schema = (
-        _read_signature(node, names, docstring) if certain else _unknown_signature()
-    )
     return ToolDefinition(
         name=last.texts.get("name"),
         description=last.texts.get("description") or docstring.description or None,
         requires_confirmation=any(each.requires_confirmation for each in decorators),
         destructive=any(each.destructive for each in decorators),
-        category=last.texts.get("category"),
-        parameters=parameters,
-        input_schema=schema,
+        input_schema=_read_signature(node, names, docstring) if certain else _unknown_signature(),
         output_schema=_read_result(node, names) if certain else None,
-        takes_workspace=any(_is_workspace(argument, names) for argument, _ in _arguments(node)),
-        is_async=isinstance(node, ast.AsyncFunctionDef),
         line=node.lineno,
         col=_column(source, node),
     )
@@ -180,16 +166,11 @@ def _unknown_tool(names: ModuleNames, function: str) -> ToolDefinition:
     if all(isinstance(binding.node, ast.ClassDef) for binding in bound) and not names.has_star:
         defined = [name for name in names.bindings if names.functions(name)]
         raise NoFunctionError(function, tuple(name for name in defined if name[0] != "_"))
-    parameters, schema = _unknown_signature()
     return ToolDefinition(
         name=None,
         description=None,
         requires_confirmation=True,
-        category=None,
-        parameters=parameters,
-        input_schema=schema,
-        takes_workspace=False,
-        is_async=False,
+        input_schema=_unknown_signature(),
         line=1,
         col=1,
     )
@@ -292,14 +273,13 @@ def _read_docstring(node: FunctionNode) -> _Docstring:
     )
 
 
-def _read_signature(
-    node: FunctionNode, names: ModuleNames, docstring: _Docstring
-) -> tuple[tuple[Parameter, ...], JsonObject]:
+def _read_signature(node: FunctionNode, names: ModuleNames, docstring: _Docstring) -> JsonObject:
+    """Return the schema of the arguments that callers can pass."""
     reader = SchemaReader(names, class_schema)
     if getattr(node, "type_params", []):  # def f[T](x: T): T is not a class
         return _unknown_signature()
     try:
-        arguments = tuple(
+        arguments = [
             read_parameter(
                 reader,
                 argument.arg,
@@ -309,7 +289,7 @@ def _read_signature(
             )
             for argument, default in _arguments(node)
             if not _is_workspace(argument, names)
-        )
+        ]
     except UnknownError:
         return _unknown_signature()
     schema: JsonObject = {
@@ -319,7 +299,7 @@ def _read_signature(
         "additionalProperties": node.args.vararg is not None or node.args.kwarg is not None,
     }
     definitions = reader.collect_definitions(schema)
-    return arguments, schema | ({"$defs": definitions} if definitions else {})
+    return schema | ({"$defs": definitions} if definitions else {})
 
 
 def _read_result(node: FunctionNode, names: ModuleNames) -> JsonObject | None:
@@ -334,10 +314,9 @@ def _read_result(node: FunctionNode, names: ModuleNames) -> JsonObject | None:
     return schema | ({"$defs": definitions} if definitions else {})
 
 
-def _unknown_signature() -> tuple[tuple[Parameter, ...], JsonObject]:
-    """Return the parameters and schema of an unknown signature."""
-    schema = {"type": "object", "properties": {}, "required": [], "additionalProperties": True}
-    return (), schema
+def _unknown_signature() -> JsonObject:
+    """Return the schema of an unknown signature, which accepts every object."""
+    return {"type": "object", "properties": {}, "required": [], "additionalProperties": True}
 
 
 def _arguments(node: FunctionNode) -> Iterator[tuple[ast.arg, ast.expr | None]]:

@@ -19,11 +19,7 @@ SOURCE = ToolDefinition(
     name="Said In Python",
     description="From the docstring",
     requires_confirmation=False,
-    category=None,
-    parameters=(),
     input_schema={"type": "object", "properties": {"name": {"type": "string"}}},
-    takes_workspace=False,
-    is_async=False,
     line=1,
     col=1,
 )
