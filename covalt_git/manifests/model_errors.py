@@ -38,10 +38,7 @@ _KINDS = {
 _OWN_CODES = {
     "bad_id": codes.BAD_ID,
     "bad_signer": codes.BAD_SIGNER,
-    "bad_pattern": codes.BAD_VALUE,
-    "bad_entrypoint": codes.BAD_VALUE,
-    "one_of": codes.BAD_VALUE,
-    "unknown_role": codes.BAD_VALUE,
+    "bad_value": codes.BAD_VALUE,
 }
 """The error types that our validators raise with a message and a hint."""
 
@@ -118,7 +115,7 @@ def _model_error(details: ErrorDetails, data: Any, schema: JsonObject) -> ModelE
         return ModelError(place, *_not_allowed(value, str(context["expected"])), at_key=at_key)
     if kind in _OWN_CODES:
         code = _OWN_CODES[kind]
-        where = (*place, *context.get("at", ()))
+        where = (*place, *context["at"])
         return ModelError(where, code, details["msg"], context["hint"], at_key=at_key)
     if _kind(details) in _KINDS:
         message = f"must be {_KINDS[_kind(details)]}, not {_shortened(value)}"

@@ -10,13 +10,12 @@ import re
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from covalt_git import yaml_text
 from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.manifests.reading import Reading, read_text
 from covalt_git.manifests.toolset_files import REGISTRY_FOLDER
-from covalt_git.models.base import HTTP_URL, Bool, FullToolId, StrictModel, Text, Time
+from covalt_git.models.base import HTTP_URL, Bool, FullToolId, StrictModel, Text, Time, refusal
 from covalt_git.models.tool_properties import HttpRequest, Security
 from covalt_git.names import BUILTIN_NAMESPACE, REGISTRY_NAMESPACE, is_tool_name
 
@@ -49,26 +48,21 @@ def check_tool_id(text: str) -> str:
     if _TOOL_ID.fullmatch(text):
         return text
     hint = "write a letter or digit, then at most 127 letters, digits and . _ : / -"
-    raise PydanticCustomError(
-        "one_of", "{text} is not a tool id", {"text": repr(text), "hint": hint}
-    )
+    raise refusal(f"{text!r} is not a tool id", hint)
 
 
 def _check_version(text: str) -> str:
     if _VERSION.fullmatch(text):
         return text
     hint = "write three numbers, such as 1.0.0"
-    raise PydanticCustomError(
-        "one_of", "{text} is not a semantic version", {"text": repr(text), "hint": hint}
-    )
+    raise refusal(f"{text!r} is not a semantic version", hint)
 
 
 def _check_target(text: str) -> str:
     if text.partition(":")[0] not in {REGISTRY_NAMESPACE, BUILTIN_NAMESPACE}:
         return text
     message = "a registered tool cannot forward its calls to a registered or built-in tool"
-    hint = "write the id of a tool of a toolset"
-    raise PydanticCustomError("one_of", "{why}", {"why": message, "hint": hint})
+    raise refusal(message, "write the id of a tool of a toolset")
 
 
 class _OpenModel(StrictModel):
@@ -106,9 +100,7 @@ class ProtocolMeta(_OpenModel):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.http and self.http.url and self.mcp and self.mcp.tool:
-            raise PydanticCustomError(
-                "one_of", "a tool has either 'http.url' or 'mcp.tool'", {"hint": "keep one of them"}
-            )
+            raise refusal("a tool has either 'http.url' or 'mcp.tool'", "keep one of them")
         return self
 
 

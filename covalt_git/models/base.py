@@ -1,7 +1,7 @@
 """Base class and shared field types of all models."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, LiteralString
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints
 from pydantic.types import Strict, StrictBool, StrictInt
@@ -39,18 +39,25 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
+def refusal(
+    message: str, hint: str, kind: LiteralString = "bad_value", at: tuple[str, ...] = ()
+) -> PydanticCustomError:
+    """Return the error of a validator; ``at`` is the place within the value that is wrong."""
+    return PydanticCustomError(kind, "{why}", {"why": message, "hint": hint, "at": at})
+
+
+def check_exactly_one(one: object, other: object, message: str, missing: str) -> None:
+    """Refuse two keys of a model if both or neither have a value; ``missing`` is the hint for neither."""
+    if (one is None) == (other is None):
+        raise refusal(message, missing if one is None else "keep one of them")
+
+
 def _check_id(text: str) -> str:
     if is_id(text):
         return text
     near = suggest_id(text)
-    raise PydanticCustomError(
-        "bad_id",
-        "{text} is not an id",
-        {
-            "text": repr(text),
-            "hint": f"write {near}" if near else "use lower-case words joined by - or _",
-        },
-    )
+    hint = f"write {near}" if near else "use lower-case words joined by - or _"
+    raise refusal(f"{text!r} is not an id", hint, "bad_id")
 
 
 def _near_tool_name(text: str) -> str:
@@ -61,11 +68,7 @@ def _near_tool_name(text: str) -> str:
 def _check_tool_name(text: str) -> str:
     if is_tool_name(text):
         return text
-    raise PydanticCustomError(
-        "bad_id",
-        "{text} is not a tool id",
-        {"text": repr(text), "hint": _near_tool_name(text)},
-    )
+    raise refusal(f"{text!r} is not a tool id", _near_tool_name(text), "bad_id")
 
 
 def _check_full_tool_id(text: str) -> str:
@@ -74,11 +77,8 @@ def _check_full_tool_id(text: str) -> str:
             return text
     except BadNameError:
         pass
-    raise PydanticCustomError(
-        "bad_id",
-        "{text} is not a tool id with a namespace",
-        {"text": repr(text), "hint": "write server:tool, such as github:create_issue"},
-    )
+    hint = "write server:tool, such as github:create_issue"
+    raise refusal(f"{text!r} is not a tool id with a namespace", hint, "bad_id")
 
 
 def _check_any_tool_name(text: str) -> str:
@@ -91,9 +91,7 @@ def _check_pattern(text: str) -> str:
     hint = "write app-builder.*, app-builder.read_* or **"
     if is_pattern(text.replace(":", ".")):
         hint = f"write {text.replace(':', '.')}"
-    raise PydanticCustomError(
-        "bad_pattern", "{text} is not a pattern of tool paths", {"text": repr(text), "hint": hint}
-    )
+    raise refusal(f"{text!r} is not a pattern of tool paths", hint)
 
 
 def _check_entrypoint(text: str) -> str:
@@ -106,11 +104,7 @@ def _check_entrypoint(text: str) -> str:
         hint = f"write {near}"
     elif _ENTRYPOINT.fullmatch(f"{text}:function"):
         hint = f"add the function: {text}:..."
-    raise PydanticCustomError(
-        "bad_entrypoint",
-        "{text} is not module:function",
-        {"text": repr(text), "hint": hint},
-    )
+    raise refusal(f"{text!r} is not module:function", hint)
 
 
 def _only_integer(value: object) -> object:
@@ -122,11 +116,8 @@ def _check_workspace_path(text: str) -> str:
     verdict = check_path(text)
     if verdict.kind == "good":
         return text
-    raise PydanticCustomError(
-        "one_of",
-        "{text} cannot be a file of a workspace: {why}",
-        {"text": repr(text), "why": verdict.reason, "hint": "write a path such as src/notes.md"},
-    )
+    message = f"{text!r} cannot be a file of a workspace: {verdict.reason}"
+    raise refusal(message, "write a path such as src/notes.md")
 
 
 Int = StrictInt

@@ -53,40 +53,32 @@ class Outcome(NamedTuple):
         return cls("error", error=error)
 
 
+_EXCEEDED = {
+    "limit_time": ("timeout_s", "the tool ran longer than {0.timeout_s:g} s"),
+    "limit_cpu": ("cpu_s", "the tool used {0.cpu_s:g} s of CPU time"),
+    "limit_memory": ("memory_mb", "the tool needed more than {0.memory_mb} MiB of memory"),
+    "limit_processes": ("processes", "the tool started more processes than its limit allows"),
+    "limit_written": ("written_mb", "the tool wrote a file of more than {0.written_mb} MiB"),
+    "limit_files": ("files", "the workspace has more than {0.files} files"),
+    "limit_workspace": ("workspace_mb", "the workspace has more than {0.workspace_mb} MiB"),
+    "limit_tmp": ("files", "the folder /tmp has more than {1}"),
+    "limit_output": ("output_mb", "the tool printed or returned more than {0.output_mb} MiB"),
+}
+"""The limit of each error code, and the message."""
+
+
 def limit_error(code: str, limits: Limits, traceback: str = "") -> CallError:
     """Return the error of a call that exceeded its limit ``code``."""
     if code == "limit_written" and limits.file_mb != limits.written_mb:
         code = "limit_workspace"  # the file alone exceeds the limit of the workspace
-    text, key = {
-        "limit_time": (f"the tool ran longer than {limits.timeout_s:g} s", "timeout_s"),
-        "limit_cpu": (f"the tool used {limits.cpu_s or 0:g} s of CPU time", "cpu_s"),
-        "limit_memory": (
-            f"the tool needed more than {limits.memory_mb} MiB of memory",
-            "memory_mb",
-        ),
-        "limit_processes": ("the tool started more processes than its limit allows", "processes"),
-        "limit_written": (
-            f"the tool wrote a file of more than {limits.written_mb} MiB",
-            "written_mb",
-        ),
-        "limit_files": (f"the workspace has more than {limits.files} files", "files"),
-        "limit_workspace": (
-            f"the workspace has more than {limits.workspace_mb} MiB",
-            "workspace_mb",
-        ),
-        "limit_tmp": (
-            f"the folder /tmp has more than {_either(limits)}",
-            "workspace_mb" if limits.files is None else "files",
-        ),
-        "limit_output": (
-            f"the tool printed or returned more than {limits.output_mb} MiB",
-            "output_mb",
-        ),
-    }[code]
+    key, text = _EXCEEDED[code]
+    if code == "limit_tmp" and limits.files is None:
+        key = "workspace_mb"
     hint = f"raise limits.{key} of the tool, and in covalt.yaml if that is lower"
     if code == "limit_output":
         hint = f"write large results to a file of the workspace, or {hint}"
-    return CallError(code=code, message=text, hint=hint, traceback=traceback)
+    message = text.format(limits, _either(limits))
+    return CallError(code=code, message=message, hint=hint, traceback=traceback)
 
 
 def _either(limits: Limits) -> str:

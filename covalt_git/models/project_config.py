@@ -3,11 +3,10 @@
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from covalt_git.errors import nearest_name
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
-from covalt_git.models.base import Bool, Id, Int, One, Pattern, StrictModel, Text
+from covalt_git.models.base import Bool, Id, Int, One, Pattern, StrictModel, Text, refusal
 from covalt_git.models.tool_properties import Annotations, Limits
 
 DEFAULT_IGNORE = ("__pycache__/", "node_modules/", ".venv/")
@@ -28,9 +27,7 @@ def _check_signer(line: str) -> str:
     try:
         AllowedSigner.parse(line)
     except BadSignerLineError as error:
-        raise PydanticCustomError(
-            "bad_signer", "{why}", {"why": error.reason, "hint": error.hint}
-        ) from None
+        raise refusal(error.reason, error.hint, "bad_signer") from None
     return line
 
 
@@ -51,7 +48,7 @@ def _check_command(argv: tuple[str, ...]) -> tuple[str, ...]:
     elif any("\0" in part for part in argv):
         why, hint = "an argument must not contain a NUL character", "remove it"
     if why:
-        raise PydanticCustomError("one_of", "{why}", {"why": why, "hint": hint})
+        raise refusal(why, hint)
     return argv
 
 
@@ -206,12 +203,5 @@ class ProjectConfig(StrictModel):
         if self.default_role is None or self.default_role in self.roles:
             return self
         near = nearest_name(self.default_role, self.roles)
-        raise PydanticCustomError(
-            "unknown_role",
-            "there is no role {role}",
-            {
-                "role": repr(self.default_role),
-                "hint": f"write {near}" if near else "add it under roles",
-                "at": ("default_role",),
-            },
-        )
+        hint = f"write {near}" if near else "add it under roles"
+        raise refusal(f"there is no role {self.default_role!r}", hint, at=("default_role",))

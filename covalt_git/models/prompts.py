@@ -7,9 +7,17 @@ from dataclasses import dataclass
 from typing import Annotated, Generic, Literal, Self, TypeVar
 
 from pydantic import Field, StringConstraints, model_validator
-from pydantic_core import PydanticCustomError
 
-from covalt_git.models.base import ARGUMENT, MEDIA_TYPE, URI, Bool, StrictModel, Text, ToolName
+from covalt_git.models.base import (
+    ARGUMENT,
+    MEDIA_TYPE,
+    URI,
+    Bool,
+    StrictModel,
+    Text,
+    ToolName,
+    check_exactly_one,
+)
 
 ArgumentName = Annotated[str, StringConstraints(pattern=ARGUMENT, max_length=64)]
 MediaType = Annotated[str, StringConstraints(pattern=MEDIA_TYPE)]
@@ -93,25 +101,15 @@ class Resource(StrictModel):
 
     @model_validator(mode="after")
     def _one_address(self) -> Self:
-        if (self.uri is None) == (self.uri_template is None):
-            hint = "add uri: handbook://style" if self.uri is None else "keep one of them"
-            raise PydanticCustomError(
-                "one_of",
-                "a resource must have exactly one of 'uri' and 'uri_template'",
-                {"hint": hint},
-            )
+        message = "a resource must have exactly one of 'uri' and 'uri_template'"
+        check_exactly_one(self.uri, self.uri_template, message, "add uri: handbook://style")
         _check_content(self.text, self.file, "a resource")
         return self
 
 
 def _check_content(text: str | None, file: str | None, what: str) -> None:
-    if (text is None) == (file is None):
-        hint = "add text: ..., or file: assets/..." if text is None else "keep one of them"
-        raise PydanticCustomError(
-            "one_of",
-            "{what} must have exactly one of 'text' and 'file'",
-            {"what": what, "hint": hint},
-        )
+    message = f"{what} must have exactly one of 'text' and 'file'"
+    check_exactly_one(text, file, message, "add text: ..., or file: assets/...")
 
 
 Item = TypeVar("Item", Prompt, Resource)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
-from pydantic_core import PydanticCustomError
 
 from covalt_git.json_values import JsonObject
 from covalt_git.models.base import (
@@ -15,6 +14,7 @@ from covalt_git.models.base import (
     Number,
     StrictModel,
     WorkspacePath,
+    refusal,
 )
 from covalt_git.models.renderers import RendererType
 
@@ -178,11 +178,8 @@ class HttpBody(StrictModel):
         kinds = (self.json_value, self.form, self.multipart, self.text, self.file)
         if sum(kind is not None for kind in kinds) == 1:
             return self
-        raise PydanticCustomError(
-            "one_of",
-            "a body has exactly one of 'json', 'form', 'multipart', 'text' and 'file'",
-            {"hint": "write {json: {name: $args.name}}, or json for all arguments"},
-        )
+        message = "a body has exactly one of 'json', 'form', 'multipart', 'text' and 'file'"
+        raise refusal(message, "write {json: {name: $args.name}}, or json for all arguments")
 
 
 def _body_kind(value: object) -> str:

@@ -8,7 +8,6 @@ import re
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from covalt_git.json_values import JsonObject
 from covalt_git.models.base import (
@@ -20,6 +19,8 @@ from covalt_git.models.base import (
     StrictModel,
     Text,
     ToolName,
+    check_exactly_one,
+    refusal,
 )
 from covalt_git.models.prompts import Prompt, Resource
 from covalt_git.models.tool_properties import (
@@ -85,15 +86,9 @@ class ToolDeclaration(StrictModel):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        if (self.entrypoint is None) == (self.http is None):
-            hint = (
-                "add entrypoint: tools.files:write_file"
-                if self.http is None
-                else "keep one of them"
-            )
-            raise PydanticCustomError(
-                "one_of", "a tool has either 'entrypoint' or 'http'", {"hint": hint}
-            )
+        message = "a tool has either 'entrypoint' or 'http'"
+        hint = "add entrypoint: tools.files:write_file"
+        check_exactly_one(self.entrypoint, self.http, message, hint)
         return self
 
 
@@ -128,29 +123,16 @@ class McpServer(StrictModel):
 
     @model_validator(mode="after")
     def _one_address(self) -> Self:
-        if (self.command is None) == (self.url is None):
-            hint = (
-                "add command: npx, or url: https://..." if self.url is None else "keep one of them"
-            )
-            raise PydanticCustomError(
-                "one_of", "an MCP server has either 'command' or 'url'", {"hint": hint}
-            )
+        message = "an MCP server has either 'command' or 'url'"
+        check_exactly_one(self.command, self.url, message, "add command: npx, or url: https://...")
         if (self.transport == "stdio") != (self.command is not None) and self.transport is not None:
-            raise PydanticCustomError(
-                "one_of",
-                "transport {transport} does not match this server",
-                {
-                    "transport": repr(self.transport),
-                    "hint": "use stdio with 'command', sse or streamable-http with 'url'",
-                    "at": ("transport",),
-                },
-            )
+            message = f"transport {self.transport!r} does not match this server"
+            hint = "use stdio with 'command', sse or streamable-http with 'url'"
+            raise refusal(message, hint, at=("transport",))
         if "@" in re.split(r"[/?#]", (self.url or "").partition("://")[2])[0]:
             # The password would not be sent, but it would be in grants and messages.
             hint = 'write headers: {Authorization: "Bearer ${NAME}"}'
-            raise PydanticCustomError(
-                "one_of", "a URL must not contain a user name", {"hint": hint, "at": ("url",)}
-            )
+            raise refusal("a URL must not contain a user name", hint, at=("url",))
         return self
 
     @property

@@ -7,7 +7,6 @@ decisions of two branches.  A toolset without this file is enabled, and has no g
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
-from pydantic_core import PydanticCustomError
 
 from covalt_git.hosts import BadHostError, HostRule
 from covalt_git.json_values import JsonObject
@@ -23,6 +22,7 @@ from covalt_git.models.base import (
     Text,
     Time,
     ToolName,
+    refusal,
 )
 from covalt_git.models.renderers import RendererType
 from covalt_git.text import display
@@ -33,16 +33,14 @@ def _check_host(text: str) -> str:
         HostRule.parse(text)
     except BadHostError as error:
         hint = error.hint or "write api.example.com, *.example.com or localhost:8080"
-        raise PydanticCustomError("one_of", "{why}", {"why": error.message, "hint": hint}) from None
+        raise refusal(error.message, hint) from None
     return text
 
 
 def _check_shown(text: str) -> str:
     if text.strip() and display.is_shown(text):
         return text
-    raise PydanticCustomError(
-        "one_of", "{text} is not a name", {"text": repr(text), "hint": "write ann@example.com"}
-    )
+    raise refusal(f"{text!r} is not a name", "write ann@example.com")
 
 
 GrantedHost = Annotated[str, AfterValidator(_check_host)]

@@ -6,12 +6,10 @@ import pkgutil
 
 import jsonschema_rs
 import pytest
-from pydantic import ValidationError
 
 from covalt_git import models, yaml_text
 from covalt_git.models.base import StrictModel
 from covalt_git.models.project_config import ProjectConfig
-from covalt_git.models.renderers import CONFIGS, RENDERER_TYPES, config_model
 from covalt_git.models.tool_lock import ToolLock
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
@@ -75,17 +73,6 @@ def test_every_model_is_frozen_strict_described_and_has_a_json_schema() -> None:
         jsonschema_rs.meta.validate(
             {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
         )
-
-
-@pytest.mark.parametrize("renderer", RENDERER_TYPES)
-def test_every_renderer_has_a_strict_configuration(renderer: str) -> None:
-    model = config_model(renderer)
-
-    assert model.model_validate({}) is not None
-    with pytest.raises(ValidationError):
-        model.model_validate({"colour": "red"})
-    if renderer in CONFIGS:
-        assert all(field.description for field in model.model_fields.values())
 
 
 def test_every_problem_code_has_one_title_and_a_known_range() -> None:
