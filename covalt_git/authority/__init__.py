@@ -6,14 +6,12 @@ never runs, imports or writes files of a project; only :mod:`covalt_git.authorit
 """
 
 from covalt_git.authority.comparison import Comparison, compare
-from covalt_git.authority.facts import Fact, FactChange, Place
+from covalt_git.authority.facts import FactChange
 from covalt_git.authority.snapshots import ProjectSnapshot, read_commit, read_files
 
 __all__ = [
     "Comparison",
-    "Fact",
     "FactChange",
-    "Place",
     "ProjectSnapshot",
     "compare",
     "read_commit",

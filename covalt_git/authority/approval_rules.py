@@ -17,7 +17,7 @@ from covalt_git.json_values import canonical_json
 from covalt_git.models.project_config import ApprovalCondition, ApprovalRule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from covalt_git.models.tool import Tool
@@ -66,24 +66,25 @@ def judge_rules(old: Sequence[ApprovalRule], new: Sequence[ApprovalRule]) -> Jud
 
 def _is_stricter(old: Sequence[ApprovalRule], new: Sequence[ApprovalRule]) -> bool:
     """Return whether only rules that require approval were inserted, and only others removed."""
-    removed, inserted = rules_beyond(old, new), rules_beyond(new, old)
+    removed, inserted = dict(rules_beyond(old, new)), dict(rules_beyond(new, old))
     before, now = (
         [_key(rule) for at, rule in enumerate(rules) if at not in changed]
         for rules, changed in ((old, removed), (new, inserted))
     )
-    adds = all(new[at].require for at in inserted)
-    return before == now and adds and not any(old[at].require for at in removed)
+    adds = all(rule.require for rule in inserted.values())
+    return before == now and adds and not any(rule.require for rule in removed.values())
 
 
-def rules_beyond(rules: Sequence[ApprovalRule], others: Sequence[ApprovalRule]) -> list[int]:
-    """Return the positions of the rules that ``others`` does not contain as often."""
+def rules_beyond(
+    rules: Sequence[ApprovalRule], others: Sequence[ApprovalRule]
+) -> Iterator[tuple[int, ApprovalRule]]:
+    """Yield the rules that ``others`` does not contain as often, with their positions."""
     left = Counter(map(_key, others))
-    found = []
-    for at, key in enumerate(map(_key, rules)):
+    for at, rule in enumerate(rules):
+        key = _key(rule)
         left[key] -= 1
         if left[key] < 0:
-            found.append(at)
-    return found
+            yield at, rule
 
 
 def _key(rule: ApprovalRule) -> bytes:

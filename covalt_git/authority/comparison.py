@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 _ORDER: dict[Verdict, int] = {"widening": 0, "narrowing": 1, "neutral": 2}
 _OF_ONE_SERVER = frozenset({"process", "server_grant"})
-_OF_CONFIG = frozenset({"approvals", "default_role"})
-"""Kinds of facts that :mod:`covalt_git.authority.config_changes` compares."""
 
 
 class Comparison(NamedTuple):
@@ -170,11 +168,11 @@ def _differences(before: Sequence[Fact], now: Sequence[Fact]) -> Iterator[FactCh
     for key, fact in new.items():
         if key in old:
             yield from _changed(old[key], fact)
-        elif not _is_implied_by(fact, subjects):
-            yield from _added(fact, before, _details(fact, now) if KINDS[fact.kind].exists else ())
+        elif not (fact.implied or _is_implied_by(fact, subjects)):
+            yield _added(fact, before, now)
     for key, fact in old.items():
-        if key not in new and not _is_implied_by(fact, subjects):
-            yield from _removed(fact, now)
+        if not (key in new or fact.implied or _is_implied_by(fact, subjects)):
+            yield _removed(fact, now)
 
 
 def _by_key(facts: Sequence[Fact]) -> dict[tuple[str, str, str, int], Fact]:
@@ -222,53 +220,32 @@ def _details(fact: Fact, facts: Sequence[Fact]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _added(fact: Fact, before: Sequence[Fact], details: tuple[str, ...]) -> Iterator[FactChange]:
+def _added(fact: Fact, before: Sequence[Fact], now: Sequence[Fact]) -> FactChange:
     kind = KINDS[fact.kind]
-    if fact.kind in _OF_CONFIG or fact.implied:
-        return
-    verdict = "neutral" if _is_covered(fact, before) else kind.added
-    message = f"{fact.subject} {kind.words(fact)}"
-    yield FactChange(
-        verdict,
-        not kind.unclear,
-        fact.subject,
-        fact.kind,
-        message,
-        fact.place,
-        None,
-        details,
-        item=fact.item,
-    )
+    change = _one_sided(fact, before, kind.added, kind.words(fact))
+    return replace(change, at=fact.place, details=_details(fact, now) if kind.exists else ())
 
 
-def _removed(fact: Fact, now: Sequence[Fact]) -> Iterator[FactChange]:
+def _removed(fact: Fact, now: Sequence[Fact]) -> FactChange:
     kind = KINDS[fact.kind]
-    if fact.kind in _OF_CONFIG or fact.implied:
-        return
-    verdict = kind.added if kind.unclear else OPPOSITE[kind.added]
-    if _is_covered(fact, now):
-        verdict = "neutral"
-    message = f"{fact.subject} {kind.lost_words(fact)}"
-    near = next(
-        (one.place for one in now if one.subject == fact.subject and KINDS[one.kind].exists), None
-    )
+    words = kind.lost_words(fact)
     stale = f"{fact.kind} {fact.item}"
     if any(one.kind == "stale" and one.item == stale for one in now):
-        message += (
-            ": the server has changed since the grant"
-            if fact.kind in _OF_ONE_SERVER
-            else ": a file of the toolset has changed since the grant"
-        )
-    yield FactChange(
-        verdict,
-        not kind.unclear,
-        fact.subject,
-        fact.kind,
-        message,
-        None,
-        fact.place,
-        near=near,
-        item=fact.item,
+        changed = "the server" if fact.kind in _OF_ONE_SERVER else "a file of the toolset"
+        words += f": {changed} has changed since the grant"
+    places = (one.place for one in now if one.subject == fact.subject and KINDS[one.kind].exists)
+    verdict = kind.added if kind.unclear else OPPOSITE[kind.added]
+    change = _one_sided(fact, now, verdict, words)
+    return replace(change, was=fact.place, near=next(places, None))
+
+
+def _one_sided(fact: Fact, others: Sequence[Fact], verdict: Verdict, words: str) -> FactChange:
+    """Return the change of a fact that the other snapshot lacks; ``others`` are its facts."""
+    if _is_covered(fact, others):
+        verdict = "neutral"
+    certain, message = not KINDS[fact.kind].unclear, f"{fact.subject} {words}"
+    return FactChange(
+        verdict, certain, fact.subject, fact.kind, message, None, None, item=fact.item
     )
 
 
@@ -287,8 +264,6 @@ def _is_covered(fact: Fact, others: Sequence[Fact]) -> bool:
 
 
 def _changed(old: Fact, new: Fact) -> Iterator[FactChange]:
-    if new.kind in _OF_CONFIG:
-        return
     for found in judge(old, new):
         at = new.locate(found.loc) if new.locate else new.place
         was = old.locate(found.loc) if old.locate else old.place

@@ -13,15 +13,14 @@ from covalt_git.authority.approval_rules import (
     rules_beyond,
     rules_for,
 )
-from covalt_git.authority.facts import FactChange, Place
-from covalt_git.authority.pattern_subset import tools_within
-from covalt_git.authority.project_facts import EVERYTHING, LOCAL_USER, PROJECT
+from covalt_git.authority.facts import FactChange, place_in
+from covalt_git.authority.project_facts import LOCAL_USER, PROJECT
 from covalt_git.models.project_config import RoleConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from covalt_git.authority.facts import Verdict
+    from covalt_git.authority.facts import Place, Verdict
     from covalt_git.authority.snapshots import ProjectSnapshot
     from covalt_git.models.project_config import ApprovalRule, ProjectConfig
     from covalt_git.models.tool import Tool
@@ -40,20 +39,20 @@ def rule_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[FactC
     total = judge_rules(old, new)
     if total.verdict == "neutral":
         return
-    where = _place(base, None)
+    where = place_in(base.config, ("approvals",), key=True)
     found = [
-        _change("no longer has", old[at], None, _place(base, at), stricter=not old[at].require)
-        for at in rules_beyond(old, new)
+        _change("no longer has", rule, None, place_in(base.config, ("approvals", at)))
+        for at, rule in rules_beyond(old, new)
     ]
     found += [
-        _change("newly has", new[at], _place(head, at), where, stricter=new[at].require)
-        for at in rules_beyond(new, old)
+        _change("newly has", rule, place_in(head.config, ("approvals", at)), where)
+        for at, rule in rules_beyond(new, old)
     ]
     if total.certain:
         found = [one for one in found if one.verdict == total.verdict]
     if all(one.verdict != total.verdict for one in found):
         message = f"{PROJECT} {total.words}: its approval rules are in another order"
-        at = _place(head, None)
+        at = place_in(head.config, ("approvals",), key=True)
         found.append(
             FactChange(total.verdict, total.certain, PROJECT, "approvals", message, at, where)
         )
@@ -65,24 +64,15 @@ def rule_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[FactC
             yield one
 
 
-def _change(
-    verb: str, rule: ApprovalRule, at: Place | None, was: Place, *, stricter: bool
-) -> FactChange:
+def _change(verb: str, rule: ApprovalRule, at: Place | None, was: Place) -> FactChange:
+    """Return the change of a rule: removed if it has no place ``at``, else inserted."""
     when = [f"{name} {str(value).lower()}" for name, value in required_annotations(rule).items()]
     when += [f"{path} is {value!r}" for path, value in rule.when.args.items()]
     effect = "requires" if rule.require else "waives"
     condition = f" where {', '.join(when)}" if when else ""
     message = f"{PROJECT} {verb} the rule that {effect} approval for {rule.pattern}{condition}"
-    verdict: Verdict = "narrowing" if stricter else "widening"
+    verdict: Verdict = "narrowing" if rule.require is (at is not None) else "widening"
     return FactChange(verdict, True, PROJECT, "approvals", message, at, was)
-
-
-def _place(snapshot: ProjectSnapshot, at: int | None) -> Place:
-    reading = snapshot.config
-    if reading.document is None:
-        return Place(reading.path)
-    loc: tuple[str | int, ...] = ("approvals",) if at is None else ("approvals", at)
-    return Place(reading.path, *reading.document.locate(loc, key=at is None))
 
 
 def _affected_tools(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[str]:
@@ -109,27 +99,26 @@ def shortened_list(names: Sequence[str]) -> str:
 
 
 def default_role_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[FactChange]:
-    """Yield the change of the default role, which decides what the local user may do."""
+    """Yield the change of the default role, which decides what the local user may do.
+
+    It is narrower only if the local user could do everything before, or may do nothing now.
+    """
     old, new = base.settings, head.settings
     if old.default_role == new.default_role and bool(old.roles) == bool(new.roles):
         return
     before, now = _default_role(old), _default_role(new)
-    if before is None and now is None:
+    if before == now:
         return
-    wider, narrower = not _is_within(now, before), not _is_within(before, now)
-    verdict: Verdict = "neutral"
-    if wider or narrower:
-        verdict = "widening" if wider else "narrowing"
-    message = f"{LOCAL_USER} {_description(new)} (was: {_description(old)})"
-    gained = tools_gained(base, head, LOCAL_USER) if verdict == "widening" else []
+    narrower = before is None or now == RoleConfig()
+    gained = [] if narrower else tools_gained(base, head, LOCAL_USER)
     yield FactChange(
-        verdict,
-        certain=not (wider and narrower),
+        "narrowing" if narrower else "widening",
+        certain=narrower or now is None,
         subject=LOCAL_USER,
         kind="default_role",
-        message=message,
-        at=_default_place(head),
-        was=_default_place(base),
+        message=f"{LOCAL_USER} {_description(new)} (was: {_description(old)})",
+        at=place_in(head.config, ("default_role",)),
+        was=place_in(base.config, ("default_role",)),
         details=details_of_gained(gained),
     )
 
@@ -141,42 +130,10 @@ def _default_role(config: ProjectConfig) -> RoleConfig | None:
     return RoleConfig() if config.roles else None
 
 
-def _is_within(one: RoleConfig | None, other: RoleConfig | None) -> bool:
-    """Return whether ``other`` permits everything that ``one`` permits."""
-    if other is None:
-        return True
-    if one is None:
-        return other.admin and not other.deny
-    denied = all(any(tools_within(pattern, wide) for wide in one.deny) for pattern in other.deny)
-    return (
-        (other.admin or not one.admin)
-        and (other.approve_own or not one.approve_own)
-        and (other.register_tools or other.admin or not one.register_tools)
-        and _all_within(_patterns(one.allow, one), _patterns(other.allow, other))
-        and _all_within(_patterns(one.approve, one), _patterns(other.approve, other))
-        and (denied or not (one.allow or one.admin))
-    )
-
-
-def _patterns(patterns: tuple[str, ...], role: RoleConfig) -> tuple[str, ...]:
-    return (EVERYTHING,) if role.admin else patterns
-
-
-def _all_within(narrow: tuple[str, ...], wide: tuple[str, ...]) -> bool:
-    return all(any(tools_within(one, other) for other in wide) for one in narrow)
-
-
 def _description(config: ProjectConfig) -> str:
     if config.default_role is not None:
         return f"has the role {config.default_role!r}"
     return "has no role and may do nothing" if config.roles else "may do everything"
-
-
-def _default_place(snapshot: ProjectSnapshot) -> Place:
-    reading = snapshot.config
-    if reading.document is None:
-        return Place(reading.path)
-    return Place(reading.path, *reading.document.locate(("default_role",)))
 
 
 def tools_gained(base: ProjectSnapshot, head: ProjectSnapshot, subject: str) -> list[Tool]:

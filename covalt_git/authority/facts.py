@@ -10,6 +10,8 @@ from pydantic import Field
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from covalt_git.manifests.reading import Reading
+
 Verdict = Literal["widening", "narrowing", "neutral"]
 
 Loc = tuple[str | int, ...]
@@ -25,6 +27,13 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}:{self.col}" if self.line else self.path
+
+
+def place_in(reading: Reading[Any], loc: Loc, *, key: bool = False) -> Place:
+    """Return the place of a value in a file, or of its parent if the file does not contain it."""
+    if reading.document is None:
+        return Place(reading.path)
+    return Place(reading.path, *reading.document.locate(loc, key=key))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.authority.approval_rules import always, judge_rules
 from covalt_git.authority.facts import Fact, Judgement, Verdict, unclear
-from covalt_git.authority.pattern_subset import host_within, text_within, tools_within
+from covalt_git.authority.pattern_subset import host_within, tools_within
 from covalt_git.authority.schema_diff import judge_schemas
 from covalt_git.hosts import BadHostError, origin_of
 from covalt_git.templating.references import split
@@ -120,10 +120,6 @@ def _schema(old: Fact, new: Fact) -> list[Judgement]:
     return judge_schemas(old.value, new.value)
 
 
-def _package(old: Fact, new: Fact) -> list[Judgement]:
-    return [] if old.value == new.value else [judge_requirements(old.value, new.value)]
-
-
 def _grant(old: Fact, new: Fact) -> list[Judgement]:
     """Compare two valid grants.
 
@@ -156,46 +152,11 @@ def _use(old: Fact, new: Fact) -> list[Judgement]:
     return [] if old.implied or new.implied else _grant(old, new)
 
 
-def _signer(old: Fact, new: Fact) -> list[Judgement]:
-    """Compare the validity periods of a key; a missing bound makes the period longer."""
-    if old.value == new.value:
-        return []
-    words = KINDS[new.kind].words(new)
-    when = f"{shown(new.value) or 'always'} (was {shown(old.value) or 'always'})"
-    others = [
-        {name: one for name, one in fact.value.items() if name not in _BOUNDS}
-        for fact in (old, new)
-    ]
-    verdicts: set[Verdict] = set()
-    for name, later_is in _BOUNDS.items():
-        before, now = old.value.get(name), new.value.get(name)
-        if before == now:
-            continue
-        if before and now and (before[-1] == "Z") != (now[-1] == "Z"):
-            return [unclear(f"{words}: {when}")]
-        least = {"valid-before": "9", "valid-after": ""}[name]
-        later = (now or least).ljust(15, "0") > (before or least).ljust(15, "0")
-        verdicts.add(later_is if later else OPPOSITE[later_is])
-    if others[0] != others[1] or len(verdicts) > 1:
-        return [unclear(f"{words}: {when}")]
-    return [Judgement(one, f"{words}: {when}") for one in verdicts]
-
-
-_BOUNDS: dict[str, Verdict] = {"valid-before": "widening", "valid-after": "narrowing"}
-"""The bounds of a signer's validity, with the verdict on a later bound."""
-
-_METHODS = {"HEAD": 0, "OPTIONS": 0, "GET": 1}
-"""Order of the methods that only read; all others come after them, in no order."""
-
-
 def _request(old: Fact, new: Fact) -> list[Judgement]:
-    """Compare two requests: a method that may do less is narrower, another origin is wider."""
+    """Compare two requests: another origin is wider, and other changes are undecidable."""
     if old.value == new.value:
         return []
     words = f"{KINDS[new.kind].words(new)} (was {shown_request(old.value)})"
-    before, now = (_METHODS.get(one.value["method"], 2) for one in (old, new))
-    if before != now and old.value["url"] == new.value["url"]:
-        return [Judgement("widening" if now > before else "narrowing", words)]
     hosts = [origin(one.value["url"]) for one in (old, new)]
     if None in hosts or hosts[0] == hosts[1]:
         return [unclear(words)]
@@ -313,9 +274,7 @@ KINDS: dict[str, Kind] = {
         "gives agents the skill {item}", "no longer gives agents the skill {item}", judge=_skill
     ),
     "secret": Kind("may request the secret {item}", "may no longer request the secret {item}"),
-    "package": Kind(
-        "installs the package {value}", "no longer installs the package {item}", judge=_package
-    ),
+    "package": Kind("installs the package {value}", "no longer installs the package {item}"),
     "alias": Kind("renames {item} to {value}", "no longer renames {item}", unclear=True),
     # grants
     "network": Kind(
@@ -399,7 +358,7 @@ KINDS: dict[str, Kind] = {
     "operation": Kind("may permit {item}", "may no longer permit {item}"),
     "target": Kind("may permit the target {item}", "may no longer permit the target {item}"),
     "protocol": Kind("may come over {item}", "may no longer come over {item}"),
-    # servers, sources and ways to sign in
+    # servers
     "server": Kind("{value}", "is removed or disabled", exists=True, show=shown_server),
     "variable": Kind("gets the variable {item}: {value}", "no longer gets the variable {item}"),
     "header": Kind("is sent the header {item}: {value}", "is no longer sent the header {item}"),
@@ -409,14 +368,6 @@ KINDS: dict[str, Kind] = {
         judge=_either(_APPROVAL, _NO_APPROVAL, wider=False),
         show=lambda asks: _APPROVAL if asks else _NO_APPROVAL,
     ),
-    "asks_for": Kind(
-        f"{_APPROVAL} for {{item}}", f"{_NO_APPROVAL} for {{item}}", added="narrowing"
-    ),
-    "source": Kind("provides tools: {value}", "is removed or disabled", exists=True),
-    "include": Kind("includes {item}", "no longer includes {item}", within=text_within),
-    "exclude": Kind("excludes {item}", "no longer excludes {item}", "narrowing", None, text_within),
-    "sign_in": Kind("uses {value}", "is removed", exists=True),
-    "scope": Kind("requests the scope {item}", "no longer requests the scope {item}"),
     # covalt.yaml
     "role": Kind("is defined", "is no longer defined", exists=True),
     "admin": Kind("is admin: may call, approve and grant everything", "is no longer admin"),
@@ -435,43 +386,14 @@ KINDS: dict[str, Kind] = {
     "tokens_for": Kind("issues tokens for {value}", ""),
     "tokens_role": Kind("issues tokens with the role {value}", ""),
     "keys": Kind("has the keys {value}", ""),
-    "signer": Kind("trusts the signer {item}", "no longer trusts the signer {item}", judge=_signer),
+    "signer": Kind("trusts the signer {item}", "no longer trusts the signer {item}"),
     "secret_command": Kind("runs {value} for secrets", "runs no command for secrets"),
     "ignored": Kind("does not commit {item}", "commits {item}"),
     "max_file_mb": Kind("stores files of up to {value} MiB", "", judge=_larger),
-    # compared by covalt_git.authority.config_changes
-    "approvals": Kind("has {value} approval rules", ""),
-    "default_role": Kind("has the role {value}", ""),
 }
-
-
-_REQUIREMENT = re.compile(
-    r"\s*(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<versions>[^;\[@(]*?)\s*"
-)
-"""A name and version clauses (PEP 508); requirements with extras, a marker or a URL are undecidable."""
 
 
 def package_of(requirement: str) -> str:
     """Return the normalized package name of a requirement (PEP 503); the text itself if it has none."""
     found = re.match(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)", requirement)
     return re.sub(r"[-_.]+", "-", found[1]).lower() if found else requirement
-
-
-def judge_requirements(old: str, new: str) -> Judgement:
-    """Judge a changed requirement: more clauses permit fewer versions."""
-    words = f"may install {new.strip()} (was {old.strip()})"
-    one, other = _REQUIREMENT.fullmatch(old), _REQUIREMENT.fullmatch(new)
-    if old.strip() == new.strip():
-        return Judgement("neutral", words)
-    if one is None or other is None:
-        return unclear(words)
-    before, now = _clauses(one["versions"]), _clauses(other["versions"])
-    if before == now:
-        return Judgement("neutral", words)
-    if before < now:
-        return Judgement("narrowing", words)
-    return Judgement("widening", words) if now < before else unclear(words)
-
-
-def _clauses(versions: str) -> frozenset[str]:
-    return frozenset("".join(one.split()) for one in versions.split(",") if one.strip())

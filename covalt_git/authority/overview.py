@@ -82,8 +82,7 @@ def overview(
     parts = snapshot.parts(config)
     callable_tools = snapshot.tools()
     found = []
-    for read in snapshot.toolsets:
-        toolset = read.toolset
+    for toolset in snapshot.toolsets:
         servers = toolset.manifest.mcp_servers if toolset.manifest else ()
         part = parts[f"toolsets/{toolset.id}"]
         tools = tuple(
@@ -93,7 +92,7 @@ def overview(
         )
         if visible is not None and not tools:
             continue
-        complete = visible is None or all(one.tool_id in visible for one in tools_of(read))
+        complete = visible is None or all(one.tool_id in visible for one in tools_of(toolset))
         facts = part.facts if complete else ()
         found.append(
             ToolsetOverview(
@@ -104,7 +103,7 @@ def overview(
                 hosts=_items(facts, "network"),
                 secrets=_secrets(facts),
                 granted_secrets=_items(facts, "secret_use"),
-                processes=_processes(facts),
+                processes=_lines(facts, "server", "process", "server_grant"),
                 packages=tuple(str(one.value) for one in facts if one.kind == "package"),
                 unsandboxed=any(one.kind == "unsandboxed" for one in facts),
                 stale_grants=tuple(
@@ -116,7 +115,7 @@ def overview(
                     )
                 ),
                 tools=tools,
-                more=_more(facts),
+                more=_lines(facts, "variable", "header", "alias"),
             )
         )
     return tuple(found)
@@ -162,18 +161,8 @@ def _secrets(facts: tuple[Fact, ...]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(host for other, host in granted if other == name) for name in sorted(names)}
 
 
-def _processes(facts: tuple[Fact, ...]) -> tuple[str, ...]:
-    kinds = ("server", "process", "server_grant")
-    return tuple(
-        blotted(f"{fact.subject} {KINDS[fact.kind].words(fact)}")
-        for fact in facts
-        if fact.kind in kinds
-    )
-
-
-def _more(facts: tuple[Fact, ...]) -> tuple[str, ...]:
-    """Return a line for each source, OAuth login, header, variable and alias."""
-    kinds = ("source", "include", "exclude", "sign_in", "scope", "variable", "header", "alias")
+def _lines(facts: tuple[Fact, ...], *kinds: str) -> tuple[str, ...]:
+    """Return a line for each fact of these kinds."""
     return tuple(
         blotted(f"{fact.subject} {KINDS[fact.kind].words(fact)}")
         for fact in facts

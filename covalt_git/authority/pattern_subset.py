@@ -1,4 +1,4 @@
-"""Subset tests for patterns of texts, tool paths and hosts.
+"""Subset tests for patterns of tool paths and of hosts.
 
 A pattern is within another if the other matches every text that it matches.  To decide this, each star
 of the narrower pattern is replaced by a character that only a star can match, and the wider pattern is
@@ -12,7 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from covalt_git.hosts import BadHostError, HostRule
-from covalt_git.names import matches_segments, matches_text
+from covalt_git.names import matches_segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,13 +25,6 @@ _MAX_STARS = 3
 
 _TOOL_PATH = 2
 """Minimum number of segments of a tool path: the toolset's and the tool's."""
-
-
-def text_within(narrow: str, wide: str) -> bool:
-    """Return whether ``wide`` matches each text that ``narrow`` matches."""
-    return narrow == wide or (
-        _FRESH not in wide and matches_text(wide, narrow.replace("*", _FRESH))
-    )
 
 
 def tools_within(narrow: str, wide: str) -> bool:

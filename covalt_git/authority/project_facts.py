@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import base64
+from functools import partial
 from typing import TYPE_CHECKING
 
-from covalt_git.authority.facts import Fact, Place
+from covalt_git.authority.facts import Fact, place_in
 from covalt_git.models.allowed_signers import AllowedSigner, wire_strings
 from covalt_git.models.project_config import DEFAULT_LIMITS, LimitsConfig
 from covalt_git.models.server_definition import command_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
+    from covalt_git.authority.facts import Place
     from covalt_git.manifests.reading import Reading
     from covalt_git.models.project_config import ProjectConfig, RoleConfig
 
@@ -25,19 +27,18 @@ EVERYTHING = "**"
 def project_facts(
     reading: Reading[ProjectConfig], key_digests: Mapping[str, str]
 ) -> Iterator[Fact]:
-    """Yield the facts of the project; ``key_digests`` has the digests of the issuers' key files."""
+    """Yield the facts of the project; ``key_digests`` has the digests of the issuers' key files.
+
+    :mod:`covalt_git.authority.config_changes` compares the approval rules and the default role.
+    """
     config = reading.value
     assert config is not None
 
     def at(*loc: str | int, key: bool = False) -> Place:
-        if reading.document is None:
-            return Place(reading.path)
-        return Place(reading.path, *reading.document.locate(loc, key=key))
+        return place_in(reading, loc, key=key)
 
-    yield Fact(LOCAL_USER, "default_role", "", config.default_role, at("default_role"))
     for name, role in config.roles.items():
-        yield from _role_facts(reading, name, role)
-    yield Fact(PROJECT, "approvals", "", len(config.approvals), at("approvals", key=True))
+        yield from _role_facts(name, role, partial(at, "roles", name))
     for name in LimitsConfig.model_fields:
         own = getattr(config.limits, name)
         values = (own, getattr(DEFAULT_LIMITS, name, None))
@@ -55,7 +56,7 @@ def project_facts(
         keys = f"{issuer.jwks_file} ({key_digests.get(issuer.jwks_file, 'missing')})"
         yield Fact(subject, "keys", "", keys, at("issuers", position, "jwks_file"))
     for position, line in enumerate(config.signers):
-        yield _signer_fact(line, config.signers[:position], at("signers", position))
+        yield Fact(PROJECT, "signer", _signer_item(line), None, at("signers", position))
     if config.secret_command:
         command = command_line(config.secret_command)
         yield Fact(PROJECT, "secret_command", "", command, at("secret_command"))
@@ -65,25 +66,22 @@ def project_facts(
     yield Fact(PROJECT, "max_file_mb", "", size, at("workspace", "max_file_mb"))
 
 
-def _signer_fact(line: str, above: Sequence[str], place: Place) -> Fact:
+def _signer_item(line: str) -> str:
+    """Return a signer without the comment of the line."""
     signer = AllowedSigner.parse(line)
-    same = (AllowedSigner.parse(one) for one in above)
-    if any((one.principals, one.key) == (signer.principals, signer.key) for one in same):
-        return Fact(PROJECT, "signer", " ".join(line.split()), {}, place)
     kind = (wire_strings(signer.key) or [b""])[0].decode("ascii", "replace")
-    item = f"{signer.principals} {kind} {base64.b64encode(signer.key).decode()}"
     # A signer for all namespaces and one for ours alone can sign the same toolsets.
-    options = {name: value for name, value in signer.options.items() if name != "namespaces"}
-    return Fact(PROJECT, "signer", item, options, place)
+    options = [
+        f"{name}={value}" if value else name
+        for name, value in sorted(signer.options.items())
+        if name != "namespaces"
+    ]
+    return " ".join([signer.principals, *options, kind, base64.b64encode(signer.key).decode()])
 
 
-def _role_facts(reading: Reading[ProjectConfig], name: str, role: RoleConfig) -> Iterator[Fact]:
+def _role_facts(name: str, role: RoleConfig, at: Callable[..., Place]) -> Iterator[Fact]:
+    """Yield the facts of a role; ``at`` returns the place of one of its keys."""
     subject = f"role {name!r}"
-
-    def at(*loc: str | int, key: bool = False) -> Place:
-        assert reading.document is not None
-        return Place(reading.path, *reading.document.locate(("roles", name, *loc), key=key))
-
     if not (role.admin or role.allow or role.approve):
         return  # such a role permits nothing
     yield Fact(subject, "role", "", None, at(key=True))

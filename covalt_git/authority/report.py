@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from covalt_git.authority.facts import FactChange, Place
     from covalt_git.json_values import JsonObject
 
-_UNREADABLE = "unreadable"
-_RULES = [*KINDS, _UNREADABLE]
+_RULES = [*KINDS, "approvals", "default_role", "unreadable"]
+"""All kinds of changes; the last three are not kinds of facts."""
+
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#|!~@&$])")
 _TITLES = {"widening": "Wider", "narrowing": "Narrower"}
 _MOST_IN_MARKDOWN = 400

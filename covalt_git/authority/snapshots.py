@@ -13,17 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.authority.project_facts import project_facts
-from covalt_git.authority.toolset_facts import ReadToolset, tools_of, toolset_facts
-from covalt_git.checks.toolset_checks import read_sources
+from covalt_git.authority.toolset_facts import tools_of, toolset_facts
 from covalt_git.errors import Problem
 from covalt_git.git_store.outer_repository import submodules, write_folder
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.reading import Reading, read_yaml, shown_path
-from covalt_git.manifests.state_files import LOCK_FOLDER, read_lock, read_state
-from covalt_git.manifests.toolset_files import MANIFEST, STATE_FOLDER, Contents, toolset_ids
+from covalt_git.manifests.state_files import LOCK_FOLDER
+from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_ids
 from covalt_git.models.project_config import ProjectConfig
-from covalt_git.models.toolset_manifest import ToolsetManifest
-from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.problems import codes
 from covalt_git.toolsets.project_files import CheckedToolset, read_around
 from covalt_git.toolsets.toolset import read_toolset
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
 
     from covalt_git.authority.facts import Fact
     from covalt_git.models.tool import Tool
-    from covalt_git.models.tool_lock import ToolLock
     from covalt_git.toolsets.toolset import Toolset
 
 _MAX_KEYS = 1 << 20
@@ -64,7 +60,7 @@ class ProjectSnapshot:
 
     commit: str | None
     config: Reading[ProjectConfig]
-    toolsets: tuple[ReadToolset, ...]
+    toolsets: tuple[Toolset, ...]
     problems: tuple[Problem, ...]
     digests: Mapping[str, str]
     """Digests of ``covalt.yaml``, of each toolset with its state and locks, and of key files."""
@@ -86,7 +82,7 @@ class ProjectSnapshot:
         """
         config = config or ProjectConfig(version=1)
         found = [self._project()]
-        found += [self._toolset(read, config) for read in self.toolsets]
+        found += [self._toolset(toolset, config) for toolset in self.toolsets]
         found += [
             SnapshotPart(path, (), self._errors(path), digest, readable=False)
             for path, digest in self.outside.items()
@@ -96,13 +92,8 @@ class ProjectSnapshot:
 
     def tools(self) -> dict[str, Tool]:
         """Return the tools that can be called, by their ids."""
-        readable = (read for read in self.toolsets if _is_readable(read))
-        return {tool.tool_id: tool for read in readable for tool in tools_of(read)}
-
-    def facts(self) -> tuple[Fact, ...]:
-        """Return all facts, sorted."""
-        parts = self.parts(self.config.value)
-        return tuple(fact for name in sorted(parts) for fact in parts[name].facts)
+        readable = (one for one in self.toolsets if _is_readable(one))
+        return {tool.tool_id: tool for one in readable for tool in tools_of(one)}
 
     def _project(self) -> SnapshotPart:
         readable = self.config.value is not None
@@ -110,11 +101,11 @@ class ProjectSnapshot:
         errors = self._errors(CONFIG)
         return SnapshotPart(CONFIG, _sorted(facts), errors, self.digests.get(CONFIG, ""), readable)
 
-    def _toolset(self, read: ReadToolset, config: ProjectConfig) -> SnapshotPart:
-        name = f"toolsets/{read.toolset.id}"
-        readable = _is_readable(read)
-        facts = tuple(toolset_facts(read, config)) if readable else ()
-        paths = {read.state.path, *(lock.path for lock in read.locks)}
+    def _toolset(self, toolset: Toolset, config: ProjectConfig) -> SnapshotPart:
+        name = f"toolsets/{toolset.id}"
+        readable = _is_readable(toolset)
+        facts = tuple(toolset_facts(toolset, config)) if readable else ()
+        paths = _other_files(toolset)
         errors = tuple(
             one
             for one in self.problems
@@ -179,11 +170,10 @@ def _read(
     root: Path, commit: str | None, outside: Mapping[str, str] | None = None
 ) -> ProjectSnapshot:
     config = read_yaml(root / CONFIG, CONFIG, ProjectConfig)
-    locks = _locks(root)
-    toolsets = tuple(_read_toolset(root, name, locks) for name in toolset_ids(root / "toolsets"))
-    around = read_around(root, tuple(CheckedToolset.of(read.toolset) for read in toolsets))
+    toolsets = tuple(read_toolset(root, name) for name in toolset_ids(root / "toolsets"))
+    around = read_around(root, tuple(map(CheckedToolset.of, toolsets)))
     digests = {CONFIG: _digest(root / CONFIG)}
-    digests |= {f"toolsets/{read.toolset.id}": _toolset_digest(root, read) for read in toolsets}
+    digests |= {f"toolsets/{one.id}": _toolset_digest(root, one) for one in toolsets}
     for issuer in config.value.issuers if config.value else ():
         digests[issuer.jwks_file] = _digest(root / issuer.jwks_file, within=root)
     outside = outside or {}
@@ -196,54 +186,24 @@ def _read(
     return ProjectSnapshot(commit, config, toolsets, problems, digests, outside)
 
 
-def _read_toolset(root: Path, name: str, locks: tuple[Reading[ToolLock], ...]) -> ReadToolset:
-    toolset = read_toolset(root, name)
-    file = toolset.folder / MANIFEST
-    if name == REGISTRY_NAMESPACE:
-        manifest = Reading(shown_path(toolset.folder, root), toolset.manifest, None)
-    else:
-        manifest = read_yaml(file, shown_path(file, root), ToolsetManifest)
-    if toolset.manifest is None:
-        manifest = Reading(manifest.path, None, None)
-    state_file = root / "toolsets" / STATE_FOLDER / f"{name}.yaml"
-    state = read_state(state_file, shown_path(state_file, root))
-    sources = (
-        read_sources(manifest, toolset.files, Contents(toolset.folder))[0] if manifest.value else {}
-    )
-    own = tuple(one for one in locks if _is_of(one, toolset))
-    return ReadToolset(toolset, manifest, state, sources, own)
-
-
-def _is_of(lock: Reading[ToolLock], toolset: Toolset) -> bool:
-    """Return whether a lock belongs to a toolset; the file name decides for an unreadable lock."""
-    if lock.value is not None:
-        return lock.value.toolset_id == toolset.id
+def _is_readable(toolset: Toolset) -> bool:
     manifest = toolset.manifest
-    if manifest is None:
-        return False
-    aliases = toolset.state.aliases
-    declared = {one.id for one in manifest.mcp_servers} | {one.id for one in manifest.sources}
-    return Path(lock.path).stem in declared | {aliases.get(name, name) for name in declared}
-
-
-def _locks(root: Path) -> tuple[Reading[ToolLock], ...]:
-    files = sorted((root / "toolsets" / LOCK_FOLDER).glob("*.yaml"))
-    return tuple(read_lock(file, shown_path(file, root)) for file in files if file.name != MANIFEST)
-
-
-def _is_readable(read: ReadToolset) -> bool:
-    manifest = read.manifest.value
     return (
         manifest is not None
-        and manifest.id == read.toolset.id
-        and read.state.value is not None
-        and all(lock.value is not None for lock in read.locks)
+        and manifest.id == toolset.id
+        and toolset.state_reading.value is not None
+        and all(lock.value is not None for lock in toolset.locks.values())
     )
 
 
-def _toolset_digest(root: Path, read: ReadToolset) -> str:
-    texts = [read.toolset.digest, str(sorted(one.message for one in read.toolset.files.problems))]
-    texts += [_digest(root / path) for path in (read.state.path, *(one.path for one in read.locks))]
+def _other_files(toolset: Toolset) -> list[str]:
+    """Return the paths of its state file and of its locks, which are not in its folder."""
+    return [toolset.state_reading.path, *(lock.path for lock in toolset.locks.values())]
+
+
+def _toolset_digest(root: Path, toolset: Toolset) -> str:
+    texts = [toolset.digest, str(sorted(one.message for one in toolset.files.problems))]
+    texts += [_digest(root / path) for path in _other_files(toolset)]
     return hashlib.sha256("\n".join(texts).encode("utf-8", "replace")).hexdigest()
 
 

@@ -21,6 +21,8 @@ from covalt_git.problems import codes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from covalt_git.manifests.toolset_files import BundleFiles, Contents
+
 SKILL = "SKILL.md"
 SKILLS = "skills"
 SCHEME = "skill"
@@ -50,12 +52,34 @@ def names_of_skills(paths: Iterable[str]) -> list[str]:
     return sorted({one[1] for one in parts if one[0] == SKILLS and len(one) > 2})  # noqa: PLR2004
 
 
+def read_skills(
+    display_path: str, files: BundleFiles, contents: Contents
+) -> tuple[tuple[SkillHeader, ...], list[Problem]]:
+    """Return the valid skills of a toolset, and the problems of the others."""
+    skills: list[SkillHeader] = []
+    problems: list[Problem] = []
+    for name in names_of_skills(files.hashes):
+        path = skill_path(name)
+        shown = f"{display_path}/{path}"
+        try:
+            content = contents.read(path)
+        except OSError:
+            hint = f"write {shown}, or move the other files out of skills/"
+            problems.append(Problem(shown, 0, 0, codes.NO_FILE, "a skill needs this file", hint))
+            continue
+        reading = read_skill(content, shown, name)
+        problems += reading.problems
+        skills += [reading.value] if reading.value is not None else []
+    return tuple(skills), problems
+
+
 def read_skill(content: bytes, display_path: str, name: str = "") -> Reading[SkillHeader]:
     """Read the header of a skill in the folder ``name``; without a name, the folder is not checked."""
     found = _HEADER.match(content)
     if found is None:
         message, hint = "a skill begins with YAML between two lines ---", "add name and description"
-        return Reading(display_path, None, None, (_problem(display_path, message, hint),))
+        missing = Problem(display_path, 1, 1, codes.SYNTAX, message, hint)
+        return Reading(display_path, None, None, (missing,))
     reading = read_text(found[1], display_path, SkillHeader)  # its first line is the rest of ---
     skill = reading.value
     if skill is None:
@@ -70,10 +94,6 @@ def read_skill(content: bytes, display_path: str, name: str = "") -> Reading[Ski
     if problem is not None:
         return Reading(display_path, None, reading.document, (problem,))
     return reading
-
-
-def _problem(path: str, message: str, hint: str) -> Problem:
-    return Problem(path, 1, 1, codes.SYNTAX, message, hint)
 
 
 def skill_resources(toolset_id: str, skills: Iterable[SkillHeader]) -> tuple[Resource, ...]:

@@ -6,7 +6,7 @@ its problems can be shown in place.  It is not ``sound``, so none of its tools c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,6 @@ from covalt_git.checks.effects import check_effects, check_server_effects
 from covalt_git.checks.module_names import check_names
 from covalt_git.checks.overrides import check_aliases, check_local_overrides
 from covalt_git.checks.pages import check_artifacts
-from covalt_git.checks.skills import read_skills
 from covalt_git.checks.text_files import (
     check_docstrings,
     check_hidden_escapes,
@@ -29,7 +28,7 @@ from covalt_git.checks.toolset_checks import Sources, check_manifest, read_sourc
 from covalt_git.errors import Problem
 from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import Reading, read_text, read_yaml, shown_path
-from covalt_git.manifests.skills import skill_resources
+from covalt_git.manifests.skills import read_skills, skill_resources
 from covalt_git.manifests.state_files import LOCK_FOLDER, read_state
 from covalt_git.manifests.toolset_files import (
     MANIFEST,
@@ -66,8 +65,8 @@ class Toolset:
 
     Attributes:
         id: the name of its folder.
-        manifest: None if it is invalid.
-        state: its state file; disabled if the file is invalid.
+        manifest_reading: its manifest, with the document and the places of its parts.
+        state_reading: its state file, in the same way.
         files: its files and their digests.
         sources: the Python functions of its tools, by the tools' ids in the manifest.
         skills: the headers of its valid skills.
@@ -79,14 +78,24 @@ class Toolset:
 
     id: str
     folder: Path
-    manifest: ToolsetManifest | None
-    state: ToolsetState
+    manifest_reading: Reading[ToolsetManifest]
+    state_reading: Reading[ToolsetState]
     files: BundleFiles
-    sources: Sources
-    skills: tuple[SkillHeader, ...]
-    locks: Mapping[str, Reading[ToolLock]]
     server_tools: tuple[Tool, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...] = ()
+    sources: Sources = field(default_factory=dict)
+    skills: tuple[SkillHeader, ...] = ()
+    locks: Mapping[str, Reading[ToolLock]] = field(default_factory=dict)
+
+    @property
+    def manifest(self) -> ToolsetManifest | None:
+        """The content of its manifest; None if it is invalid."""
+        return self.manifest_reading.value
+
+    @cached_property
+    def state(self) -> ToolsetState:
+        """The content of its state file; disabled if the file is invalid."""
+        return _effective_state(self.state_reading)
 
     @property
     def sound(self) -> bool:
@@ -184,7 +193,7 @@ def read_toolset(
         *state.problems,
         *_name_problems(toolset_id, display_path),
     ]
-    effective_state = state.value or ToolsetState(enabled=False)
+    effective_state = _effective_state(state)
     sources: Sources = {}
     locks: dict[str, Reading[ToolLock]] = {}
     server_tools: tuple[Tool, ...] = ()
@@ -219,8 +228,8 @@ def read_toolset(
     return Toolset(
         id=toolset_id,
         folder=folder,
-        manifest=manifest.value,
-        state=effective_state,
+        manifest_reading=manifest,
+        state_reading=state,
         files=files,
         sources=sources,
         skills=skills,
@@ -237,14 +246,10 @@ def builtin_toolset() -> Toolset:
     return Toolset(
         id=BUILTIN_NAMESPACE,
         folder=Path(),
-        manifest=ToolsetManifest.model_validate(version),
-        state=ToolsetState(enabled=True),
+        manifest_reading=Reading("", ToolsetManifest.model_validate(version), None),
+        state_reading=Reading("", ToolsetState(enabled=True), None),
         files=BundleFiles(()),
-        sources={},
-        skills=(),
-        locks={},
         server_tools=tuple(BUILTINS.values()),
-        problems=(),
     )
 
 
@@ -255,22 +260,22 @@ def _read_registered(
     files: BundleFiles,
     contents: Contents,
 ) -> Toolset:
-    effective_state = state.value or ToolsetState(enabled=False)
-    registry = read_registry(files, contents, display_path, effective_state)
+    registry = read_registry(files, contents, display_path, _effective_state(state))
     of_state, in_state = _check_state_text(state)
     problems = [*files.problems, *registry.problems, *state.problems, *of_state]
     return Toolset(
         id=REGISTRY_NAMESPACE,
         folder=folder,
-        manifest=registry.manifest,
-        state=effective_state,
+        manifest_reading=Reading(display_path, registry.manifest, None),
+        state_reading=state,
         files=files,
-        sources={},
-        skills=(),
-        locks={},
         server_tools=registry.tools,
         problems=tuple(sorted(set(without(in_state, problems)))),
     )
+
+
+def _effective_state(state: Reading[ToolsetState]) -> ToolsetState:
+    return state.value or ToolsetState(enabled=False)
 
 
 def _read_manifest(folder: Path, display_path: str, contents: Contents) -> Reading[ToolsetManifest]:

@@ -36,9 +36,9 @@ def base(repository: Path) -> ProjectSnapshot:
     return read_commit(repository, "main")
 
 
-def test_the_corpus_changes_a_project_without_problems_in_260_ways(base: ProjectSnapshot) -> None:
+def test_the_corpus_changes_a_project_without_problems_in_150_ways(base: ProjectSnapshot) -> None:
     assert base.problems == ()
-    assert len({case.name for case in CASES}) == len(CASES) >= 260
+    assert len({case.name for case in CASES}) == len(CASES) >= 150
     assert all(changed(case) != sample() for case in CASES)
     assert sum(case.permits_nothing_more for case in CASES) <= 6
 

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.authority.pattern_subset import host_within, text_within, tools_within
+from covalt_git.authority.pattern_subset import host_within, tools_within
 from covalt_git.hosts import HostRule, WebOrigin
-from covalt_git.names import matches, matches_text
+from covalt_git.names import matches
 from tests.examples import examples
 
-TEXTS = ["".join(one) for size in range(6) for one in product("abc", repeat=size)]
 PATHS = [
     ".".join(one) for size in range(2, 5) for one in product(["a", "b", "ab", "c"], repeat=size)
 ]
@@ -25,21 +24,6 @@ ORIGINS = [WebOrigin(*one) for one in product(("http", "https"), NAMES, (80, 443
 
 segments = st.sampled_from(["a", "b", "ab", "*", "a*", "*b", "**"])
 patterns = st.lists(segments, min_size=1, max_size=4).map(".".join)
-
-
-@settings(max_examples=examples(100))
-@given(st.text("ab*", max_size=4), st.text("ab*", max_size=4))
-def test_a_text_pattern_is_within_another_that_matches_all_its_texts(
-    narrow: str, wide: str
-) -> None:
-    brute = all(matches_text(wide, text) for text in TEXTS if matches_text(narrow, text))
-
-    assert text_within(narrow, wide) == brute
-
-
-def test_a_private_character_in_a_pattern_is_not_a_star() -> None:
-    assert not text_within("*", "\ue000")
-    assert text_within("\ue000", "\ue000")
 
 
 @settings(max_examples=examples(100))
