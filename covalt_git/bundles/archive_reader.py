@@ -10,6 +10,7 @@ Format: PKWARE's APPNOTE 6.3, sections 4.3.7 (local header), 4.3.12 (directory) 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import stat
@@ -85,23 +86,26 @@ class _Wrong(Exception):  # noqa: N818 - it never leaves this module
         self.name, self.code, self.message, self.hint = name, code, message, hint
 
 
-def read_folder(folder: Path) -> list[Entry]:
-    """Return the files of a toolset's directory, sorted by path.
+def read_folder(folder: Path, shown: str = "") -> list[Entry]:
+    """Return the files of a toolset's directory, sorted by path; ``shown`` is its name in messages.
 
     Raises:
         BadBundleError: with all problems of the files.
     """
-    found = read_bundle_files(folder, folder.name)
+    shown = shown or folder.name
+    found = read_bundle_files(folder, shown)
     problems = list(found.problems)
-    problems += _as_problems(_name_problems([file.path for file in found.files]), folder.name)
+    problems += _as_problems(_name_problems([file.path for file in found.files]), shown)
     total = sum(file.size for file in found.files)
     if any(file.size > MAX_FILE_BYTES for file in found.files) or total > MAX_BYTES:
-        problems += _as_problems([_Wrong("", codes.TOO_LARGE, _too_much())], folder.name)
+        problems += _as_problems([_Wrong("", codes.TOO_LARGE, _too_much())], shown)
     if problems:
-        raise _refused(folder.name, problems)
+        raise _refused(shown, problems)
     entries = []
     for file in found.files:
-        content = (folder / file.path).read_bytes()
+        content = b""
+        with contextlib.suppress(OSError):  # it was removed: the hash differs
+            content = (folder / file.path).read_bytes()
         if hashlib.sha256(content).hexdigest() != file.sha256:
             raise BadBundleError(f"{folder / file.path} changes while it is read", hint="try again")
         entries.append(Entry(file.path, content, file.executable))

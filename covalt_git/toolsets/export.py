@@ -5,24 +5,23 @@ The bundle does not contain the project's state file of the toolset (``toolsets/
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import TYPE_CHECKING
 
-from covalt_git.bundles.archive import MAX_BYTES, MAX_FILE_BYTES, MAX_FILES, pack_files
+from covalt_git.bundles.archive import MAX_FILES, pack_files
+from covalt_git.bundles.archive_reader import BadBundleError, digest_of_entries, read_folder
 from covalt_git.credentials.leaks import credentials
 from covalt_git.credentials.values import Mask
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.names import REGISTRY_NAMESPACE
-from covalt_git.paths import check_path, collisions
 from covalt_git.problems import codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from covalt_git.manifests.toolset_files import BundleFile
+    from covalt_git.bundles.archive_reader import Entry
     from covalt_git.toolsets.toolset import Toolset
 
 _PLAIN_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+-]{0,40}")
@@ -69,29 +68,25 @@ def pack_bundle(
     ]
     if allow_guesses:
         problems = [one for one in problems if one.severity == "error"]
-    problems += _size_problems(toolset, display_path) or _name_problems(toolset, display_path)
-    contents: dict[str, bytes] = {}
-    if not any(one.code == codes.TOO_LARGE for one in problems):
-        reported = {(one.path, one.line) for one in problems if one.code == codes.CREDENTIAL}
-        for file in toolset.files.files:
-            content = contents[file.path] = _content(
-                toolset.folder, file, f"{display_path}/{file.path}"
-            )
-            problems += [
-                one
-                for one in _secrets_in(content, secrets, f"{display_path}/{file.path}")
-                if (one.path, one.line) not in reported
-            ]
+    count = len(toolset.files.files)
+    if count > MAX_FILES:
+        message = f"a bundle can have at most {MAX_FILES} files (got {count})"
+        problems.append(Problem(display_path, 0, 0, codes.TOO_LARGE, message))
+    entries = _entries(toolset, display_path, problems)
+    reported = {(one.path, one.line) for one in problems if one.code == codes.CREDENTIAL}
+    for entry in entries:
+        problems += [
+            one
+            for one in _secrets_in(entry.content, secrets, f"{display_path}/{entry.path}")
+            if (one.path, one.line) not in reported
+        ]
     if problems:
-        problems.sort(key=lambda one: (one.path, one.line, one.col))
         raise NotExportedError(
             f"the toolset {toolset.id!r} cannot be exported",
             hint=_hint(toolset, problems),
-            problems=problems,
+            problems=sorted(set(problems)),
         )
-    return pack_files(
-        (file.path, contents[file.path], file.executable) for file in toolset.files.files
-    )
+    return pack_files((one.path, one.content, one.executable) for one in entries)
 
 
 def _hint(toolset: Toolset, problems: list[Problem]) -> str:
@@ -103,53 +98,18 @@ def _hint(toolset: Toolset, problems: list[Problem]) -> str:
     return f"covalt-git bundle export {toolset.id} --placeholders" if in_manifest else ""
 
 
-def _content(folder: Path, file: BundleFile, display_path: str) -> bytes:
+def _entries(toolset: Toolset, display_path: str, problems: list[Problem]) -> list[Entry]:
+    """Return the files as they were checked; none, and their problems, if a bundle cannot contain them."""
     try:
-        content = (folder / file.path).read_bytes()
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise NotExportedError(f"{display_path} cannot be read: {reason}") from None
-    if hashlib.sha256(content).hexdigest() != file.sha256:
+        entries = read_folder(toolset.folder, display_path)
+    except BadBundleError as error:
+        if not error.problems:
+            raise
+        problems += error.problems
+        return []
+    if digest_of_entries(entries) != toolset.digest:
         raise NotExportedError(f"{display_path} changed during the export", hint="try again")
-    return content
-
-
-def _size_problems(toolset: Toolset, display_path: str) -> list[Problem]:
-    files = toolset.files.files
-    hint = "store large data in the workspace of a chat"
-    problems = [
-        Problem(f"{display_path}/{file.path}", 0, 0, codes.TOO_LARGE, _most(MAX_FILE_BYTES), hint)
-        for file in files
-        if file.size > MAX_FILE_BYTES
-    ]
-    if len(files) > MAX_FILES:
-        message = f"a bundle can have at most {MAX_FILES} files (got {len(files)})"
-        problems.append(Problem(display_path, 0, 0, codes.TOO_LARGE, message, hint))
-    elif sum(file.size for file in files) > MAX_BYTES:
-        message = f"the files of a bundle can have at most {MAX_BYTES >> 20} MiB in total"
-        problems.append(Problem(display_path, 0, 0, codes.TOO_LARGE, message, hint))
-    return problems
-
-
-def _most(size: int) -> str:
-    return f"a file of a bundle can have at most {size >> 20} MiB"
-
-
-def _name_problems(toolset: Toolset, display_path: str) -> list[Problem]:
-    """Return problems for file names that some operating systems cannot store."""
-    paths = [file.path for file in toolset.files.files]
-    hint = "rename it, so that every operating system can open the bundle"
-    problems = [
-        Problem(f"{display_path}/{path}", 0, 0, codes.FORBIDDEN_FILE, verdict.reason, hint)
-        for path in paths
-        if (verdict := check_path(path)).kind == "unportable"
-    ]
-    for first, second in collisions(paths):
-        message = f"some operating systems cannot distinguish it from {first!r}"
-        problems.append(
-            Problem(f"{display_path}/{second}", 0, 0, codes.FORBIDDEN_FILE, message, hint)
-        )
-    return problems
+    return entries
 
 
 def _secrets_in(content: bytes, secrets: Mapping[str, str], display_path: str) -> Iterator[Problem]:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import commit_files, create_work_repository
 from covalt_git.manifests.project_root import CONFIG
-from covalt_git.manifests.toolset_files import MANIFEST
+from covalt_git.manifests.toolset_files import MANIFEST, PYCACHE
 from covalt_git.models.published_schemas import NAMES, file_name, modeline, schema_text
+from covalt_git.names import new_id
 from covalt_git.system import atomic_write
+from covalt_git.toolsets.update_lock import STAGED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 SAMPLES = ("app-builder", "data-lab", "text-kit")
 
@@ -101,7 +103,7 @@ def create_project(folder: Path) -> list[str]:
     for sample in SAMPLES:
         target = folder / "toolsets" / sample
         if not target.exists():
-            _copy_atomically(sample_toolset(sample), target)
+            copy_toolset(sample_toolset(sample), target)
             created.append(f"toolsets/{sample}")
     write_schemas(folder)
     created.append(SCHEMAS)
@@ -131,11 +133,6 @@ def write_schemas(folder: Path) -> None:
         file.write_text(schema_text(name), encoding="utf-8", newline="\n")
 
 
-def toolset_modeline() -> str:
-    """Return the first line of a ``toolset.yaml``, which names its JSON Schema for editors."""
-    return modeline(f"../../{SCHEMAS}/{file_name('toolset')}")
-
-
 def sample_toolset(name: str) -> Path:
     """Return the folder of a sample toolset of covalt-git."""
     package = Path(__file__).parents[1]
@@ -143,22 +140,26 @@ def sample_toolset(name: str) -> Path:
     return installed if installed.is_dir() else package.parent / "toolsets" / name
 
 
-def _copy_atomically(source: Path, target: Path) -> None:
-    """Copy a toolset; a killed process leaves no incomplete ``target``."""
-    unfinished = target.with_name(f".{target.name}.new")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    # copyfile leaves out the mode: files of an installed package may be read-only.
-    shutil.copytree(source, unfinished, ignore=_bytecode, copy_function=shutil.copyfile)
-    manifest = unfinished / MANIFEST
-    text = manifest.read_text(encoding="utf-8")
-    manifest.write_text(f"{toolset_modeline()}\n{text}", encoding="utf-8", newline="\n")
-    for path in (unfinished, *unfinished.rglob("*")):
-        path.chmod(path.stat().st_mode | 0o600 | (0o100 if path.is_dir() else 0))
-    atomic_write.rename(unfinished, target)
+def copy_toolset(source: Path, target: Path, fill: Callable[[bytes], bytes] = bytes) -> list[Path]:
+    """Copy a toolset, and return the copied files; ``fill`` changes their contents.
 
-
-def _bytecode(_folder: str, names: list[str]) -> set[str]:
-    return {name for name in names if name == "__pycache__" or name.endswith(".pyc")}
+    The manifest gets the line for editors.  A killed process leaves no incomplete ``target``.
+    """
+    unfinished = target.with_name(f"{STAGED}{new_id()}")
+    files = [one for one in source.rglob("*") if one.is_file() and PYCACHE not in one.parts]
+    try:
+        for file in files:
+            content = fill(file.read_bytes())
+            if file.name == MANIFEST:
+                schema = f"../../{SCHEMAS}/{file_name('toolset')}"
+                content = f"{modeline(schema)}\n".encode() + content
+            copy = unfinished / file.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(content)
+        atomic_write.rename(unfinished, target)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return sorted(target / file.relative_to(source) for file in files)
 
 
 def _repository_above(folder: Path) -> Path | None:

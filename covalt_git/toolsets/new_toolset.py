@@ -5,10 +5,9 @@ A template is a toolset with the id ``my-toolset`` and the name ``My Toolset``, 
 
 from __future__ import annotations
 
-import shutil
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError
@@ -21,15 +20,10 @@ from covalt_git.names import (
     check_id,
     id_key,
     is_id,
-    new_id,
     suggest_id,
 )
-from covalt_git.system import atomic_write
-from covalt_git.toolsets.new_project import SCHEMAS, toolset_modeline, write_schemas
+from covalt_git.toolsets.new_project import SCHEMAS, copy_toolset, write_schemas
 from covalt_git.toolsets.project_files import declared_namespaces
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Template = Literal["python", "http", "mcp", "html"]
 TEMPLATES: tuple[Template, ...] = get_args(Template)
@@ -62,36 +56,24 @@ def create_toolset(root: Path, toolset_id: str, *, template: Template, name: str
         raise BadNameError(f"a name of {len(name)} characters is too long", hint="200 at most")
     toolsets = root / "toolsets"
     toolsets.mkdir(exist_ok=True)
-    unfinished = toolsets / f".{toolset_id}.{new_id()}.new"
-    created = []
+    target = toolsets / toolset_id
     try:
-        for source in _files_of(template):
-            path = source.relative_to(_FOLDER / template)
-            text = source.read_text(encoding="utf-8")
-            if path.name == "toolset.yaml":
-                text = f"{toolset_modeline()}\n{text}"
-            (unfinished / path).parent.mkdir(parents=True, exist_ok=True)
-            (unfinished / path).write_text(_filled(text, toolset_id, name), encoding="utf-8")
-            created.append(f"toolsets/{toolset_id}/{path.as_posix()}")
-        try:
-            atomic_write.rename(unfinished, toolsets / toolset_id)
-        except OSError:  # another process created it: rename(2) does not replace a non-empty folder
+        created = copy_toolset(
+            _FOLDER / template, target, lambda content: _filled(content, toolset_id, name)
+        )
+    except OSError:
+        if target.exists():  # another process created it
             raise _exists_error(toolset_id, existing) from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
     if not (root / SCHEMAS).is_dir():
         write_schemas(root)
-    return created
+    return [file.relative_to(root).as_posix() for file in created]
 
 
-def _files_of(template: Template) -> Iterable[Path]:
-    found = (_FOLDER / template).rglob("*")
-    return sorted(one for one in found if one.is_file() and "__pycache__" not in one.parts)
-
-
-def _filled(text: str, toolset_id: str, name: str) -> str:
+def _filled(content: bytes, toolset_id: str, name: str) -> bytes:
     name = name.strip() or toolset_id.replace("-", " ").replace("_", " ").title()
-    return text.replace(_ID, toolset_id).replace(_NAME, yaml_text.dump({"name": name}))
+    text = content.decode().replace(_ID, toolset_id)
+    return text.replace(_NAME, yaml_text.dump({"name": name})).encode()
 
 
 def _check_available(toolset_id: str, existing: dict[str, str]) -> None:

@@ -1,6 +1,7 @@
 """New projects are valid and readable, and creating one overwrites nothing."""
 
 import re
+import shutil
 from pathlib import Path
 
 from covalt_git.toolsets.new_project import (
@@ -68,11 +69,7 @@ def test_a_half_made_project_is_completed(tmp_path: Path) -> None:
     whole = contents(tmp_path)
     (tmp_path / "covalt.yaml").unlink()
     (tmp_path / ".gitignore").unlink()
-    (tmp_path / "toolsets" / ".data-lab.new").mkdir()
-    (tmp_path / "toolsets" / ".data-lab.new" / "toolset.yaml").write_text("half")
-    for path in sorted((tmp_path / "toolsets" / "data-lab").rglob("*"), reverse=True):
-        path.unlink() if path.is_file() else path.rmdir()
-    (tmp_path / "toolsets" / "data-lab").rmdir()
+    shutil.rmtree(tmp_path / "toolsets" / "data-lab")
 
     create_project(tmp_path)
 
