@@ -96,9 +96,7 @@ def check_server_effects(
             message = f"calls of these tools require approval, because they are destructive: {', '.join(found)}"
             hint = f"covalt-git tool override {found[0]} --confirm, or --no-confirm"
             loc = ("mcp_servers", position, "id")
-            yield reading.problem(
-                codes.ASKS_BY_DEFAULT, loc, message, hint=hint, severity="warning"
-            )
+            yield reading.warning(codes.ASKS_BY_DEFAULT, loc, message, hint=hint)
 
 
 def _check_effect(
@@ -114,9 +112,7 @@ def _check_effect(
             assert reading.value is not None
             hint = f"covalt-git tool override {ToolId(reading.value.id, tool.id)} --confirm"
         message = "calls require approval, because the tool is destructive"
-        yield reading.problem(
-            codes.ASKS_BY_DEFAULT, (*loc, "id"), message, hint=hint, severity="warning"
-        )
+        yield reading.warning(codes.ASKS_BY_DEFAULT, (*loc, "id"), message, hint=hint)
         return
     notes = tool.annotations
     is_silent = notes.destructive is None and notes.read_only is None
@@ -124,6 +120,4 @@ def _check_effect(
     if word and is_silent and tool.requires_confirmation is None and not state.imported:
         message = f"the id says {word!r}, and nothing declares whether the tool is destructive"
         hint = "write annotations: {destructive: true}, or {destructive: false}"
-        yield reading.problem(
-            codes.UNKNOWN_EFFECT, (*loc, "id"), message, hint=hint, severity="warning"
-        )
+        yield reading.warning(codes.UNKNOWN_EFFECT, (*loc, "id"), message, hint=hint)

@@ -56,12 +56,11 @@ def check_expressions(
         if nearly and nearly["root"] not in _ROOTS:
             root = _CORRECTIONS.get(nearly["root"])
             if root is not None:
-                yield reading.problem(
+                yield reading.warning(
                     codes.UNKNOWN_EXPRESSION,
                     at,
                     f"{text[:60]!r} is not an expression: '${nearly['root']}' is unknown",
                     hint=f"write ${root}{nearly['rest']}",
-                    severity="warning",
                 )
 
 
@@ -90,12 +89,11 @@ def _check(
     if near:
         path = [*expression.path[:position], near, *expression.path[position + 1 :]]
         hint = f"write ${'.'.join([expression.root, *path])}; {hint}"
-    yield reading.problem(
+    yield reading.warning(
         codes.UNKNOWN_EXPRESSION,
         at,
         f"{expression.text} cannot be resolved: {holder} {_has(holder)} no {part!r}",
         hint=hint,
-        severity="warning",
     )
 
 

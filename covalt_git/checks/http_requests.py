@@ -190,12 +190,11 @@ def _check_arguments(
             message = f"there is no argument {name!r}"
             yield reading.problem(codes.UNKNOWN_ARGUMENT, at, message, hint=hint)
         elif name in placed.needed and isinstance(required, list) and name not in required:
-            yield reading.problem(
+            yield reading.warning(
                 codes.UNKNOWN_ARGUMENT,
                 (*loc, "http", "url"),
                 f"the URL requires {name!r}, but the schema does not",
                 hint=f"add {name} to input_schema.required",
-                severity="warning",
             )
 
 

@@ -86,13 +86,12 @@ def check_local_overrides(
         declared = tools.get(name)
         if declared is None:
             message = "the toolset has no such tool"
-            yield reading.problem(
+            yield reading.warning(
                 codes.ORPHAN_STATE,
                 loc,
                 message,
                 hint=_suggestion(name, [*tools, *of_servers]),
                 key=True,
-                severity="warning",
             )
             continue
         default = declared.renderer.type if declared.renderer else None
@@ -192,13 +191,12 @@ def _check_required(
     keys, example = _REQUIRED.get(renderer, ((), ""))
     misspelt = config.keys() - config_model(renderer).model_fields.keys()
     if keys and not misspelt and all(config.get(key) is None for key in keys):
-        yield reading.problem(
+        yield reading.warning(
             codes.MISSING_KEY,
             loc,
             f"the renderer {renderer} requires {' or '.join(map(repr, keys))}",
             hint=f"configure it: {example}",
             key=True,
-            severity="warning",
         )
 
 

@@ -7,20 +7,19 @@ scripts are not checked: the frame's Content-Security-Policy refuses and reports
 
 from __future__ import annotations
 
-import bisect
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import Problem
+from covalt_git.manifests.override_keys import renderer_configs
 from covalt_git.problems import codes
 from covalt_git.text.display import shorten
 from covalt_git.text.html_tags import attributes, tags, text_of
+from covalt_git.yaml_text import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from covalt_git.json_values import JsonObject
-    from covalt_git.manifests.model_errors import Loc
     from covalt_git.manifests.reading import Reading
     from covalt_git.manifests.toolset_files import BundleFiles, Contents
     from covalt_git.models.toolset_manifest import ToolsetManifest
@@ -85,13 +84,11 @@ def artifact_problems(content: bytes, display_path: str) -> list[Problem]:
     first: dict[tuple[str, str, str], int] = {}
     for place, *what in _references(page):
         first.setdefault((what[0], what[1], what[2]), place)
-    starts = [0, *(end.end() for end in re.finditer("\n", page))]
-    problems = []
-    for (code, message, hint), place in first.items():
-        line = bisect.bisect_right(starts, place)
-        col = place - starts[line - 1] + 1
-        problems.append(Problem(display_path, line, col, code, message, hint, "warning"))
-    return sorted(problems)
+    lines = Lines(page)
+    return sorted(
+        Problem(display_path, *lines.locate(place), code, message, hint, "warning")
+        for (code, message, hint), place in first.items()
+    )
 
 
 def check_artifacts(
@@ -104,7 +101,9 @@ def check_artifacts(
     """
     problems: list[Problem] = []
     named: set[str] = set()
-    for loc, config in _html_configs(manifest.value):
+    for loc, renderer, config in renderer_configs(manifest.value) if manifest.value else ():
+        if renderer != "html":
+            continue
         artifact, content = config.get("artifact"), config.get("content")
         if isinstance(artifact, str):
             named.add(artifact.removeprefix("./"))
@@ -124,20 +123,6 @@ def check_artifacts(
                 continue  # removed since the files were listed
             problems += artifact_problems(text, f"{display_path}/{file.path}")
     return problems
-
-
-def _html_configs(manifest: ToolsetManifest | None) -> Iterator[tuple[Loc, JsonObject]]:
-    """Yield the configurations of renderers that show a page, and their places."""
-    legacy: dict[str, str] = {}
-    for position, tool in enumerate(manifest.tools if manifest else ()):
-        if tool.renderer is not None:
-            legacy[tool.id] = tool.renderer.type
-            if tool.renderer.type == "html":
-                yield ("tools", position, "renderer"), tool.renderer.config
-    for position, override in enumerate(manifest.tool_overrides if manifest else ()):
-        kind = override.renderer or legacy.get(override.tool_id.rpartition(":")[2])
-        if kind == "html" and override.renderer_config is not None:
-            yield ("tool_overrides", position, "renderer_config"), override.renderer_config
 
 
 def _references(page: str) -> Iterator[_Reference]:

@@ -52,23 +52,21 @@ def check_parameters(
             if name not in known:
                 near = nearest_name(name, known)
                 listed = f"its parameters: {', '.join(known)}" if known else "it has no parameters"
-                yield reading.problem(
+                yield reading.warning(
                     codes.WRONG_PARAMETERS,
                     (*place, name),
                     f"{function}() has no parameter {name!r}",
                     hint=f"did you mean {near!r}?" if near else listed,
                     key=True,
-                    severity="warning",
                 )
     for name in takes.get("required", []):
         if name not in declared:
-            yield reading.problem(
+            yield reading.warning(
                 codes.WRONG_PARAMETERS,
                 place,
                 f"{function}() requires an argument {name!r} that is not declared",
                 hint=f"add {name} to properties, or give it a default in the function",
                 key=True,
-                severity="warning",
             )
     for name in known:
         if name in declared:
@@ -89,12 +87,11 @@ def _check_type(
     way, wrong, accepted = found
     hints = " | ".join(_HINTS[kind] for kind in sorted(accepted, key=list(_HINTS).index))
     what = "the items of " * len(way) + repr(name)
-    yield reading.problem(
+    yield reading.warning(
         codes.WRONG_PARAMETERS,
         (*loc, *way, "type"),
         f"{function}() takes {what} as {hints}, not as {_HINTS[wrong]}",
         hint=f"write type: {min(accepted, key=list(_HINTS).index)}, or change the type hint",
-        severity="warning",
     )
 
 

@@ -44,12 +44,11 @@ def reference_problems(
             )
         for name in declared or ():
             if re.search(rf"(?<!\$)\${name}\b", text):
-                yield reading.problem(
+                yield reading.warning(
                     codes.BAD_REFERENCE,
                     (*at, *loc),
                     f"'${name}' is not replaced by the secret",
                     hint=f"write ${{{name}}}, or $${name} for the text",
-                    severity="warning",
                 )
     for loc, reference in references(value):
         if declared is None or reference.name in declared:

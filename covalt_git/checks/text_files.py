@@ -6,7 +6,6 @@ All files are checked, except binary and large ones.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from covalt_git.errors import Problem
 from covalt_git.manifests.skills import SKILL
 from covalt_git.problems import codes
 from covalt_git.templating.references import texts
+from covalt_git.yaml_text import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -76,12 +76,11 @@ def check_text(text: str, display_path: str) -> tuple[list[Problem], set[str]]:
         found += _conflict(text)
     if not found:
         return [], set()
-    starts = [0, *(end.end() for end in re.finditer("\r\n?|\n", text))]
-    problems = []
-    for place, code, message, hint, severity in found:
-        line = bisect_right(starts, place)
-        col = place - starts[line - 1] + 1
-        problems.append(Problem(display_path, line, col, code, message, hint, severity))
+    lines = Lines(text)
+    problems = [
+        Problem(display_path, *lines.locate(place), code, message, hint, severity)
+        for place, code, message, hint, severity in found
+    ]
     return problems, {one.value for one in secret}
 
 

@@ -117,12 +117,11 @@ def _check_imports(
         for name in sorted(name for name in unknown if name.lower() not in declared):
             loc, path = imports[name]
             message = f"{path} imports {name!r}, which is not installed for this toolset"
-            yield manifest.problem(
+            yield manifest.warning(
                 codes.UNDECLARED_IMPORT,
                 loc,
                 message,
                 hint="name its package under python.dependencies",
-                severity="warning",
             )
 
 
@@ -222,14 +221,13 @@ def _check_tools(
         if schema and not broken:
             yield from _check_examples(reading, loc, tool, schema)
         if tool.renderer is not None:
-            yield reading.problem(
+            yield reading.warning(
                 codes.LEGACY_KEY,
                 (*loc, "renderer"),
                 "this place of a renderer is deprecated",
                 hint="move it to the list tool_overrides: -"
                 f" {{tool_id: {tool.id}, renderer: {tool.renderer.type}, renderer_config: {{...}}}}",
                 key=True,
-                severity="warning",
             )
             place: Loc = (*loc, "renderer")
             config = tool.renderer.config
@@ -289,7 +287,7 @@ def _ambiguous(
     module, other_path = other
     message = f"this is {path}; {other_path} has the same name"
     hint = f"write {module}:{function} for the other file, or rename one of them"
-    return reading.problem(codes.AMBIGUOUS_ENTRYPOINT, loc, message, hint=hint, severity="warning")
+    return reading.warning(codes.AMBIGUOUS_ENTRYPOINT, loc, message, hint=hint)
 
 
 def _no_module(

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from covalt_git import yaml_text
-from covalt_git.errors import Problem
+from covalt_git.errors import Problem, nearest_name
 from covalt_git.json_values.difference import same
 from covalt_git.manifests.model_errors import Loc, ModelError, model_errors, name_place
-from covalt_git.manifests.override_keys import override_key
+from covalt_git.manifests.override_keys import renderer_configs
 from covalt_git.manifests.reading import check
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.base import StrictModel
@@ -25,12 +25,13 @@ from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.problems import codes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 _MARK: Final = "\ufeff"
 _HAND_WRITTEN = re.compile(rf"covalt\.yaml|toolsets/(?!(?:state|locks)/)[^/]+/{MANIFEST}")
-_SHORT: Final = 4
-_LONG: Final = 8
+_ALIKE: Final = 0.8
+"""The least similarity of a misspelt key and the correct one."""
+
 _Model = TypeVar("_Model", bound=StrictModel)
 
 
@@ -92,7 +93,7 @@ def _unknown_keys(document: yaml_text.YamlDocument) -> list[ModelError]:
         return _errors(document, (), document.data, ToolsetManifest)
     return [
         error
-        for loc, kind, config in _renderer_configs(manifest)
+        for loc, kind, config in renderer_configs(manifest)
         for error in _errors(document, loc, config, config_model(kind))
     ]
 
@@ -115,18 +116,6 @@ def _errors(
     return []
 
 
-def _renderer_configs(manifest: ToolsetManifest) -> Iterator[tuple[Loc, str, dict[str, Any]]]:
-    old: dict[str, str] = {}
-    for position, tool in enumerate(manifest.tools):
-        if tool.renderer is not None:
-            old[override_key(manifest.id, tool.id)] = tool.renderer.type
-            yield ("tools", position, "renderer"), tool.renderer.type, tool.renderer.config
-    for position, override in enumerate(manifest.tool_overrides):
-        kind = override.renderer or old.get(override_key(manifest.id, override.tool_id))
-        if kind is not None and override.renderer_config is not None:
-            yield ("tool_overrides", position, "renderer_config"), kind, override.renderer_config
-
-
 # Misspelt keys
 
 
@@ -146,58 +135,35 @@ def _renames(document: yaml_text.YamlDocument, errors: Sequence[ModelError]) -> 
 
 
 def _correction(name: str, unused: Sequence[str]) -> str | None:
-    """Return the only key that ``name`` can be a misspelling of, or None if there is not exactly one."""
+    """Return the only key that ``name`` can be a misspelling of, or None if there is not exactly one.
+
+    The first letters must be equal, because ``sources`` is not ``resources``.
+    """
+    known = {_letters(key): key for key in unused if key[0] == name[:1].lower()}
     letters = _letters(name)
-    same = [key for key in unused if _letters(key) == letters]
-    near = same or [key for key in unused if _is_near(letters, _letters(key))]
-    return near[0] if len(near) == 1 else None
+    near = nearest_name(letters, known, cutoff=_ALIKE)
+    if near is None or (
+        near != letters and nearest_name(letters, known.keys() - {near}, cutoff=_ALIKE)
+    ):
+        return None
+    return known[near]
 
 
 def _letters(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 
 
-def _is_near(written: str, known: str) -> bool:
-    """Return whether ``written`` can be a misspelling of ``known``.
-
-    One error is allowed from four letters, two from eight letters.  Two errors are only allowed if the
-    first letters are equal, because ``sources`` is not ``resources``.
-    """
-    most = 0 if len(known) < _SHORT else 1 if len(known) < _LONG or written[:1] != known[:1] else 2
-    return abs(len(written) - len(known)) <= most and _distance(written, known) <= most
-
-
-def _distance(one: str, other: str) -> int:
-    """Return the edit distance with transpositions (Damerau, 1964)."""
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for at, letter in enumerate(one, 1):
-        before, above, row = row, before, [at]
-        for across, wanted in enumerate(other, 1):
-            least = min(before[across] + 1, row[-1] + 1, before[across - 1] + (letter != wanted))
-            if at > 1 and across > 1 and letter == other[across - 2] and one[at - 2] == wanted:
-                least = min(least, above[across - 2] + 1)
-            row.append(least)
-    return row[-1]
-
-
 # Verification
 
 
 def _apply(document: yaml_text.YamlDocument, renames: list[_Rename]) -> tuple[str, list[_Rename]]:
-    """Return the text after as many renames as can be verified, and these renames."""
+    """Return the text after the renames that can be verified, and these renames."""
     text = _renamed(document.text, renames)
-    if not renames or _is_verified(text, document, renames):
-        return text, renames
-    if len(renames) == 1:
-        return document.text, []
-    half = len(renames) // 2
-    first, second = (_apply(document, some)[1] for some in (renames[:half], renames[half:]))
-    text = _renamed(document.text, [*first, *second])
-    if _is_verified(text, document, [*first, *second]):
-        return text, [*first, *second]
-    one_half = first or second
-    return _renamed(document.text, one_half), one_half
+    if not _is_verified(text, document, renames):
+        alone = [(one, _renamed(document.text, [one])) for one in renames]
+        renames = [one for one, text in alone if _is_verified(text, document, [one])]
+        text = _renamed(document.text, renames)
+    return text, renames
 
 
 def _renamed(text: str, renames: Sequence[_Rename]) -> str:

@@ -1,4 +1,4 @@
-"""Tool ids of overrides, and namespaces of servers after ``aliases`` of the state file are applied."""
+"""Overrides of a manifest: their tool ids and renderers, and namespaces of servers after ``aliases`` are applied."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING
 from covalt_git.names import ToolId
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.json_values import JsonObject
+    from covalt_git.manifests.model_errors import Loc
+    from covalt_git.models.toolset_manifest import ToolsetManifest
     from covalt_git.models.toolset_state import ToolsetState
 
 
@@ -26,3 +31,16 @@ def overridden_tool(toolset_id: str, tool_id: str, state: ToolsetState) -> str:
     if not colon or namespace == toolset_id:
         return override_key(toolset_id, tool_id)
     return f"{namespace_of(namespace, state)}:{name}"
+
+
+def renderer_configs(manifest: ToolsetManifest) -> Iterator[tuple[Loc, str, JsonObject]]:
+    """Yield the place, the renderer and its configuration, for each configuration in a manifest."""
+    declared: dict[str, str] = {}
+    for position, tool in enumerate(manifest.tools):
+        if tool.renderer is not None:
+            declared[override_key(manifest.id, tool.id)] = tool.renderer.type
+            yield ("tools", position, "renderer"), tool.renderer.type, tool.renderer.config
+    for position, override in enumerate(manifest.tool_overrides):
+        kind = override.renderer or declared.get(override_key(manifest.id, override.tool_id))
+        if kind is not None and override.renderer_config is not None:
+            yield ("tool_overrides", position, "renderer_config"), kind, override.renderer_config

@@ -17,7 +17,7 @@ from covalt_git.models.base import StrictModel
 from covalt_git.problems import codes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 Model = TypeVar("Model", bound=StrictModel)
@@ -51,37 +51,37 @@ class Reading(Generic[Model]):
         words = f"{place}: {message}" if place else message
         return Problem(self.path, line, col, code, words, hint, severity, place)
 
+    def warning(
+        self, code: str, loc: Loc, message: str, *, hint: str, key: bool = False
+    ) -> Problem:
+        """Return a problem of a part that can be used all the same."""
+        return self.problem(code, loc, message, hint=hint, key=key, severity="warning")
+
     def name(self, loc: Loc) -> str:
         """Return a place of this file as text, with the ids of list items: ``tools[greet].renderer``."""
         return name_place(self.document.data if self.document else None, loc)
 
 
-def read_yaml(
-    file: Path,
-    display_path: str,
-    model: type[Model],
-    *,
-    max_bytes: int = yaml_text.MAX_BYTES,
-    max_nodes: int = yaml_text.MAX_NODES,
-) -> Reading[Model]:
+def read_yaml(file: Path, display_path: str, model: type[Model]) -> Reading[Model]:
     """Read ``file`` as ``model``.  The content never raises an error.
 
     ``display_path`` is the path for messages, relative to the project.
     """
-    try:
-        document = yaml_text.load_file(file, display_path, max_bytes=max_bytes, max_nodes=max_nodes)
-    except yaml_text.YamlProblems as error:
-        return Reading(display_path, None, None, error.problems)
-    return check(document, model)
+    return _read(lambda: yaml_text.load_file(file, display_path), display_path, model)
 
 
-def read_text(text: bytes, display_path: str, model: type[Model]) -> Reading[Model]:
-    """Read the content of a file like :func:`read_yaml`."""
+def read_text(text: bytes, display_path: str, model: type[Model], **limits: int) -> Reading[Model]:
+    """Read the content of a file like :func:`read_yaml`; ``limits`` are those of :func:`yaml_text.load`."""
+    return _read(lambda: yaml_text.load(text, display_path, **limits), display_path, model)
+
+
+def _read(
+    load: Callable[[], yaml_text.YamlDocument], display_path: str, model: type[Model]
+) -> Reading[Model]:
     try:
-        document = yaml_text.load(text, display_path)
+        return check(load(), model)
     except yaml_text.YamlProblems as error:
         return Reading(display_path, None, None, error.problems)
-    return check(document, model)
 
 
 def check(document: yaml_text.YamlDocument, model: type[Model]) -> Reading[Model]:
@@ -90,10 +90,9 @@ def check(document: yaml_text.YamlDocument, model: type[Model]) -> Reading[Model
     if beyond:
         return Reading(document.path, None, document, beyond)
     try:
-        value = model.model_validate(document.data)
+        return Reading(document.path, model.model_validate(document.data), document)
     except ValidationError as error:
         return Reading(document.path, None, document, _problems(document, (), error, model))
-    return Reading(document.path, value, document)
 
 
 def part_problems(

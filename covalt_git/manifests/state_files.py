@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from covalt_git import yaml_text
-from covalt_git.manifests.reading import Reading, check, read_yaml
+from covalt_git.manifests.reading import Reading, read_text, read_yaml
 from covalt_git.models.tool_lock import ToolLock
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.system import atomic_write
@@ -59,13 +59,8 @@ def read_lock(file: Path, display_path: str) -> Reading[ToolLock]:
 @lru_cache(maxsize=32)
 def parsed_lock(content: bytes, display_path: str) -> Reading[ToolLock]:
     """Return the lock of the content of a lock file; cached."""
-    try:
-        document = yaml_text.load(
-            content, display_path, max_bytes=_MAX_LOCK_BYTES, max_nodes=_MAX_LOCK_NODES
-        )
-    except yaml_text.YamlProblems as error:
-        return Reading(display_path, None, None, error.problems)
-    return check(document, ToolLock)
+    limits = {"max_bytes": _MAX_LOCK_BYTES, "max_nodes": _MAX_LOCK_NODES}
+    return read_text(content, display_path, ToolLock, **limits)
 
 
 def write_lock(file: Path, lock: ToolLock) -> None:

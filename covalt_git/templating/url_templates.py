@@ -101,12 +101,6 @@ class UrlTemplate(NamedTuple):
         """The names of the required arguments."""
         return tuple(piece.name for piece in self.path if isinstance(piece, Argument))
 
-    @property
-    def references(self) -> tuple[Reference, ...]:
-        """The references."""
-        pieces = [self.base, *(piece for pair in self.query for piece in pair)]
-        return tuple(piece for piece in pieces if isinstance(piece, Reference))
-
     def expand(self, values: Mapping[str, Any], lookup: Callable[[Reference], str | None]) -> str:
         """Return the URL with values, in ASCII; query pairs without a value are omitted.
 

@@ -133,13 +133,12 @@ def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:
     own = config.value.proposed_default_role if config.value else None
     if own is not None:
         found.append(
-            config.problem(
+            config.warning(
                 codes.MISSING_KEY,
                 ("roles",),
                 "without default_role, the user of this machine may call no tool unless --role names a role",
                 hint=f"add the line default_role: {own}",
                 key=True,
-                severity="warning",
             )
         )
     return without(values, [*config.problems, *found])
@@ -210,12 +209,11 @@ def _lock_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pro
         if owned.get(id_key(lock.value.namespace)) != lock.value.toolset_id:
             message = f"the toolset {lock.value.toolset_id!r} declares no such server or source"
             problems.append(
-                lock.problem(
+                lock.warning(
                     codes.ORPHAN_STATE,
                     ("namespace",),
                     message,
                     hint=f"remove it: rm {shown_path(file, root)}",
-                    severity="warning",
                 )
             )
     return problems

@@ -158,25 +158,23 @@ def _tool_problems(lock: Reading[ToolLock], loc: Loc, tool: LockedTool) -> Itera
         message = "the digest does not match the definition of the tool"
         yield lock.problem(codes.FALSE_DIGEST, (*loc, "digest"), message, hint=refresh)
     for place, message in islice(json_schema.schema_problems(tool.input_schema), 1):
-        yield lock.problem(
+        yield lock.warning(
             codes.BAD_SCHEMA,
             (*loc, "input_schema", *place),
             f"{message}; the tool stays disabled",
             hint="report it to the author of the server",
-            severity="warning",
         )
     reported = 0
     for place, text in texts(tool.definition):
         for one in islice(hidden_characters(text), 1):
             reported += 1
             if reported <= _MAX_REPORTED:
-                yield lock.problem(
+                yield lock.warning(
                     codes.HIDDEN_CHARACTER,
                     loc,
                     f"the tool's {'.'.join(map(str, place))}: {one.message}",
                     hint="read the definition with `covalt-git source diff` before you accept it",
                     key=True,
-                    severity="warning",
                 )
 
 

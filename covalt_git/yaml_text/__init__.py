@@ -8,7 +8,7 @@ error: duplicate keys, tags, merge keys, several documents, numbers that JSON ca
 """
 
 from covalt_git.yaml_text.core_schema import MAX_DIGITS
-from covalt_git.yaml_text.document import MAX_DEPTH, YamlDocument, YamlProblems
+from covalt_git.yaml_text.document import MAX_DEPTH, Lines, YamlDocument, YamlProblems
 from covalt_git.yaml_text.dump import comment, dump
 from covalt_git.yaml_text.loading import MAX_BYTES, MAX_NODES, load, load_file, read_file
 
@@ -17,6 +17,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_DIGITS",
     "MAX_NODES",
+    "Lines",
     "YamlDocument",
     "YamlProblems",
     "comment",

@@ -58,21 +58,13 @@ def load(
     return read(characters, path, max_nodes=max_nodes, max_depth=max_depth)
 
 
-def load_file(
-    file: Path,
-    path: str,
-    *,
-    max_bytes: int = MAX_BYTES,
-    max_nodes: int = MAX_NODES,
-    max_depth: int = MAX_DEPTH,
-) -> YamlDocument:
+def load_file(file: Path, path: str) -> YamlDocument:
     """Return the document of a file; see :func:`load`.
 
     Raises:
         YamlProblems: also when the file cannot be read, is too large or is not a regular file.
     """
-    text = read_file(file, path, max_bytes=max_bytes)
-    return load(text, path, max_bytes=max_bytes, max_nodes=max_nodes, max_depth=max_depth)
+    return load(read_file(file, path), path)
 
 
 def read_file(file: Path, path: str, *, max_bytes: int = MAX_BYTES) -> bytes:

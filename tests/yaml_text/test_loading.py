@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 
 from covalt_git.json_values.canonical_json import NotJsonError
 from covalt_git.problems import codes
-from covalt_git.yaml_text import YamlDocument, YamlProblems, dump, load, load_file
+from covalt_git.yaml_text import MAX_BYTES, YamlDocument, YamlProblems, dump, load, load_file
 from covalt_git.yaml_text.characters import escaped
 from covalt_git.yaml_text.events import open_pure_python_events
 from tests.tables import tables
 
 TABLES = tables(__file__)
 SHARED = Path(__file__).resolve().parents[3] / "shared/data/yaml"
-COLLECTED = SHARED / "nasty-handwritten"
 SUITE = SHARED / "yaml-test-suite.jsonl"
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared test data is not here")
 
@@ -104,18 +103,11 @@ def test_first_byte_that_is_not_utf_8_is_named(text: bytes | str, problem: str) 
 
 
 @pytest.mark.parametrize(("text", "limit", "enough", "place"), TABLES["limits"])
-def test_limits_hold_for_text_and_files(
-    tmp_path: Path, text: str, limit: str, enough: int, place: str
-) -> None:
-    file = tmp_path / "x.yaml"
-    file.write_text(text, encoding="utf-8")
-
-    data = load(text, "x.yaml", **{limit: enough}).data
-    assert load_file(file, "x.yaml", **{limit: enough}).data == data
+def test_limits_are_the_largest_values(text: str, limit: str, enough: int, place: str) -> None:
+    load(text, "x.yaml", **{limit: enough})
     (problem,) = problems_of(text, **{limit: enough - 1})
+
     assert problem.startswith(f"{place}: {codes.TOO_LARGE} ")
-    with pytest.raises(YamlProblems, match=codes.TOO_LARGE):
-        load_file(file, "x.yaml", **{limit: enough - 1})
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? ", "[{"])
@@ -179,11 +171,12 @@ def test_lines_and_columns_are_those_of_an_editor(
 )
 def test_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str, code: str) -> None:
     (tmp_path / "loop").symlink_to("loop")
-    (tmp_path / "large").write_bytes(b"#" * 101)
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(YamlProblems) as caught:
-        load_file(tmp_path / name, "x.yaml", max_bytes=100)
+        load_file(tmp_path / name, "x.yaml")
 
     (problem,) = caught.value.problems
     assert (problem.path, problem.line, problem.code) == ("x.yaml", 0, code)
@@ -219,21 +212,7 @@ def test_values_and_bytes_up_to_the_default_limits_are_read() -> None:
     assert load("a: 1\n#".ljust(16 << 20, "#"), "x.yaml").data == {"a": 1}
 
 
-# Collected files
-
-
-@needs_shared
-def test_each_collected_file_has_its_outcome() -> None:
-    read = dict(TABLES["collected_files"])
-    refused = dict(TABLES["collected_refused_files"])
-
-    assert {file.stem for file in COLLECTED.iterdir()} == read.keys() | refused.keys()
-    for name, data in read.items():
-        assert load_file(COLLECTED / f"{name}.yaml", name).data == data
-    for name, problems in refused.items():
-        with pytest.raises(YamlProblems) as caught:
-            load_file(COLLECTED / f"{name}.yaml", name, max_nodes=20_000)
-        assert [f"{p.line}:{p.col}: {p.code}" for p in caught.value.problems] == problems
+# The YAML test suite
 
 
 @needs_shared
