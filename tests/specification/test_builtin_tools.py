@@ -1,24 +1,19 @@
-"""The built-in tools, as each interface lists and calls them."""
+"""The built-in tools, as the API and MCP list and call them, and on pages."""
 
-import json
-import re
 from collections.abc import Callable
-from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from covalt_git import open_project
 from covalt_git.cli import cli
 from covalt_git.project import Project
 from covalt_git.toolsets.builtin_tools import BUILTINS
 from tests.api_client import Api, configure, refused
 from tests.mcp_client import call, commits
 from tests.server.visitor import Visitor
-from tests.specification.test_faces import Shown, command, each_face
-from tests.specification.test_pages import part
+from tests.specification.test_faces import Shown, each_face
 
 ROLES = """\
 roles:
@@ -32,46 +27,15 @@ Called = Callable[[Path, str, dict[str, str]], Any]
 """Calls a tool in the chat c1, and returns its result."""
 
 
-def by_cli(root: Path, tool: str, args: dict[str, str]) -> Any:
-    return command(root, "call", "c1", f"workspace:{tool}", json.dumps(args), role="all")["result"]
-
-
 def by_api(root: Path, tool: str, args: dict[str, str]) -> Any:
     return Api.of(root).call(f"workspace:{tool}", **args)["result"]
-
-
-def by_page(root: Path, tool: str, args: dict[str, str]) -> Any:
-    visitor = Visitor.of(root)
-    form = visitor.open(f"/tools/workspace:{tool}").form(f"/tools/workspace:{tool}")
-    typed = {f"args/{name}": value for name, value in args.items()}
-    source = visitor.send(form, chat="c1", **typed).source
-    text = unescape(re.sub("<[^>]*>", "", part(source, 'id="result"', "</section>")))
-    lines = re.sub(r"(?m)^\s*\d+", "", text)  # without the numbers of the lines
-    return json.loads(lines[lines.index("{") : lines.rindex("}") + 1])
 
 
 def by_mcp(root: Path, tool: str, args: dict[str, str]) -> Any:
     return call(root, f"workspace.{tool}", args, chat="c1").structured_content
 
 
-def by_python(root: Path, tool: str, args: dict[str, str]) -> Any:
-    with open_project(root) as project:
-        return project.chat("c1").call(f"workspace:{tool}", args).value
-
-
-each_caller = pytest.mark.parametrize(
-    "called",
-    [
-        pytest.param(one, id=name)
-        for name, one in {
-            "cli": by_cli,
-            "api": by_api,
-            "page": by_page,
-            "mcp": by_mcp,
-            "python": by_python,
-        }.items()
-    ],
-)
+each_caller = pytest.mark.parametrize("called", [by_api, by_mcp])
 
 
 @pytest.fixture

@@ -1,20 +1,13 @@
-"""What the specification requires of tools, as each interface shows it."""
+"""What the specification requires of tools, as the API and MCP show it."""
 
-import json
-import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from mcp import Client
 
-from covalt_git import open_project
-from covalt_git.cli import cli
 from tests.api_client import Api, configure, form_file
 from tests.mcp_client import call, talk
-from tests.server.visitor import Visitor
 
 MANIFEST = """\
 id: shop
@@ -34,28 +27,9 @@ Shown = Callable[[Path, str], dict[str, str]]
 """Returns the names of the tools that a role sees, by path."""
 
 
-def command(root: Path, *args: str, role: str) -> Any:
-    done = CliRunner().invoke(cli, ["-C", str(root), "--role", role, *args, "--json"])
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
-
-
-def rows(groups: Any) -> dict[str, str]:
-    return {tool["path"]: tool["name"] for group in groups for tool in group["tools"]}
-
-
-def by_cli(root: Path, role: str) -> dict[str, str]:
-    return rows(command(root, "tool", "list", role=role)["groups"])
-
-
 def by_api(root: Path, role: str) -> dict[str, str]:
-    return rows(Api.of(root, role).get("list_tools")["groups"])
-
-
-def by_page(root: Path, role: str) -> dict[str, str]:
-    links = Visitor.of(root, role).open("/tools").links
-    tools = [(one.href.removeprefix("/tools/"), one.text) for one in links if ":" in one.href]
-    return {tool_id.replace(":", "."): name for tool_id, name in tools}
+    groups = Api.of(root, role).get("list_tools")["groups"]
+    return {tool["path"]: tool["name"] for group in groups for tool in group["tools"]}
 
 
 def by_mcp(root: Path, role: str) -> dict[str, str]:
@@ -65,15 +39,7 @@ def by_mcp(root: Path, role: str) -> dict[str, str]:
     return talk(root, say, role=role)
 
 
-def by_python(root: Path, role: str) -> dict[str, str]:
-    with open_project(root, role=role) as project:
-        return {tool.path: tool.name for tool in project.tools}
-
-
-FACES = {"cli": by_cli, "api": by_api, "page": by_page, "mcp": by_mcp, "python": by_python}
-each_face = pytest.mark.parametrize(
-    "shown", [pytest.param(one, id=name) for name, one in FACES.items()]
-)
+each_face = pytest.mark.parametrize("shown", [by_api, by_mcp])
 
 
 @pytest.fixture
@@ -105,21 +71,9 @@ def test_a_name_that_is_derived_from_a_dotted_id_is_title_case(shop: Path, shown
     assert shown(shop, "all")["shop.issues.create"] == "Issues Create"
 
 
-def versions_by_cli(root: Path, role: str) -> dict[str, str]:
-    printed = CliRunner().invoke(cli, ["-C", str(root), "--role", role, "tool", "list"]).output
-    lines = [line.split("  ") for line in printed.splitlines()]
-    cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
-    return {row[0]: row[2] for row in cells if row[0].startswith("shop:")}
-
-
 def versions_by_api(root: Path, role: str) -> dict[str, str]:
     groups = Api.of(root, role).get("list_tools")["groups"]
     return {tool["tool_id"]: tool["version"] for group in groups for tool in group["tools"]}
-
-
-def versions_by_page(root: Path, role: str) -> dict[str, str]:
-    text = Visitor.of(root, role).open("/tools").text
-    return dict(re.findall(r"(shop:[a-z.]+) (\S+)", text))
 
 
 def versions_by_mcp(root: Path, role: str) -> dict[str, str]:
@@ -134,15 +88,7 @@ def versions_by_mcp(root: Path, role: str) -> dict[str, str]:
     return talk(root, say, role=role)
 
 
-def versions_by_python(root: Path, role: str) -> dict[str, str]:
-    with open_project(root, role=role) as project:
-        return {tool.tool_id: tool.version for tool in project.tools}
-
-
-@pytest.mark.parametrize(
-    "versions",
-    [versions_by_cli, versions_by_api, versions_by_page, versions_by_mcp, versions_by_python],
-)
+@pytest.mark.parametrize("versions", [versions_by_api, versions_by_mcp])
 @pytest.mark.requirement("cjson-toolsets.version")
 def test_the_version_of_a_tool_is_listed(shop: Path, versions: Shown) -> None:
     configure(shop, "roles: {all: {allow: ['**']}}\ndefault_role: all\n")
@@ -171,17 +117,8 @@ def test_extensions_and_examples_of_a_tool_are_carried_unchanged(shop: Path) -> 
     assert (shop / "toolsets/shop/toolset.yaml").read_bytes() == before
 
 
-def reasons_by_cli(root: Path, role: str) -> str:
-    return str(command(root, "tool", "show", "shop:order", role=role)["requires_confirmation"])
-
-
 def reasons_by_api(root: Path, role: str) -> str:
     return str(Api.of(root, role).get("get_tool", tool_id="shop:order")["requires_confirmation"])
-
-
-def reasons_by_page(root: Path, role: str) -> str:
-    marks = [one for one in Visitor.of(root, role).open("/tools").named("span") if "title" in one]
-    return " ".join(one["title"] for one in marks)
 
 
 def reasons_by_mcp(root: Path, role: str) -> str:
@@ -189,16 +126,7 @@ def reasons_by_mcp(root: Path, role: str) -> str:
     return str((result.structured_content or {}).get("reasons"))
 
 
-def reasons_by_python(root: Path, role: str) -> str:
-    with open_project(root, role=role) as project:
-        (tool,) = [one for one in project.tools if one.tool_id == "shop:order"]
-        return str(tool.requires_confirmation)
-
-
-@pytest.mark.parametrize(
-    "reasons",
-    [reasons_by_cli, reasons_by_api, reasons_by_page, reasons_by_mcp, reasons_by_python],
-)
+@pytest.mark.parametrize("reasons", [reasons_by_api, reasons_by_mcp])
 @pytest.mark.requirement("toolshed-elicitation.destructive")
 def test_a_destructive_tool_asks_by_default(shop: Path, reasons: Callable[..., str]) -> None:
     configure(shop, "roles: {all: {admin: true}}\ndefault_role: all\n")
