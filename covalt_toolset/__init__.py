@@ -22,13 +22,13 @@ from __future__ import annotations
 from covalt_toolset.callbacks import Answering, Listener
 from covalt_toolset.context import (
     ActiveContext,
+    SecretNotGranted,
     ToolContext,
     clear_context,
     get_context,
     set_context,
 )
 from covalt_toolset.decorator import ToolMetadata, get_tool_metadata, is_tool, tool
-from covalt_toolset.describe import ToolDescription, describe
 from covalt_toolset.elicitation import (
     Address,
     Answer,
@@ -43,8 +43,7 @@ from covalt_toolset.elicitation import (
 from covalt_toolset.files import Audio, Embedded, File, Image, NoSuchFile
 from covalt_toolset.invoke import ArgumentProblem, InvalidToolArguments, invoke
 from covalt_toolset.result_json import ResultNotJson, to_json
-from covalt_toolset.secret_names import SecretNotGranted
-from covalt_toolset.signature import ToolSignatureError
+from covalt_toolset.signature import ToolDescription, ToolSignatureError, describe
 
 __all__ = [
     "ActiveContext",

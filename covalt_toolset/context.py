@@ -7,6 +7,7 @@ threads do not.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,12 +25,49 @@ from covalt_toolset.elicitation import (
     Sampled,
     Sampling,
 )
-from covalt_toolset.secret_names import Secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from os import PathLike
     from types import TracebackType
+
+
+class SecretNotGranted(KeyError):  # noqa: N818 - a public name of the SDK
+    """The tool has no secret with that name."""
+
+    def __init__(self, name: str, available: tuple[str, ...]) -> None:
+        has = f"available: {', '.join(available)}" if available else "it has no secrets"
+        super().__init__(f"this call has no secret {name!r} ({has})")
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Secrets(Mapping[str, str]):
+    """The granted secrets; ``repr`` contains the names only."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> str:
+        """Return the value.
+
+        Raises:
+            SecretNotGranted: a ``KeyError``, if the call does not have the secret.
+        """
+        try:
+            return self._values[name]
+        except KeyError:
+            raise SecretNotGranted(name, tuple(self._values)) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Secrets({', '.join(self._values)})"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,8 @@ class ToolMetadata:
 
     name: str
     description: str
-    requires_confirmation: bool
-    category: str | None
+    requires_confirmation: bool = False
+    category: str | None = None
     destructive: bool = False
 
 
@@ -62,9 +62,10 @@ def tool(
     """
 
     def mark(function: _Function) -> _Function:
+        text = read_docstring(function).description if description is None else description
         metadata = ToolMetadata(
             name=name if isinstance(name, str) else function_name(function),
-            description=_description(function) if description is None else description,
+            description=text,
             requires_confirmation=requires_confirmation,
             category=category,
             destructive=destructive,
@@ -91,17 +92,10 @@ def is_tool(function: Callable[..., object]) -> bool:
 def metadata_of(function: Callable[..., object]) -> ToolMetadata:
     """Return the metadata of a tool; for a plain function, that of ``@tool`` without arguments."""
     return get_tool_metadata(function) or ToolMetadata(
-        name=function_name(function),
-        description=_description(function),
-        requires_confirmation=False,
-        category=None,
+        function_name(function), read_docstring(function).description
     )
 
 
 def function_name(function: Callable[..., object]) -> str:
     """Return the name of a function in its definition."""
     return str(getattr(function, "__name__", type(function).__name__))
-
-
-def _description(function: Callable[..., object]) -> str:
-    return read_docstring(function).description

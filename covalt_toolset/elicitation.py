@@ -7,22 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    Literal,
-    NotRequired,
-    Required,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-)
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, is_typeddict
 
-from pydantic import TypeAdapter, create_model
+from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
+
+from covalt_toolset.type_hints import readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,29 +157,18 @@ def flat_schema(kind: Any) -> dict[str, Any]:
         TypeError: for a type without fields, or with a field that is not a string, number, boolean or
             choice of strings.
     """
-    if is_typeddict(kind):  # before Python 3.12, pydantic only supports that of typing_extensions
-        hints = get_type_hints(kind, include_extras=True)
-        fields: dict[str, Any] = {name: _key(kind, name, hint) for name, hint in hints.items()}
-        kind = create_model(kind.__name__, **fields)
-    if not (hasattr(kind, "model_fields") or hasattr(kind, "__dataclass_fields__")):
+    known = is_typeddict(kind), hasattr(kind, "model_fields"), hasattr(kind, "__dataclass_fields__")
+    if not any(known):
         raise TypeError(
             f"a form must be a schema, a model, a dataclass or a TypedDict, not {kind!r}"
         )
-    schema = TypeAdapter(kind).json_schema(schema_generator=_FormSchema)
+    schema = TypeAdapter(readable(kind)).json_schema(schema_generator=UntitledSchema)
     definitions = schema.get("$defs", {})
     properties = {
         name: _flat(name, field, definitions)
         for name, field in schema.get("properties", {}).items()
     }
     return {"type": "object", "properties": properties, "required": schema.get("required", [])}
-
-
-def _key(kind: Any, name: str, hint: Any) -> tuple[Any, Any]:
-    """Return the type of a TypedDict's key, and its default: ``...`` if it is required."""
-    qualifier = get_origin(hint)
-    if qualifier in {Required, NotRequired}:
-        return get_args(hint)[0], ... if qualifier is Required else None
-    return hint, ... if name in kind.__required_keys__ else None
 
 
 def _flat(name: str, schema: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,8 +197,10 @@ def _flat(name: str, schema: dict[str, Any], definitions: Mapping[str, Any]) -> 
     return flat
 
 
-class _FormSchema(GenerateJsonSchema):
+class UntitledSchema(GenerateJsonSchema):
+    """Pydantic's generator of JSON Schema without the default titles, which repeat the keys."""
+
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Return False, as the default titles repeat the keys."""
+        """Return False."""
         del schema
         return False

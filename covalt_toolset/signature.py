@@ -1,7 +1,8 @@
-"""Signature of a tool: a pydantic model of its arguments, and the schemas of arguments and result."""
+"""Signature of a tool: a pydantic model of its arguments, the schemas, and its description for a catalog."""
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from dataclasses import dataclass
@@ -11,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, SchemaError
 
-from covalt_toolset.decorator import function_name
+from covalt_toolset.decorator import function_name, metadata_of
 from covalt_toolset.docstrings import read_docstring
+from covalt_toolset.elicitation import UntitledSchema
 from covalt_toolset.files import FILE_SCHEMA
 from covalt_toolset.result_json import ResultNotJson, to_json
 from covalt_toolset.type_hints import resolve, signature_of, written_name
@@ -85,6 +86,36 @@ def read_signature(function: Callable[..., object]) -> ToolSignature:
     if not callable(function):
         raise ToolSignatureError(f"{function!r} is not a function")
     return _read(function)
+
+
+@dataclass(frozen=True)
+class ToolDescription:
+    """The description of a tool for models and users; the schemas are JSON Schema 2020-12."""
+
+    name: str
+    description: str
+    requires_confirmation: bool
+    category: str | None
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
+
+
+def describe(function: Callable[..., object]) -> ToolDescription:
+    """Return the description of a tool; a plain function is described as with ``@tool``.
+
+    Raises:
+        ToolSignatureError: for a parameter that cannot be passed by name and as JSON.
+    """
+    metadata = metadata_of(function)
+    signature = read_signature(function)
+    return ToolDescription(
+        name=metadata.name,
+        description=metadata.description,
+        requires_confirmation=metadata.requires_confirmation,
+        category=metadata.category,
+        input_schema=copy.deepcopy(signature.input_schema),
+        output_schema=copy.deepcopy(signature.output_schema),
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -252,18 +283,13 @@ def _output_schema(annotation: Any, names: dict[str, Any]) -> dict[str, Any] | N
     return schema or None
 
 
-class _ToolSchema(GenerateJsonSchema):
-    """pydantic's generator of JSON Schema 2020-12, without parts that are useless to a model."""
+class _ToolSchema(UntitledSchema):
+    """Pydantic's generator of JSON Schema 2020-12, without parts that are useless to a model."""
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {  # noqa: RUF012 - as in the base class
         "skipped-choice",
         "non-serializable-default",
     }
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        """Return False, as the default titles repeat the keys."""
-        del schema
-        return False
 
     def bytes_schema(self, schema: Any) -> dict[str, Any]:
         """Return the schema of bytes; in results they are a file, or text in a model."""

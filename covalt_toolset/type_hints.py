@@ -46,7 +46,7 @@ def resolve(annotation: Any, *, names: dict[str, Any]) -> Any:
     """
     carrier = types.SimpleNamespace(__annotations__={"it": annotation})
     hints = typing.get_type_hints(carrier, globalns=names, include_extras=True)
-    return _readable(hints["it"])
+    return readable(hints["it"])
 
 
 def written_name(annotation: Any) -> str:
@@ -55,21 +55,21 @@ def written_name(annotation: Any) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _readable(annotation: Any) -> Any:
+def readable(annotation: Any) -> Any:
     """Return an annotation with the types replaced that pydantic does not support."""
     if sys.version_info < (3, 12) and typing.is_typeddict(annotation):
         return _replacements.get(annotation) or _replacement(annotation)
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if (origin or annotation) in (Collection, Iterable):
-        return types.GenericAlias(list, (_readable(parts[0]) if parts else Any,))
+        return types.GenericAlias(list, (readable(parts[0]) if parts else Any,))
     if origin is Annotated:
-        return Annotated[(_readable(parts[0]), *parts[1:])]
-    readable = tuple(_readable(part) for part in parts)
-    if all(new is old for new, old in zip(readable, parts, strict=True)):
+        return Annotated[(readable(parts[0]), *parts[1:])]
+    replaced = tuple(readable(part) for part in parts)
+    if all(new is old for new, old in zip(replaced, parts, strict=True)):
         return annotation
     if origin in (Union, types.UnionType):
-        return Union[readable]  # noqa: UP007 - a union of a tuple has no other spelling
-    return origin[readable]
+        return Union[replaced]  # noqa: UP007 - a union of a tuple has no other spelling
+    return origin[replaced]
 
 
 def _replacement(original: Any) -> Any:
@@ -81,7 +81,7 @@ def _replacement(original: Any) -> Any:
     replacement.__module__ = original.__module__
     hints = typing.get_type_hints(original, include_extras=True)
     required = {key for key, hint in hints.items() if _is_required(key, hint, original)}
-    replacement.__annotations__ = {key: _readable(_bare(hint)) for key, hint in hints.items()}
+    replacement.__annotations__ = {key: readable(_bare(hint)) for key, hint in hints.items()}
     replacement.__required_keys__ = frozenset(required)
     replacement.__optional_keys__ = frozenset(hints.keys() - required)
     if config := getattr(original, "__pydantic_config__", None):
