@@ -90,16 +90,13 @@ def prepare(
         CovaltError: if it cannot be started or reached.
         CancelledError: if the caller cancels the call meanwhile.
     """
-    from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
+    from covalt_git.connections import pool, thread_bridge  # noqa: PLC0415 - they load the SDK
 
     server = _server_of_call(found, chat, root, command)
+    handlers = thread_bridge.EventHandlers(starting=lambda line: follower.report(Installing(line)))
+    wanted = _grant_check(root, found, server)
     try:
-        mcp_tool.prepare(
-            server,
-            _grant_check(root, found, server),
-            lambda line: follower.report(Installing(line)),
-            follower.cancel,
-        )
+        pool.CONNECTIONS.begin(server, handlers=handlers, wanted=wanted, cancel=follower.cancel)
     except futures.CancelledError:
         raise CancelledError("the call was cancelled before it began") from None
 

@@ -148,14 +148,6 @@ class Connection:
         if self._owner is not None:
             await asyncio.wait({self._owner})
 
-    async def begin(self, caller: CallerThread) -> None:
-        """Start the server if it does not run.
-
-        Raises:
-            CovaltError: if it cannot be started or reached.
-        """
-        await self._client(caller)
-
     async def tools(self, caller: CallerThread) -> list[JsonObject]:
         """Return the server's current tool definitions.
 
@@ -172,7 +164,7 @@ class Connection:
             return await self._refresh_tools(caller)
 
     async def _refresh_tools(self, caller: CallerThread) -> list[JsonObject]:
-        client = await self._client(caller)
+        client = await self.client(caller)
         self._tools = None
         self._reset_http_failure()
         return await self._definitions(client)
@@ -196,7 +188,7 @@ class Connection:
 
     async def _call_once(self, call: ServerCall, caller: CallerThread) -> JsonObject:
         self._is_unsent = False
-        client = await self._client(caller)
+        client = await self.client(caller)
         loop = asyncio.get_running_loop()
         self._caller = caller
         self._is_unsent = True  # the server may have ended, and its end was not noticed yet
@@ -291,8 +283,12 @@ class Connection:
 
     # Start and stop
 
-    async def _client(self, caller: CallerThread) -> Client:
-        """Return the connected client; start the connection if necessary."""
+    async def client(self, caller: CallerThread) -> Client:
+        """Return the connected client; start the server if it does not run.
+
+        Raises:
+            CovaltError: if it cannot be started or reached.
+        """
         loop = asyncio.get_running_loop()
         self._waiting_callers.add(caller)
         try:

@@ -86,11 +86,8 @@ def has_ended(error: BaseException) -> bool:
     return error.code == CONNECTION_CLOSED or gone
 
 
-_NOTHING = HttpFailure()
-
-
 def of_start(
-    definition: Definition, error: BaseException, stderr: str, http: HttpFailure = _NOTHING
+    definition: Definition, error: BaseException, stderr: str, http: HttpFailure
 ) -> CovaltError:
     """Return the error of a server that cannot be started or reached; ``stderr`` is its stderr tail."""
     cause, name = first_cause(error), definition.name
@@ -124,7 +121,7 @@ def of_start(
 
 
 def of_request(
-    definition: Definition, error: BaseException, stderr: str, http: HttpFailure = _NOTHING
+    definition: Definition, error: BaseException, stderr: str, http: HttpFailure
 ) -> CovaltError:
     """Return the error of a failed request to a connected server."""
     cause, name = first_cause(error), definition.name

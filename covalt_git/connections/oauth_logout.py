@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from covalt_git.connections.token_refresh import client_context, reach_of
+from covalt_git.connections.token_refresh import post_form
 from covalt_git.errors import CovaltError
-from covalt_git.http_client.transport import mcp_http_client, why_unreachable
+from covalt_git.http_client.transport import why_unreachable
 
 if TYPE_CHECKING:
     from covalt_git.connections.token_store import SignInFile, StoredLogin
@@ -57,13 +57,8 @@ async def _revoke(stored: StoredLogin, endpoint: str, granted: Reach | None) -> 
     for kind, token in tokens.items():
         if token is None:
             continue
-        form = {"token": token, "token_type_hint": kind, "client_id": stored.client_id}
-        plain = {"Accept": "application/json", "Accept-Encoding": "identity"}
-        form, headers = client_context(stored).prepare_token_auth(form, plain)
-        async with (
-            mcp_http_client(reach_of(stored, endpoint, granted), headers) as http,
-            http.stream("POST", endpoint, data=form) as response,
-        ):
+        form = {"token": token, "token_type_hint": kind}
+        async with post_form(stored, endpoint, form, granted) as response:
             if response.status_code != _OK:
                 return f"it answered {response.status_code}"
     return ""

@@ -59,7 +59,7 @@ class Connections:
             CovaltError: if it cannot be started or reached.
             concurrent.futures.CancelledError: if ``cancel`` was set.
         """
-        self._use(definition, wanted, lambda one, caller: one.begin(caller), handlers, cancel)
+        self._use(definition, wanted, lambda one, caller: one.client(caller), handlers, cancel)
 
     def tools(
         self,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
@@ -22,6 +23,8 @@ from covalt_git.http_client.oauth_requests import MOST_BYTES
 from covalt_git.http_client.transport import mcp_http_client, why_unreachable
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from covalt_git.connections.definition import Definition
     from covalt_git.connections.token_store import StoredLogin
 
@@ -115,21 +118,11 @@ class StoredTokens:
 
     async def _request_token(self, stored: StoredLogin, refresh_token: str) -> StoredLogin:
         """Return the login with a new token; delete the refresh token if the server rejects it."""
-        context = client_context(stored)
-        form = {
-            "grant_type": "refresh_token",
-            "refresh_token": refresh_token,
-            "client_id": stored.client_id,
-        }
+        form = {"grant_type": "refresh_token", "refresh_token": refresh_token}
         if stored.resource is not None:
             form["resource"] = stored.resource  # RFC 8707
-        plain = {"Accept": "application/json", "Accept-Encoding": "identity"}
-        form, headers = context.prepare_token_auth(form, plain)
-        reach = reach_of(stored, stored.token_endpoint, self._definition.reach)
-        async with (
-            mcp_http_client(reach, headers) as http,
-            http.stream("POST", stored.token_endpoint, data=form) as response,
-        ):
+        granted = self._definition.reach
+        async with post_form(stored, stored.token_endpoint, form, granted) as response:
             body = bytearray()
             async for chunk in response.aiter_raw():
                 body += chunk
@@ -181,8 +174,15 @@ def secret_of(name: str) -> str:
     return value
 
 
-def client_context(stored: StoredLogin) -> OAuthContext:
-    """Return the SDK's context to authenticate a client at the token endpoint."""
+@asynccontextmanager
+async def post_form(
+    stored: StoredLogin, url: str, form: dict[str, str], granted: Reach | None
+) -> AsyncIterator[Any]:
+    """Send a form to the authorization server, authenticated as the client of a login; yield the response.
+
+    Raises:
+        RefreshError: if the URL's origin was not part of the login, or the client's secret is not set.
+    """
     secret = stored.client_secret
     if stored.choice.secret_name is not None:
         secret = secret_of(stored.choice.secret_name)
@@ -193,15 +193,17 @@ def client_context(stored: StoredLogin) -> OAuthContext:
         client_secret=secret,
         token_endpoint_auth_method=stored.auth_method,
     )
-    return context
+    plain = {"Accept": "application/json", "Accept-Encoding": "identity"}
+    form, headers = context.prepare_token_auth({**form, "client_id": stored.client_id}, plain)
+    async with (
+        mcp_http_client(_reach_of(stored, url, granted), headers) as http,
+        http.stream("POST", url, data=form) as response,
+    ):
+        yield response
 
 
-def reach_of(stored: StoredLogin, url: str, granted: Reach | None) -> Reach:
-    """Return the reach of a request to the authorization server: its origin, in granted networks too.
-
-    Raises:
-        RefreshError: if the URL's origin was not part of the login.
-    """
+def _reach_of(stored: StoredLogin, url: str, granted: Reach | None) -> Reach:
+    """Return the reach of a request to the authorization server: its origin, in granted networks too."""
     origin, _ = origin_of(url)
     if str(origin) not in stored.origins:
         raise RefreshError(f"{origin} was not part of the login")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from anyio.abc import ObjectReceiveStream
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -19,7 +20,6 @@ from covalt_git.http_client.transport import mcp_http_client
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator, Callable
-    from types import TracebackType
 
     from mcp.client._transport import ReadStream, TransportStreams
     from mcp.shared.message import SessionMessage
@@ -85,23 +85,21 @@ async def _http(
     def client(headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:  # noqa: ARG001 - as the SDK calls it
         return mcp_http_client(reach, headers or definition.headers, bearer, on_response)
 
-    connection: AbstractAsyncContextManager[TransportStreams]
+    url, headers = definition.url, dict(definition.headers)
     if definition.transport == "sse":
-        connection = sse_client(
-            definition.url, dict(definition.headers), httpx_client_factory=client
-        )
-        async with connection as streams:
+        async with sse_client(url, headers, httpx_client_factory=client) as streams:
             yield streams
         return
-    async with client() as http:
-        connection = streamable_http_client(
-            definition.url, http_client=http, max_sse_event_size=MOST_EVENT_BYTES
-        )
-        async with connection as streams:
-            yield streams
+    async with (
+        client() as http,
+        streamable_http_client(
+            url, http_client=http, max_sse_event_size=MOST_EVENT_BYTES
+        ) as streams,
+    ):
+        yield streams
 
 
-class _WatchedStream:
+class _WatchedStream(ObjectReceiveStream["SessionMessage | Exception"]):
     """Read stream of a transport that sets ``closed`` at its end."""
 
     def __init__(
@@ -110,41 +108,14 @@ class _WatchedStream:
         self._stream = stream
         self._closed = closed
 
-    @property
-    def last_context(self) -> Any:
-        """The SDK's context of the last message."""
-        return getattr(self._stream, "last_context", None)
-
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message."""
         try:
             return await self._stream.receive()
-        except Exception:
+        except BaseException:
             self._closed.set()
             raise
 
     async def aclose(self) -> None:
         """Close the stream."""
         await self._stream.aclose()
-
-    def __aiter__(self) -> _WatchedStream:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await anext(self._stream)
-        except BaseException:
-            self._closed.set()
-            raise
-
-    async def __aenter__(self) -> Self:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        return await self._stream.__aexit__(kind, error, traceback)

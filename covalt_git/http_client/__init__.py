@@ -9,7 +9,6 @@ environment are not used, certificates are always verified, and a deadline limit
 from covalt_git.http_client.client import ClientRequest, FormPart, HttpClient, Response
 from covalt_git.http_client.deadline import Deadline
 from covalt_git.http_client.errors import HttpError
-from covalt_git.http_client.transport import Resolve
 
 __all__ = [
     "ClientRequest",
@@ -17,6 +16,5 @@ __all__ = [
     "FormPart",
     "HttpClient",
     "HttpError",
-    "Resolve",
     "Response",
 ]

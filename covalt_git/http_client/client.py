@@ -117,11 +117,8 @@ class HttpClient(NamedTuple):
                 if response.status not in _REDIRECTS or not location:
                     return response._replace(redirects=followed)
                 request = _redirected(request, response.status, location)
-        raise HttpError(
-            "bad_redirect",
-            f"{_host(request)} redirects more than {self.redirects} times",
-            sent=True,
-        )
+        host = origin_of(request.url)[0].shown_host
+        raise _bad_redirect(f"{host} redirects more than {self.redirects} times")
 
     async def _exchange(self, transport: Transport, request: ClientRequest) -> Response:
         origin = granted_origin(self.reach, request.url)
@@ -256,9 +253,7 @@ def _redirected(request: ClientRequest, status: int, location: str) -> ClientReq
         url = str(httpx2.URL(urljoin(request.url, location.strip()))).partition("#")[0]
         target, _ = origin_of(url)
     except (httpx2.InvalidURL, ValueError, BadHostError):
-        raise HttpError(
-            "bad_redirect", f"{source.shown_host} redirects to an invalid URL", sent=True
-        ) from None
+        raise _bad_redirect(f"{source.shown_host} redirects to an invalid URL") from None
     headers = request.headers
     method, content, parts = request.method, request.content, request.parts
     if status not in _KEEPS_METHOD and (
@@ -268,35 +263,27 @@ def _redirected(request: ClientRequest, status: int, location: str) -> ClientReq
         headers = tuple(one for one in headers if one[0].lower() not in _CONTENT_HEADERS)
     if target != source:
         if content or parts:
-            raise HttpError(
-                "bad_redirect",
-                f"{source.shown_host} redirects the request's body to {target.shown_host}",
-                sent=True,
+            raise _bad_redirect(
+                f"{source.shown_host} redirects the request's body to {target.shown_host}"
             )
         headers = tuple(one for one in headers if one[0].lower() in _SAFE_HEADERS)
     if source.scheme == "https" and target.scheme == "http":
-        raise HttpError("bad_redirect", f"{source.shown_host} redirects to plain http", sent=True)
-    if request.within is not None and not _stays(url, request.within):
-        _, path = origin_of(url)
-        _, folder = origin_of(request.within)
-        raise HttpError(
-            "bad_redirect",
-            f"{target.shown_host} redirects to {path.partition('?')[0][:100]}, which is not below {folder}",
-            hint="use the redirect's path in the tool's url",
-            sent=True,
-        )
+        raise _bad_redirect(f"{source.shown_host} redirects to plain http")
+    if request.within is not None:
+        limited, folder = origin_of(request.within)  # other origins are not limited
+        if target == limited and not is_within_folder(url, request.within):
+            path = origin_of(url)[1].partition("?")[0][:100]
+            raise _bad_redirect(
+                f"{target.shown_host} redirects to {path}, which is not below {folder}",
+                hint="use the redirect's path in the tool's url",
+            )
     return replace(request, method=method, url=url, headers=headers, content=content, parts=parts)
 
 
-def _stays(url: str, within: str) -> bool:
-    """Return whether a redirect stays below a path; other origins are not limited."""
-    return origin_of(url)[0] != origin_of(within)[0] or is_within_folder(url, within)
+def _bad_redirect(why: str, *, hint: str = "") -> HttpError:
+    return HttpError("bad_redirect", why, hint=hint, sent=True)
 
 
 def _why(error: Exception) -> str:
     """Return the message of a library's error, without the received bytes after its colon."""
     return str(error).partition(":")[0][:200].lower() or type(error).__name__
-
-
-def _host(request: ClientRequest) -> str:
-    return origin_of(request.url)[0].shown_host

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from covalt_git.http_client.errors import HttpError
@@ -18,22 +17,19 @@ POLL_S = 0.1
 """Seconds between two checks whether an exchange was cancelled."""
 
 
-def _never() -> bool:
-    return False
-
-
-@dataclass(frozen=True, slots=True)
 class Deadline:
     """Time limit of a whole exchange in seconds, from its creation; ``cancelled`` ends it earlier."""
 
-    seconds: float
-    cancelled: Callable[[], bool] = _never
-    sleep: Callable[[float], None] = time.sleep
-    _end: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Start the time."""
-        object.__setattr__(self, "_end", time.monotonic() + self.seconds)
+    def __init__(
+        self,
+        seconds: float,
+        cancelled: Callable[[], bool] = lambda: False,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.seconds = seconds
+        self._cancelled = cancelled
+        self._sleep = sleep
+        self._end = time.monotonic() + seconds
 
     @property
     def left(self) -> float:
@@ -46,7 +42,7 @@ class Deadline:
         Raises:
             HttpError: if none are left, or the exchange was cancelled.
         """
-        if self.cancelled():
+        if self._cancelled():
             raise HttpError("cancelled", "the user cancelled it", sent=True)
         left = self.left
         if not left:
@@ -65,7 +61,7 @@ class Deadline:
         """
         while seconds > 0:
             step_s = min(seconds, POLL_S, self.check(step))
-            self.sleep(step_s)
+            self._sleep(step_s)
             seconds -= step_s
 
     async def wait(

@@ -131,13 +131,12 @@ class Transport(httpx2.AsyncHTTPTransport):
         return await super().handle_async_request(request)
 
 
-class Network(httpcore2.AsyncNetworkBackend):
+class Network(httpcore2.AnyIOBackend):
     """Network backend that connects only to granted hosts; ``step`` is its current step."""
 
     def __init__(self, reach: HostPolicy, resolve: Resolve) -> None:
         self._reach = reach
         self._resolve = resolve
-        self._network = httpcore2.AnyIOBackend()
         self.step = ""
 
     async def connect_tcp(
@@ -169,7 +168,7 @@ class Network(httpcore2.AsyncNetworkBackend):
         for address in addresses:
             self.step = f"connecting to {address}"
             try:
-                stream = await self._network.connect_tcp(
+                stream = await super().connect_tcp(
                     address, port, timeout, local_address, socket_options
                 )
             except httpcore2.ConnectTimeout:
@@ -197,10 +196,6 @@ class Network(httpcore2.AsyncNetworkBackend):
 
         threading.Thread(target=resolve_host, daemon=True, name=f"resolve {host}").start()
         return await asyncio.wrap_future(found)
-
-    async def sleep(self, seconds: float) -> None:
-        """Sleep, as httpcore2 requires."""
-        await asyncio.sleep(seconds)
 
 
 class LimitedStream(httpx2.AsyncByteStream):

@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.errors import CovaltError
-from covalt_git.hosts import WebOrigin, origin_of, resolve
+from covalt_git.hosts import WebOrigin, origin_of
 from covalt_git.http_client import ClientRequest, Deadline, HttpClient, HttpError, Response
 from covalt_git.http_tools.answer import BadResultError, error_of, result_of
 from covalt_git.http_tools.request import BadRequestError, RequestBuilder
@@ -26,13 +26,11 @@ from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    import ssl
     import threading
     from collections.abc import Callable
 
     from covalt_git.access.grants import Granted
     from covalt_git.credentials.values import SecretStore
-    from covalt_git.http_client import Resolve
     from covalt_git.http_tools.files import LockedWorkspace
     from covalt_git.json_values import JsonObject
     from covalt_git.models.outcomes import Progress
@@ -67,17 +65,9 @@ class HttpJob(NamedTuple):
     cancel: threading.Event | None = None
 
 
-class Surroundings(NamedTuple):
-    """What a request needs of the machine: name resolution, trusted certificates, and waiting between retries."""
-
-    resolve: Resolve = resolve
-    trust: ssl.SSLContext | None = None
-    sleep: Callable[[float], None] = time.sleep
-
-
-def run(job: HttpJob, surroundings: Surroundings | None = None) -> Outcome:
-    """Run the job until it ends, exceeds a limit or is interrupted."""
-    exchange = _Exchange(job, surroundings or Surroundings())
+def run(job: HttpJob, *, sleep: Callable[[float], None] = time.sleep) -> Outcome:
+    """Run the job until it ends, exceeds a limit or is interrupted; ``sleep`` waits between retries."""
+    exchange = _Exchange(job, sleep)
     try:
         outcome = exchange.outcome()
     except KeyboardInterrupt:
@@ -94,7 +84,7 @@ def run(job: HttpJob, surroundings: Surroundings | None = None) -> Outcome:
 class _Exchange:
     """One run with the secrets that it used and its log."""
 
-    def __init__(self, job: HttpJob, surroundings: Surroundings) -> None:
+    def __init__(self, job: HttpJob, sleep: Callable[[float], None]) -> None:
         assert job.tool.http is not None
         self._job = job
         self._http = job.tool.http
@@ -103,14 +93,10 @@ class _Exchange:
         self._deadline = Deadline(
             job.limits.timeout_s or DEFAULT_TIMEOUT_S,
             cancelled=job.cancel.is_set if job.cancel else lambda: False,
-            sleep=surroundings.sleep,
+            sleep=sleep,
         )
-        self._client = HttpClient(
-            job.granted.reach,
-            most=(job.limits.output_mb or DEFAULT_OUTPUT_MB) * MIB,
-            resolve=surroundings.resolve,
-            trust=surroundings.trust,
-        )
+        most = (job.limits.output_mb or DEFAULT_OUTPUT_MB) * MIB
+        self._client = HttpClient(job.granted.reach, most=most)
 
     def outcome(self) -> Outcome:
         """Send the request and return its outcome.

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import sysconfig
 import threading
-import time
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -148,9 +147,8 @@ def _locked(path: Path, report: Callable[[str], None], cancel: threading.Event) 
         if not file_lock.acquire(file.fileno(), wait=False):
             report("waiting for another installation of the same")
             while not file_lock.acquire(file.fileno(), wait=False):
-                if cancel.is_set():
+                if cancel.wait(_LOOK_S):
                     raise InstallCancelledError("the installation was cancelled before it began")
-                time.sleep(_LOOK_S)
         yield
 
 
@@ -161,11 +159,8 @@ def _install(
     uv = shutil.which("uv")
     if uv is not None:
         quiet = [uv, "--color", "never", "--no-progress"]
-        _run(
-            [*quiet, "venv", "--no-project", "--python", sys.executable, str(folder)],
-            report,
-            cancel,
-        )
+        new = ["venv", "--no-project", "--python", sys.executable, str(folder)]
+        _run([*quiet, *new], report, cancel)
         wanted = ["--python", str(folder / "bin" / "python"), "--only-binary", ":all:"]
         _run([*quiet, "pip", "install", *wanted, "--", *needs], report, cancel)
         return
@@ -207,11 +202,10 @@ def _run(argv: list[str], report: Callable[[str], None], cancel: threading.Event
         raise InstallCancelledError("the installation was cancelled and removed")
     if program.returncode:
         complaints = [line for line in last if _COMPLAINT.match(line)] or list(filter(None, last))
+        hints = [hint for words, hint in _HINTS.items() if words in " ".join(last)]
         raise CannotInstallError(
             f"the dependencies of its Python tools cannot be installed: {'; '.join(complaints[-3:])}",
-            hint=next(
-                (hint for words, hint in _HINTS.items() if words in " ".join(last)), _CORRECT
-            ),
+            hint=(hints or ["correct python.dependencies of its toolset.yaml"])[0],
         )
 
 
@@ -221,7 +215,6 @@ def _end_when(cancel: threading.Event, program: subprocess.Popen[str]) -> None:
             program.kill()
 
 
-_CORRECT = "correct python.dependencies of its toolset.yaml"
 _OFFLINE = "the package index does not answer: go online, or check `pip config list`"
 _HINTS = {
     "name resolution": _OFFLINE,

@@ -63,23 +63,6 @@ class McpJob(NamedTuple):
     cancel: threading.Event | None = None
 
 
-def prepare(
-    definition: Definition,
-    wanted: Callable[[], bool],
-    report: Callable[[str], None],
-    cancel: threading.Event | None,
-) -> None:
-    """Start a server before a call of it, which may take long the first time; ``report`` reports progress.
-
-    Raises:
-        CovaltError: when it cannot be started or reached.
-        CancelledError: when ``cancel`` was set meanwhile.
-    """
-    CONNECTIONS.begin(
-        definition, handlers=EventHandlers(starting=report), wanted=wanted, cancel=cancel
-    )
-
-
 def run(job: McpJob) -> Outcome:
     """Make the call to its end, its limit or Ctrl-C."""
     log: list[str] = []

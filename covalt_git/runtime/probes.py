@@ -165,13 +165,14 @@ PROBES: Final = (
 )
 
 
-def run(level: SandboxLevel, *, python: str = sys.executable) -> list[Finding]:
+def run(level: SandboxLevel) -> list[Finding]:
     """Run the probes at a level, in a program of their own.
 
     Raises:
         ProbesBrokenError: if the program fails.
     """
-    return run_program([python, "-I", "-S", "-B", "-c", _PROGRAM, str(_SOURCES), level], level)
+    words = ["-I", "-S", "-B", "-c", _PROGRAM, str(_SOURCES), level]
+    return run_program([sys.executable, *words], level)
 
 
 def run_program(argv: list[str], level: SandboxLevel, **options: Any) -> list[Finding]:

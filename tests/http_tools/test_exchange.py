@@ -11,7 +11,7 @@ import pytest
 from covalt_git.access.grants import Granted
 from covalt_git.credentials.values import SecretStore
 from covalt_git.hosts import Reach
-from covalt_git.http_tools.exchange import HttpJob, Surroundings, run
+from covalt_git.http_tools.exchange import HttpJob, run
 from covalt_git.http_tools.files import LockedWorkspace
 from covalt_git.models.outcomes import Log, Outcome, Progress
 from covalt_git.models.project_config import WorkspaceConfig
@@ -70,7 +70,7 @@ class Desk:
             cancel=changes.pop("cancel", None),
         )
         assert not changes
-        outcome = run(job, Surroundings(sleep=self.waited.append))
+        outcome = run(job, sleep=self.waited.append)
         assert SECRET not in repr(outcome) + repr(self.told)
         return outcome
 
