@@ -13,6 +13,7 @@ import pytest
 from covalt_git.manifests.toolset_files import read_bundle_files
 from covalt_git.models.outcomes import Outcome
 from covalt_git.models.tool_properties import Limits
+from covalt_git.names import new_id
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.pool import SandboxPool
@@ -23,6 +24,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.models.calls import CallError
+
+
+STUBBORN = """
+import fcntl, os, signal, subprocess, time
+from pathlib import Path
+
+def run(workspace: Path, mark: str) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    held = (workspace / "held").open("w")
+    fcntl.flock(held, fcntl.LOCK_EX)
+    sleeper = ["sleep", "600", "0." + mark]
+    try:
+        subprocess.Popen(sleeper, start_new_session=True)
+    except PermissionError:  # a level whose tools cannot leave their session
+        subprocess.Popen(sleeper)
+    (workspace / "half.txt").write_text("half")
+    (workspace / "begun").touch()
+    time.sleep(600)
+"""
+"""A tool that does not end by itself, and starts a process with a mark on its command line."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +88,7 @@ class Workshop:
     def call(self, body: str, **changes: Any) -> Outcome:
         """Run a function with these lines."""
         imports = "import os, signal, subprocess, sys, threading, time\nfrom pathlib import Path"
-        return self.run(f"{imports}\ndef run():\n{indent(body, ' ' * 4)}\n", **changes)
+        return self.run(f"{imports}\ndef run():\n{indent(dedent(body), ' ' * 4)}\n", **changes)
 
 
 def error_of(outcome: Outcome) -> CallError:
@@ -75,6 +97,12 @@ def error_of(outcome: Outcome) -> CallError:
     assert outcome.result is None
     assert outcome.error is not None
     return outcome.error
+
+
+@pytest.fixture
+def mark() -> str:
+    """A number that no other process of this machine has on its command line."""
+    return str(int(new_id().replace("-", ""), 16))
 
 
 @pytest.fixture(scope="session")

@@ -8,32 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.models.outcomes import Log, Progress
-from tests.runtime.conftest import error_of
-from tests.runtime.in_sandbox import LEVELS, needs_proc
+from tests.runtime.conftest import STUBBORN, error_of
+from tests.runtime.in_sandbox import LEVELS, is_held, needs_proc, programs
 from tests.settling import until
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.outcomes import Outcome
     from tests.runtime.conftest import Workshop
-
-
-STUBBORN = """
-import os, signal, subprocess, time
-from pathlib import Path
-
-def run(workspace: Path) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    try:
-        subprocess.Popen(["sleep", "600"], start_new_session=True)
-    except PermissionError:  # a level whose tools cannot leave their session
-        subprocess.Popen(["sleep", "600"])
-    (workspace / "half.txt").write_text("half")
-    (workspace / "begun").touch()
-    while True:
-        time.sleep(600)
-"""
 
 
 def cancelled_once_begun(workshop: Workshop, source: str, **changes: Any) -> Outcome:
@@ -96,16 +78,16 @@ def test_cancelled_tool_that_looks_may_tidy_up(workshop: Workshop, level: Sandbo
 @pytest.mark.parametrize("level", LEVELS)
 @needs_proc
 def test_cancelled_tool_that_does_not_look_is_ended_with_all_it_started(
-    workshop: Workshop, level: SandboxLevel
+    workshop: Workshop, mark: str, level: SandboxLevel
 ) -> None:
-    outcome = cancelled_once_begun(workshop, STUBBORN, level=level, warm=True)
+    args = {"mark": mark}
+    outcome = cancelled_once_begun(workshop, STUBBORN, level=level, warm=True, args=args)
 
     assert error_of(outcome).code == "cancelled"
     assert (workshop.workspace / "half.txt").read_text() == "half"
     assert workshop.pool.idle() == []
-    assert (
-        list(workshop.scratch.iterdir()) == []
-    )  # the sandbox's, which is removed after its last process
+    assert programs(f"0.{mark}") == []
+    assert not is_held(workshop.workspace)
 
 
 def test_cancelled_before_it_begins_a_tool_never_gets_far(workshop: Workshop) -> None:

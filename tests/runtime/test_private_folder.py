@@ -1,28 +1,11 @@
 """A tool's private folder: no other maker clears it away, and a killed maker's does not stay."""
 
-from __future__ import annotations
-
 import os
-import signal
-import subprocess
-import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from covalt_git.runtime.processes import private_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-MAKER = """
-import sys, time
-from pathlib import Path
-from covalt_git.runtime.processes import private_folder
-path, _, held = private_folder.make(Path(sys.argv[1]))
-print(path, flush=True)
-time.sleep(60)
-"""
 
 
 def grow_old(folder: Path) -> None:
@@ -33,24 +16,20 @@ def names(place: Path) -> list[str]:
     return sorted(path.name for path in place.iterdir())
 
 
-@pytest.mark.parametrize("dies", [True, False])
+@pytest.mark.parametrize("is_killed", [True, False])
 def test_folder_goes_with_the_next_only_where_its_maker_was_killed(
-    tmp_path: Path, *, dies: bool
+    tmp_path: Path, *, is_killed: bool
 ) -> None:
-    command = [sys.executable, "-c", MAKER, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as maker:
-        assert maker.stdout is not None
-        made = maker.stdout.readline().strip()
-        (tmp_path / made / "locked").mkdir(mode=0)
-        grow_old(tmp_path / made)
-        if dies:
-            maker.send_signal(signal.SIGKILL)
-            maker.wait()
-        private_folder.clear_left(tmp_path)
-        left = names(tmp_path)
-        maker.kill()
+    made, _, handle = private_folder.make(tmp_path)
+    (made / "locked").mkdir(mode=0)
+    grow_old(made)
+    if is_killed:
+        os.close(handle)  # as the kernel does
+    private_folder.clear_left(tmp_path)
 
-    assert left == ([] if dies else [os.path.basename(made)])  # noqa: PTH119 - it is a string
+    assert names(tmp_path) == ([] if is_killed else [made.name])
+    if not is_killed:
+        os.close(handle)
 
 
 def test_new_and_foreign_files_stay(tmp_path: Path) -> None:

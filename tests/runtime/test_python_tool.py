@@ -131,15 +131,6 @@ def test_a_tool_finds_pydantic_and_no_other_package_of_our_own_environment(
     }
 
 
-def test_running_writes_nothing_into_the_toolset(workshop: Workshop) -> None:
-    workshop.write("tools/lib.py", "WORD = 1")
-    workshop.run("from tools.lib import WORD\ndef run(): return WORD")
-
-    found = {path.relative_to(workshop.toolset).as_posix() for path in workshop.toolset.rglob("*")}
-
-    assert found == {"tools", "tools/it.py", "tools/lib.py"}
-
-
 def test_both_streams_are_recorded_in_order(workshop: Workshop) -> None:
     outcome = workshop.run("""
         import os, subprocess, sys

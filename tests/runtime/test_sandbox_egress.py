@@ -4,72 +4,44 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
 from covalt_git.runtime.egress import Egress
+from tests.http_tools.upstream import Upstream, upstream
 from tests.runtime.conftest import Workshop
-from tests.runtime.in_sandbox import Yard, needs_full, needs_landlock, yard
-
-__all__ = ["yard"]
+from tests.runtime.in_sandbox import needs_full, needs_landlock
 
 
-class Upstream(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.answer(f"{self.path} for {self.headers['Host']} {self.headers['Connection']}")
-
-    def do_POST(self) -> None:
-        self.answer(self.rfile.read(int(self.headers["Content-Length"])).decode())
-
-    def answer(self, text: str) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
+@pytest.fixture(scope="module")
+def there() -> Iterator[Upstream]:
+    """A server on this machine."""
+    with upstream() as made:
+        yield made
 
 
-@pytest.fixture
-def upstream() -> Iterator[int]:
-    """A server on this machine; its port."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Upstream) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_address[1]
-        server.shutdown()
-
-
-Opened = Callable[..., tuple[str, int]]
+Opened = Callable[..., tuple[Egress, tuple[str, int]]]
 
 
 @pytest.fixture
 def opened() -> Iterator[Opened]:
-    """Open ways out, as a room's process would, and return the proxy's address."""
-    kept: list[Egress] = []
-    listeners: list[socket.socket] = []
+    """Open a proxy as a sandbox would; return it and its address."""
+    with ExitStack() as stack:
 
-    def open_(*hosts: str, addresses: Sequence[str] = ("127.0.0.1",)) -> tuple[str, int]:
-        egress = Egress(hosts, resolve=lambda _host, _port: addresses)
-        listener = socket.create_server(("127.0.0.1", 0))
-        with socket.socket(fileno=os.dup(egress.descriptor)) as end:
-            egress.hand_over()
-            socket.send_fds(end, [b"1"], [listener.fileno()])
-        kept.append(egress)
-        listeners.append(listener)
-        name: tuple[str, int] = listener.getsockname()
-        return name
+        def open_(*hosts: str, addresses: Sequence[str] = ("127.0.0.1",)) -> Any:
+            egress = Egress(hosts, resolve=lambda _host, _port: addresses)
+            stack.callback(egress.close)
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            with socket.socket(fileno=os.dup(egress.descriptor)) as end:
+                egress.hand_over()
+                socket.send_fds(end, [b"1"], [listener.fileno()])
+            return egress, listener.getsockname()
 
-    yield open_
-
-    for egress in kept:
-        egress.close()
-    for listener in listeners:
-        listener.close()
+        yield open_
 
 
 def said(proxy: tuple[str, int], request: str) -> str:
@@ -83,38 +55,31 @@ def said(proxy: tuple[str, int], request: str) -> str:
 
 
 def test_request_in_absolute_form_goes_to_the_host_that_it_names(
-    opened: Opened, upstream: int
+    opened: Opened, there: Upstream
 ) -> None:
-    proxy = opened(f"http://127.0.0.1:{upstream}")
+    _, proxy = opened(there.url)
 
-    answer = said(
+    said(
         proxy,
-        f"GET http://127.0.0.1:{upstream}/a?b=c#d HTTP/1.1\r\nHost: elsewhere.example\r\n"
+        f"GET {there.url}/echo/a?b=c#d HTTP/1.1\r\nHost: elsewhere.example\r\n"
         "Proxy-Connection: keep-alive\r\n\r\n",
     )
 
-    assert answer.startswith("HTTP/1.0 200 OK\r\n")
-    assert answer.endswith(f"/a?b=c for 127.0.0.1:{upstream} close")
+    assert there.last["raw"] == "/echo/a?b=c"
+    assert there.last["headers"] == {"host": there.address, "connection": "close"}
 
 
-def test_body_goes_along(opened: Opened, upstream: int) -> None:
-    proxy = opened(f"http://127.0.0.1:{upstream}")
+@pytest.mark.parametrize("is_tunnel", [False, True])
+def test_body_goes_along(opened: Opened, there: Upstream, *, is_tunnel: bool) -> None:
+    _, proxy = opened(there.address if is_tunnel else there.url)
     connection = HTTPConnection(*proxy, timeout=10)
+    if is_tunnel:
+        connection.set_tunnel("127.0.0.1", there.port)
 
-    connection.request("POST", f"http://127.0.0.1:{upstream}/", body="x" * 200_000)
+    connection.request("POST", f"{'' if is_tunnel else there.url}/echo", body="x" * 200_000)
 
-    assert connection.getresponse().read() == b"x" * 200_000
-    connection.close()
-
-
-def test_tunnel_carries_what_both_sides_say(opened: Opened, upstream: int) -> None:
-    proxy = opened(f"127.0.0.1:{upstream}")
-    connection = HTTPConnection(*proxy, timeout=10)
-    connection.set_tunnel("127.0.0.1", upstream)
-
-    connection.request("GET", "/through")
-
-    assert connection.getresponse().read().startswith(b"/through for 127.0.0.1")
+    assert connection.getresponse().status == 200
+    assert there.last["body"] == b"x" * 200_000
     connection.close()
 
 
@@ -140,7 +105,7 @@ def test_tunnel_carries_what_both_sides_say(opened: Opened, upstream: int) -> No
 def test_what_was_not_granted_is_refused_with_the_reason(
     opened: Opened, request_: str, status: int, why: str
 ) -> None:
-    proxy = opened("good.example", addresses=("10.0.0.1",))
+    _, proxy = opened("good.example", addresses=("10.0.0.1",))
 
     answer = said(proxy, f"{request_}\r\n\r\n")
 
@@ -149,7 +114,7 @@ def test_what_was_not_granted_is_refused_with_the_reason(
 
 
 def test_name_is_refused_when_one_of_its_addresses_is_kept(opened: Opened) -> None:
-    proxy = opened("good.example", addresses=("1.1.1.1", "127.0.0.1"))
+    _, proxy = opened("good.example", addresses=("1.1.1.1", "127.0.0.1"))
 
     answer = said(proxy, "CONNECT good.example:443 HTTP/1.1\r\n\r\n")
 
@@ -157,93 +122,65 @@ def test_name_is_refused_when_one_of_its_addresses_is_kept(opened: Opened) -> No
 
 
 def test_head_without_end_is_cut(opened: Opened) -> None:
-    answer = said(opened("good.example"), "GET http://good.example/ HTTP/1.1\r\nA: " + "x" * 70_000)
+    _, proxy = opened("good.example")
+    answer = said(proxy, "GET http://good.example/ HTTP/1.1\r\nA: " + "x" * 70_000)
 
     assert answer.startswith("HTTP/1.1 400 ")
 
 
-def test_closed_proxy_ends_its_connections(upstream: int) -> None:
-    egress = Egress([f"127.0.0.1:{upstream}"])
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        with socket.socket(fileno=os.dup(egress.descriptor)) as end:
-            egress.hand_over()
-            socket.send_fds(end, [b"1"], [listener.fileno()])
-        with socket.create_connection(listener.getsockname(), timeout=10) as connection:
-            connection.sendall(f"CONNECT 127.0.0.1:{upstream} HTTP/1.1\r\n\r\n".encode())
-            assert connection.recv(12) == b"HTTP/1.1 200"
+def test_closed_proxy_ends_its_connections(opened: Opened, there: Upstream) -> None:
+    egress, proxy = opened(there.address)
+    with socket.create_connection(proxy, timeout=10) as connection:
+        connection.sendall(f"CONNECT {there.address} HTTP/1.1\r\n\r\n".encode())
+        assert connection.recv(12) == b"HTTP/1.1 200"
 
-            egress.close()
+        egress.close()
 
-            while connection.recv(4096):
-                pass
+        while connection.recv(4096):
+            pass
 
 
-OPEN = """
-from covalt_git.runtime.egress import Egress
-egress = Egress({hosts!r})
-policy = policy._replace(hosts=tuple({hosts!r}), egress=egress.descriptor)
-"""
 ASK = """
-import urllib.request, urllib.error
-for url in {urls!r}:
+import json, socket, urllib.error, urllib.request
+
+def run(url: str, port: int) -> list[str]:
+    found = []
     try:
-        print(urllib.request.urlopen(url, timeout=10).read().decode())
+        found.append(json.load(urllib.request.urlopen(url, timeout=20))["headers"]["host"])
     except urllib.error.HTTPError as error:
-        print(error.code, error.read().decode().strip())
+        found.append(f"{error.code} {error.read().decode().strip()}")
     except urllib.error.URLError as error:
-        print(type(error.reason).__name__)
+        found.append(type(error.reason).__name__)
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=2)
+    except OSError as error:
+        found.append(error.strerror)
+    return found
 """
-
-
-@needs_full
-def test_tool_reaches_what_was_granted_and_nothing_else(yard: Yard, upstream: int) -> None:
-    granted, other = f"http://127.0.0.1:{upstream}", "http://127.0.0.1:1"
-    done = yard.run(
-        "full",
-        ASK.format(urls=[f"{granted}/hello", f"{other}/"])
-        + "import socket\n"
-        + f"try:\n    socket.create_connection(('127.0.0.1', {upstream}), timeout=2)\n"
-        + "except OSError as error:\n    print('directly:', error.strerror)\n",
-        before=OPEN.format(hosts=[granted]),
-        meanwhile="egress.hand_over()",
-    )
-
-    assert done.output.splitlines() == [
-        f"/hello for 127.0.0.1:{upstream} close",
-        f"403 covalt-git: {other} was not granted to this toolset",
-        "directly: Connection refused",
-    ], done.errors
 
 
 @needs_full
 @pytest.mark.parametrize("warm", [False, True])
-def test_a_call_reaches_the_hosts_that_were_granted_for_it(
-    workshop: Workshop, upstream: int, *, warm: bool
+def test_tool_reaches_what_was_granted_and_nothing_else(
+    workshop: Workshop, there: Upstream, *, warm: bool
 ) -> None:
-    url = f"http://127.0.0.1:{upstream}"
-    body = f"""
-        import urllib.error, urllib.request
+    args = {"url": f"{there.url}/echo", "port": there.port}
+    expected: dict[tuple[str, ...], str] = {
+        (there.url,): there.address,
+        ("http://127.0.0.1:1",): f"403 covalt-git: {there.url} was not granted to this toolset",
+        (): "ConnectionRefusedError",
+    }
 
-        def run() -> str:
-            try:
-                return urllib.request.urlopen("{url}/", timeout=20).read().decode()
-            except urllib.error.URLError:
-                return "refused"
-    """
-    hosts: list[tuple[str, ...]] = [(url,), ("http://127.0.0.1:1",), ()]
-    found = [workshop.run(body, hosts=one, warm=warm, level="full").result for one in hosts]
-
-    assert found == [f"/ for 127.0.0.1:{upstream} close", "refused", "refused"]
+    for hosts, answer in expected.items():
+        outcome = workshop.run(ASK, hosts=hosts, args=args, warm=warm, level="full")
+        assert outcome.result == [answer, "Connection refused"]
 
 
 @needs_landlock
-def test_tool_at_landlock_has_no_network_whatever_was_granted(yard: Yard, upstream: int) -> None:
-    granted = f"http://127.0.0.1:{upstream}"
-    done = yard.run(
-        "landlock",
-        ASK.format(urls=[f"{granted}/hello"]),
-        before=OPEN.format(hosts=[granted]),
-        meanwhile="egress.hand_over()",
-    )
+def test_tool_at_landlock_has_no_network_whatever_was_granted(
+    workshop: Workshop, there: Upstream
+) -> None:
+    args = {"url": f"{there.url}/echo", "port": there.port}
+    outcome = workshop.run(ASK, hosts=(there.url,), args=args, level="landlock")
 
-    assert done.output == "PermissionError\n"
+    assert outcome.result == ["PermissionError", "Operation not permitted"]

@@ -1,165 +1,158 @@
-"""Entering the policy: which processes return or wait, the environment inside, and the cleanup."""
+"""Entering the sandbox: when it is refused, and what a tool finds inside."""
 
 from __future__ import annotations
 
 import os
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.runtime.in_sandbox import (
-    HOLDING,
-    LEVELS,
-    Yard,
-    needs_full,
-    needs_landlock,
-    programs,
-    yard,
-)
-from tests.settling import until
+from covalt_git.runtime.sandbox.entering import enter
+from covalt_git.runtime.sandbox.policy import Policy, SandboxError
+from covalt_git.runtime.sandbox.trial import attempt
+from tests.runtime.conftest import error_of
+from tests.runtime.in_sandbox import HOLDING, LEVELS, needs_full, needs_landlock
 
-__all__ = ["yard"]
+if TYPE_CHECKING:
+    from covalt_git.models.calls import SandboxLevel
+    from tests.runtime.conftest import Workshop
 
 every_level = pytest.mark.parametrize("level", LEVELS)
-walled = pytest.mark.parametrize("level", HOLDING)
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Policy:
+    workspace, toolset, scratch = (tmp_path / name for name in ("workspace", "toolset", "scratch"))
+    for folder in (workspace, toolset, scratch):
+        folder.mkdir()
+    return Policy(workspace, toolset, (), scratch)
+
+
+@every_level
+def test_descriptor_on_a_folder_is_refused(policy: Policy, level: SandboxLevel) -> None:
+    folder = os.open("/", os.O_RDONLY)
+    try:
+        verdict, said = attempt(policy, level, lambda: "entered")
+    finally:
+        os.close(folder)
+
+    assert verdict == "broken"
+    assert said.startswith("the sandbox could not be entered: descriptor ")
+
+
+@every_level
+def test_process_with_threads_is_refused(policy: Policy, level: SandboxLevel) -> None:
+    report, end = os.pipe()
+    if (child := os.fork()) == 0:
+        threading.Thread(target=time.sleep, args=(20,), daemon=True).start()
+        try:
+            enter(policy, level)
+        except SandboxError as error:
+            os.write(end, error.message.encode())
+        finally:
+            os._exit(0)
+    os.close(end)
+    os.waitpid(child, 0)
+    with os.fdopen(report) as file:
+        said = file.read()
+
+    assert said == "the sandbox could not be entered: this process has more than one thread"
 
 
 @every_level
 @pytest.mark.parametrize(
-    ("ending", "code"),
-    [("os._exit(7)", 7), ("os.kill(os.getpid(), signal.SIGKILL)", -9), ("os.abort()", -6)],
+    ("body", "how"),
+    [
+        ("os._exit(7)", "ended with 7 and no answer"),
+        ("os.kill(os.getpid(), 9)", "was ended by SIGKILL"),
+        ("os.abort()", "was ended by SIGABRT"),
+    ],
 )
-def test_caller_ends_as_the_tool_ended(yard: Yard, level: str, ending: str, code: int) -> None:
-    assert yard.run(level, ending).code == code
-
-
-@walled
-def test_nothing_is_left_when_the_caller_is_killed(yard: Yard, level: str) -> None:
-    name = f"left-{yard.folder.name}-{level}"
-    done = yard.run(
-        level,
-        f"""
-        import subprocess
-        subprocess.Popen(["sh", "-c", "sleep 60; true {name}"])
-        Path("ready").touch()
-        time.sleep(60)
-        """,
-        meanwhile="""
-        while not (policy.workspace / "ready").exists():
-            time.sleep(0.01)
-        os.killpg(pid, signal.SIGKILL)
-        """,
-    )
-
-    assert done.code == -9
-    until(lambda: not programs(name))
+def test_end_of_a_tool_is_reported(
+    workshop: Workshop, level: SandboxLevel, body: str, how: str
+) -> None:
+    assert error_of(workshop.call(body, level=level)).message == f"its process {how}"
 
 
 @every_level
-def test_parent_s_death_still_ends_the_tool(yard: Yard, level: str) -> None:
-    name = f"orphan-{yard.folder.name}-{level}"
-    done = yard.run(
-        level,
-        "pass",
-        before=f"""
-        import ctypes
-        between = os.fork()
-        if between == 0:
-            inner = os.fork()
-            if inner == 0:
-                os.setsid()
-                ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-                enter(policy, asked["level"])
-                Path("ready").touch()
-                os.execvp("sleep", ["{name}", "60"])
-            while not (policy.workspace / "ready").exists():
-                time.sleep(0.01)
-            os.kill(os.getpid(), signal.SIGKILL)
-        os.waitpid(between, 0)
-        """,
-    )
-
-    assert done.code == 0
-    until(lambda: not programs(name))
-
-
-@every_level
-def test_descriptor_on_a_folder_is_refused(yard: Yard, level: str) -> None:
-    done = yard.run(level, "pass", before="os.open('/', os.O_RDONLY)")
-
-    assert done.code == 90
-    assert done.output.startswith("the sandbox could not be entered: descriptor ")
-
-
-@every_level
-def test_process_with_threads_is_refused(yard: Yard, level: str) -> None:
-    done = yard.run(
-        level,
-        "pass",
-        before="""
-        import threading
-        def begin(pid=os.getpid()):
-            if os.getpid() != pid:
-                threading.Thread(target=time.sleep, args=(20,), daemon=True).start()
-        os.register_at_fork(after_in_child=begin)
-        """,
-    )
-
-    assert done.code == 90
-    assert (
-        done.output == "the sandbox could not be entered: this process has more than one thread\n"
-    )
-
-
-@every_level
-def test_tool_is_in_its_workspace_with_a_home_of_its_own(yard: Yard, level: str) -> None:
-    done = yard.run(
-        level,
+def test_tool_is_in_its_workspace_with_a_home_of_its_own(
+    workshop: Workshop, level: SandboxLevel
+) -> None:
+    outcome = workshop.call(
         """
         import tempfile
         Path("written").write_text("by the tool")
-        with tempfile.NamedTemporaryFile(dir=os.environ["HOME"], delete=False) as file:
-            file.write(b"1")
-        print(os.getcwd(), os.environ["HOME"] == os.environ["TMPDIR"] == tempfile.gettempdir())
+        Path.home().joinpath("file").touch()
+        return [os.getcwd(), os.environ["HOME"] == os.environ["TMPDIR"] == tempfile.gettempdir()]
         """,
+        level=level,
     )
 
-    assert done.output == f"{yard.workspace} True\n"
-    written = yard.workspace / "written"
+    assert outcome.result == [str(workshop.workspace), True]
+    written = workshop.workspace / "written"
     assert written.read_text() == "by the tool"
     assert (written.stat().st_uid, written.stat().st_gid) == (os.getuid(), os.getgid())
-    assert len(list((yard.folder / "scratch").glob("tmp*"))) == 1
 
 
 @needs_full
-def test_tool_at_full_sees_one_user_and_only_its_own_processes(yard: Yard) -> None:
-    done = yard.run(
-        "full",
+def test_tool_at_full_sees_one_user_and_only_its_own_processes(workshop: Workshop) -> None:
+    outcome = workshop.call(
         """
-        import getpass, pwd, socket
-        print(os.getuid(), pwd.getpwuid(os.getuid()).pw_name, socket.gethostname())
-        print(sorted(int(name) for name in os.listdir("/proc") if name.isdecimal()), os.getpid())
+        import pwd, socket
+        pids = sorted(int(name) for name in os.listdir("/proc") if name.isdecimal())
+        return [pwd.getpwuid(os.getuid()).pw_name, socket.gethostname(), pids, os.getpid()]
         """,
+        level="full",
     )
 
-    assert done.output == "1000 tool sandbox\n[1, 2] 2\n"
+    assert outcome.result == ["tool", "sandbox", [1, 2], 2]
 
 
 @needs_landlock
-def test_tool_at_landlock_cannot_leave_its_group(yard: Yard) -> None:
-    done = yard.run(
-        "landlock",
-        """
-        child = os.fork()
-        if child == 0:
-            for leave in (os.setsid, lambda: os.setpgid(0, 0)):
-                try:
-                    leave()
-                    print("left", flush=True)
-                except PermissionError:
-                    print("refused", flush=True)
+@pytest.mark.parametrize("leave", ["os.setsid()", "os.setpgid(0, 0)"])
+def test_tool_at_landlock_cannot_leave_its_group(workshop: Workshop, leave: str) -> None:
+    body = f"""
+        if os.fork() == 0:
+            try: {leave}
+            except PermissionError: os._exit(7)
             os._exit(0)
-        os.waitpid(child, 0)
+        return os.waitstatus_to_exitcode(os.wait()[1])
+    """
+
+    assert workshop.call(body, level="landlock").result == 7
+
+
+@pytest.mark.parametrize("level", HOLDING)
+def test_programs_copy_unpack_and_commit(workshop: Workshop, level: SandboxLevel) -> None:
+    """The filter of system calls must not break cp -p, tar, shutil and git, which set modes and create files."""
+    outcome = workshop.call(
+        """
+        import shutil, tarfile
+        os.umask(0o022)
+        os.mkdir("a")
+        Path("a/program").write_text("x")
+        os.chmod("a/program", 0o755)
+        os.mkdir("a/sticky", 0o1777)
+        os.close(os.open("a/program", os.O_RDONLY, 0o6777))  # the mode is not used
+        shutil.copytree("a", "b")
+        with tarfile.open("a.tar", "w") as archive:
+            archive.add("a")
+        env = dict(os.environ, GIT_CONFIG_GLOBAL="/dev/null")
+        for line in (
+            "cp -pr a c",
+            "mkdir d",
+            "tar -xpf a.tar -C d",
+            "git init -q e",
+            "git -C e add .",
+            "git -C e -c user.name=a -c user.email=a commit -q --allow-empty -m a",
+        ):
+            subprocess.run(line.split(), env=env, check=True)
+        return [Path(f"{copy}/program").read_text() for copy in ("b", "c", "d/a")]
         """,
+        level=level,
     )
 
-    assert done.output == "refused\nrefused\n"
+    assert outcome.result == ["x", "x", "x"], outcome.output

@@ -13,10 +13,8 @@ import pytest
 
 from covalt_git.runtime.sandbox import seccomp
 from covalt_git.runtime.sandbox.syscall_numbers import AUDIT_ARCHITECTURES, LAST_KNOWN, NUMBERS
-from tests.runtime.in_sandbox import SOURCES, Yard, needs_landlock, yard
+from tests.runtime.in_sandbox import SOURCES, needs_landlock
 from tests.tables import tables
-
-__all__ = ["yard"]
 
 TABLES = tables(__file__)
 ALLOW, KILL = 0x7FFF0000, 0x80000000
@@ -142,7 +140,7 @@ from covalt_git.runtime.sandbox import landlock, privileges, seccomp
 os.setsid()
 folder = Path(sys.argv[2])
 privileges.drop()
-landlock.restrict(("/usr", "/lib", "/lib64", "/etc"), (str(folder / "workspace"), "/dev/null"), 3, tcp=False)
+landlock.restrict(("/usr", "/lib", "/lib64", "/etc"), (str(folder), "/dev/null"), 3, tcp=False)
 seccomp.restrict(alone=True, signals_of=os.getpid())
 for target in (os.getppid(), -1, 1):
     try:
@@ -157,9 +155,9 @@ signal.raise_signal(signal.SIGUSR1)
 
 
 @needs_landlock
-def test_signals_stay_at_home_on_kernels_whose_landlock_cannot_hold_them(yard: Yard) -> None:
+def test_signals_stay_at_home_on_kernels_whose_landlock_cannot_hold_them(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-B", "-c", UNSCOPED, str(SOURCES), str(yard.folder)],
+        [sys.executable, "-I", "-S", "-B", "-c", UNSCOPED, str(SOURCES), str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,

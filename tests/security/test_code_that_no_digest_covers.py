@@ -19,16 +19,13 @@ from covalt_git.calls.engine import CallRequest
 from covalt_git.catalog.catalog import BrokenToolsetError
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import grant_process
-from covalt_git.manifests.toolset_files import read_bundle_files
-from covalt_git.models.tool_properties import Limits
-from covalt_git.runtime import sandbox_levels
-from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.pool import shared
 from covalt_git.runtime.python_tool import run
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError, ToolsetCopy
 from tests.calls.conftest import World, make_world
 from tests.examples import examples
+from tests.runtime.conftest import Workshop
 from tests.taking_servers import take
 
 SERVER = Path(__file__).parents[2] / "fixtures" / "servers" / "first_era.py"
@@ -279,24 +276,13 @@ def test_equal_digests_are_equal_bytes_in_the_sandbox(
     seen = []
     for name, tree in (("one", one), ("other", {**one, **other})):
         put(place / name, tree)
-        files = read_bundle_files(place / name, "demo")
-        copy = ToolsetCopy(place / "cache", "demo", files.digest, place / name, files.files)
-        job = Job(
-            toolset=copy,
-            entrypoint="tools.listing:run",
-            args={},
-            workspace=place / "workspace",
-            chat_id="c1",
-            call_id="call",
-            level=sandbox_levels.level(),
-            limits=Limits(timeout_s=20, output_mb=1),
-        )
-        outcome = run(job)
+        shop = Workshop(place / name, place / "workspace", place, shared())
+        outcome = run(shop.job("tools.listing:run"))
         assert outcome.error is None
         listed = {
             path: (bytes.fromhex(text), mode) for path, (text, mode) in outcome.result.items()
         }
-        assert listed.keys() == {file.path for file in files.files}
-        seen.append((files.digest, listed))
+        assert listed.keys() == {file.path for file in shop.copy().files}
+        seen.append((shop.copy().digest, listed))
     (first, first_seen), (second, second_seen) = seen
     assert (first == second) == (first_seen == second_seen)

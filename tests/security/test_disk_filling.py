@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from covalt_git.calls.outcomes import CallOutcome
-from covalt_git.models.project_config import effective_limits
+from covalt_git.http_tools.files import LockedWorkspace
+from covalt_git.models.project_config import WorkspaceConfig, effective_limits
 from covalt_git.models.tool_properties import Limits
 from covalt_git.runtime.disk_space import DiskFullError
 from tests.calls.conftest import World, make_world, world
@@ -115,3 +116,14 @@ def test_limits_hold_by_default() -> None:
     assert (found.workspace_mb, found.written_mb, found.files) == (4096, 1024, 200_000)
     larger = effective_limits(Limits(), Limits(workspace_mb=9000, written_mb=5000))
     assert (larger.workspace_mb, larger.file_mb) == (9000, 5000)
+
+
+def test_a_huge_file_of_the_same_name_is_not_read(tmp_path: Path) -> None:
+    """A tool leaves a sparse file of 1 TiB under the name of a download, to exhaust the memory."""
+    huge = tmp_path / "cat.png"
+    huge.touch()
+    os.truncate(huge, 1 << 40)
+
+    name = LockedWorkspace(tmp_path, WorkspaceConfig(), "sha1").save("cat.png", b"cat")
+
+    assert (name, (tmp_path / name).read_bytes()) == ("cat_1.png", b"cat")

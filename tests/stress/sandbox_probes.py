@@ -293,6 +293,8 @@ def _set_id_program(ground: Ground) -> str | None:
         ),
         "openat2": ((-100, ground.workspace / "openat2", how, 24),),
         "creat": ((ground.workspace / "creat", mode),),
+        "mkdir": ((ground.workspace / "mkdir", mode),),
+        "mkdirat": ((-100, ground.workspace / "mkdirat", mode),),
         "mknod": ((ground.workspace / "mknod", stat.S_IFREG | mode, 0),),
         "mknodat": ((-100, ground.workspace / "mknodat", stat.S_IFREG | mode, 0),),
     }
