@@ -13,7 +13,7 @@ from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.pool import Connections
 from covalt_git.models.tool_lock import locked_tool
 
-FIRST_ERA = Path(__file__).parent.parent.parent / "fixtures" / "servers" / "first_era.py"
+FIRST_ERA = Path(__file__).parents[2] / "fixtures" / "servers" / "first_era.py"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from covalt_git.connections.oauth_login import LoginCallbacks
 from covalt_git.connections.token_store import StoredLogin
 from covalt_git.hosts import Reach, WebOrigin
 
-SERVER = Path(__file__).parent.parent.parent / "fixtures" / "servers" / "with_sign_in.py"
+SERVERS = Path(__file__).parents[2] / "fixtures" / "servers"
 
 
 @dataclass
@@ -56,18 +56,23 @@ class Guarded:
 
 
 @contextmanager
-def guarded(**env: str) -> Iterator[Guarded]:
-    """Run a server with variables of its own."""
+def serving(script: str, *words: str, **env: str) -> Iterator[list[int]]:
+    """Run a server of ``fixtures/servers`` with variables of its own, and yield its ports."""
+    command = [sys.executable, str(SERVERS / script), *words]
     variables = {**os.environ, **env}
-    with subprocess.Popen(
-        [sys.executable, str(SERVER)], stdout=subprocess.PIPE, env=variables, text=True
-    ) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=variables, text=True) as process:
         assert process.stdout is not None
         try:
-            port, authorization = process.stdout.readline().split()
-            yield Guarded(int(port), int(authorization))
+            yield [int(port) for port in process.stdout.readline().split()]
         finally:
             process.kill()
+
+
+@contextmanager
+def guarded(**env: str) -> Iterator[Guarded]:
+    """Run a server that requires a login."""
+    with serving("with_sign_in.py", **env) as ports:
+        yield Guarded(*ports)
 
 
 @dataclass

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from covalt_git.connections.oauth_callback import Callback, state_of
+from covalt_git.connections.oauth_callback import Callback
 
 RIGHT = "/callback?code=c&state=s3cret&iss=https%3A%2F%2Fas.example"
 
@@ -97,8 +97,3 @@ def test_the_page_loads_nothing_and_repeats_no_parameter() -> None:
 
     assert "Content-Security-Policy: default-src 'none'" in page
     assert "s3cret" not in page
-
-
-def test_the_state_is_read_from_the_authorization_url() -> None:
-    assert state_of("https://as.example/authorize?client_id=c&state=a%20b") == "a b"
-    assert state_of("https://as.example/authorize") == ""

@@ -2,8 +2,6 @@
 
 import asyncio
 import stat
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +13,7 @@ import pytest
 
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.errors import ServerRefusedError, SignInNeededError
-from covalt_git.connections.oauth_login import LoginCallbacks, SignInFailedError, sign_in
+from covalt_git.connections.oauth_login import SignInFailedError, sign_in
 from covalt_git.connections.pool import Connections
 from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import (
@@ -146,25 +144,17 @@ def test_a_token_is_sent_to_no_other_server_toolset_or_project(
 # Refreshing
 
 
-def test_a_token_is_refreshed_before_it_expires_once_by_many_processes(
-    connections: Connections, defined: Definition, project: Path, server: Guarded
+def test_a_token_is_refreshed_before_it_expires_once_for_all_its_users(
+    connections: Connections, defined: Definition, server: Guarded
 ) -> None:
     server.set(expires=20)
     login = log_in(defined)
     server.set()
-    program = (
-        "import asyncio, sys\n"
-        "from pathlib import Path\n"
-        "from covalt_git.connections.definition import Definition, Name\n"
-        "from covalt_git.connections.token_refresh import StoredTokens\n"
-        "name = Name(Path(sys.argv[1]), 'demo', 'remote')\n"
-        "tokens = StoredTokens(Definition(name, 'streamable-http', url=sys.argv[2]))\n"
-        "print(asyncio.run(tokens.current()))\n"
-    )
-    words = [sys.executable, "-c", program, str(project), defined.url]
-    processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]
 
-    tokens = {process.communicate()[0].strip() for process in processes}
+    async def both() -> list[str]:
+        return [*await asyncio.gather(*(StoredTokens(defined).current() for _ in range(2)))]
+
+    tokens = {*asyncio.run(both())}
 
     now = stored(defined)
     assert tokens == {now.access_token}
@@ -309,22 +299,17 @@ def test_a_token_is_not_requested_without_https(project: Path) -> None:
 
 
 def test_a_login_that_the_user_does_not_finish_times_out(defined: Definition) -> None:
-    def nothing(_: Any) -> None:
-        pass
+    user = Following().person._replace(open_browser=lambda _: None)
 
     with pytest.raises(SignInFailedError, match=r"within 0\.2 s"):
-        sign_in(defined, LoginCallbacks(nothing, nothing, nothing), wait_s=0.2)
+        sign_in(defined, user, wait_s=0.2)
 
 
 def test_a_login_that_the_user_denies_fails_with_printable_words(defined: Definition) -> None:
     def deny(url: str) -> None:
         fields = dict(parse_qsl(urlsplit(url).query))
-        answer = {
-            "error": "access_denied",
-            "error_description": "not\x1b[31m now",
-            "state": fields["state"],
-        }
-        visit(f"{fields['redirect_uri']}?{urlencode(answer)}")
+        answer = {"error": "access_denied", "error_description": "not\x1b[31m now"}
+        visit(f"{fields['redirect_uri']}?{urlencode(answer | {'state': fields['state']})}")
 
     with pytest.raises(SignInFailedError) as raised:
         sign_in(defined, Following().person._replace(open_browser=deny), wait_s=20)

@@ -1,10 +1,5 @@
 """Servers at URLs: both transports, both protocol versions, headers, and refused connections."""
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,24 +14,11 @@ from covalt_git.connections.thread_bridge import EventHandlers
 from covalt_git.connections.token_store import SignInFile
 from covalt_git.hosts import Reach
 from tests.connections.conftest import call_tool, text
-from tests.connections.signing_in import stored_login
+from tests.connections.signing_in import serving, stored_login
 
-SERVER = Path(__file__).parent.parent.parent / "fixtures" / "servers" / "over_http.py"
+SERVER = "over_http.py"
 PROJECT = Path("/project")
 transports = pytest.mark.parametrize("transport", ["streamable-http", "sse"])
-
-
-@contextmanager
-def serving(*words: str, env: Mapping[str, str] | None = None) -> Iterator[int]:
-    """Run a server and yield its port."""
-    variables = {**os.environ, **(env or {})}
-    command = [sys.executable, str(SERVER), *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=variables, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield int(process.stdout.readline())
-        finally:
-            process.kill()
 
 
 def at(url: str, transport: Any = "streamable-http", reach: str = "") -> Definition:
@@ -46,8 +28,7 @@ def at(url: str, transport: Any = "streamable-http", reach: str = "") -> Definit
 
 
 def on_port(port: int, transport: str = "streamable-http") -> Definition:
-    path = "sse" if transport == "sse" else "mcp"
-    return at(f"http://127.0.0.1:{port}/{path}", transport)
+    return at(f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}", transport)
 
 
 @pytest.mark.requirement("cjson-toolsets.headers")
@@ -58,7 +39,7 @@ def test_a_server_at_a_url_is_called_with_its_headers(
     def answer(*_: object) -> dict[str, Any]:
         return {"action": "accept", "content": {"name": "Ann"}}
 
-    with serving(transport) as port:
+    with serving(SERVER, transport) as (port,):
         defined = replace(on_port(port, transport), headers={"X-Team": "red"})
         use = partial(call_tool, connections, defined)
 
@@ -77,7 +58,7 @@ def test_a_server_at_a_url_is_called_with_its_headers(
 def test_a_server_that_requires_a_token_gets_the_header_or_the_stored_login(
     connections: Connections, transport: str
 ) -> None:
-    with serving(transport, env={"TOKEN": "t0ken"}) as port:
+    with serving(SERVER, transport, TOKEN="t0ken") as (port,):
         defined = on_port(port, transport)
         with pytest.raises(SignInNeededError) as raised:
             connections.begin(defined)
@@ -107,7 +88,7 @@ def test_a_server_that_is_not_granted_or_not_there_is_an_error(
 
 def test_a_server_that_was_restarted_is_found_again(connections: Connections) -> None:
     for word in ("one", "two"):
-        with serving() as port:
+        with serving(SERVER) as (port,):
             result = call_tool(connections, on_port(port), "echo", args={"text": word})
             assert text(result) == word
             if word == "two":

@@ -54,11 +54,6 @@ def refusal(client: HttpClient, url: str) -> str:
     return caught.value.code
 
 
-def test_there_are_at_least_the_eighty_targets_that_were_promised() -> None:
-    assert len(HOSTS) == len(set(HOSTS)) >= 80
-    assert len(ADDRESSES) >= 50
-
-
 def test_a_connection_is_seen_where_nothing_stops_it(there: Upstream) -> None:
     with Connections() as begun:
         HttpClient(Reach.of(there.address)).send(

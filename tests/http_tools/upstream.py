@@ -1,11 +1,9 @@
 """A third-party host: a Flask application in a thread, and a socket with configured answers."""
 
 import contextlib
-import gzip
 import socket
 import ssl
 import threading
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -153,17 +151,6 @@ def _app(made: Upstream) -> Flask:
     @app.get("/big")
     def big() -> Response:
         return Response((b"x" * (1 << 16) for _ in range(1 << 12)), mimetype="text/plain")
-
-    @app.get("/bomb")
-    def bomb() -> Response:
-        packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-        content = b"".join(packer.compress(b"\0" * (1 << 20)) for _ in range(64)) + packer.flush()
-        return Response(content, headers={"Content-Encoding": "gzip"}, mimetype="text/plain")
-
-    @app.get("/nested-bomb")
-    def nested_bomb() -> Response:
-        content = gzip.compress(gzip.compress(b"\0" * (64 << 20)))
-        return Response(content, headers={"Content-Encoding": "gzip, gzip"}, mimetype="text/plain")
 
     @app.get("/brotli")
     def brotli() -> Response:
