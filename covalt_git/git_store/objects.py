@@ -101,20 +101,11 @@ def tree_differences(
     Raises:
         ValueError: when one of the contents is not a tree.
     """
-    before, after = _rows(old, id_length), _rows(new, id_length)
-    if len(before) == len(after):  # usually the names are the same, in the same order
-        pairs = [
-            (_entry(was), _entry(now)) for was, now in zip(before, after, strict=True) if was != now
-        ]
-        if all(was.name == now.name for was, now in pairs):
-            yield from ((was.name, was, now) for was, now in pairs)
-            return
-    gone = [_entry(row) for row in set(before).difference(after)]
-    come = [_entry(row) for row in set(after).difference(before)]
-    old_entries = {entry.name: entry for entry in gone}
-    new_entries = {entry.name: entry for entry in come}
-    for name in old_entries | new_entries:
-        yield name, old_entries.get(name), new_entries.get(name)
+    before, after = set(_rows(old, id_length)), set(_rows(new, id_length))
+    gone = {row[1]: _entry(row) for row in before - after}
+    come = {row[1]: _entry(row) for row in after - before}
+    for name in gone | come:
+        yield name, gone.get(name), come.get(name)
 
 
 def find_in_tree(content: bytes, name: bytes, id_length: int) -> TreeEntry | None:

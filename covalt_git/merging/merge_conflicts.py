@@ -112,19 +112,15 @@ class ConflictResolution:
             decision=choice.decision if choice else None,
         )
         match choice:
-            case Choice("theirs"):
-                self.edits[path] = theirs
-            case Choice("content", content):
-                self.edits[path] = store_content(self.chat, path, content, ours, theirs)
-            case Choice("union"):
+            case Choice("both"):
+                return decided.model_copy(update={"saved_as": self._saved(clash)})
+            case Choice("theirs" | "content" | "union"):
                 try:
-                    self.edits[path] = store_union(self.chat, path, clash.base, ours, theirs)
+                    self.edits[path] = chosen(self.chat, path, choice, clash.base, ours, theirs)
                 except NotMergeableError:
                     if path in self.choices.by_path:
                         raise
                     return decided.model_copy(update={"decision": None})
-            case Choice("both"):
-                return decided.model_copy(update={"saved_as": self._saved(clash)})
         return decided
 
     def _saved(self, clash: Clash) -> str:
@@ -198,31 +194,31 @@ def _texts(
     return before or b"", mine, other
 
 
-def store_content(chat: ChatStore, path: str, content: bytes, *sides: Entry) -> TreeEntry:
-    """Store the content of a file and return its entry, with the mode of the first side that is a file.
+def chosen(
+    chat: ChatStore, path: str, choice: Choice, base: Entry, ours: Entry, theirs: Entry
+) -> Entry:
+    """Return the entry at the path of a conflict after the decision ``theirs``, ``union`` or ``content``.
+
+    New content is stored with the mode of the first side that is a file.
 
     Raises:
-        CovaltError: when the workspace cannot store it.
+        NotMergeableError: for ``union``, when a side is not text.
+        CovaltError: when the workspace cannot store the content.
     """
+    if choice.decision == "theirs":
+        return theirs
+    content = choice.content
+    if choice.decision == "union":
+        texts = _texts(chat.store, base, ours, theirs)
+        if texts is None:
+            raise NotMergeableError(
+                f"{path!r} is not text on both sides, so there are no lines to unite",
+                hint="keep ours or theirs, or give the new content",
+            )
+        content = line_merge.union(*texts)
     check_storable(path, content, chat.config)
-    mode = next((side.mode for side in sides if side is not None and _is_file(side)), FILE)
+    mode = next((side.mode for side in (ours, theirs) if side is not None and _is_file(side)), FILE)
     return TreeEntry(b"", mode, chat.store.write_blob(content))
-
-
-def store_union(chat: ChatStore, path: str, base: Entry, ours: Entry, theirs: Entry) -> TreeEntry:
-    """Store a file with the lines of both sides and return its entry.
-
-    Raises:
-        NotMergeableError: when a side is not text.
-        CovaltError: when the workspace cannot store it.
-    """
-    sides = _texts(chat.store, base, ours, theirs)
-    if sides is None:
-        raise NotMergeableError(
-            f"{path!r} is not text on both sides, so there are no lines to unite",
-            hint="keep ours or theirs, or give the new content",
-        )
-    return store_content(chat, path, line_merge.union(*sides), ours, theirs)
 
 
 def _names(name: str, ending: str) -> Iterator[str]:

@@ -130,22 +130,16 @@ def _chosen(
 ) -> TreeEntry | None:
     """Return the new entry at the path of a conflict; None deletes the file."""
     path = conflict.path
-    ours, theirs = (trees.find_entry(chat.store, tree, one) for one in (path, conflict.saved_as))
-    match choice.decision:
-        case "theirs":
-            return None if conflict.deleted == "theirs" else theirs
-        case "content":
-            return merge_conflicts.store_content(chat, path, choice.content, ours, theirs)
-        case "union":
-            known = trees.find_entry(chat.store, chat.state(conflict.base_id).tree, path)
-            return merge_conflicts.store_union(
-                chat, path, known, ours, None if conflict.deleted else theirs
-            )
-        case _:
-            raise merge_conflicts.NotMergeableError(
-                f"both versions of {path!r} exist already",
-                hint=f"rename the other version: mv {typed(chat.workspace / conflict.saved_as)} ...",
-            )
+    if choice.decision == "both":
+        raise merge_conflicts.NotMergeableError(
+            f"both versions of {path!r} exist already",
+            hint=f"rename the other version: mv {typed(chat.workspace / conflict.saved_as)} ...",
+        )
+    base = trees.find_entry(chat.store, chat.state(conflict.base_id).tree, path)
+    ours, saved = (trees.find_entry(chat.store, tree, one) for one in (path, conflict.saved_as))
+    # If theirs deleted the file, the saved version is that of the base.
+    theirs = None if conflict.deleted == "theirs" else saved
+    return merge_conflicts.chosen(chat, path, choice, base, ours, theirs)
 
 
 def _named(chat: ChatStore, found: list[Waiting], path: str) -> Waiting:

@@ -193,22 +193,29 @@ class Chats:
         Raises:
             CovaltError: when a file cannot be written.
         """
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(_reporting_errors())
-            with self._locked():
-                for name in self._names():
-                    if name.startswith((_GONE, _NEW)):
-                        left = self.folder / name
-                        # The process that creates a chat holds the lock of its folder.
-                        with contextlib.suppress(OSError), file_lock.held(left, wait=False):
-                            remove_tree(left)
-                folder = self.folder / f"{_NEW}{new_id()}"
-                folder.mkdir(0o700)
-                stack.enter_context(file_lock.held(folder))  # until the creating process ends
-            stack.callback(remove_tree, folder)
-            path = folder / "store.git"
-            store = GitStore.create(path, object_format=object_format, durable=False)
-            yield stack.enter_context(store)
+        folder = self.folder / f"{_NEW}{new_id()}"
+        try:
+            with contextlib.ExitStack() as stack:
+                with self._locked():
+                    self._clear()
+                    folder.mkdir(0o700)
+                    stack.enter_context(file_lock.held(folder))  # until the creating process ends
+                stack.callback(remove_tree, folder)
+                path = folder / "store.git"
+                store = GitStore.create(path, object_format=object_format, durable=False)
+                yield stack.enter_context(store)
+        except OSError as error:
+            raise CovaltError(
+                f"the chat cannot be created: {error.strerror}: {error.filename}"
+            ) from None
+
+    def _clear(self) -> None:
+        """Remove what killed processes left; a process that creates a chat holds the lock of its folder."""
+        for name in self._names():
+            left = self.folder / name
+            if name.startswith((_GONE, _NEW)):
+                with contextlib.suppress(OSError), file_lock.held(left, wait=False):
+                    remove_tree(left)
 
     def place(
         self,
@@ -318,16 +325,6 @@ class Chats:
         if self.only is not None:
             return card.created_at == self.only.created_at
         return card.made_by == self.maker
-
-
-@contextlib.contextmanager
-def _reporting_errors() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise CovaltError(
-            f"the chat cannot be created: {error.strerror}: {error.filename}"
-        ) from None
 
 
 def _is_chat(folder: Path) -> bool:

@@ -1,8 +1,5 @@
 """Where two histories parted, as stock git sees it, whatever the clocks said."""
 
-from collections.abc import Iterator
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,12 +11,6 @@ HISTORIES = st.lists(
     st.tuples(st.lists(st.integers(0, 30), max_size=2), st.integers(0, 9)), min_size=2, max_size=14
 )
 """For each commit which of those before it are its parents, and its time."""
-
-
-@pytest.fixture
-def store() -> Iterator[GitStore]:
-    with scratch() as folder, GitStore.create(folder / "s.git", durable=False) as opened:
-        yield opened
 
 
 def commit(store: GitStore, name: str, *parents: str, time: int = 0) -> str:

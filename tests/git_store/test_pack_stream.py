@@ -112,20 +112,3 @@ def test_objects_are_read_as_git_reads_them(
             assert reader.read_object(oid) == (kind, content)
             if kind == b"blob":
                 assert reader.blob_size(oid) == len(content)
-
-
-def test_an_object_under_the_name_of_another_is_damaged(history: Path, tmp_path: Path) -> None:
-    store = copy_of(history, tmp_path / "store.git")
-    one, other = (
-        git(store, "hash-object", "-w", "--stdin", given=content).strip()
-        for content in (b"one", b"other")
-    )
-    paths = [store / "objects" / oid[:2] / oid[2:] for oid in (one, other)]
-    paths[0].replace(paths[1])
-    with closing(ObjectReader(store / "objects", format_of(store))) as reader:
-        for oid, message in (
-            (one, "lacks the object"),
-            (other, "its content does not match its id"),
-        ):
-            with pytest.raises(BrokenStoreError, match=message):
-                reader.read_blob(oid)

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -162,43 +161,6 @@ def test_store_of_a_newer_format_is_refused_by_name_before_anything_is_written(
 
 
 # What git does with it
-
-
-def test_store_runs_no_hook_and_no_filter(tmp_path: Path) -> None:
-    canary = tmp_path / "canary"
-    with GitStore.create(tmp_path / "s.git") as store:
-        hooks = store.path / "hooks"
-        hooks.mkdir(exist_ok=True)
-        for name in ("reference-transaction", "post-update", "update", "pre-receive"):
-            (hooks / name).write_text(f"#!/bin/sh\ntouch {canary}\n")
-            (hooks / name).chmod(0o755)
-        one, two = a_commit(store, "1\n"), a_commit(store, "2\n")
-        store.swap_ref(MAIN, None, one)
-        store.swap_ref(MAIN, one, two)
-        store.set_head("refs/heads/idea")
-
-    assert not canary.exists()
-
-
-def test_push_of_a_tree_that_git_calls_hostile_is_refused(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
-        store.swap_ref(MAIN, None, a_commit(store))
-    work = tmp_path / "work"
-    work.mkdir()
-    create_work_repository(work)
-    blob = git(work, "hash-object", "-w", "--stdin", given=b"x").strip()
-    below = git(work, "mktree", given=f"100644 blob {blob}\tconfig\n".encode()).strip()
-    tree = git(work, "mktree", given=f"040000 tree {below}\t.git\n".encode()).strip()
-    commit = git(work, "commit-tree", "-m", "evil", tree).strip()
-    pushed = subprocess.run(
-        ["git", "-C", str(work), "push", str(tmp_path / "s.git"), f"{commit}:refs/heads/evil"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert pushed.returncode != 0
-    assert "hasDotgit" in pushed.stderr
 
 
 @pytest.mark.parametrize(

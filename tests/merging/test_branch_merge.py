@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from covalt_git.merging import branch_merge
 from covalt_git.merging.merge_conflicts import Choices
 from covalt_git.workspaces.chat import ChatStore, MovedError
-from covalt_git.workspaces.switching import InTheWayError, Journal
+from covalt_git.workspaces.switching import Journal
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.merging.merges import (
@@ -32,17 +32,6 @@ from tests.workspaces.stores import (
 )
 
 BASE: Layout = {"a": ("file", TEXT), "b": ("file", b"b"), "d/c": ("file", b"c")}
-
-
-def test_a_file_left_in_place_is_not_overwritten(chat: ChatStore) -> None:
-    parted(chat, BASE, BASE | {"o": ("file", b"o")}, BASE | {"node_modules": ("file", b"theirs")})
-    put(chat.workspace, {"node_modules/x": ("file", b"kept")})
-    head = chat.head()
-    with writing(chat) as writer, pytest.raises(InTheWayError):
-        branch_merge.merge(writer, "idea")
-
-    assert chat.head() == head
-    assert (chat.workspace / "node_modules/x").read_bytes() == b"kept"
 
 
 def test_a_push_that_comes_first_takes_the_switch_back(chat: ChatStore) -> None:

@@ -78,16 +78,6 @@ def test_it_carries_branches_records_and_the_chat_and_nothing_that_waits(
     assert listed == wanted
 
 
-def test_a_file_that_is_there_is_not_written_over(full: ChatStore, tmp_path: Path) -> None:
-    path = tmp_path / "chat.bundle"
-    path.write_text("mine")
-
-    with pytest.raises(CovaltError, match="already exists"):
-        export_to(full, path)
-
-    assert layout_of(tmp_path) == {"chat.bundle": ("file", b"mine")}
-
-
 def test_an_export_that_fails_leaves_no_file(full: ChatStore, tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError):
         export_to(full, tmp_path / "x", branch="nope")

@@ -195,27 +195,6 @@ def test_what_must_not_come_in_names_path_and_commit(chats: Chats, tmp_path: Pat
         assert nothing_came(chats)
 
 
-def test_hooks_and_configuration_of_a_repository_do_nothing(
-    work: Path, chats: Chats, tmp_path: Path
-) -> None:
-    for name in ("post-checkout", "pre-push", "reference-transaction", "post-index-change"):
-        hook = work / ".git/hooks" / name
-        hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
-        hook.chmod(0o755)
-    git(work, "config", "filter.x.smudge", f"touch {tmp_path}/ran")
-    git(work, "config", "core.fsmonitor", f"touch {tmp_path}/ran")
-    (work / ".gitattributes").write_text("* filter=x\n")
-    git(work, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=", "add", "-A")
-    git(work, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=", "commit", "-q", "-m", "x")
-    (tmp_path / "ran").unlink(missing_ok=True)
-
-    _, chat = brought(chats, work)
-
-    with chat:
-        assert not (tmp_path / "ran").exists()
-        assert (chat.workspace / ".gitattributes").exists()
-
-
 # Packs that are made to harm
 
 

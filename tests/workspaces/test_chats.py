@@ -11,7 +11,6 @@ import pytest
 from covalt_git.conversations.commit_names import resolve
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store import BrokenStoreError
-from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.chat import ABOUT
 from covalt_git.workspaces.registry import ChatExistsError, Chats, OneChat
 from tests.workspaces.stores import (
@@ -61,19 +60,6 @@ def test_folder_in_the_place_of_a_chat_is_kept(chats: Chats) -> None:
         chats.new("c1")
     assert (chats.folder / "c1/workspace/precious").read_bytes() == b"1"
     assert [path.name for path in chats.folder.iterdir()] == ["c1"]
-
-
-@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
-@pytest.mark.parametrize("packed", [False, True], ids=["loose", "packed"])
-def test_every_prefix_of_an_id_finds_it(chats: Chats, object_format: str, *, packed: bool) -> None:
-    config = WorkspaceConfig.model_validate({"object_format": object_format, "durability": "fast"})
-    with open_chats(chats.folder.parent, config).new("c1") as chat:
-        upload(chat, "a", b"1")
-        oid = str(chat.head())
-        if packed:
-            git(chat.folder / "store.git", "repack", "-adq")
-
-        assert {resolve(chat, oid[:length]) for length in range(4, len(oid) + 1)} == {oid}
 
 
 # Damage

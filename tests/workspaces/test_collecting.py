@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.git_store import BrokenStoreError, GitStore, repacking
+from covalt_git.git_store import repacking
 from covalt_git.git_store.graph import reachable
 from covalt_git.workspaces import branches, collecting
 from covalt_git.workspaces.chat import HEADS, ChatStore
@@ -145,40 +145,6 @@ def test_a_record_that_only_another_record_refers_to_is_kept(chat: ChatStore) ->
     assert shown is not None
     assert shown.render_plan["artifact"] == artifact.model_dump()
     assert chat.records.content(artifact) == page
-
-
-def test_a_damaged_store_is_left_as_it_is(forgotten: ChatStore) -> None:
-    tree = forgotten.manifest(str(forgotten.head())).tree_id
-    with writing(forgotten):
-        pass
-    store = forgotten.folder / "store.git"
-    for pack in (store / "objects/pack").glob("*.pack"):
-        content = pack.read_bytes()
-        pack.unlink()
-        pack.with_suffix(".idx").unlink()
-        git(store, "unpack-objects", "-q", given=content)
-    lost = store / "objects" / tree[:2] / tree[2:]
-    lost.unlink()
-    before = sorted((store / "objects").rglob("*"))
-
-    with pytest.raises(BrokenStoreError):
-        collect(forgotten)
-
-    assert sorted((store / "objects").rglob("*")) == before
-
-
-def test_readers_that_were_there_before_still_read(forgotten: ChatStore) -> None:
-    git(forgotten.store.path, "repack", "-q", "-a", "-d", "-k")
-    with GitStore(forgotten.folder / "store.git") as reader:
-        head = forgotten.head()
-        assert head is not None
-        reader.read_commit(head)
-        collect(forgotten)
-        upload(forgotten, "c.txt", b"c")
-
-        assert reader.read_commit(str(forgotten.head())).parents == (head,)
-        tree = reader.read_commit(head).tree
-        assert [entry.name for entry in reader.read_tree(tree)] == [b"a.txt", b"b.txt"]
 
 
 def test_what_was_seen_before_is_stored_again(chat: ChatStore) -> None:

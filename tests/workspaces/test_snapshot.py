@@ -347,30 +347,6 @@ def test_paths_beyond_every_limit_are_left_in_place(
     assert set(tree_of(chat, "main")) == {"kept"}
 
 
-MODULES = [
-    b'[submodule "../x"]\n\turl = https://a/b\n',
-    b'[submodule "x"]\n\turl = -u./payload\n',
-    b'[submodule "x"]\n\turl = "-u./payload"\n',
-    b'[submodule "x"]\n\turl = \\\n-u./payload\n',
-    b'[submodule "x"]\n\turl = https://a/%0ahost=b\n',
-    b'[submodule "x"]\n\turl = http:///evil\n',
-    b'[submodule "x"]\n\turl = ext::sh -c true\n',
-    b'[submodule "x"]\n\tpath = -x\n',
-    b'[submodule "x"]\n\tupdate = !true\n',
-    b"not a configuration\n",
-    b"a = b\n",
-]
-
-
-@pytest.mark.parametrize("content", MODULES)
-def test_modules_that_git_does_not_trust_are_not_stored(chat: ChatStore, content: bytes) -> None:
-    put(chat.workspace, {".gitmodules": ("file", content), "kept": ("file", b"")})
-    (note,) = chat.manifest(save(chat)).record.workspace.not_stored
-
-    assert (note.path, note.reason) == (".gitmodules", "git does not accept its content")
-    assert fsck(chat) == ""
-
-
 MODULES_PIECES = st.sampled_from(
     [
         *('[submodule "a"]\n', '[submodule "a/b"]\n', "[core]\n", "\turl = ", "\tpath = ", "="),
