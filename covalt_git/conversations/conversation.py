@@ -124,11 +124,12 @@ class Conversation:
         messages = self.messages.values()
         found = [one for one in messages if text in {one.id, one.ref}]
         if not found and len(text) >= _FEWEST_DIGITS:
-            ids = [(one, (one.own_manifest_id, one.manifest_id)) for one in messages]
             found = [
                 one
-                for one, commits in ids
-                if one.id.endswith(text) or any(oid.startswith(text) for oid in commits)
+                for one in messages
+                if one.id.endswith(text)
+                or one.own_manifest_id.startswith(text)
+                or one.manifest_id.startswith(text)
             ]
             if len(found) > 1:
                 raise CovaltError(

@@ -5,22 +5,10 @@ A lane is a column of the graph.  A line of commits stays in one lane from its n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-
-class Manifest(Protocol):
-    """The part of a commit that the graph needs."""
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-
-    @property
-    def parents(self) -> tuple[str, ...]:
-        """The ids of its parents."""
 
 
 class GraphRow(NamedTuple):
@@ -46,8 +34,10 @@ class GraphRow(NamedTuple):
         return 1 + max((self.lane, *self.above, *self.through, *self.below))
 
 
-def layout(history: Iterable[Manifest], *, trunk: str | None = None) -> list[GraphRow]:
-    """Return the rows of a history, in which each commit comes before its parents.
+def layout(
+    history: Iterable[tuple[str, tuple[str, ...]]], *, trunk: str | None = None
+) -> list[GraphRow]:
+    """Return the rows of a history: the id of each commit and those of its parents, which come after it.
 
     The first lane is for the commit ``trunk``, such as the head of the active branch, and its first parents.
     Each page of a long history is laid out from the newest commit on.
@@ -55,8 +45,8 @@ def layout(history: Iterable[Manifest], *, trunk: str | None = None) -> list[Gra
     waiting: list[str | None] = [trunk]  # for each lane, its next commit
     has_begun = trunk is None  # the first lane is empty until the trunk begins
     rows = []
-    for manifest in history:
-        coming = [lane for lane, oid in enumerate(waiting) if oid == manifest.id]
+    for commit, parents in history:
+        coming = [lane for lane, oid in enumerate(waiting) if oid == commit]
         above = tuple(lane for lane in coming if lane > 0 or has_begun)
         lane = coming[0] if coming else _free_lane(waiting)
         for one in coming:
@@ -64,9 +54,9 @@ def layout(history: Iterable[Manifest], *, trunk: str | None = None) -> list[Gra
         through = tuple(
             one for one, oid in enumerate(waiting) if oid is not None and (one > 0 or has_begun)
         )
-        below = _continue(waiting, lane, tuple(dict.fromkeys(manifest.parents)))
+        below = _continue(waiting, lane, tuple(dict.fromkeys(parents)))
         has_begun = has_begun or lane == 0 or 0 in below
-        rows.append(GraphRow(manifest.id, lane, above, through, below))
+        rows.append(GraphRow(commit, lane, above, through, below))
     return rows
 
 

@@ -5,7 +5,6 @@ It reads blobs, trees, commits and refs, and writes them durably; their meaning 
 package reads and writes objects and packs, and decides in which order files are written and fsynced.
 """
 
-from covalt_git.git_store.bundles import SIGNATURES as BUNDLE_SIGNATURES
 from covalt_git.git_store.bundles import BadGitBundleError, read_bundle_header, write_bundle
 from covalt_git.git_store.checking import SUBMODULE
 from covalt_git.git_store.objects import (
@@ -17,8 +16,6 @@ from covalt_git.git_store.objects import (
     CommitObject,
     TreeEntry,
     blob_id,
-    is_object_id,
-    object_id,
 )
 from covalt_git.git_store.repacking import ObjectUsage
 from covalt_git.git_store.store import (
@@ -29,7 +26,6 @@ from covalt_git.git_store.store import (
 )
 
 __all__ = [
-    "BUNDLE_SIGNATURES",
     "EXECUTABLE",
     "FILE",
     "FOLDER",
@@ -45,8 +41,6 @@ __all__ = [
     "commit_files",
     "create_work_repository",
     "is_binary_content",
-    "is_object_id",
-    "object_id",
     "read_bundle_header",
     "write_bundle",
 ]

@@ -280,10 +280,7 @@ class ChatStore:
 
     def call(self, call_id: str) -> PendingCall | None:
         """Return a pending or running call, or None."""
-        running = running_call.read(self.store.path)
-        if running is not None and running.id == call_id:
-            return running
-        return self._stored_at(CALLS + call_id, PendingCall)
+        return next((call for call in self.calls() if call.id == call_id), None)
 
     def approvals(self) -> list[Approval]:
         """Return all approvals of this chat, also decided ones, oldest first."""

@@ -152,7 +152,7 @@ def used(store: ObjectReader, stored: dict[str, str], texts: Iterable[str]) -> d
         AlteredRecordError: if the bytes of a record do not match its name.
     """
     found: dict[str, str] = {}
-    waiting = [digest for text in texts for digest in _references(text)]
+    waiting = [digest for text in texts for digest in _REFERENCE.findall(text)]
     while waiting:
         digest = waiting.pop()
         if digest in stored and digest not in found:
@@ -160,7 +160,7 @@ def used(store: ObjectReader, stored: dict[str, str], texts: Iterable[str]) -> d
             if hashlib.sha256(content).hexdigest() != digest:
                 raise AlteredRecordError(f"the record sha256:{digest} was altered")
             found[digest] = stored[digest]
-            waiting += _references(content.decode("utf-8", "replace"))
+            waiting += _REFERENCE.findall(content.decode("utf-8", "replace"))
     return found
 
 
@@ -212,10 +212,6 @@ def _with_fields(record: JsonObject, change: Callable[[str, Any], Any]) -> JsonO
 
 def _path(digest: str) -> str:
     return f"{digest[:2]}/{digest}"
-
-
-def _references(text: str) -> list[str]:
-    return _REFERENCE.findall(text)
 
 
 def _looks_like_reference(value: Any) -> bool:

@@ -119,7 +119,8 @@ def _draw(found: ManifestPage, *, has_all: bool, oneline: bool) -> None:
     """
     active, head = found.active_branch, found.active_manifest_id
     trunk = head if has_all or head in [one.id for one in found.manifests] else None
-    for row, manifest in zip(layout(found.manifests, trunk=trunk), found.manifests, strict=True):
+    rows = layout(((one.id, one.parents) for one in found.manifests), trunk=trunk)
+    for row, manifest in zip(rows, found.manifests, strict=True):
         first, below = history_graph.graph_rows(row)
         for line in first[:-1]:
             output.say(line)
