@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from covalt_git.conversations import conversation, messages
-from covalt_git.file_edits import restoring
+from covalt_git.file_edits import edits, restoring, uploads
+from covalt_git.file_edits.uploads import NewFile
+from covalt_git.git_store import blob_id
 from covalt_git.git_store.serving import Command, PushRequest
 from covalt_git.merging import branch_merge, resolving
 from covalt_git.merging.merge_conflicts import Choice, Choices
@@ -32,6 +34,7 @@ def first(writer: Writer) -> conversation.Message:
 
 
 NEW = MessageRecord(role="user", text="new")
+MAIN_A = blob_id(b"main", "sha1")
 STEPS: dict[str, Callable[[Writer], object]] = {
     "add": lambda writer: messages.add(writer, NEW),
     "add-elsewhere": lambda writer: messages.add(writer, NEW, parent=first(writer).id),
@@ -45,6 +48,9 @@ STEPS: dict[str, Callable[[Writer], object]] = {
     "delete": lambda writer: branches.delete(writer, "idea", force=True),
     "merge": lambda writer: branch_merge.merge(writer, "idea", Choices(rest="both")),
     "resolve": lambda writer: resolving.resolve(writer, "a", Choice("theirs")),
+    "upload": lambda writer: uploads.upload(writer, [NewFile("u", b"1"), NewFile("v", b"2")]),
+    "edit-file": lambda writer: edits.edit_file(writer, "a", b"new", before=MAIN_A),
+    "delete-file": lambda writer: edits.delete_file(writer, "a", before=MAIN_A),
 }
 
 
