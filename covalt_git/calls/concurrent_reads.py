@@ -6,15 +6,11 @@ copy remains, and the next call on a copy deletes it.
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.system import file_lock
+from covalt_git.system import locked_folder
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.lock import ChatGoneError
 from covalt_git.workspaces.switching import write_folder
@@ -25,7 +21,6 @@ if TYPE_CHECKING:
     from covalt_git.models.outcomes import Outcome
 
 _FOLDER = "beside-"
-_GUARD = "beside.lock"
 
 
 @dataclass(slots=True)
@@ -56,7 +51,8 @@ def copy_of(chat: ChatStore, base: str | None) -> Iterator[Copy]:
     """
     state = chat.state(base)
     try:
-        with _folder(chat.folder) as folder:
+        locked_folder.clear(chat.folder, _FOLDER)
+        with locked_folder.create(chat.folder, _FOLDER) as folder:
             copy = Copy(chat.id, folder, chat.config, chat, base)
             write_folder(chat.store, state, copy.workspace)
             yield copy
@@ -64,22 +60,6 @@ def copy_of(chat: ChatStore, base: str | None) -> Iterator[Copy]:
         if chat.folder.exists():
             raise
         raise ChatGoneError(chat.id) from None
-
-
-@contextmanager
-def _folder(home: Path) -> Iterator[Path]:
-    """Yield a new, locked folder in ``home``; unlocked folders of dead processes are deleted."""
-    with contextlib.ExitStack() as locks:
-        with file_lock.held(home / _GUARD, create=True):
-            for left in home.glob(f"{_FOLDER}*"):
-                with contextlib.suppress(BlockingIOError), file_lock.held(left, wait=False):
-                    shutil.rmtree(left, ignore_errors=True)
-            folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=home))
-            locks.enter_context(file_lock.held(folder))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def outcome_with_home_paths(outcome: Outcome, copy: ChatStore, home: ChatStore) -> Outcome:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import shutil
 import zlib
 from collections import defaultdict
 from typing import IO, TYPE_CHECKING, NamedTuple, Self
@@ -21,8 +20,7 @@ from covalt_git.git_store.object_reader import DAMAGE, ObjectReader
 from covalt_git.git_store.objects import KINDS, BrokenStoreError, object_id
 from covalt_git.git_store.pack_file import MOST_DEPTH, PackFile, inflate, mapped, result_size
 from covalt_git.git_store.pack_writer import store_pack
-from covalt_git.names import new_id
-from covalt_git.system import file_lock
+from covalt_git.system import locked_folder
 
 if TYPE_CHECKING:
     import mmap
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PREFIX = "incoming-"
+"""Start of the names of the folders."""
+
 _HEADER = 12
 _CACHE_BYTES = 64 << 20
 
@@ -59,22 +59,19 @@ class PackLimits(NamedTuple):
 
 
 class Quarantine:
-    """One received pack, in a folder that exists as long as the quarantine is open.
-
-    The folder is locked, so that :func:`clear_incoming` does not remove it while its process runs.
-    """
+    """One received pack, in a locked folder that exists as long as the quarantine is open."""
 
     def __init__(self, store: ObjectReader, folder: Path, limits: PackLimits) -> None:
         """Prepare a quarantine for ``store`` in ``folder``, which must be on the same file system."""
         self.ids: frozenset[str] = frozenset()
         self._store = store
         self._limits = limits
-        self._folder = folder / f"{PREFIX}{new_id()}"
+        self._parent = folder
         self._exit = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        self._make_folder()
-        self._exit.callback(shutil.rmtree, self._folder)
+        self._folder = self._exit.enter_context(locked_folder.create(self._parent, PREFIX))
+        (self._folder / "pack").mkdir()
         self.reader = ObjectReader(self._folder, self._store.object_format)
         self.reader.alternates = [self._store]
         self.reader.path = self._store.path
@@ -83,15 +80,6 @@ class Quarantine:
 
     def __exit__(self, *_: object) -> None:
         self._exit.close()
-
-    def _make_folder(self) -> None:
-        while True:
-            self._folder.mkdir()
-            # Fails if another process has cleared the folder before it was locked.
-            with contextlib.suppress(FileNotFoundError):
-                self._exit.enter_context(file_lock.held(self._folder))
-                (self._folder / "pack").mkdir()
-                return
 
     def receive(self, parts: Iterable[bytes]) -> None:
         """Store and index a pack, received in parts; all parts are read, even if the pack is refused.
@@ -129,18 +117,6 @@ class Quarantine:
         if wanted := sorted(ids):
             store_pack(self.reader, wanted, self._store.pack_folder, durable=durable)
             self._store.refresh()
-
-
-def clear_incoming(folder: Path) -> None:
-    """Remove the quarantines of killed processes from a chat's folder."""
-    for path in folder.iterdir():
-        if path.name.startswith(PREFIX):
-            # Another process may be receiving a pack into this folder, or clearing it.
-            with (
-                contextlib.suppress(BlockingIOError, FileNotFoundError),
-                file_lock.held(path, wait=False),
-            ):
-                shutil.rmtree(path)
 
 
 class _ReceivedPack(PackFile):

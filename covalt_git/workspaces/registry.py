@@ -2,7 +2,7 @@
 
 A chat is a folder of ``data/chats``.  It appears and disappears by a single rename::
 
-    data/chats/.new-<uuid7>/    a chat that is being created; its creator holds the folder's lock
+    data/chats/.new-<uuid7>/    a chat that is being created; its creator locks the folder
     data/chats/.gone-<uuid7>/   a chat that is being deleted
 
 Each creation first removes such folders of killed processes.  Only the owner may enter a chat's
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store import BrokenStoreError, GitStore, old_log
 from covalt_git.names import check_id, id_key, is_id, new_id
-from covalt_git.system import file_lock
+from covalt_git.system import file_lock, locked_folder
 from covalt_git.system.atomic_write import fsync, fsync_tree
 from covalt_git.system.remove_tree import remove_tree
 from covalt_git.workspaces import commits, running_call
@@ -193,29 +193,18 @@ class Chats:
         Raises:
             CovaltError: when a file cannot be written.
         """
-        folder = self.folder / f"{_NEW}{new_id()}"
         try:
-            with contextlib.ExitStack() as stack:
-                with self._locked():
-                    self._clear()
-                    folder.mkdir(0o700)
-                    stack.enter_context(file_lock.held(folder))  # until the creating process ends
-                stack.callback(remove_tree, folder)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for prefix in (_GONE, _NEW):
+                locked_folder.clear(self.folder, prefix)
+            with locked_folder.create(self.folder, _NEW) as folder:
                 path = folder / "store.git"
-                store = GitStore.create(path, object_format=object_format, durable=False)
-                yield stack.enter_context(store)
+                with GitStore.create(path, object_format=object_format, durable=False) as store:
+                    yield store
         except OSError as error:
             raise CovaltError(
                 f"the chat cannot be created: {error.strerror}: {error.filename}"
             ) from None
-
-    def _clear(self) -> None:
-        """Remove what killed processes left; a process that creates a chat holds the lock of its folder."""
-        for name in self._names():
-            left = self.folder / name
-            if name.startswith((_GONE, _NEW)):
-                with contextlib.suppress(OSError), file_lock.held(left, wait=False):
-                    remove_tree(left)
 
     def place(
         self,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import old_log, repacking
-from covalt_git.git_store.incoming import clear_incoming
+from covalt_git.git_store.incoming import PREFIX as INCOMING
 from covalt_git.names import LOCAL_USER
+from covalt_git.system import locked_folder
 from covalt_git.workspaces import branches, commits
 from covalt_git.workspaces.chat import DELETED, HEADS
 from covalt_git.workspaces.lock import held
@@ -80,7 +81,7 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
     holder of the chat's lock may call this.
     """
     chat = writer.chat
-    clear_incoming(chat.folder)
+    locked_folder.clear(chat.folder, INCOMING)
     chat.store.refresh()
     if unclean:
         _make_private(chat.folder)

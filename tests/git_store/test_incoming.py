@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.git_store import GitStore
-from covalt_git.git_store.incoming import BadPackError, PackLimits, Quarantine, clear_incoming
+from covalt_git.git_store.incoming import PREFIX, BadPackError, PackLimits, Quarantine
 from covalt_git.git_store.object_reader import ObjectReader
-from covalt_git.system import file_lock
+from covalt_git.system import file_lock, locked_folder
 from tests.git_store.histories import HOW_PACKED, MAIN, contents, make_history, objects_of, packed
 from tests.workspaces.stores import git, scratch
 
@@ -102,7 +102,7 @@ def test_only_quarantines_of_killed_processes_are_cleared(history: Path, tmp_pat
     ):
         left = store.path / "incoming-left"
         (left / "pack").mkdir(parents=True)
-        clear_incoming(store.path)
+        locked_folder.clear(store.path, PREFIX)
 
         assert not left.exists()
         assert quarantine.reader.read_object(min(quarantine.ids))

@@ -1,0 +1,39 @@
+"""Temporary folders that their creators lock (``flock(2)``), so that those of killed processes can be removed."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from covalt_git.names import new_id
+from covalt_git.system import file_lock
+from covalt_git.system.remove_tree import remove_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@contextlib.contextmanager
+def create(parent: Path, prefix: str) -> Iterator[Path]:
+    """Yield a new folder in ``parent``, which only its owner can enter; remove it unless the block has renamed it."""
+    with contextlib.ExitStack() as stack:
+        while True:
+            folder = parent / f"{prefix}{new_id()}"
+            folder.mkdir(0o700)
+            # Another process may clear the folder before it is locked.
+            with contextlib.suppress(FileNotFoundError):
+                stack.enter_context(file_lock.held(folder))
+            if folder.exists():
+                break
+        stack.callback(remove_tree, folder)
+        yield folder
+
+
+def clear(parent: Path, prefix: str) -> None:
+    """Remove the folders in ``parent`` whose creators were killed."""
+    for path in parent.iterdir():
+        if path.name.startswith(prefix):
+            # Another process may be using this folder, or clearing it.
+            with contextlib.suppress(OSError), file_lock.held(path, wait=False):
+                remove_tree(path)
