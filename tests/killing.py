@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 STEPS = {
@@ -27,6 +27,22 @@ def killed_at(step: int, action: Callable[[], object]) -> bool:
         return True
     assert os.waitstatus_to_exitcode(status) == 0
     return False
+
+
+def kills(
+    action: Callable[[], object], reset: Callable[[], object], *, every: int = 1
+) -> Iterator[bool]:
+    """Kill something before each of its steps in turn, each time after ``reset``; yield whether it was killed.
+
+    The last time it was not, so that it has ended.
+    """
+    for step in range(1, 1000, every):
+        reset()
+        killed = killed_at(step, action)
+        yield killed
+        if not killed:
+            return
+    raise AssertionError("it has too many steps")
 
 
 def _writes(flags: object) -> bool:

@@ -47,7 +47,7 @@ def confirmation(config: ProjectConfig, tool: Tool, args: JsonObject) -> tuple[s
         NotJsonError: if a rule compares an argument that JSON cannot represent.
     """
     for rule in config.approvals:
-        if _applies(rule, tool, args):
+        if is_about(rule, tool) and _rule_matches(rule, tool, args):
             return (f"rule {rule.pattern} requires it",) if rule.require else ()
     return tuple(_REASONS[source] for source in tool.confirmation)
 
@@ -58,10 +58,6 @@ def approval_reasons(
     """Return why a call requires approval: the reasons of an alias and of the tool that it calls."""
     reasons = (reason for tool in tools for reason in confirmation(config, tool, args))
     return tuple(dict.fromkeys(reasons))
-
-
-def _applies(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
-    return is_about(rule, tool) and _rule_matches(rule, tool, args)
 
 
 def is_about(rule: ApprovalRule, tool: Tool) -> bool:

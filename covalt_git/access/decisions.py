@@ -58,15 +58,13 @@ def decide(config: ProjectConfig, principal: Principal, action: Action, tool: Su
     Raises:
         UnknownRoleError: if the principal's role is not defined.
     """
-    role = config.default_role if principal.role is None else principal.role
+    name, role = _role_of(config, principal)
     if role is None:
         decision = _without_role(config, principal)
-    elif role not in config.roles:
-        raise UnknownRoleError(role, config.roles)
     elif action == "approve":
-        decision = _may_approve(role, config.roles[role], tool.path)
+        decision = _may("approve", name, role, tool.path)
     else:
-        decision = _may_call(role, config.roles[role], tool.path)
+        decision = _may_call(name, role, tool.path)
     if action == "call" and decision.allowed and not tool.enabled:
         why = f": {WHY_HELD_BACK[tool.held_back]}" if tool.held_back else ""
         return Decision(allowed=False, reason=f"'{tool.tool_id}' is disabled{why}")
@@ -83,12 +81,10 @@ def may_register(config: ProjectConfig, principal: Principal) -> bool:
     Raises:
         UnknownRoleError: if the principal's role is not defined.
     """
-    role = config.default_role if principal.role is None else principal.role
+    _, role = _role_of(config, principal)
     if role is None:
         return not config.roles and principal.id == LOCAL_USER
-    if role not in config.roles:
-        raise UnknownRoleError(role, config.roles)
-    return config.roles[role].register_tools or config.roles[role].admin
+    return role.register_tools or role.admin
 
 
 def may_decide_over_mcp(
@@ -142,12 +138,22 @@ def sees_everything(config: ProjectConfig, principal: Principal) -> bool:
     Raises:
         UnknownRoleError: if the principal's role is not defined.
     """
-    role = config.default_role if principal.role is None else principal.role
-    if role is None:
-        return not config.roles
-    if role not in config.roles:
-        raise UnknownRoleError(role, config.roles)
-    return config.roles[role].admin and not config.roles[role].deny
+    _, role = _role_of(config, principal)
+    return not config.roles if role is None else role.admin and not role.deny
+
+
+def _role_of(config: ProjectConfig, principal: Principal) -> tuple[str, RoleConfig | None]:
+    """Return the name of a principal's role and the role; None without a role.
+
+    Raises:
+        UnknownRoleError: if the role is not defined.
+    """
+    name = config.default_role if principal.role is None else principal.role
+    if name is None:
+        return "", None
+    if name not in config.roles:
+        raise UnknownRoleError(name, config.roles)
+    return name, config.roles[name]
 
 
 def _without_role(config: ProjectConfig, principal: Principal) -> Decision:
@@ -163,21 +169,16 @@ def _may_call(name: str, role: RoleConfig, path: str) -> Decision:
     denying = _first_match(role.deny, path)
     if denying is not None:
         return Decision(allowed=False, reason=f"role {name!r} denies {denying}")
-    if role.admin:
-        return Decision(allowed=True, reason=f"role {name!r} is admin")
-    allowing = _first_match(role.allow, path)
-    if allowing is not None:
-        return Decision(allowed=True, reason=f"role {name!r} allows {allowing}")
-    return Decision(allowed=False, reason=f"no allow pattern of role {name!r} matches {path}")
+    return _may("allow", name, role, path)
 
 
-def _may_approve(name: str, role: RoleConfig, path: str) -> Decision:
+def _may(verb: Literal["allow", "approve"], name: str, role: RoleConfig, path: str) -> Decision:
     if role.admin:
         return Decision(allowed=True, reason=f"role {name!r} is admin")
-    approving = _first_match(role.approve, path)
-    if approving is not None:
-        return Decision(allowed=True, reason=f"role {name!r} approves {approving}")
-    return Decision(allowed=False, reason=f"no approve pattern of role {name!r} matches {path}")
+    pattern = _first_match(role.approve if verb == "approve" else role.allow, path)
+    if pattern is not None:
+        return Decision(allowed=True, reason=f"role {name!r} {verb}s {pattern}")
+    return Decision(allowed=False, reason=f"no {verb} pattern of role {name!r} matches {path}")
 
 
 def _first_match(patterns: tuple[str, ...], path: str) -> str | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import HostRule, Reach, WebOrigin, origin_of
 from covalt_git.models.http_placement import secrets_of
-from covalt_git.models.server_definition import command_line, process_facts, server_facts
+from covalt_git.models.server_definition import command_line, grant_facts
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,
@@ -77,8 +77,8 @@ class Granted:
                 subject + ", and ".join(rest), hint="\n".join(one.hint for one in lacking)
             )
 
-    def check_process(self, server: McpServer, files: Mapping[str, str]) -> None:
-        """Check that the program of an MCP server is granted with its current definition and files.
+    def check_server(self, server: McpServer, files: Mapping[str, str]) -> None:
+        """Check that an MCP server is granted with its current definition, a program also with its files.
 
         ``files`` has the SHA-256, in hex, of the toolset's files by path.  Without ``cwd``, words of the command
         may name files of the toolset.  Such a program must not start in the toolset's folder, because the grant
@@ -87,24 +87,15 @@ class Granted:
         Raises:
             GrantNeededError: with the command that grants it.
         """
-        argv = (server.command or "", *server.args)
-        what = f"may not start {command_line(argv)}"
-        self._check_server(process_facts(server, files), what)
-
-    def check_server(self, server: McpServer) -> None:
-        """Check that the MCP server at a URL is granted with its current definition.
-
-        Raises:
-            GrantNeededError: with the command that grants it.
-        """
+        facts = grant_facts(server, files)
+        kind = facts["kind"]
+        grants = [one for one in self.servers if (one.kind, one.server) == (kind, server.id)]
+        if any(is_of(one, facts) for one in grants):
+            return
         what = f"may not use the MCP server at {command_line([server.url or ''])}"
-        self._check_server(server_facts(server), what)
-
-    def _check_server(self, facts: JsonObject, what: str) -> None:
-        kind, server = facts["kind"], facts["server"]
-        grants = [one for one in self.servers if (one.kind, one.server) == (kind, server)]
-        if not any(is_of(one, facts) for one in grants):
-            raise self._needed(kind, what, f"{kind} {server}", changed=bool(grants))
+        if server.command is not None:
+            what = f"may not start {command_line((server.command, *server.args))}"
+        raise self._needed(kind, what, f"{kind} {server.id}", changed=bool(grants))
 
     def _needed(
         self, kind: str, what: str, command: str, *, changed: bool = False
@@ -157,11 +148,8 @@ def holds(
 
     The other arguments are the toolset's current digest, servers, hashes of files, and tools.
     """
-    if isinstance(grant, ProcessGrant):
-        programs = (one for one in servers if one.command is not None)
-        return any(is_of(grant, process_facts(one, hashes)) for one in programs)
-    if isinstance(grant, ServerGrant):
-        return any(is_of(grant, server_facts(one)) for one in servers if one.url is not None)
+    if isinstance(grant, ProcessGrant | ServerGrant):
+        return any(is_of(grant, grant_facts(one, hashes)) for one in servers)
     if isinstance(grant, ToolGrant):
         return any(is_of_tool(grant, tool) for tool in tools)
     if grant.digest == digest or isinstance(grant, UnsandboxedGrant):
@@ -191,7 +179,7 @@ def is_of(grant: ProcessGrant | ServerGrant, facts: JsonObject) -> bool:
 
     Reviewers read the words in the state file, so the words are compared and not only the digest.
     """
-    return {name: getattr(grant, name) for name in facts} == facts
+    return {name: getattr(grant, name, None) for name in facts} == facts
 
 
 def tool_facts(tool: Tool) -> JsonObject:

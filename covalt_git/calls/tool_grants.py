@@ -39,25 +39,17 @@ def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None =
             of a tool has no grant at all; :func:`.preconditions.check_found` compares the grant with the server.
         SandboxNeededError: if an imported toolset needs a stronger sandbox for its Python.
     """
-    if tool.kind == "http":
-        check_http_grants(tool, state)
-        return
-    if tool.kind == "mcp":
-        check_server_has_grant(tool, state)
-        return
-    if tool.kind in {"builtin", "alias"}:  # the tool that an alias calls is checked itself
-        return
-    sandbox_levels.check_trust(tool.toolset_id, state, digest=tool.toolset_digest, at=at)
+    match tool.kind:
+        case "http":
+            _check_http_grants(tool, state)
+        case "mcp":
+            _check_server_has_grant(tool, state)
+        case "python":  # the tool that an alias calls is checked itself
+            sandbox_levels.check_trust(tool.toolset_id, state, digest=tool.toolset_digest, at=at)
 
 
-def check_http_grants(tool: Tool, state: ToolsetState) -> None:
-    """Check that the host and the required secrets of an HTTP tool are granted.
-
-    If the host comes from a secret or a variable, the call checks it.
-
-    Raises:
-        GrantNeededError: with all missing grants, and the commands that add them.
-    """
+def _check_http_grants(tool: Tool, state: ToolsetState) -> None:
+    """Check the host and the required secrets of an HTTP tool; the call checks a host from a secret or variable."""
     assert tool.http is not None
     template = UrlTemplate.parse(tool.http.url)
     if template.base is not None:
@@ -81,12 +73,8 @@ def server_of(toolset: Toolset, server_id: str | None) -> McpServer:
     return found
 
 
-def check_server_has_grant(tool: Tool, state: ToolsetState) -> None:
-    """Check that a tool's server has a grant, even one for an older definition of the server.
-
-    Raises:
-        GrantNeededError: with the command that adds it.
-    """
+def _check_server_has_grant(tool: Tool, state: ToolsetState) -> None:
+    """Check that a tool's server has a grant, even one for an older definition of the server."""
     servers = [one.server for one in state.grants.values() if isinstance(one, _OF_SERVERS)]
     if tool.server not in servers:
         raise GrantNeededError(
@@ -102,7 +90,4 @@ def check_server_grant(toolset: Toolset, server: McpServer) -> None:
         GrantNeededError: with the command that grants it.
     """
     may = granted(toolset.id, toolset.state, toolset.digest)
-    if server.command is None:
-        may.check_server(server)
-    else:
-        may.check_process(server, toolset.files.hashes)
+    may.check_server(server, toolset.files.hashes)

@@ -9,7 +9,7 @@ import click
 from covalt_git.cli.context import ask, can_ask, json_option
 from covalt_git.cli.secret import recipients
 from covalt_git.cli.terminal import output, result_text
-from covalt_git.grants.grants import secret_key, server_key, tool_key
+from covalt_git.grants.grants import grant_key
 from covalt_git.hosts import HostRule
 from covalt_git.installs.local_changes import VersionGoneError
 from covalt_git.models.server_definition import command_line
@@ -258,7 +258,7 @@ def revoke_secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json
 
     Example: covalt-git grant revoke weather secret WEATHER_KEY
     """
-    _revoke(toolset_id, secret_key(name), hosts, f"send {name} to", as_json=as_json)
+    _revoke(toolset_id, grant_key("secret", name), hosts, f"send {name} to", as_json=as_json)
 
 
 @revoke_group.command("process")
@@ -270,7 +270,7 @@ def revoke_process(toolset_id: str, server_id: str, *, as_json: bool) -> None:
 
     Example: covalt-git grant revoke files process disk
     """
-    _revoke(toolset_id, server_key("process", server_id), (), "", as_json=as_json)
+    _revoke(toolset_id, grant_key("process", server_id), (), "", as_json=as_json)
 
 
 @revoke_group.command("server")
@@ -282,7 +282,7 @@ def revoke_server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
 
     Example: covalt-git grant revoke tickets server remote
     """
-    _revoke(toolset_id, server_key("server", server_id), (), "", as_json=as_json)
+    _revoke(toolset_id, grant_key("server", server_id), (), "", as_json=as_json)
 
 
 @revoke_group.command("tool")
@@ -294,7 +294,7 @@ def revoke_tool(toolset_id: str, name: str, *, as_json: bool) -> None:
 
     Example: covalt-git grant revoke registered tool weather
     """
-    _revoke(toolset_id, tool_key(name), (), "", as_json=as_json)
+    _revoke(toolset_id, grant_key("tool", name), (), "", as_json=as_json)
 
 
 @revoke_group.command("unsandboxed")

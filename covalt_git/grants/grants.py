@@ -10,7 +10,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.grants.requested import receivers
 from covalt_git.hosts import HostRule
 from covalt_git.manifests.toolset_files import toolset_ids
-from covalt_git.models.server_definition import process_facts, server_facts
+from covalt_git.models.server_definition import grant_facts
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,
@@ -84,11 +84,9 @@ def grant_network(root: Path, toolset_id: str, hosts: Sequence[str], *, by: str)
         CovaltError: if the toolset or its state has errors.
     """
     toolset = _grantable(root, toolset_id)
-    old = toolset.state.grants.get("network")
-    before = old.hosts if isinstance(old, NetworkGrant) and old.digest == toolset.digest else ()
     grant = NetworkGrant(
         kind="network",
-        hosts=_merge(before, hosts),
+        hosts=_merge(toolset, "network", hosts),
         digest=toolset.digest,
         requests=_requests(toolset),
         **_now(by),
@@ -116,13 +114,11 @@ def grant_secret(
         raise UnknownNameError("secret", name, declared, list_with=list_with)
     if not hosts and (sending := receivers(toolset, name)):
         raise HostNeededError(toolset_id, name, sending)
-    key = secret_key(name)
-    old = toolset.state.grants.get(key)
-    before = old.hosts if isinstance(old, SecretGrant) and old.digest == toolset.digest else ()
+    key = grant_key("secret", name)
     grant = SecretGrant(
         kind="secret",
         name=name,
-        hosts=(merged := _merge(before, hosts)),
+        hosts=(merged := _merge(toolset, key, hosts)),
         digest=toolset.digest,
         requests=_requests(toolset) if merged else {},
         **_now(by),
@@ -149,42 +145,28 @@ def grant_unsandboxed(root: Path, toolset_id: str, *, by: str) -> UnsandboxedGra
 
 
 @locks_toolsets
-def grant_process(root: Path, toolset_id: str, server_id: str, *, by: str) -> ProcessGrant:
-    """Let a toolset start the program of one of its MCP servers, as currently declared.
+def grant_server(
+    root: Path, toolset_id: str, kind: Literal["process", "server"], server_id: str, *, by: str
+) -> ProcessGrant | ServerGrant:
+    """Let a toolset use one of its MCP servers, as currently declared.
+
+    A ``process`` is a program that the toolset starts, a ``server`` has a URL.
 
     Raises:
         UnknownNameError: if the toolset does not declare the server.
-    CovaltError: if the server has a URL; and as :func:`grant_network`.
+        CovaltError: if the server is of the other kind; and as :func:`grant_network`.
     """
     toolset = _grantable(root, toolset_id)
     server = find_server(toolset, server_id)
-    if server.command is None:
+    facts = grant_facts(server, toolset.files.hashes)
+    if kind != facts["kind"]:
+        what = "a URL, not a command" if kind == "process" else "a command, not a URL"
         raise CovaltError(
-            f"the MCP server {server_id!r} has a URL, not a command",
-            hint=f"covalt-git grant add {toolset_id} server {server_id}",
+            f"the MCP server {server_id!r} has {what}",
+            hint=f"covalt-git grant add {toolset_id} {facts['kind']} {server_id}",
         )
-    grant = ProcessGrant(**process_facts(server, toolset.files.hashes), **_now(by))
-    _write_grant(root, toolset, server_key("process", server_id), grant)
-    return grant
-
-
-@locks_toolsets
-def grant_server(root: Path, toolset_id: str, server_id: str, *, by: str) -> ServerGrant:
-    """Let a toolset use one of its MCP servers with a URL, as currently declared.
-
-    Raises:
-        UnknownNameError: if the toolset does not declare the server.
-    CovaltError: if the server has a command; and as :func:`grant_network`.
-    """
-    toolset = _grantable(root, toolset_id)
-    server = find_server(toolset, server_id)
-    if server.url is None:
-        raise CovaltError(
-            f"the MCP server {server_id!r} has a command, not a URL",
-            hint=f"covalt-git grant add {toolset_id} process {server_id}",
-        )
-    grant = ServerGrant(**server_facts(server), **_now(by))
-    _write_grant(root, toolset, server_key("server", server_id), grant)
+    grant = (ProcessGrant if kind == "process" else ServerGrant)(**facts, **_now(by))
+    _write_grant(root, toolset, grant_key(kind, server_id), grant)
     return grant
 
 
@@ -207,7 +189,7 @@ def grant_tool(root: Path, toolset_id: str, name: str, *, by: str) -> ToolGrant:
         known = [one.id.name for one in toolset.tools]
         raise UnknownNameError("tool", name, known, list_with="covalt-git registry list")
     grant = ToolGrant(kind="tool", **tool_facts(tool), **_now(by))
-    _write_grant(root, toolset, tool_key(name), grant)
+    _write_grant(root, toolset, grant_key("tool", name), grant)
     return grant
 
 
@@ -252,19 +234,9 @@ def revoke_all(root: Path, toolset_id: str) -> list[str]:
     return sorted(toolset.state.grants)
 
 
-def secret_key(name: str) -> str:
-    """Return the key of a secret's grant in a state file."""
-    return f"secret-{name}"
-
-
-def server_key(kind: Literal["process", "server"], server_id: str) -> str:
-    """Return the key of an MCP server's grant in a state file."""
-    return f"{kind}-{server_id}"
-
-
-def tool_key(name: str) -> str:
-    """Return the key of a registered tool's grant in a state file."""
-    return f"tool-{name}"
+def grant_key(kind: str, name: str) -> str:
+    """Return the key of the grant of a secret, an MCP server or a registered tool in a state file."""
+    return f"{kind}-{name}"
 
 
 def _grantable(root: Path, toolset_id: str, *, of_tool: bool = False) -> Toolset:
@@ -282,9 +254,14 @@ def _grantable(root: Path, toolset_id: str, *, of_tool: bool = False) -> Toolset
     return toolset
 
 
-def _merge(before: tuple[str, ...], hosts: Sequence[str]) -> tuple[str, ...]:
+def _merge(toolset: Toolset, key: str, hosts: Sequence[str]) -> tuple[str, ...]:
+    """Return ``hosts`` and those of the grant with the key ``key``, if it is for the current files."""
     for host in hosts:
         HostRule.parse(host)
+    old = toolset.state.grants.get(key)
+    before: tuple[str, ...] = ()
+    if isinstance(old, NetworkGrant | SecretGrant) and old.digest == toolset.digest:
+        before = old.hosts
     return tuple(sorted({*before, *hosts}))
 
 

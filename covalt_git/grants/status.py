@@ -14,7 +14,7 @@ from covalt_git.access.grants import (
     tool_facts,
 )
 from covalt_git.grants.requested import requested
-from covalt_git.models.server_definition import command_line, process_facts, server_facts
+from covalt_git.models.server_definition import command_line, grant_facts
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,
@@ -74,18 +74,14 @@ def changes(toolset: Toolset, grant: Grant) -> tuple[str, ...]:
     server = next((one for one in servers if one.id == grant.server), None)
     if server is None:
         return (f"the MCP server {grant.server!r} no longer exists",)
-    if (grant.kind == "process") != (server.command is not None):
+    facts = grant_facts(server, toolset.files.hashes)
+    if grant.kind != facts["kind"]:
         return ("it is at a URL now" if server.url else "it is a program now",)
-    if isinstance(grant, ProcessGrant):
-        facts = process_facts(server, toolset.files.hashes)
-        found = tuple(_of_process(grant, facts))
-    else:
-        facts = server_facts(server)
-        found = tuple(_of_server(grant, facts))
     if is_of(grant, facts):
         return ()
-    what = "a variable" if isinstance(grant, ProcessGrant) else "a header"
-    return found or (f"the value of {what} has changed",)
+    if isinstance(grant, ProcessGrant):
+        return tuple(_of_process(grant, facts)) or ("the value of a variable has changed",)
+    return tuple(_of_server(grant, facts)) or ("the value of a header has changed",)
 
 
 def missing_grants(toolset: Toolset) -> list[MissingGrant]:
@@ -116,10 +112,7 @@ def missing_grants(toolset: Toolset) -> list[MissingGrant]:
     ]
     for server in toolset.manifest.mcp_servers if toolset.manifest else ():
         try:
-            if server.command is None:
-                may.check_server(server)
-            else:
-                may.check_process(server, toolset.files.hashes)
+            may.check_server(server, toolset.files.hashes)
         except GrantNeededError as error:
             kind: Literal["process", "server"] = "process" if server.command else "server"
             found.append(MissingGrant(toolset.id, kind, server.id, None, error.message))

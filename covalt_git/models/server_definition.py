@@ -28,6 +28,11 @@ _MANIFEST = "toolset.yaml"
 _BETWEEN_WORDS = re.compile(r"[\s=:,;]+")
 
 
+def grant_facts(server: McpServer, files: Mapping[str, str]) -> dict[str, Any]:
+    """Return the facts of a server that its grant covers; ``files`` as of :func:`process_facts`."""
+    return server_facts(server) if server.command is None else process_facts(server, files)
+
+
 def process_facts(server: McpServer, files: Mapping[str, str]) -> dict[str, Any]:
     """Return the facts of a program; ``files`` are the toolset's files and their hexadecimal SHA-256."""
     digests = {path: f"sha256:{files[path]}" for path in _files_of(server, files)}

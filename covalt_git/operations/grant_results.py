@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from covalt_git.grants.status import missing_grants
-from covalt_git.models.server_definition import process_facts, server_facts
+from covalt_git.models.server_definition import grant_facts
 from covalt_git.operations.registry import Result
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ def grants_to_add(toolset: Toolset) -> tuple[GrantToAdd, ...]:
     servers = {one.id: one for one in toolset.manifest.mcp_servers} if toolset.manifest else {}
     digests = {"network": toolset.digest, "secret": toolset.digest}
     for name, server in servers.items():
-        is_program = server.command is not None
-        facts = process_facts(server, toolset.files.hashes) if is_program else server_facts(server)
-        digests[name] = facts["digest"]
+        digests[name] = grant_facts(server, toolset.files.hashes)["digest"]
     return tuple(
         GrantToAdd.of(one, digest=digests[one.server or one.kind])
         for one in missing_grants(toolset)

@@ -259,10 +259,13 @@ def _granted(project: Project, request: AddGrant) -> tuple[str, Grant]:
             raise invalid(
                 Problem("name", 0, 0, "invalid_request", "must be the name of a registered tool")
             )
-        key = decisions.tool_key(request.name)
+        key = decisions.grant_key(request.kind, request.name)
         return key, decisions.grant_tool(root, toolset_id, request.name, by=by)
-    if request.kind in {"process", "server"}:
-        return _granted_server(project, request)
+    if request.kind == "process" or request.kind == "server":  # noqa: PLR1714 - a set narrows no type
+        if not request.name:
+            raise invalid(Problem("name", 0, 0, "invalid_request", "name the MCP server"))
+        key = decisions.grant_key(request.kind, request.name)
+        return key, decisions.grant_server(root, toolset_id, request.kind, request.name, by=by)
     if request.kind == "network":
         if not request.hosts:
             raise invalid(Problem("hosts", 0, 0, "invalid_request", "name at least one host"))
@@ -270,15 +273,4 @@ def _granted(project: Project, request: AddGrant) -> tuple[str, Grant]:
     if not request.name:
         raise invalid(Problem("name", 0, 0, "invalid_request", "name the secret"))
     grant = decisions.grant_secret(root, toolset_id, request.name, request.hosts, by=by)
-    return decisions.secret_key(request.name), grant
-
-
-def _granted_server(project: Project, request: AddGrant) -> tuple[str, Grant]:
-    root, toolset_id, by = project.root, request.toolset_id, project.principal.id
-    if not request.name:
-        raise invalid(Problem("name", 0, 0, "invalid_request", "name the MCP server"))
-    if request.kind == "process":
-        key = decisions.server_key("process", request.name)
-        return key, decisions.grant_process(root, toolset_id, request.name, by=by)
-    key = decisions.server_key("server", request.name)
-    return key, decisions.grant_server(root, toolset_id, request.name, by=by)
+    return decisions.grant_key(request.kind, request.name), grant

@@ -20,7 +20,7 @@ from covalt_git.checks.http_requests import inferred_schema
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.override_keys import overridden_tool, override_key
 from covalt_git.models.renderers import ALIASES, Renderer, RendererType
-from covalt_git.models.server_definition import process_facts, server_facts
+from covalt_git.models.server_definition import grant_facts
 from covalt_git.models.tool import (
     ICON_OF_TOOLSET,
     ICON_TYPES,
@@ -135,7 +135,7 @@ def _server_tools(
     }
     lock = server_lock.lock
     own = {tool.id for tool in manifest.tools} if lock.namespace == manifest.id else set()
-    facts = process_facts(server, hashes) if server.command is not None else server_facts(server)
+    facts = grant_facts(server, hashes)
     for name, locked in sorted(lock.tools.items()):
         if name in own:  # check_lock reports this error
             continue

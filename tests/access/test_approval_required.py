@@ -3,14 +3,11 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from covalt_git.access import confirmation
 from covalt_git.json_values.canonical_json import NotJsonError
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
-from tests.examples import examples
 
 ARGS = {
     "path": "src/app.py",
@@ -156,19 +153,3 @@ def test_annotations_of_an_mcp_tool_can_require_approval_and_not_waive_it() -> N
 def test_an_argument_that_is_not_json_is_an_error() -> None:
     with pytest.raises(NotJsonError):
         confirmation(make_config(rule(args={"count": 1})), make_tool(), {"count": 2**60})
-
-
-HINTS = ["read_only", "destructive", "idempotent", "open_world"]
-
-
-@given(
-    st.fixed_dictionaries({}, optional=dict.fromkeys(HINTS, st.booleans() | st.none())),
-    st.lists(st.sampled_from(["toolset", "decorator", "override"]), min_size=1, unique=True),
-)
-@settings(max_examples=examples(50))
-def test_annotations_never_waive_approval(
-    annotations: dict[str, bool | None], sources: list[str]
-) -> None:
-    tool = make_tool(annotations=annotations, confirmation=sources)
-
-    assert len(confirmation(make_config(), tool, {})) == len(sources)

@@ -11,7 +11,7 @@ import yaml
 
 from covalt_git import yaml_text
 from covalt_git.json_values import canonical_json
-from covalt_git.models.server_definition import process_facts, server_facts
+from covalt_git.models.server_definition import grant_facts
 from covalt_git.models.tool_lock import locked_tool
 from covalt_git.models.toolset_manifest import ToolsetManifest
 
@@ -97,7 +97,7 @@ def guest_state(files: Files) -> str:
         "unsandboxed": f"{{kind: unsandboxed, {whole}}}",
     }
     for server in manifest.mcp_servers:
-        facts = process_facts(server, hashes) if server.command else server_facts(server)
+        facts = grant_facts(server, hashes)
         text = json.dumps({key: one for key, one in facts.items() if one is not None})
         grants[f"{facts['kind']}-{server.id}"] = f"{text[:-1]}, {BY}}}"
     rows = "".join(f"  {key}: {grants[key]}\n" for key in sorted(grants))

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.grants.grants import grant_network, grant_process, revoke_all
+from covalt_git.grants.grants import grant_network, grant_server, revoke_all
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.toolsets.overrides import override_tool
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
 from tests.grants.test_grants_merged import MANIFEST
-from tests.killing import killed_at
+from tests.killing import kills
 
 DECISIONS: dict[str, Callable[[Path], object]] = {
     "toolset enable": lambda root: set_enabled(root, "demo", enabled=True),
@@ -38,7 +38,7 @@ def test_a_killed_decision_is_made_or_not(tmp_path: Path, name: str) -> None:
     folder.mkdir(parents=True)
     (tmp_path / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
     (folder / "toolset.yaml").write_text(MANIFEST.replace("NAME", "demo"), encoding="utf-8")
-    grant_process(tmp_path, "demo", "demo-server", by="x")
+    grant_server(tmp_path, "demo", "process", "demo-server", by="x")
     set_enabled(tmp_path, "demo", enabled=False)
     file = tmp_path / "toolsets/state/demo.yaml"
     content, old = file.read_bytes(), decided(tmp_path)
@@ -46,16 +46,10 @@ def test_a_killed_decision_is_made_or_not(tmp_path: Path, name: str) -> None:
     new = decided(tmp_path)
     assert new != old
     seen = []
-    for step in range(1, 200):
-        file.write_bytes(content)
-        killed = killed_at(step, lambda: DECISIONS[name](tmp_path))
+    for _ in kills(lambda: DECISIONS[name](tmp_path), lambda: file.write_bytes(content)):
         seen.append(decided(tmp_path))
         assert seen[-1] in (old, new)
-        if not killed:
-            break
     set_enabled(tmp_path, "demo", enabled=True)  # removes what was half written
     assert {left.name for left in file.parent.iterdir()} <= {"demo.yaml"}
-    assert not killed
-    assert seen[0] == old
-    assert seen[-1] == new
+    assert (seen[0], seen[-1]) == (old, new)
     assert len(seen) > 5

@@ -1,6 +1,7 @@
 """Importing toolsets: hostile bundles leave no files, others are disabled, and none of their code runs."""
 
 import io
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -16,7 +17,7 @@ from covalt_git.toolsets.toolset import read_toolset
 from tests.installs import hostile_bundles as hostile
 from tests.installs.conftest import contents
 from tests.installs.hostile_bundles import GOOD, File, archive
-from tests.killing import killed_at
+from tests.killing import kills
 
 EVIL = [
     *((f"{kind}-{at}", hostile.with_name(name)) for kind, names in hostile.NAMES.items() for at, name in enumerate(names)),
@@ -138,31 +139,25 @@ def replace_id(name: str) -> File:
     return File(b"toolset.yaml", hostile.MANIFEST.replace(b"id: demo", b"id: " + name.encode()))
 
 
-def test_a_killed_import_leaves_a_complete_disabled_toolset_or_nothing(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    file = save(tmp_path_factory.mktemp("bundle"), archive(GOOD))
-    steps, ended = [], False
-    for step in range(1, 1000):
-        root = tmp_path_factory.mktemp("killed")
-        (root / "toolsets").mkdir()
-        (root / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
-        killed = killed_at(step, partial(import_toolset, root, file))
-        there = (root / "toolsets/demo").exists()
-        steps.append(there)
-        if there:
+def test_a_killed_import_leaves_a_complete_disabled_toolset_or_nothing(root: Path) -> None:
+    file = save(root, archive(GOOD))
+    saved = shutil.copytree(root, root.parent / "saved")
+
+    def reset() -> None:
+        shutil.rmtree(root)
+        shutil.copytree(saved, root)
+
+    ends = []
+    for _ in kills(partial(import_toolset, root, file), reset):
+        ends.append((root / "toolsets/demo").exists())
+        if ends[-1]:
             toolset = read_toolset(root, "demo")
             assert toolset.sound
             assert not toolset.enabled
         else:
             assert [one for one in read_project(root).problems if one.severity == "error"] == []
             assert import_toolset(root, file).toolset.sound
-        if not killed:
-            ended = True
-            break
-    assert ended
-    assert False in steps
-    assert steps[-1]
+    assert (ends[0], ends[-1]) == (False, True)
 
 
 def test_importing_runs_nothing_and_opens_no_connection(root: Path) -> None:

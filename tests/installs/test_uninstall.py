@@ -9,7 +9,7 @@ from covalt_git.installs.uninstall import NotInGitError, uninstall
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
 from tests.installs.hostile_bundles import GOOD, archive
-from tests.killing import killed_at
+from tests.killing import kills
 from tests.workspaces.stores import git
 
 
@@ -78,22 +78,19 @@ def test_files_that_git_cannot_restore_stay_unless_forced(root: Path, change: st
 
 
 def test_a_killed_removal_leaves_all_of_the_toolset_or_nothing(root: Path) -> None:
-    ends = []
-    for step in range(1, 1000):
+    def reset() -> None:
         git(root, "checkout", "-q", "HEAD", "--", "toolsets")
-        killed = killed_at(step, lambda: uninstall(root, "demo", force=True))
-        there = (root / "toolsets/demo").exists()
-        ends.append(there)
-        if there:
+
+    ends = []
+    for _ in kills(lambda: uninstall(root, "demo", force=True), reset):
+        ends.append((root / "toolsets/demo").exists())
+        if ends[-1]:
             toolset = read_toolset(root, "demo")
             assert toolset.sound
             assert toolset.enabled
             assert toolset.state.imported
-        if not killed:
-            break
 
-    assert ends[0]
-    assert not ends[-1]
-    git(root, "checkout", "-q", "HEAD", "--", "toolsets")
+    assert (ends[0], ends[-1]) == (True, False)
+    reset()
     uninstall(root, "demo")
     assert names(root) == ["state"]

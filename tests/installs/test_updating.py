@@ -7,7 +7,7 @@ import pytest
 
 from covalt_git.bundles.archive_reader import BadBundleError, read_folder, unpack
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.grants.grants import grant_process
+from covalt_git.grants.grants import grant_server
 from covalt_git.grants.status import missing_grants
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.updating import NotUpdatedError, update
@@ -20,7 +20,7 @@ from covalt_git.toolsets.toolset import read_toolset
 from tests.installs import hostile_bundles as hostile
 from tests.installs.conftest import contents
 from tests.installs.hostile_bundles import File, archive
-from tests.killing import killed_at
+from tests.killing import kills
 from tests.workspaces.stores import git
 
 MANIFEST = hostile.MANIFEST.replace(b'version: "1"\n', b'version: "1"\ndescription: For all\n')
@@ -125,7 +125,7 @@ def test_a_grant_of_an_mcp_server_ends_only_with_that_server(root: Path) -> None
     servers = MANIFEST + b"mcp_servers: [{id: maps, command: maps}, {id: far, command: far}]\n"
     write(root, "toolset.yaml", servers)
     for name in ("maps", "far"):
-        grant_process(root, "demo", name, by="me")
+        grant_server(root, "demo", "process", name, by="me")
     theirs = servers.replace(b'"1"', b'"2"').replace(b"command: far", b"command: evil")
 
     found = update(root, "demo", bundle(root.parent, "2", **{"toolset.yaml": theirs}), force=True)
@@ -225,11 +225,13 @@ def test_a_killed_update_leaves_the_old_or_the_new_version(
     saved = shutil.copytree(root, root.parent / "saved")
     old = read_toolset(root, "demo").digest
     new = update(root, "demo", newer, dry_run=True).toolset.digest
-    versions, killed = [], True
-    for step in range(1, 1000, 2):
+    versions = []
+
+    def reset() -> None:
         shutil.rmtree(root)
         shutil.copytree(saved, root)
-        killed = killed_at(step, lambda: update(root, "demo", newer))
+
+    for _ in kills(lambda: update(root, "demo", newer), reset, every=2):
         if exchanges:  # also before the next process completes it
             assert read_toolset(root, "demo").digest in {old, new}
         # The next decision completes the update.
@@ -239,11 +241,9 @@ def test_a_killed_update_leaves_the_old_or_the_new_version(
         assert [one for one in read_project(root).problems if one.severity == "error"] == []
         assert not list((root / "toolsets").glob(".update*"))
         versions.append(toolset.state.version or "")
-        if not killed:
-            break
 
     assert versions == sorted(versions)
-    assert (versions[0], versions[-1], killed) == ("1", "2", False)
+    assert (versions[0], versions[-1]) == ("1", "2")
 
 
 @pytest.mark.parametrize(

@@ -57,14 +57,11 @@ def usable_servers(root: Path) -> list[str]:
     toolset = read_toolset(root, "demo")
     assert toolset.manifest is not None
     may = granted("demo", toolset.state, toolset.digest)
-    maps, far = toolset.manifest.mcp_servers
     found = []
-    with suppress(GrantNeededError):
-        may.check_process(maps, toolset.files.hashes)
-        found.append("maps")
-    with suppress(GrantNeededError):
-        may.check_server(far)
-        found.append("far")
+    for server in toolset.manifest.mcp_servers:
+        with suppress(GrantNeededError):
+            may.check_server(server, toolset.files.hashes)
+            found.append(server.id)
     return found
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from covalt_git.calls.engine import CallRequest
 from covalt_git.connections.pool import CONNECTIONS
-from covalt_git.grants.grants import grant_process
+from covalt_git.grants.grants import grant_server
 from covalt_git.models.calls import SandboxLevel
 from covalt_git.runtime.python_tool import run
 from covalt_git.workspaces.chat import ChatStore
@@ -49,7 +49,7 @@ def test_bits_are_cleared_after_a_call_without_the_filter(world: World) -> None:
         "id: demo\nname: D\nversion: '1'\ntools: [{id: leave, entrypoint: tools.bad:leave}]\n",
     )
 
-    outcome = world.call_at("process", "leave")
+    outcome = world.call("leave", level="process")
 
     assert outcome.call.status == "success", outcome.error
     assert modes(world.workspace) == dict.fromkeys(
@@ -65,7 +65,7 @@ def test_bits_are_cleared_after_the_call_of_an_mcp_server(
     """An MCP server, which runs without a sandbox, leaves a set-user-ID program in the workspace."""
     world.write("demo/toolset.yaml", manifest(tmp_path))
     world.configure("default_role: owner\nroles: {owner: {admin: true}}\n")
-    grant_process(world.root, "demo", "first", by="me")
+    grant_server(world.root, "demo", "process", "first", by="me")
     take(world.root, "demo", "first")
 
     with world.project().chats.open("c1") as opened:

@@ -11,7 +11,7 @@ import pytest
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.mcp_calls import list_tools
 from covalt_git.errors import CovaltError, StaleError
-from covalt_git.grants.grants import grant_process, revoke_all
+from covalt_git.grants.grants import grant_server, revoke_all
 from covalt_git.models.tool_lock import LockedTool, locked_tool
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import (
@@ -23,7 +23,7 @@ from covalt_git.sources.refresh import (
     refresh,
 )
 from covalt_git.toolsets.toolset import read_toolset
-from tests.killing import killed_at
+from tests.killing import kills
 from tests.toolsets.projects import REPOSITORY
 
 SERVER = REPOSITORY / "fixtures/servers/changing.py"
@@ -47,7 +47,7 @@ def root(tmp_path: Path) -> Path:
     (root / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
     declare(root)
     offer(root, READ, WIPE, LIST)
-    grant_process(root, "gear", "disk", by="me")
+    grant_server(root, "gear", "process", "disk", by="me")
     return root
 
 
@@ -178,18 +178,17 @@ def test_a_killed_acceptance_leaves_a_tool_accepted_or_not(root: Path) -> None:
     shown = {one.name: one.digest for one in source(root).to_accept}
     kept = {file: file.read_bytes() for file in (root / "toolsets").glob("*/*.yaml")}
 
-    ends = set()
-    for step in range(1, 1000):
+    def reset() -> None:
         for file, content in kept.items():
             file.write_bytes(content)
-        killed = killed_at(step, lambda: accept(root, "gear", "disk", shown))
+
+    ends = set()
+    for _ in kills(lambda: accept(root, "gear", "disk", shown), reset):
         toolset = read_toolset(root, "gear")
         assert toolset.problems == ()
         ends.add(enabled(root)[f"disk:{READ_FILE}"])
         accepted_all(root)
         assert source(root).to_accept == ()
-        if not killed:
-            break
 
     assert ends == {True, False}
     assert "replaced" not in lock_text(root)

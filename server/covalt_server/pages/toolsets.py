@@ -8,7 +8,7 @@ from flask import Blueprint, make_response, redirect, render_template, request, 
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store import is_binary_content
-from covalt_git.grants.grants import secret_key, server_key
+from covalt_git.grants.grants import grant_key
 from covalt_git.hosts import HostRule
 from covalt_git.installs.pending_imports import Bundle, stage_bundle
 from covalt_git.installs.uninstall import NotInGitError, is_in_git, paths_of, undo_command
@@ -350,7 +350,9 @@ def grant_groups(toolset: ToolsetDetail) -> tuple[GrantGroup, ...]:
     secrets = {one.name for one in toolset.asks if one.name is not None}
     secrets |= {one.name for one in toolset.grants.values() if isinstance(one, SecretGrant)}
     groups = [_hosts(toolset, NETWORK, NETWORK)]
-    groups += [_hosts(toolset, secret_key(name), "secret", name) for name in sorted(secrets)]
+    groups += [
+        _hosts(toolset, grant_key("secret", name), "secret", name) for name in sorted(secrets)
+    ]
     groups += [_server(toolset, server) for server in toolset.mcp_servers]
     if toolset.imported or UNSANDBOXED in toolset.grants:
         groups.append(_grant_group(toolset, UNSANDBOXED))
@@ -385,7 +387,7 @@ def _hosts(toolset: ToolsetDetail, key: str, kind: str, name: str | None = None)
 def _server(toolset: ToolsetDetail, server: McpServerRow) -> GrantGroup:
     """Return the group of an MCP server, with its current declaration."""
     kind: Literal["process", "server"] = "server" if server.command is None else "process"
-    key = server_key(kind, server.id)
+    key = grant_key(kind, server.id)
     words = [server.url or ""] if server.command is None else [server.command, *server.args]
     changed = toolset.ended.get(key, ())
     grant = toolset.grants.get(key)
