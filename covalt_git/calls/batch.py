@@ -10,12 +10,12 @@ A line without ``chat`` is a call in the chat of the batch.
 
 from __future__ import annotations
 
-import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field, ValidationError
 
+from covalt_git import yaml_text
 from covalt_git.calls.engine import CallRequest
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.json_values import JsonObject, canonical_json
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.registry import Chats
 
 _PLACE = re.compile(r"1:([0-9]+): (.*)", re.DOTALL)
-_SPACE = re.compile(r"[ \t\r]*")
-_DECODER = json.JSONDecoder()
 
 
 class BadBatchError(CovaltError):
@@ -148,7 +146,7 @@ def _find_error(batch: _Batch, call: BatchCall) -> tuple[str, CovaltError | None
     try:
         with batch.chats.open(call.chat_id) as chat:
             key = "id"
-            if batch.engine.is_repeated(chat, call.request):
+            if batch.engine.earlier_outcome(chat, call.request) is not None:
                 return "", None
         key = "tool"
         batch.engine.check(call.request)
@@ -160,29 +158,8 @@ def _find_error(batch: _Batch, call: BatchCall) -> tuple[str, CovaltError | None
 def _problem(
     batch: _Batch, line: str, number: int, key: str, code: str, message: str, hint: str = ""
 ) -> Problem:
-    column = _columns(line).get(key, 1)
+    try:
+        _, column = yaml_text.load(line, batch.name).locate((key,))
+    except yaml_text.YamlProblems:  # a few JSON texts are not YAML
+        column = 1
     return Problem(batch.name, number, column, code, message, hint)
-
-
-def _columns(line: str) -> dict[str, int]:
-    """Return the column of the value of each key of a JSON object, from 1."""
-    found: dict[str, int] = {}
-    at = _after_space(line, 0) + 1
-    while line[at : at + 1] != "}":
-        key, at = _value(line, at)
-        at = _after_space(line, _after_space(line, at) + 1)
-        found[str(key)] = at + 1
-        at = _after_space(line, _value(line, at)[1])
-        at += line[at] == ","
-        at = _after_space(line, at)
-    return found
-
-
-def _value(line: str, at: int) -> tuple[Any, int]:
-    """Return the JSON value at an offset, and the offset of its end."""
-    return _DECODER.raw_decode(line, _after_space(line, at))
-
-
-def _after_space(line: str, at: int) -> int:
-    space = _SPACE.match(line, at)
-    return at if space is None else space.end()

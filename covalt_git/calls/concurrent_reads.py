@@ -1,7 +1,6 @@
-"""Copies of a branch's files, on which read-only calls run concurrently with another call.
+"""Copies of a chat's files: for read-only calls that run concurrently with another call, and for replays.
 
-The chat is locked only while the call is recorded.  If the process dies before that, only the folder of the
-copy remains, and the next call on a copy deletes it.
+If the process dies, only the folder of the copy remains, and the next call on a copy deletes it.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.system import locked_folder
-from covalt_git.workspaces.chat import ChatStore
+from covalt_git.workspaces.chat import HEADS, ChatStore
 from covalt_git.workspaces.lock import ChatGoneError
 from covalt_git.workspaces.switching import write_folder
 
@@ -25,10 +24,17 @@ _FOLDER = "beside-"
 
 @dataclass(slots=True)
 class Copy(ChatStore):
-    """A chat whose workspace is a copy of the files of one commit."""
+    """A chat whose workspace is a copy of the files of one commit, and whose active branch may be another one.
+
+    Attributes:
+        home: the chat itself, which has the same store.
+        base: the commit.
+        own_branch: the active branch; None for that of ``home``.
+    """
 
     home: ChatStore
     base: str | None
+    own_branch: str | None
 
     def __post_init__(self) -> None:
         """Share the store of ``home``; only ``home`` closes it."""
@@ -36,14 +42,18 @@ class Copy(ChatStore):
         self.records = self.home.records
         self.foreign = self.home.foreign
 
+    def active_branch(self) -> str:
+        """Return the branch of the copy."""
+        return self.own_branch or self.home.active_branch()
+
     def head(self) -> str | None:
-        """Return the commit that was copied."""
-        return self.base
+        """Return the newest commit of the copy's branch; without one, the commit that was copied."""
+        return self.store.read_ref(HEADS + self.own_branch) if self.own_branch else self.base
 
 
 @contextmanager
-def copy_of(chat: ChatStore, base: str | None) -> Iterator[Copy]:
-    """Yield the chat with a copy of a commit's files in a new folder.
+def copy_of(chat: ChatStore, base: str | None, branch: str | None = None) -> Iterator[Copy]:
+    """Yield the chat with a copy of a commit's files in a new folder, with another active ``branch`` or its own.
 
     Raises:
         ChatGoneError: if the chat is deleted meanwhile.
@@ -53,7 +63,7 @@ def copy_of(chat: ChatStore, base: str | None) -> Iterator[Copy]:
     try:
         locked_folder.clear(chat.folder, _FOLDER)
         with locked_folder.create(chat.folder, _FOLDER) as folder:
-            copy = Copy(chat.id, folder, chat.config, chat, base)
+            copy = Copy(chat.id, folder, chat.config, chat, base, branch)
             write_folder(chat.store, state, copy.workspace)
             yield copy
     except FileNotFoundError:

@@ -34,13 +34,12 @@ from covalt_git.calls.outcomes import (
 )
 from covalt_git.calls.running import RUNNING, Follower, Started
 from covalt_git.calls.telemetry import observe_call, step, waiting
+from covalt_git.calls.tool_run import ToolRun
 from covalt_git.catalog.catalog import Catalog, Found
 from covalt_git.conversations import conversation
-from covalt_git.credentials.command import SecretCommand
 from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.models.calls import Approval, CallError, PendingCall, ToolsetVersion
 from covalt_git.models.chats import WorkspaceManifest
-from covalt_git.models.project_config import effective_limits
 from covalt_git.names import check_new_id, new_id
 from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError
@@ -58,8 +57,6 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.outcomes import Outcome
     from covalt_git.models.project_config import ProjectConfig
-    from covalt_git.models.tool import Tool
-    from covalt_git.models.tool_properties import Limits
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
     from covalt_git.workspaces.writer import Writer
@@ -131,7 +128,7 @@ class Engine:
             return outcome
 
     def _run_call(self, chat: ChatStore, request: CallRequest, found: Found | None) -> CallOutcome:
-        repeated = self._earlier_outcome(chat, request)
+        repeated = self.earlier_outcome(chat, request)
         if repeated is not None:
             return repeated
         found = found or self.check(request)
@@ -153,18 +150,18 @@ class Engine:
     def _prepare(self, chat: ChatStore, found: Found) -> None:
         """Install dependencies or start the MCP server before the chat is locked, because it may take long."""
         if found.tool.kind == "python":
-            python_calls.prepare(found, self.follower)
+            python_calls.prepare(self._job(found, chat))
         elif found.tool.kind == "mcp":
-            mcp_calls.prepare(found, chat, self.root, self._secret_command(), self.follower)
+            mcp_calls.prepare(self._job(found, chat))
 
-    def _secret_command(self) -> SecretCommand | None:
-        return SecretCommand.of(self.root, self.config.secret_command)
+    def _job(self, found: Found, chat: ChatStore) -> ToolRun:
+        return ToolRun(found, chat, self.root, self.config, self.follower)
 
     def _call(self, writer: Writer, request: CallRequest, found: Found) -> CallOutcome:
         """Make a call in the locked chat."""
         if self.follower.cancel.is_set():
             raise CancelledError("the call was cancelled before it began")
-        repeated = self._earlier_outcome(writer.chat, request)
+        repeated = self.earlier_outcome(writer.chat, request)
         if repeated is not None:
             return repeated
         # The toolset may have been edited while the call waited for its chat.
@@ -173,15 +170,15 @@ class Engine:
         reasons = self._reasons(found, request)
         if not reasons:
             preconditions.check_space(found.tool, writer.chat)
-        call = self._new_call(writer.chat, found, request, base=writer.commit_changes())
+        call = self.new_call(writer.chat, found, request, base=writer.commit_changes())
         if reasons:
             return self.ask(writer, call, found, reasons)
-        waived = preconditions.is_waived(self.config, found.tool, request.args)
-        return self.run(writer, call, found, confirmed=waived)
+        return self.run(writer, call, found)
 
-    def _new_call(
+    def new_call(
         self, chat: ChatStore, found: Found, request: CallRequest, *, base: str | None
     ) -> PendingCall:
+        """Return the call of a request, which begins now on the files of the commit ``base``."""
         message_id = request.message_id
         return PendingCall(
             id=request.call_id or new_id(),
@@ -195,7 +192,7 @@ class Engine:
             started_at=commits.now(),
             message_id=None if message_id is None else conversation.of_call(chat, message_id),
             base=base,
-            toolset=version_of(found),
+            toolset=_version_of(found),
         )
 
     def _may_run_concurrently(self, found: Found, request: CallRequest) -> bool:
@@ -217,14 +214,11 @@ class Engine:
 
         Return None if the tool's decorator requires approval, which is not known before the tool's module is imported.
         """
-        call = self._new_call(chat, found, request, base=chat.head())
+        call = self.new_call(chat, found, request, base=chat.head())
         with concurrent_reads.copy_of(chat, call.base) as copy:
-            waived = preconditions.is_waived(self.config, found.tool, request.args)
             begin = partial(self.follower.report, Started(call.id))
             with self._running(call):
-                outcome = self._run_python(
-                    copy, call, found, begin=begin, confirmed=waived, warm=False
-                )
+                outcome = self._outcome(copy, call, found, begin=begin, warm=False)
             outcome = concurrent_reads.outcome_with_home_paths(outcome, copy, chat)
             if outcome.status == "confirmation":
                 return None
@@ -241,7 +235,7 @@ class Engine:
         with not_cancellable.writing(chat) as writer:
             head = writer.commit_changes()
             with_id = replace(request, call_id=call.id)
-            done = self._new_call(chat, found, with_id, base=head)
+            done = self.new_call(chat, found, with_id, base=head)
             done = done.model_copy(update={"started_at": call.started_at, "toolset": call.toolset})
             read = None if head == call.base else call.base
             return self._record(writer, done, found, outcome, error, read=read)
@@ -286,16 +280,12 @@ class Engine:
             preconditions.check_arguments(tool, request.args)
         return found
 
-    def is_repeated(self, chat: ChatStore, request: CallRequest) -> bool:
-        """Return whether :meth:`call` would return an earlier call with the same id.
+    def earlier_outcome(self, chat: ChatStore, request: CallRequest) -> CallOutcome | None:
+        """Return the earlier call with the request's id, which :meth:`call` would return; None while it runs.
 
         Raises:
             CovaltError: as :meth:`call` if the id is invalid or that of another call.
         """
-        return self._earlier_outcome(chat, request) is not None
-
-    def _earlier_outcome(self, chat: ChatStore, request: CallRequest) -> CallOutcome | None:
-        """Return the earlier call with the request's id, unless it still runs."""
         if request.call_id is None or request.fresh:
             return None
         key = IdempotencyKey(check_new_id(request.call_id, "call"), request.tool_id, request.args)
@@ -346,11 +336,11 @@ class Engine:
         return CallOutcome(waiting_call(pending), approval)
 
     def run(
-        self, writer: Writer, call: PendingCall, found: Found, *, confirmed: bool
+        self, writer: Writer, call: PendingCall, found: Found, *, confirmed: bool = False
     ) -> CallOutcome:
         """Run the call on the current files, and commit its outcome.
 
-        If ``confirmed``, the decorator of the tool cannot require approval: a reviewer or the project has given it.
+        If ``confirmed``, the decorator of the tool cannot require approval, because a reviewer has given it.
         """
         if found.tool.kind == "builtin":
             with self._running(call):
@@ -392,7 +382,7 @@ class Engine:
             if self._may_set_modes(found):
                 snapshot.clear_set_id(chat.workspace)
         if error is None and found.tool.kind == "python":
-            limits = limits_of(found.tool, self.config)
+            limits = self._job(found, chat).limits
             error = python_calls.limit_exceeded(limits, usage, writer.usage())
         if before is not None and not snapshot.holds(before):
             error = read_only_violation(chat, before, snapshot, error)
@@ -443,64 +433,28 @@ class Engine:
         found: Found,
         *,
         begin: Callable[[], None],
-        confirmed: bool,
-    ) -> Outcome:
-        """Run a call; ``begin`` is called just before."""
-        if found.tool.kind == "python":
-            return self._run_python(chat, call, found, begin=begin, confirmed=confirmed)
-        begin()
-        if found.tool.kind == "http":
-            return http_calls.run(
-                found,
-                call.args,
-                chat,
-                limits=limits_of(found.tool, self.config),
-                config=self.config.workspace,
-                command=self._secret_command(),
-                report=self.follower.report,
-                cancel=self.follower.cancel,
-            )
-        return mcp_calls.run(
-            found,
-            call.args,
-            chat,
-            root=self.root,
-            limits=limits_of(found.tool, self.config),
-            config=self.config.workspace,
-            command=self._secret_command(),
-            follower=self.follower,
-        )
-
-    def _run_python(
-        self,
-        chat: ChatStore,
-        call: PendingCall,
-        found: Found,
-        *,
-        begin: Callable[[], None],
-        confirmed: bool,
+        confirmed: bool = False,
         warm: bool = True,
     ) -> Outcome:
-        return python_calls.run(
-            found,
-            call,
-            chat,
-            level=self._level(),
-            limits=limits_of(found.tool, self.config),
-            confirmed=confirmed,
-            follower=self.follower,
-            begin=begin,
-            warm=warm,
-            command=self._secret_command(),
-        )
+        """Run a call; ``begin`` is called just before."""
+        job = self._job(found, chat)
+        if found.tool.kind == "python":
+            waived = preconditions.is_waived(self.config, found.tool, call.args)
+            return python_calls.run(
+                job,
+                call,
+                level=self._level(),
+                confirmed=confirmed or waived,
+                begin=begin,
+                warm=warm,
+            )
+        begin()
+        if found.tool.kind == "http":
+            return http_calls.run(job, call.args)
+        return mcp_calls.run(job, call.args)
 
 
-def limits_of(tool: Tool, config: ProjectConfig) -> Limits:
-    """Return the effective limits of a tool's calls."""
-    return effective_limits(tool.limits, config.limits)
-
-
-def version_of(found: Found) -> ToolsetVersion:
+def _version_of(found: Found) -> ToolsetVersion:
     """Return the version of the toolset's code that a call runs."""
     manifest = found.toolset.manifest
     version = manifest.version if manifest else ""

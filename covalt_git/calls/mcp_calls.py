@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import granted
-from covalt_git.calls import call_secrets
 from covalt_git.calls.running import Installing
 from covalt_git.calls.tool_grants import check_server_grant, server_of
+from covalt_git.calls.tool_run import secret_store
 from covalt_git.elicitation.requests import inquire, question_records
 from covalt_git.errors import CovaltError
-from covalt_git.http_tools.files import LockedWorkspace
 from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.elicitation import Question
@@ -30,19 +29,16 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from covalt_git.calls.running import Follower
+    from covalt_git.calls.tool_run import ToolRun
     from covalt_git.catalog.catalog import Found
     from covalt_git.connections.connection import Health
     from covalt_git.connections.definition import Definition
     from covalt_git.credentials.command import SecretCommand
     from covalt_git.elicitation.requests import Inquiry
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.models.tool_lock import LockedTool
-    from covalt_git.models.tool_properties import Limits
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.toolsets.toolset import Toolset
-    from covalt_git.workspaces.chat import ChatStore
 
 
 def definition(
@@ -66,7 +62,7 @@ def definition(
     check_server_grant(toolset, server)
     may = granted(toolset.id, toolset.state, toolset.digest)
     names = {one.name for one in references_of(server)}
-    store = call_secrets.store(command, may, also=names)
+    store = secret_store(command, may, also=names)
     found = mcp_servers.definition(
         toolset,
         server,
@@ -81,9 +77,7 @@ def definition(
     return found
 
 
-def prepare(
-    found: Found, chat: ChatStore, root: Path, command: SecretCommand | None, follower: Follower
-) -> None:
+def prepare(job: ToolRun) -> None:
     """Start the server of a tool or connect to it before the chat is locked, because it may take long.
 
     Raises:
@@ -92,34 +86,25 @@ def prepare(
     """
     from covalt_git.connections import pool, thread_bridge  # noqa: PLC0415 - they load the SDK
 
-    server = _server_of_call(found, chat, root, command)
+    server, follower = _server_of_call(job), job.follower
     handlers = thread_bridge.EventHandlers(starting=lambda line: follower.report(Installing(line)))
-    wanted = _grant_check(root, found, server)
+    wanted = _grant_check(job.root, job.found, server)
     try:
         pool.CONNECTIONS.begin(server, handlers=handlers, wanted=wanted, cancel=follower.cancel)
     except futures.CancelledError:
         raise CancelledError("the call was cancelled before it began") from None
 
 
-def run(
-    found: Found,
-    args: JsonObject,
-    chat: ChatStore,
-    *,
-    root: Path,
-    limits: Limits,
-    config: WorkspaceConfig,
-    command: SecretCommand | None,
-    follower: Follower,
-) -> Outcome:
+def run(job: ToolRun, args: JsonObject) -> Outcome:
     """Call a tool of an MCP server once."""
     from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
 
     try:
-        server = _server_of_call(found, chat, root, command)
+        server = _server_of_call(job)
     except CovaltError as error:
         return Outcome.failed(error)
 
+    found, follower = job.found, job.follower
     inquiries: list[Inquiry] = []
 
     def ask(method: str, params: JsonObject, wanted: futures.Future[None]) -> JsonObject:
@@ -127,7 +112,7 @@ def run(
         inquiry = inquire(follower.respondent, {"asked": question}, any_form=True)
         inquiries.append(inquiry)
         wanted.add_done_callback(lambda _: inquiry.withdraw())
-        return inquiry.wait(limits.answer_s or DEFAULT_ANSWER_S, follower.cancel)["asked"]
+        return inquiry.wait(job.limits.answer_s or DEFAULT_ANSWER_S, follower.cancel)["asked"]
 
     outcome = mcp_tool.run(
         mcp_tool.McpJob(
@@ -135,9 +120,9 @@ def run(
             args=args,
             definition=server,
             digest=found.toolset.state.accepted.get(found.tool.tool_id, ""),
-            files=LockedWorkspace(chat.workspace, config, chat.store.object_format),
-            limits=limits,
-            wanted=_grant_check(root, found, server),
+            files=job.files,
+            limits=job.limits,
+            wanted=_grant_check(job.root, found, server),
             report=follower.report,
             ask=ask,
             cancel=follower.cancel,
@@ -148,16 +133,15 @@ def run(
     )
 
 
-def _server_of_call(
-    found: Found, chat: ChatStore, root: Path, command: SecretCommand | None
-) -> Definition:
+def _server_of_call(job: ToolRun) -> Definition:
+    toolset = job.found.toolset
     return definition(
-        found.toolset,
-        server_of(found.toolset, found.tool.server),
-        root=root,
-        workspace=chat.workspace.absolute(),
-        chat_id=chat.id,
-        command=command,
+        toolset,
+        server_of(toolset, job.found.tool.server),
+        root=job.root,
+        workspace=job.chat.workspace.absolute(),
+        chat_id=job.chat.id,
+        command=job.command,
     )
 
 

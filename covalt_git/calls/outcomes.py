@@ -139,10 +139,8 @@ def why_failed(outcome: Outcome, found: Found, cancel: Cancel) -> CallError | No
 def _hint(message: str, toolset: Toolset) -> str:
     if "No module named" in message:
         return f"add its package to python.dependencies of {toolset.id}/toolset.yaml"
-    may, grant = (
-        granted(toolset.id, toolset.state, toolset.digest),
-        f"covalt-git grant add {toolset.id}",
-    )
+    may = granted(toolset.id, toolset.state, toolset.digest)
+    grant = f"covalt-git grant add {toolset.id}"
     if secret := _NO_SECRET.match(message):
         return _secret_hint(secret["name"], toolset, may)
     if _NOT_CONNECTED.search(message):

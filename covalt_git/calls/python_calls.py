@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import granted
-from covalt_git.calls import call_secrets
 from covalt_git.calls.running import Installing
+from covalt_git.calls.tool_run import secret_store
 from covalt_git.credentials.values import Mask
 from covalt_git.elicitation.requests import inquire
 from covalt_git.errors import CovaltError
@@ -23,25 +23,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.access.grants import Granted
-    from covalt_git.calls.running import Follower
+    from covalt_git.calls.tool_run import ToolRun
     from covalt_git.catalog.catalog import Found
-    from covalt_git.credentials.command import SecretCommand
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import PendingCall, SandboxLevel
     from covalt_git.models.elicitation import Question
     from covalt_git.models.outcomes import Log, Progress
     from covalt_git.models.tool_properties import Limits
-    from covalt_git.workspaces.chat import ChatStore
 
 
-def prepare(found: Found, follower: Follower) -> None:
+def prepare(job: ToolRun) -> None:
     """Install the toolset's dependencies and start its interpreter; the first time, this may take long.
 
     Raises:
         CannotInstallError: if the dependencies cannot be installed.
         InstallCancelledError: if the follower cancels meanwhile.
     """
-    pool.shared().start(_interpreter(found, follower))
+    pool.shared().start(_interpreter(job))
 
 
 def limit_exceeded(
@@ -59,39 +57,36 @@ def limit_exceeded(
     return None
 
 
-def _interpreter(found: Found, follower: Follower) -> Path:
-    manifest = found.toolset.manifest
+def _interpreter(job: ToolRun) -> Path:
+    manifest = job.found.toolset.manifest
     return environments.interpreter(
         manifest.python.dependencies if manifest else (),
-        report=lambda line: follower.report(Installing(line)),
-        cancel=follower.cancel,
+        report=lambda line: job.follower.report(Installing(line)),
+        cancel=job.follower.cancel,
     )
 
 
 def run(
-    found: Found,
+    job: ToolRun,
     call: PendingCall,
-    chat: ChatStore,
     *,
     level: SandboxLevel,
-    limits: Limits,
     confirmed: bool,
-    follower: Follower,
     begin: Callable[[], None],
-    warm: bool = True,
-    command: SecretCommand | None = None,
+    warm: bool,
 ) -> Outcome:
     """Run a Python tool once, in a sandbox of a level.
 
     An imported toolset gets a new process for each call, so that none of its processes outlives a call.  The
-    project's own toolsets stay loaded in a ``warm`` process for the next call.  ``command`` returns granted
-    secrets that are not set on this machine.  ``begin`` is called before the toolset's code runs.
+    project's own toolsets stay loaded in a ``warm`` process for the next call.  ``begin`` is called before the
+    toolset's code runs.
     """
+    found, follower = job.found, job.follower
     toolset, tool = found.toolset, found.tool
     may = granted(toolset.id, toolset.state, toolset.digest)
     try:
-        python = _interpreter(found, follower)
-        secrets = _secrets(found, may, command)
+        python = _interpreter(job)
+        secrets = _secrets(job, may)
     except CovaltError as error:
         begin()
         failure = CallError(code=error.code, message=error.message, hint=error.hint)
@@ -102,11 +97,11 @@ def run(
             toolset=ToolsetCopy.of(toolset),
             entrypoint=str(tool.entrypoint),
             args=call.args,
-            workspace=chat.workspace.absolute(),
-            chat_id=chat.id,
+            workspace=job.chat.workspace.absolute(),
+            chat_id=job.chat.id,
             call_id=call.id,
             level=level,
-            limits=limits,
+            limits=job.limits,
             message_id=call.message_id,
             confirmed=confirmed,
             python=python,
@@ -127,10 +122,11 @@ def run(
     return _masked_outcome(_validated(outcome, _declared(found)), mask)
 
 
-def _secrets(found: Found, may: Granted, command: SecretCommand | None) -> dict[str, str]:
+def _secrets(job: ToolRun, may: Granted) -> dict[str, str]:
     """Return the values of the secrets that the toolset declares, that are granted and that are set."""
-    declared = found.toolset.manifest.secrets if found.toolset.manifest else ()
-    store = call_secrets.store(command, may)
+    manifest = job.found.toolset.manifest
+    declared = manifest.secrets if manifest else ()
+    store = secret_store(job.command, may)
     values = {name: store.value(name) for name in declared if name in may.secrets}
     return {name: value for name, value in values.items() if value}
 

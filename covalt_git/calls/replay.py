@@ -7,43 +7,35 @@ it, and is recorded; if its process dies, the branch has an interrupted call.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.access import approval_reasons
 from covalt_git.calls.approvals import MayNotApproveError, decided
-from covalt_git.calls.concurrent_reads import with_home_paths
-from covalt_git.calls.engine import CallRequest, version_of
-from covalt_git.calls.preconditions import is_waived
+from covalt_git.calls.concurrent_reads import copy_of, with_home_paths
+from covalt_git.calls.engine import CallRequest
 from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values.difference import Difference, differences
-from covalt_git.models.calls import PendingCall
-from covalt_git.names import new_id
-from covalt_git.workspaces import branches, commits
-from covalt_git.workspaces.chat import HEADS, ChatStore
-from covalt_git.workspaces.switching import write_folder
+from covalt_git.workspaces import branches
+from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from covalt_git.calls.concurrent_reads import Copy
     from covalt_git.calls.engine import Engine
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.calls import SandboxLevel, ToolsetVersion
+    from covalt_git.models.calls import PendingCall, SandboxLevel, ToolsetVersion
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.models.commit_record import CallRecord, WorkspaceNote
+    from covalt_git.workspaces.chat import ChatStore
 
 Keep = Literal["different", "always", "never"]
 """When to keep the branch of a replay: always, never, or if the outcome differs."""
-
-_FOLDER = "replay-"
 
 
 class NotReplayableError(CovaltError):
@@ -115,28 +107,6 @@ class Replay(NamedTuple):
         return not (self.differences or self.changes or self.empty_folders)
 
 
-@dataclass(slots=True)
-class _ReplayChat(ChatStore):
-    """A chat with another workspace and active branch, and the store of ``home``."""
-
-    home: ChatStore
-    branch_name: str
-
-    def __post_init__(self) -> None:
-        """Share the store of ``home``; only ``home`` closes it."""
-        self.store = self.home.store
-        self.records = self.home.records
-        self.foreign = self.home.foreign
-
-    def active_branch(self) -> str:
-        """Return the branch of the replay."""
-        return self.branch_name
-
-    def head(self) -> str | None:
-        """Return the newest commit of that branch."""
-        return self.store.read_ref(HEADS + self.branch_name)
-
-
 def replay(
     engine: Engine,
     chat: ChatStore,
@@ -161,22 +131,10 @@ def replay(
     base = recorded.base or manifest.parent_id
     request = CallRequest(recorded.tool_id, recorded.args)
     engine.check(request)
-    with engine.writing(chat) as writer, _replay_chat(writer, base) as copy:
+    with engine.writing(chat) as writer, _copy_on_branch(writer, base) as copy:
         # Again, because the toolset may have been edited while the replay waited for the chat.
         found = engine.check(request)
-        call = PendingCall(
-            id=new_id(),
-            chat_id=chat.id,
-            branch=copy.branch_name,
-            tool_id=recorded.tool_id,
-            args=recorded.args,
-            status="running",
-            by=engine.principal.id,
-            role=engine.principal.role,
-            started_at=commits.now(),
-            base=base,
-            toolset=version_of(found),
-        )
+        call = engine.new_call(copy, found, request, base=base)
 
         def check(reasons: tuple[str, ...]) -> None:
             if not approve:
@@ -192,7 +150,7 @@ def replay(
         finally:
             if not keeps_branch:
                 copy_writer.drop_call(call.id)
-                chat.store.swap_ref(HEADS + copy.branch_name, copy.head(), None)
+                chat.store.swap_ref(HEADS + copy.active_branch(), copy.head(), None)
         return result if keeps_branch else result._replace(branch=None, manifest_id=None)
 
 
@@ -215,22 +173,13 @@ def _find_call(engine: Engine, chat: ChatStore, text: str) -> tuple[WorkspaceMan
 
 
 @contextmanager
-def _replay_chat(writer: Writer, base: str | None) -> Iterator[_ReplayChat]:
+def _copy_on_branch(writer: Writer, base: str | None) -> Iterator[Copy]:
     """Yield the chat with the files of a commit in a temporary folder and on a new branch."""
-    chat = writer.chat
-    for leftover in chat.folder.glob(f"{_FOLDER}*"):
-        shutil.rmtree(leftover, ignore_errors=True)  # a process died while it had the lock
-    state = chat.state(base)
-    scratch = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=chat.folder))
-    try:
-        branch = branches.new_name(chat, None, "replay")
-        copy = _ReplayChat(chat.id, scratch, chat.config, chat, branch)
-        write_folder(chat.store, state, copy.workspace)
+    branch = branches.new_name(writer.chat, None, "replay")
+    with copy_of(writer.chat, base, branch) as copy:
         if base is not None:  # otherwise the call creates the branch's first manifest
             branches.create(writer, branch, base)
         yield copy
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _run(
@@ -248,13 +197,11 @@ def _run(
         approve(reasons)
         approval = engine.ask(writer, call, found, reasons).approval
     else:
-        waived = is_waived(engine.config, found.tool, call.args)
-        outcome = engine.run(writer, call, found, confirmed=waived)
+        outcome = engine.run(writer, call, found)
         if outcome.approval is None:
             return outcome
-        approval = (
-            outcome.approval
-        )  # the tool's decorator requires approval, which is known only after the call has begun
+        # The tool's decorator requires approval, which is known only after the call has begun.
+        approval = outcome.approval
         try:
             approve(approval.reasons)
         except CovaltError:
@@ -274,7 +221,7 @@ def _check_may_approve(engine: Engine, found: Found) -> None:
 
 
 def _compare(
-    copy: _ReplayChat, manifest: WorkspaceManifest, recorded: CallRecord, outcome: CallOutcome
+    copy: Copy, manifest: WorkspaceManifest, recorded: CallRecord, outcome: CallOutcome
 ) -> Replay:
     """Return the comparison of a recorded call with the outcome of its replay."""
     chat = copy.home
@@ -292,7 +239,7 @@ def _compare(
         call_id=manifest.record.id,
         tool_id=recorded.tool_id,
         original_manifest_id=manifest.id,
-        branch=copy.branch_name,
+        branch=copy.own_branch,
         manifest_id=post.id,
         differences=differences(_answer_of(recorded), answer),
         changes=tuple(chat.changes(end.id, post.id)),

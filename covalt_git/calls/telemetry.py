@@ -48,15 +48,8 @@ class ObservedCall:
 
     def facts(self) -> dict[str, str]:
         """Return the known facts by their names, which records and spans share."""
-        facts = {
-            "chat_id": self.chat_id,
-            "tool_id": self.tool_id,
-            "call_id": self.call_id,
-            "status": self.status,
-            "error": self.error,
-            "sandbox": self.sandbox,
-        }
-        return {name: value for name, value in facts.items() if value}
+        names = ("chat_id", "tool_id", "call_id", "status", "error", "sandbox")
+        return {name: value for name in names if (value := getattr(self, name))}
 
     def times(self) -> dict[str, float]:
         """Return the seconds that it has run, and separately those that it waited for its chat."""

@@ -1,12 +1,10 @@
 """A project with a toolset for each way in which a call can end, and short ways to act in it."""
 
 import atexit
-import json
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -25,9 +23,9 @@ from covalt_git.models.commit_record import CallRecord
 from covalt_git.project import Project
 from covalt_git.system import file_lock
 from covalt_git.toolsets.new_project import create_project
-from covalt_git.workspaces import branches
 from tests import command
 from tests.http_tools.upstream import Upstream, upstream
+from tests.workspaces.stores import branch_off, checkout, git
 
 TOOLSETS = Path(__file__).parents[2] / "fixtures" / "calls"
 
@@ -92,9 +90,6 @@ class World:
             engine = replace(project.engine(follower=follower), level=level)
             return engine.call(chat, CallRequest(tool, args, message_id, call_id))
 
-    def call_at(self, level: SandboxLevel, tool: str, /, **args: Any) -> CallOutcome:
-        return self.call(tool, level=level, **args)
-
     def call_for(self, message_id: str | None, tool: str, /, **args: Any) -> CallOutcome:
         return self.call(tool, message_id=message_id, **args)
 
@@ -112,13 +107,12 @@ class World:
 
     def branch(self, name: str) -> None:
         """Create a branch at the active one and check it out."""
-        with self.project().chats.open("c1") as chat, self.project().engine().writing(chat) as it:
-            branches.create(it, name, it.commit_changes())
-            it.checkout(name)
+        with self.project().chats.open("c1") as chat:
+            branch_off(chat, name)
 
     def checkout(self, name: str) -> None:
-        with self.project().chats.open("c1") as chat, self.project().engine().writing(chat) as it:
-            it.checkout(name)
+        with self.project().chats.open("c1") as chat:
+            checkout(chat, name)
 
     def cli(self, *args: str, role: str | None = None) -> subprocess.CompletedProcess[str]:
         roles = [] if role is None else ["--role", role]
@@ -169,16 +163,10 @@ class World:
         return next(one for one in self.approvals() if one.execution_id == execution_id)
 
     def git(self, *args: str) -> str:
-        command = ["git", "-C", str(self.store), *args]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return git(self.store, *args)
 
     def refs(self) -> str:
         return self.git("for-each-ref")
-
-    def index_rows(self) -> dict[str, Any]:
-        """Return the index's rows of all approvals by their ids."""
-        shown = self.cli("approval", "list", "--all", "--json")
-        return {row["execution_id"]: row for row in json.loads(shown.stdout)["approvals"]}
 
     def has_next_writer(self) -> bool:
         """Return whether a writer waits for the chat."""
@@ -187,13 +175,6 @@ class World:
                 return False
         except BlockingIOError:
             return True
-
-    def until(self, holds: Callable[[], bool]) -> bool:
-        """Wait until something holds, for as long as a slow machine may take."""
-        end = time.monotonic() + 30
-        while not holds() and time.monotonic() < end:
-            time.sleep(0.01)
-        return holds()
 
 
 def code(outcome: CallOutcome) -> str:

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 from covalt_git.calls.approvals import AlreadyDecidedError, ApprovalRenewedError
 from tests.calls.conftest import World
 from tests.examples import examples
+from tests.settling import until
 from tests.workspaces.stores import dying
 
 
@@ -37,7 +38,7 @@ def is_alive(held: Path) -> bool:
 
 def running(world: World) -> Path:
     """Return the file that the tool ``wait`` locks, as soon as it runs."""
-    assert world.until((world.workspace / "held").exists)
+    until((world.workspace / "held").exists)
     return world.workspace / "held"
 
 
@@ -65,12 +66,12 @@ def test_a_call_killed_while_it_runs_is_interrupted_and_never_runs_again(world: 
     approver.send_signal(signal.SIGKILL)
     approver.communicate()
 
-    assert world.until(lambda: not is_alive(tool))
+    until(lambda: not is_alive(tool))
     with pytest.raises(AlreadyDecidedError):
         world.approve(waiting)
     assert world.codes() == ["interrupted"]
     assert world.runs() == 1
-    assert world.index_rows()[waiting]["state"] == "approved"
+    assert world.approval(waiting).state == "approved"
     assert world.call("add").call.status == "success"
     assert world.git("fsck", "--strict", "--no-dangling") == ""
 

@@ -34,22 +34,6 @@ def run(
     return code, rows, {name: n for name, n in last["summary"].items() if n}
 
 
-def test_calls_are_made_in_order(world: World, cli: Cli) -> None:
-    world.project().chats.new("c2")
-    # A file may begin with a byte order mark.
-    lines: list[Any] = ["\ufeff" + json.dumps(add("a")), "", add("b", chat="c2"), add("c")]
-    code, rows, summary = run(world, cli, *lines)
-
-    assert [(row["line"], row["chat_id"], row["became"]) for row in rows] == [
-        (1, "c1", "ran"),
-        (3, "c2", "ran"),
-        (4, "c1", "ran"),
-    ]
-    assert [row["result"] for row in rows] == [{"text": "a"}, {"text": "b"}, {"text": "c"}]
-    assert (code, summary) == (0, {"ran": 3})
-    assert world.files() == {"runs.txt": "a\nc\n"}
-
-
 def test_every_problem_of_every_line_is_reported_and_nothing_runs(world: World) -> None:
     taken, twice = new_id(), new_id()
     world.call("add", call_id=taken)
@@ -85,35 +69,24 @@ def test_every_problem_of_every_line_is_reported_and_nothing_runs(world: World) 
 
 
 @pytest.mark.parametrize(
-    ("options", "became", "summary"),
-    [
-        ((), ["ran", "failed"], {"ran": 1, "failed": 1, "not_run": 3}),
-        (
-            ("--keep-going",),
-            ["ran", "failed", "failed", "waiting", "ran"],
-            {"ran": 2, "failed": 2, "waiting": 1},
-        ),
-        (
-            ("--keep-going", "--no-terminal", "tested"),
-            ["ran", "failed", "failed", "ran", "ran"],
-            {"ran": 3, "failed": 2},
-        ),
-    ],
-    ids=["stop", "keep-going", "approving"],
+    ("options", "asked"), [((), "waiting"), (("--no-terminal", "tested"), "ran")]
 )
-def test_a_batch_stops_at_a_call_that_fails_or_waits_unless_it_keeps_going(
-    world: World, cli: Cli, options: tuple[str, ...], became: list[str], summary: dict[str, int]
+def test_a_batch_that_keeps_going_makes_every_call_in_order(
+    world: World, cli: Cli, options: tuple[str, ...], asked: str
 ) -> None:
+    world.project().chats.new("c2")
     judged = {"tool": "demo:judge", "args": {"number": 3}}
-    lines = [add("a"), {"tool": "demo:fail"}, judged, {"tool": "demo:ask"}, add("b")]
-    code, rows, counts = run(world, cli, *lines, options=options)
+    # A file may begin with a byte order mark.
+    lines: list[Any] = ["\ufeff" + json.dumps(add("a")), "", {"tool": "demo:fail"}, judged]
+    lines += [{"tool": "demo:ask"}, add("b", chat="c2")]
+    code, rows, _ = run(world, cli, *lines, options=("--keep-going", *options))
 
-    assert (code, [row["became"] for row in rows], counts) == (1, became, summary)
-    assert [row["refusal"]["error"] for row in rows if "refusal" in row] == (
-        ["invalid_arguments"] if options else []
-    )
-    assert rows[0]["output"] == "added a\n"
+    became = [(1, "ran"), (3, "failed"), (4, "failed"), (5, asked), (6, "ran")]
+    assert (code, [(row["line"], row["became"]) for row in rows]) == (1, became)
+    assert (rows[0]["chat_id"], rows[-1]["chat_id"]) == ("c1", "c2")
+    assert (rows[0]["result"], rows[0]["output"]) == ({"text": "a"}, "added a\n")
     assert 'raise RuntimeError("half way' in rows[1]["error_detail"]["traceback"]
+    assert rows[2]["refusal"]["error"] == "invalid_arguments"
 
 
 def test_a_batch_with_idempotency_keys_resumes_where_it_stopped(world: World, cli: Cli) -> None:

@@ -10,6 +10,7 @@ from covalt_git.calls.idempotency import IdTakenError
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches
 from tests.calls.conftest import World, code
+from tests.settling import until
 
 
 @pytest.fixture
@@ -26,17 +27,6 @@ def lose_index(world: World, how: str) -> None:
         (index / "in the way").write_text("")
 
 
-def test_a_repeated_call_returns_what_was_recorded(world: World, key: str) -> None:
-    first = world.call("add", call_id=key, text="a")
-    again = world.call("add", call_id=key, text="a")
-
-    assert first.call.id == key
-    assert (first.repeated, again.repeated) == (False, True)
-    assert again.call == first.call
-    assert (again.changes, again.output, again.notes) == (first.changes, first.output, first.notes)
-    assert world.runs() == 1
-
-
 def test_several_processes_run_a_call_once(world: World, key: str) -> None:
     command = ("call", "c1", "demo:add", "--arg", "text=a", "--id", key, "--json")
     callers = [world.start(*command) for _ in range(3)]
@@ -51,10 +41,10 @@ def test_several_processes_run_a_call_once(world: World, key: str) -> None:
 
 def test_a_call_repeated_while_it_runs_waits_for_its_end(world: World, key: str) -> None:
     first = world.start("call", "c1", "demo:wait", "--no-terminal", "tested", "--id", key)
-    assert world.until((world.workspace / "held").exists)
+    until((world.workspace / "held").exists)
     with ThreadPoolExecutor() as pool:
         second = pool.submit(world.call, "wait", call_id=key)
-        assert world.until(world.has_next_writer)
+        until(world.has_next_writer)
         first.terminate()
         first.communicate()
         outcome = second.result()

@@ -17,6 +17,7 @@ from covalt_git.json_values.difference import Difference
 from covalt_git.runtime import sandbox_levels
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World
+from tests.settling import until
 from tests.workspaces.stores import layout_of, upload
 
 CODE = "demo/tools/plain.py"
@@ -63,7 +64,7 @@ def test_a_replay_with_the_same_result_changes_nothing_in_the_chat(world: World)
     assert done.then == done.now
     assert done.now.sandbox == sandbox_levels.level()
     assert (world.refs(), layout_of(world.workspace)) == (refs, files)
-    assert not list(world.workspace.parent.glob("replay-*"))
+    assert not list(world.workspace.parent.glob("beside-*"))
     assert again(world, str(made.post_manifest_id)[:12]).call_id == made.id
 
 
@@ -139,7 +140,7 @@ def test_a_replay_whose_process_died_is_an_interrupted_call_on_its_branch(world:
     code = (world.root / "toolsets" / CODE).read_text()
     world.write(CODE, code.replace("def add(", "def added(") + ENDLESS)
     process = world.start("chat", "replay", "c1", made.id, "--no-terminal", "a test")
-    assert world.until(lambda: any(world.workspace.parent.glob("replay-*/workspace/runs.txt")))
+    until(lambda: any(world.workspace.parent.glob("beside-*/workspace/runs.txt")))
     files = layout_of(world.workspace)
 
     process.kill()
@@ -153,4 +154,4 @@ def test_a_replay_whose_process_died_is_an_interrupted_call_on_its_branch(world:
     world.git("fsck", "--strict", "--no-dangling")
     world.write(CODE, code)
     assert again(world, made.id, approve=True).same
-    assert not list(world.workspace.parent.glob("replay-*"))
+    assert not list(world.workspace.parent.glob("beside-*"))

@@ -154,7 +154,7 @@ def begin_stream(context: Context, request: StreamCall) -> CallStream:
     tool_id = str(ToolId.parse(request.tool_id))
     call = Followed(call_id, request.chat_id, tool_id, canonical_json.dumps(request.args))
     wanted = replace(as_request(request), call_id=call_id, fresh=request.call_id is None)
-    if not opened.engine().is_repeated(chat, wanted):
+    if opened.engine().earlier_outcome(chat, wanted) is None:
         opened.engine().check(wanted)
     new = CallStream(call, on_disconnect=request.on_disconnect)
     call_stream = request_context.streams().find_or_add(call_id, new)
