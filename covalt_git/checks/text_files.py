@@ -113,18 +113,25 @@ def _escape(character: str) -> str:
     return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"  # noqa: PLR2004
 
 
-def _conflict(text: str) -> list[_Found]:
-    """Find the first conflict: three markers, one after another."""
+def find_conflict(text: str) -> int | None:
+    """Return the index of the first conflict: three markers, one after another; None without a conflict."""
     if "<<<<<<< " not in text:
-        return []
+        return None
     places = [0]
     for mark in _CONFLICT_PARTS:
         found = mark.search(text, places[-1])
         if found is None:
-            return []
+            return None
         places.append(found.start())
+    return places[1]
+
+
+def _conflict(text: str) -> list[_Found]:
+    place = find_conflict(text)
+    if place is None:
+        return []
     message, hint = "a merge conflict marker", "resolve the merge conflict"
-    return [(places[1], codes.MERGE_CONFLICT, message, hint, "error")]
+    return [(place, codes.MERGE_CONFLICT, message, hint, "error")]
 
 
 def check_hidden_escapes(reading: Reading[Any]) -> Iterator[Problem]:

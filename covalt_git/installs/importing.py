@@ -51,14 +51,13 @@ def import_toolset(
     root: Path,
     source: Path | str | Bundle,
     *,
-    signature: Path | None = None,
     dry_run: bool = False,
     force: bool = False,
     accept_signer: bool = False,
 ) -> ImportedToolset:
     """Import a toolset from a ZIP, a directory, a URL (a ``str``) or the bytes of a ZIP (:class:`Bundle`).
 
-    A ``signature``, or else the file ``SOURCE.sig``, must be valid.  If the toolset was imported before,
+    The signature in the file ``SOURCE.sig`` must be valid, if it exists.  If the toolset was imported before,
     it is updated as by :func:`covalt_git.installs.updating.update`, with ``force`` and
     ``accept_signer``.  A ``dry_run`` checks everything and writes nothing.
 
@@ -68,7 +67,7 @@ def import_toolset(
         InstalledError: if the project has its own toolset with this id.
         CovaltError: if it cannot be downloaded, merged or written.
     """
-    with incoming(root, source, signature) as found, toolsets_lock(root):
+    with incoming(root, source) as found, toolsets_lock(root):
         update = None
         if os.path.lexists(root / "toolsets" / found.toolset.id):
             _check_imported(root, found.toolset.id)

@@ -88,6 +88,21 @@ class Bundle:
         return cls(content, plain.rpartition("/")[2] or "bundle", "url", plain, signed)
 
 
+def bundle_or_folder(source: Path | str, signature: Path | None = None) -> Bundle | Path:
+    """Return the bundle in a file or at a URL (a ``str``) with its signature; or a folder, which cannot be signed.
+
+    Raises:
+        CovaltError: if it cannot be read or downloaded.
+    """
+    if isinstance(source, str):
+        return Bundle.download(source, signature)
+    if not source.is_dir():
+        return Bundle.read(source, signature)
+    if signature:
+        raise CovaltError("a directory cannot be signed", hint="bundle it, and sign the bundle")
+    return source
+
+
 def shown_source(path: Path) -> str:
     """Return a path as it is stored in a state file, which git shares: of an absolute path only the name."""
     return path.name if path.is_absolute() else path.as_posix()

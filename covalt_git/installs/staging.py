@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from covalt_git import yaml_text
 from covalt_git.bundles.archive_reader import BadBundleError, Entry, read_folder, unpack
 from covalt_git.errors import CovaltError
-from covalt_git.installs.pending_imports import Bundle, shown_source
+from covalt_git.installs.pending_imports import Bundle, bundle_or_folder, shown_source
 from covalt_git.installs.signatures import verify
 from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.reading import Reading
@@ -70,11 +70,21 @@ def stage(
     root: Path, source: Path | str | Bundle, folder: Path, signature: Path | None = None
 ) -> Incoming:
     """Write a toolset to an empty ``folder`` and check it; arguments and errors as :func:`incoming`."""
-    kind, name, ref, entries, signer = _read(root, source, signature)
+    if not isinstance(source, Bundle):
+        source = bundle_or_folder(source, signature)
+    signer = None
+    kind: Literal["zip", "local", "url"] = "local"
+    if isinstance(source, Path):
+        ref, entries = shown_source(source), read_folder(source)
+    else:
+        kind, ref = source.source_type, source.source_ref
+        entries = unpack(source.content, source.name)
+        if source.signature is not None:
+            signer = verify(source.content, source.signature, read_config(root).signers)
     toolset_id = _id_of(entries)
     write_entries(folder / "toolsets" / toolset_id, entries)
-    toolset = _check(folder, toolset_id, name, kind)
-    return Incoming(toolset, tuple(entries), kind, ref, name, signer)
+    toolset = _check(folder, toolset_id, source.name, kind)
+    return Incoming(toolset, tuple(entries), kind, ref, source.name, signer)
 
 
 @contextmanager
@@ -108,30 +118,6 @@ def fsync_all(folder: Path) -> None:
     """Call fsync on a folder and everything in it."""
     for path in (*folder.rglob("*"), folder):
         atomic_write.fsync(path)
-
-
-class _Source(NamedTuple):
-    kind: Literal["zip", "local", "url"]
-    name: str
-    ref: str
-    entries: list[Entry]
-    signer: Signer | None = None
-
-
-def _read(root: Path, source: Path | str | Bundle, signature: Path | None) -> _Source:
-    if isinstance(source, Path) and source.is_dir():
-        if signature:
-            raise CovaltError("a directory cannot be signed", hint="bundle it, and sign the bundle")
-        return _Source("local", source.name, shown_source(source), read_folder(source))
-    if isinstance(source, str):
-        source = Bundle.download(source, signature)
-    elif isinstance(source, Path):
-        source = Bundle.read(source, signature)
-    entries = unpack(source.content, source.name)
-    signer = None
-    if source.signature is not None:
-        signer = verify(source.content, source.signature, read_config(root).signers)
-    return _Source(source.source_type, source.name, source.source_ref, entries, signer)
 
 
 def _check(root: Path, toolset_id: str, name: str, kind: Literal["zip", "local", "url"]) -> Toolset:

@@ -6,11 +6,11 @@ files that it covers did not change.  The new folder replaces the old one atomic
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git import timestamps
 from covalt_git.bundles.archive_reader import Entry, digest_of_entries, read_folder
+from covalt_git.checks.text_files import find_conflict
 from covalt_git.errors import CovaltError
 from covalt_git.grants.status import changes
 from covalt_git.installs.signatures import check_signer
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from covalt_git.installs.staging import Incoming
     from covalt_git.models.toolset_state import ToolsetState
 
-_MARKS = re.compile(rb"^(?:(<)<{6} |(=)={6}\r?$|(>)>{6} )", re.MULTILINE)
 _LONGEST_NAME = 60
 
 
@@ -186,24 +185,14 @@ def _source(root: Path, toolset: Toolset) -> Path | str:
 
 
 def _check_resolved(toolset_id: str, ours: Sequence[Entry]) -> None:
-    paths = [one.path for one in ours if _has_conflict(one.content)]
+    texts = {one.path: one.content.decode("utf-8", "replace") for one in ours}
+    paths = [path for path, text in texts.items() if find_conflict(text) is not None]
     if paths:
         raise NotUpdatedError(
             f"the last update left unresolved conflicts in {', '.join(paths)}",
             hint="edit the files, or replace them with the new version:"
             f" covalt-git toolset update {toolset_id} --force",
         )
-
-
-def _has_conflict(content: bytes) -> bool:
-    """Return whether a text contains the three markers of a conflict in their order."""
-    count = 0
-    for mark in _MARKS.finditer(content):
-        if mark.lastindex == count + 1:
-            count += 1
-        if count == _MARKS.groups:
-            return True
-    return False
 
 
 def _ended_grants(old: Toolset, new: Toolset) -> dict[str, tuple[str, ...]]:

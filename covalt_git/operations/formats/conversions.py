@@ -19,7 +19,7 @@ from covalt_git.formats.documents import FormatError
 from covalt_git.formats.model import pointer_text
 from covalt_git.formats.table import FORMATS
 from covalt_git.formats.toolset_yaml import folder_document
-from covalt_git.installs.pending_imports import Bundle, shown_source
+from covalt_git.installs.pending_imports import Bundle, bundle_or_folder, shown_source
 from covalt_git.manifests.skills import SKILL
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.names import new_id
@@ -374,15 +374,9 @@ def bundle_at(
 
     A document in another format is converted; ``source_format`` is its format, by default recognized.
     """
-    if isinstance(source, str):
-        return Bundle.download(source, signature)
-    if signature is None and is_document(source):
+    if isinstance(source, Path) and signature is None and is_document(source):
         return _converted(context, source, source_format)
-    if not source.is_dir():
-        return Bundle.read(source, signature)
-    if signature:
-        raise CovaltError("a directory cannot be signed", hint="bundle it, and sign the bundle")
-    return source
+    return bundle_or_folder(source, signature)
 
 
 def source_at(context: Context, text: str) -> Path | str:
