@@ -59,25 +59,19 @@ def prompt_messages(
     """Yield the messages of a prompt, except messages that need a missing argument."""
     for message in item.what.messages:
         uri = None if message.resource is None else filled(message.resource, args)
-        content = _content(root, index, item, message, args)
+        content = content_of(root, index, item, message, args)
         if content is not None and (uri is None) == (message.resource is None):
             yield PromptText(message, content, uri)
 
 
-def read_resource(
-    root: Path, index: ToolQueries, item: ToolsetItem[Resource], args: Args
-) -> Content | None:
-    """Return the content of a resource; None if its path is not a file of the toolset."""
-    return _content(root, index, item, item.what, args)
-
-
-def _content(
+def content_of(
     root: Path,
     index: ToolQueries,
     item: ToolsetItem[Item],
     of: PromptMessage | Resource,
     args: Args,
 ) -> Content | None:
+    """Return the content of a resource or a message; None if its path is not a file of the toolset."""
     if of.text is not None:
         text = filled(of.text, args)
         return None if text is None else Content(of.mime_type or _PLAIN, text)

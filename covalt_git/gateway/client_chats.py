@@ -56,13 +56,20 @@ class ClientChats:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._chats: OrderedDict[str, str] = OrderedDict()
 
     def find(self, project: Project, client: Client, named: str | None = None) -> str | None:
         """Return the id of the chat that the client names or works in; None if it has none."""
+        if named is not None:
+            return named
+        if project.only_chat is not None:
+            return project.only_chat.id
         with self._lock:
-            return self._find(project, client, named)
+            last = self._chats.get(client.key)
+        if last is not None and project.chats.has(last):
+            return last
+        return project.chats.newest_created() if client.key == STATELESS else None
 
     def find_or_create(
         self, project: Project, client: Client, named: str | None = None
@@ -75,7 +82,7 @@ class ClientChats:
         if named is not None:
             project.chats.path(named)
         with self._lock:
-            found = self._find(project, client, named)
+            found = self.find(project, client, named)
             if found is None:
                 with project.chats.new(
                     title=client.title or client.name or "an MCP client"
@@ -88,13 +95,3 @@ class ClientChats:
             if len(self._chats) > MOST_CLIENTS:
                 self._chats.popitem(last=False)
         return client_chat
-
-    def _find(self, project: Project, client: Client, named: str | None) -> str | None:
-        if named is not None:
-            return named
-        if project.only_chat is not None:
-            return project.only_chat.id
-        last = self._chats.get(client.key)
-        if last is not None and project.chats.has(last):
-            return last
-        return project.chats.newest_created() if client.key == STATELESS else None

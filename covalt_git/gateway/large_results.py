@@ -55,7 +55,7 @@ class Delivery(NamedTuple):
 
     structured: bool
     modern: bool
-    most_bytes: int
+    most_bytes: int = TEXT_BYTES
     apps: bool = False
 
     def has_structured(self, value: Any) -> bool:
@@ -63,15 +63,10 @@ class Delivery(NamedTuple):
         return self.structured and (self.modern or isinstance(value, dict))
 
 
-class TruncatedResult(NamedTuple):
-    """The part of a result that a client gets at once."""
-
-    content: list[types.ContentBlock]
-    structured: Any
-
-
-def truncate(value: Any, text: str, resource: str | None, delivery: Delivery) -> TruncatedResult:
-    """Return the part of a result that a client gets at once, and a link to the whole.
+def truncate(
+    value: Any, text: str, resource: str | None, delivery: Delivery
+) -> tuple[list[types.ContentBlock], Any]:
+    """Return the content and the structured content that a client gets at once, with a link to the whole.
 
     ``text`` is the result as text.  Without a ``resource`` that has the whole, nothing is left out, but it is
     sent once only.
@@ -79,13 +74,13 @@ def truncate(value: Any, text: str, resource: str | None, delivery: Delivery) ->
     size, structured = len(text.encode()), delivery.has_structured(value)
     most = TEXT_BYTES if structured else delivery.most_bytes
     if size <= most or (resource is None and not structured):
-        return TruncatedResult([types.TextContent(text=text)], value)
+        return [types.TextContent(text=text)], value
     beginning, _ = page_of(text, 1, most)
     note = f"the result has {size:,} bytes; this is the beginning. Its shape: {shape(value)}"
     content: list[types.ContentBlock] = [types.TextContent(text=beginning)]
     if resource is None:
         note += "\nthe structured content is complete"
-        return TruncatedResult([*content, types.TextContent(text=note)], value)
+        return [*content, types.TextContent(text=note)], value
     _, pages = page_of(text, 1, delivery.most_bytes)
     note += (
         f"\nread it with read_result {json.dumps({'resource': resource})}, which has {pages} pages"
@@ -95,7 +90,7 @@ def truncate(value: Any, text: str, resource: str | None, delivery: Delivery) ->
     content += [types.TextContent(text=note), link]
     if structured and size > delivery.most_bytes:
         value = {"truncated": True, "resource": resource, "shape": shape(value)}
-    return TruncatedResult(content, value)
+    return content, value
 
 
 def as_text(value: Any) -> str:

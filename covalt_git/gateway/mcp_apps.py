@@ -135,11 +135,6 @@ def with_page(describe: Callable[[], types.Tool], tool: Tool | None = None) -> t
     return described.model_copy(update={"meta": {**(described.meta or {}), "ui": ui}})
 
 
-def without_page(describe: Callable[[], types.Tool], _: Tool | None = None) -> types.Tool:
-    """Return a tool as listed for other hosts."""
-    return describe()
-
-
 def app_page(page: bytes | None, *, title: str) -> str:
     """Return the document that a host loads to show a page; None: the page is in each result's ``content``."""
     halves = None if page is None else [_text(half) for half in split_page(page)]

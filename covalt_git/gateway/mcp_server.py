@@ -35,6 +35,7 @@ from covalt_git.gateway import (
 )
 from covalt_git.gateway.client_calls import Calls
 from covalt_git.gateway.client_chats import STATELESS, Client
+from covalt_git.gateway.large_results import Delivery
 from covalt_git.gateway.mcp_apps import EXTENSION
 from covalt_git.gateway.meta_tools import Mode
 from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError, complete
@@ -188,10 +189,8 @@ class RequestHandlers:
             self._client(ctx),
             params.name,
             params.arguments or {},
-            modern=is_modern(ctx),
+            Delivery(has_structured_content(ctx), is_modern(ctx), apps=client_supports_apps(ctx)),
             chat_id=_chat_named(ctx),
-            structured=has_structured_content(ctx),
-            apps=client_supports_apps(ctx),
         )
         try:
             result = await self._calls.run(ctx, partial(self._gateway_of(ctx).call, call))

@@ -71,8 +71,10 @@ class Prompts(NamedTuple):
         if missing:
             raise MissingArgumentError(f"the prompt {prompt.id!r} needs {', '.join(missing)}")
         with self.project.tool_index() as index:
-            texts = prompt_messages(self.project.root, index, prompt, args)
-            messages = [_message(one) for one in texts]
+            messages = [
+                types.PromptMessage(role=one.message.role, content=_block(one))
+                for one in prompt_messages(self.project.root, index, prompt, args)
+            ]
         return types.GetPromptResult(description=prompt.what.description or None, messages=messages)
 
     def _visible_prompts(self) -> dict[str, ToolsetItem[Prompt]]:
@@ -94,10 +96,6 @@ def _described(name: str, prompt: ToolsetItem[Prompt]) -> types.Prompt:
             for one in prompt.what.arguments
         ],
     )
-
-
-def _message(one: PromptText) -> types.PromptMessage:
-    return types.PromptMessage(role=one.message.role, content=_block(one))
 
 
 def _block(one: PromptText) -> types.ContentBlock:

@@ -16,7 +16,7 @@ from covalt_git.text import display
 from covalt_git.toolsets.builtin_tools import BUILTINS, READ_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.errors import CovaltError
@@ -24,15 +24,11 @@ if TYPE_CHECKING:
     from covalt_git.gateway.large_results import Delivery
     from covalt_git.gateway.tool_names import Style
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.calls import Approval, ToolCall
+    from covalt_git.models.calls import Approval, RenderPlan, ToolCall
     from covalt_git.models.chats import FileChange
     from covalt_git.project import Project
 
     Read = Callable[[str], bytes | None]
-    from collections.abc import Collection
-
-    from covalt_git.models.calls import RenderPlan
-
 
 CHAT = "covalt-git/chat"
 CALL = "covalt-git/call"
@@ -60,16 +56,16 @@ def of_outcome(
     ``read`` returns a file of the workspace as of the call's commit.  ``resource`` is the URI of the whole result,
     by default of the result in the call's record.
     """
+    if outcome.approval is not None:
+        return approval_needed(outcome.approval, chat)
     call, value = outcome.call, outcome.call.result
     recorded_id = call.id if call.post_manifest_id else None
     manifest_id = call.post_manifest_id
-    if call.tool_id in BUILTINS and outcome.error is None and outcome.approval is None:
+    if call.tool_id in BUILTINS and outcome.error is None:
         if recorded_id is not None:
             value = {**value, "manifest_id": manifest_id}
         manifest_id = value.get("manifest_id")
     facts: JsonObject = {CHAT: call.chat_id, CALL: recorded_id, MANIFEST: manifest_id}
-    if outcome.approval is not None:
-        return approval_needed(outcome.approval, chat)
     if outcome.error is not None:
         error = outcome.error
         hint = agent_hints.for_agent(error.hint, style)
@@ -95,12 +91,12 @@ def of_outcome(
         plan, place = call.render_plan, (call.chat_id, call.post_manifest_id)
         facts[RENDER_PLAN] = _shown_plan(plan_with_uris(plan, *place), delivery)
         links += plan_links(plan, *place, known=[*linked, *links])
-    return _result(
-        [*content, *links, *_new_chat(chat)],
-        structured,
-        facts,
-        has_structured=delivery.has_structured(structured) or outcome.error is not None,
-        failed=outcome.error is not None,
+    failed = outcome.error is not None
+    return types.CallToolResult(
+        content=[*content, *links, *_new_chat(chat)],
+        structured_content=structured if failed or delivery.has_structured(structured) else None,
+        is_error=failed,
+        _meta={name: fact for name, fact in facts.items() if fact is not None},
     )
 
 
@@ -116,8 +112,8 @@ def _truncated(
     if delivery.apps and plan is not None and plan.renderer == "html":
         resource = None  # the page needs the complete result
     text = value["content"] if call.tool_id == READ_FILE else large_results.as_text(value)
-    truncated = large_results.truncate(value, text, resource, delivery)
-    return [*truncated.content, *_output(outcome.output)], truncated.structured
+    content, structured = large_results.truncate(value, text, resource, delivery)
+    return [*content, *_output(outcome.output)], structured
 
 
 def _shown_plan(plan: JsonObject, delivery: Delivery) -> JsonObject:
@@ -136,7 +132,8 @@ def of_page(text: str, number: int, pages: int) -> types.CallToolResult:
 
 def of_value(value: Any) -> types.CallToolResult:
     """Return a JSON object as a result."""
-    return types.CallToolResult(content=_text_blocks(value, ""), structured_content=value)
+    text = _text(large_results.as_text(value))
+    return types.CallToolResult(content=[text], structured_content=value)
 
 
 def approval_needed(approval: Approval, chat: ClientChat | None) -> types.CallToolResult:
@@ -181,31 +178,6 @@ def of_error(error: CovaltError, style: Style = "dots") -> types.CallToolResult:
 
 def _error_text(code: str, message: str, hint: str) -> list[types.ContentBlock]:
     return [_text(f"{code}: {message}" + (f"\nhint: {hint}" if hint else ""))]
-
-
-def _result(
-    content: list[types.ContentBlock],
-    value: Any,
-    facts: JsonObject,
-    *,
-    has_structured: bool,
-    failed: bool,
-) -> types.CallToolResult:
-    """Return a result, with structured content if the client's protocol version has it."""
-    meta = {name: fact for name, fact in facts.items() if fact is not None}
-    if has_structured:
-        return types.CallToolResult(
-            content=content, structured_content=value, is_error=failed, _meta=meta
-        )
-    return types.CallToolResult(content=content, is_error=failed, _meta=meta)
-
-
-def _text_blocks(value: Any, output: str) -> list[types.ContentBlock]:
-    """Return a value as text or JSON, and the output of the call."""
-    texts: list[types.ContentBlock] = []
-    if value is not None or not output:
-        texts.append(_text(large_results.as_text(value)))
-    return [*texts, *_output(output)]
 
 
 def _output(output: str) -> list[types.ContentBlock]:
@@ -275,7 +247,7 @@ def reader(project: Project, call: ToolCall) -> Read:
 
 def _blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock]:
     if not is_reference(value):
-        return _text_blocks(value, "")
+        return [_text(large_results.as_text(value))]
     uri, media_type = value.get("uri"), value["media_type"]
     if "text" in value:
         text = types.TextResourceContents(uri=uri, mime_type=media_type, text=value["text"])
@@ -299,7 +271,7 @@ def _link(value: Any, call: ToolCall) -> list[types.ContentBlock]:
     """Return a link to the file as of the call's commit."""
     path = value["file"]
     if not resource_uris.has_uri(path):
-        return [types.TextContent(text=json.dumps(value))]
+        return [_text(json.dumps(value))]
     uri = resource_uris.file(call.chat_id, path, manifest_id=call.post_manifest_id)
     return [types.ResourceLink(uri=uri, name=path, mime_type=value["media_type"])]
 

@@ -17,7 +17,6 @@ from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
 from covalt_git.gateway import approvals, mcp_apps, meta_tools, results, tool_listing, tool_names
 from covalt_git.gateway.client_chats import STATELESS, ClientChat, ClientChats, NoChatError
-from covalt_git.gateway.large_results import Delivery
 from covalt_git.gateway.mcp_apps import AppPages
 from covalt_git.gateway.prompts import Prompts
 from covalt_git.gateway.resources import resource_uris
@@ -37,9 +36,11 @@ if TYPE_CHECKING:
 
     import mcp_types as types
 
+    from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.calls.running import Follower
     from covalt_git.catalog.catalog import Found
     from covalt_git.gateway.client_chats import Client
+    from covalt_git.gateway.large_results import Delivery
     from covalt_git.gateway.meta_tools import Mode
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
@@ -59,23 +60,14 @@ class ClientCall(NamedTuple):
     Attributes:
         name: the tool's name in the client's style.
         chat_id: the chat that the request names, if any.
-        modern: whether its protocol version is 2026-07-28 or later.
-        structured: whether its protocol version is 2025-06-18 or later, which have structured content.
-        apps: whether it is a host of MCP Apps.
+        delivery: what the client can receive.
     """
 
     client: Client
     name: str
     args: JsonObject
-    modern: bool
+    delivery: Delivery
     chat_id: str | None = None
-    structured: bool = True
-    apps: bool = False
-
-    def delivery(self, project: Project) -> Delivery:
-        """Return how much of a result the client gets at once."""
-        most_bytes = project.config.limits.result_kb << 10
-        return Delivery(self.structured, self.modern, most_bytes, self.apps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,17 +151,22 @@ class Gateway:
     def _listed(
         self, *, modern: bool, needs_chat: bool, apps: bool
     ) -> dict[str, Callable[[], types.Tool]]:
-        finish = mcp_apps.with_page if apps else mcp_apps.without_page
         options = {"modern": modern, "needs_chat": needs_chat}
         listed: dict[str, Callable[[], types.Tool]] = {}
-        for name, own in self._meta_tools().items():
-            describe = partial(meta_tools.describe, own, needs_chat=needs_chat)
-            listed[f"!{name}"] = partial(finish, describe)  # sorted before all ids
-        if self.mode != "search":
-            for name, tool in self.tools().items():
-                describe = partial(tool_listing.describe, tool, name, root=self.root, **options)
-                listed[tool.tool_id] = cache(partial(finish, describe, tool))
-        return listed
+        for name, own in meta_tools.own_tools(self.mode).items():
+            # The key is sorted before all ids.
+            listed[f"!{name}"] = partial(meta_tools.describe, own, needs_chat=needs_chat)
+        names = {} if self.mode == "search" else self.tools()
+        for name, tool in names.items():
+            describe = partial(tool_listing.describe, tool, name, root=self.root, **options)
+            listed[tool.tool_id] = cache(describe)
+        if not apps:
+            return listed
+        tools = {tool.tool_id: tool for tool in names.values()}
+        return {
+            key: cache(partial(mcp_apps.with_page, describe, tools.get(key)))
+            for key, describe in listed.items()
+        }
 
     def call(self, call: ClientCall, follower: Follower) -> types.CallToolResult:
         """Call a tool, and return its result or error.
@@ -178,36 +175,33 @@ class Gateway:
             NoSuchToolError: if the tool does not exist for the client.
         """
         project = self.project()
-        own = self._meta_tools().get(call.name)
+        own = meta_tools.own_tools(self.mode).get(call.name)
         if own is None and self.mode == "search":
             raise NoSuchToolError(f"{call.name!r} is not a listed tool; call it with call_tool")
         found = None if own else self._find(project, call.name)
         try:
             if own is not None:
-                if own.name == meta_tools.CALL.name:
-                    call = _with_chat(call, own.input_schema)
-                args = meta_tools.check(own, call.args)
-                return self._call_meta_tool(project, own.name, args, call, follower)
+                return self._call_meta_tool(project, own, call, follower)
             assert found is not None
             call = _with_chat(call, found.tool.input_schema)
             return self._call_tool(project, found, call, follower)
         except CovaltError as error:
             return results.of_error(error, self.style)
 
-    def _meta_tools(self) -> dict[str, types.Tool]:
-        return meta_tools.own_tools(self.mode)
-
     def _call_meta_tool(
-        self, project: Project, name: str, args: JsonObject, call: ClientCall, follower: Follower
+        self, project: Project, own: types.Tool, call: ClientCall, follower: Follower
     ) -> types.CallToolResult:
-        match name:
+        if own.name == meta_tools.CALL.name:
+            call = _with_chat(call, own.input_schema)
+        args = meta_tools.check(own, call.args)
+        match own.name:
             case "search_tools":
                 matches = self._search(project, args["query"], args["limit"])
                 return results.of_value({"tools": matches})
             case "read_tool":
                 tool = self._find(project, args["name"]).tool
                 described = tool_listing.describe(
-                    tool, args["name"], root=self.root, modern=call.modern
+                    tool, args["name"], root=self.root, modern=call.delivery.modern
                 )
                 facts = described.model_dump(mode="json", by_alias=True, exclude_none=True)
                 return results.of_value(facts)
@@ -224,10 +218,22 @@ class Gateway:
             outcome = approvals.resume(project, execution_id)
         else:
             outcome = approvals.decide(project, execution_id, follower, approved=approved)
-        client_chat = ClientChat(outcome.call.chat_id)
+        return self._result(project, call, outcome, ClientChat(outcome.call.chat_id))
+
+    def _result(
+        self,
+        project: Project,
+        call: ClientCall,
+        outcome: CallOutcome,
+        chat: ClientChat,
+        resource: str | None = None,
+    ) -> types.CallToolResult:
+        """Return the outcome of a call for its client."""
         read = results.reader(project, outcome.call)
-        delivery = call.delivery(project)
-        return results.of_outcome(outcome, client_chat, read, delivery=delivery, style=self.style)
+        delivery = call.delivery._replace(most_bytes=project.config.limits.result_kb << 10)
+        return results.of_outcome(
+            outcome, chat, read, delivery=delivery, style=self.style, resource=resource
+        )
 
     def _search(self, project: Project, query: str, limit: int) -> list[JsonObject]:
         """Return the callable tools that match a query, the best match first."""
@@ -265,8 +271,12 @@ class Gateway:
         with Context.of(project, follower=follower) as context:
             found = context.engine().check(request, found)
             # Only valid calls that change the workspace create a chat.
-            if tool.kind == "builtin" and tool.tool_id != CREATES_CHAT:
-                self._require_chat(project, call)
+            if (
+                tool.kind == "builtin"
+                and tool.tool_id != CREATES_CHAT
+                and self.chats.find(project, call.client, call.chat_id) is None
+            ):
+                raise NoChatError
             client_chat = self.chats.find_or_create(project, call.client, call.chat_id)
             chat = context.chat(client_chat.id)
             follower.cancel.client = (project.principal.id, call.client)
@@ -279,43 +289,27 @@ class Gateway:
                 resource = resource_uris.file(chat.id, call.args["path"], manifest_id=manifest_id)
         if outcome.approval is not None:
             outcome = approvals.request_approval(
-                project, outcome, follower, pages=self.pages, ask_again=call.modern
+                project, outcome, follower, pages=self.pages, ask_again=call.delivery.modern
             )
-        read = results.reader(project, outcome.call)
-        return results.of_outcome(
-            outcome,
-            client_chat,
-            read,
-            delivery=call.delivery(project),
-            style=self.style,
-            resource=resource,
-        )
-
-    def _require_chat(self, project: Project, call: ClientCall) -> None:
-        if self.chats.find(project, call.client, call.chat_id) is None:
-            raise NoChatError
+        return self._result(project, call, outcome, client_chat, resource)
 
     def _find(self, project: Project, name: str) -> Found:
         """Return the tool with a name; if its toolset has errors, from the last valid version of the toolset.
 
         Raises:
-            NoSuchToolError: if it does not exist for the client.
+            NoSuchToolError: if it does not exist for the client; the same for hidden, disabled and missing tools.
         """
-        tool_id = tool_names.path_of(name) if self.style == "dots" else self._tool_id(name)
+        if self.style == "dots":
+            tool_id = tool_names.path_of(name)
+        else:
+            tool = self.tools().get(name)
+            tool_id = None if tool is None else tool.tool_id
         if tool_id is not None:
             with suppress(UnknownNameError, DisabledToolError):
                 return project.catalog.find_callable(tool_id)
-        raise self._no_such_tool(name)
-
-    def _no_such_tool(self, name: str) -> NoSuchToolError:
-        """Return the same error for tools that are hidden, disabled or missing."""
         nearest = nearest_name(name, self.tools())
         hint = f"did you mean {nearest!r}?" if nearest else ""
-        return NoSuchToolError(f"unknown tool {name!r}", hint=hint)
-
-    def _tool_id(self, name: str) -> str | None:
-        tool = self.tools().get(name)
-        return None if tool is None else tool.tool_id
+        raise NoSuchToolError(f"unknown tool {name!r}", hint=hint)
 
 
 def _with_chat(call: ClientCall, schema: JsonObject) -> ClientCall:

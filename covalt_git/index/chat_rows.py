@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.git_store import BrokenStoreError, is_binary_content
 from covalt_git.index.database import DamagedError, Row, as_text, put, transaction
@@ -186,8 +185,7 @@ def _write_leaf(connection: sqlite3.Connection, chat: ChatStore) -> None:
     )
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """Sort key of a commit in its chat's history; always greater than the keys of its parents.
 
     ``moment`` is the creation time, or that of a parent if it is later because of a wrong clock.  Commits of

@@ -104,26 +104,7 @@ def read_node(row: sqlite3.Row) -> HistoryNode:
 
 def read_history_row(row: sqlite3.Row, heads: Mapping[str, Sequence[str]]) -> HistoryRow:
     """Convert a row; ``heads`` has the names of branches by commit."""
-    return HistoryRow(
-        id=row["id"],
-        parents=tuple(canonical_json.loads(row["parents"])),
-        tree_id=row["tree_id"],
-        created_at=row["created_at"],
-        source=row["source"],
-        source_ref=row["source_ref"],
-        message_id=row["message_id"],
-        previous_message_id=row["previous_message_id"],
-        title=row["title"],
-        by=row["by"],
-        tool_id=row["tool_id"],
-        status=row["status"],
-        error=row["error"],
-        object=row["object"],
-        started_at=row["started_at"],
-        finished_at=row["finished_at"],
-        renderer=row["renderer"],
-        changed_files=row["changed_files"],
-        added_lines=row["added_lines"],
-        deleted_lines=row["deleted_lines"],
-        branches=tuple(heads.get(row["id"], ())),
-    )
+    columns = {name: row[name] for name in HistoryRow._fields if name != "branches"}
+    parents = tuple(canonical_json.loads(row["parents"]))
+    branches = tuple(heads.get(row["id"], ()))
+    return HistoryRow(**columns | {"parents": parents, "branches": branches})

@@ -1,8 +1,8 @@
 """Pages of toolsets in a host of MCP Apps, in a browser.
 
 The host, ``app_host.html``, is a page of another server that speaks the protocol of SEP-1865. It shows the
-``ui://`` resource in a sandboxed frame, with the content security policy that the specification derives from
-``_meta.ui.csp``; a careless host has no policy.
+``ui://`` resource in a sandboxed frame, with the content security policy of the specification; a careless host
+has no policy.
 """
 
 import json
@@ -30,21 +30,12 @@ HOST = Path(__file__).with_name("app_host.html").read_bytes()
 ATTEMPTS = yaml.safe_load(Path(__file__).with_name("app_attempts.yaml").read_text())
 
 
-def policy(csp: dict[str, list[str]]) -> str:
-    """Return the content security policy of the specification, section "Content Security Policy"."""
-
-    def of(name: str, otherwise: str = "") -> str:
-        return " ".join(csp[name]) or otherwise
-
-    resources = of("resourceDomains")
-    return (
-        f"default-src 'none'; script-src 'self' 'unsafe-inline' {resources}; "
-        f"style-src 'self' 'unsafe-inline' {resources}; "
-        f"connect-src 'self' {of('connectDomains')}; "
-        f"img-src 'self' data: {resources}; font-src 'self' {resources}; "
-        f"media-src 'self' data: {resources}; frame-src {of('frameDomains', chr(39) + 'none' + chr(39))}; "
-        f"object-src 'none'; base-uri {of('baseUriDomains', chr(39) + 'none' + chr(39))};"
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
+    "connect-src 'self'; img-src 'self' data:; font-src 'self'; media-src 'self' data:; "
+    "frame-src 'none'; object-src 'none'; base-uri 'none';"
+)
+"""The content security policy of the specification for a page that names no domains."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +50,6 @@ class Shown:
     def page(self) -> FrameLocator:
         """The page of the toolset, which is in a frame of the view."""
         return self.view.frame_locator("iframe")
-
-    def received(self, method: str) -> list[Any]:
-        found: list[Any] = self.host.evaluate(
-            "name => received.filter((one) => one.method === name)", method
-        )
-        return found
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +71,6 @@ def called(root: Path, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
         return {
             "args": args,
             "html": page.text,
-            "csp": page.meta["ui"]["csp"],
             "result": result.model_dump(mode="json", by_alias=True, exclude_none=True),
         }
 
@@ -113,7 +97,7 @@ def shown(
         ]
     data = {"context": context or {}, "messages": messages}
     data |= {"html": call["html"]} if careless else {"view": "/view"}
-    headers = HTML | {"Content-Security-Policy": policy(call["csp"])}
+    headers = HTML | {"Content-Security-Policy": POLICY}
     viewport: Any = {"width": width, "height": 2000}
     with (
         Outside() as server,
@@ -267,4 +251,4 @@ def test_a_page_cannot_call_tools_through_the_host(chromium: Browser, project_ro
             "() => received.some((one) => one.method === 'ui/notifications/size-changed')"
         )
 
-        assert app.received("tools/call") == []
+        assert "tools/call" not in app.host.evaluate("received.map((one) => one.method)")

@@ -40,19 +40,13 @@ def test_a_tool_is_found_read_and_called(shared: Path, version: str, style: str,
     assert commits(shared, result.meta["covalt-git/chat"])[0].title == "demo:write success"
 
 
-@versions
 @pytest.mark.parametrize("meta_tool", ["read_tool", "call_tool"])
-def test_hidden_disabled_and_missing_tools_get_one_answer(
-    shared: Path, version: str, meta_tool: str
-) -> None:
-    async def say(client: Client) -> None:
-        for name in ("demo.write", "demo.missing", "demo.off", "resume"):
-            answer = await client.call_tool(meta_tool, {"name": name})
-            assert text(answer).startswith(f"unknown_tool: unknown tool {name!r}")
-            # Suggestions name visible tools only, such as demo.read for the hidden demo.write.
-            assert set(re.findall("'(.*?)'", text(answer))) <= {name, "demo.read"}
-
-    talk(shared, say, version=version, role="reader", mode="search")
+def test_hidden_disabled_and_missing_tools_get_one_answer(shared: Path, meta_tool: str) -> None:
+    for name in ("demo.write", "demo.missing", "demo.off", "resume"):
+        answer = call(shared, meta_tool, {"name": name}, role="reader", mode="search")
+        assert text(answer).startswith(f"unknown_tool: unknown tool {name!r}")
+        # Suggestions name visible tools only, such as demo.read for the hidden demo.write.
+        assert set(re.findall("'(.*?)'", text(answer))) <= {name, "demo.read"}
 
 
 def test_a_search_finds_visible_enabled_tools_of_toolsets_and_built_in_ones(shared: Path) -> None:

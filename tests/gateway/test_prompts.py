@@ -160,48 +160,41 @@ def test_a_client_is_notified_of_changed_prompts_and_of_resources_it_subscribed_
     root: Path, version: str
 ) -> None:
     manifest = root / "toolsets" / "guide" / "toolset.yaml"
-    expected = {"PromptsListChanged", "ResourceUpdated"}
+    expected = {("PromptsListChanged", None), ("ResourceUpdated", "guide://all")}
     if version == "legacy":
-        expected = {"notifications/prompts/list_changed", "notifications/resources/updated"}
-    send, receive = anyio.create_memory_object_stream[str](10)
-
-    updated: set[str] = set()
+        expected = {
+            ("notifications/prompts/list_changed", None),
+            ("notifications/resources/updated", "guide://all"),
+        }
+    received: set[tuple[str, str | None]] = set()
 
     async def handle(message: Any) -> None:
-        if message.method == "notifications/resources/updated":
-            updated.add(message.params.uri)
-        await send.send(message.method)
+        received.add((message.method, getattr(message.params, "uri", None)))
 
-    async def change() -> None:
+    def change() -> None:
         text = manifest.read_text().replace('id: "off"', 'id: "on"').replace("All of it", "More")
         manifest.write_text(text)
-        with anyio.fail_after(20):
-            received = set[str]()
-            while not expected <= received:
-                received.add(await receive.receive())
 
     async def say(client: Client) -> None:
         await client.list_tools()  # from now on the server watches
         if version == "legacy":
             with pytest.warns(MCPDeprecationWarning):
                 await client.session.subscribe_resource("guide://all")
-            await change()
-            await client.list_tools()  # so that all notifications have arrived
-            assert updated == {"guide://all"}
+            change()
+            while not expected <= received:
+                await client.list_tools()  # notifications arrive with its answer
             return
         asked: dict[str, Any] = {"resource_subscriptions": ["guide://all"]}
-        async with (
-            client.listen(prompts_list_changed=True, **asked) as events,
-            anyio.create_task_group() as group,
-        ):
+        async with client.listen(prompts_list_changed=True, **asked) as events:
+            change()
+            async for event in events:
+                received.add((type(event).__name__, getattr(event, "uri", None)))
+                if expected <= received:
+                    return
 
-            async def forward() -> None:
-                async for event in events:
-                    await send.send(type(event).__name__)
+    async def in_time(client: Client) -> None:
+        with anyio.fail_after(20):
+            await say(client)
 
-            group.start_soon(forward)
-            await change()
-            group.cancel_scope.cancel()
-
-    with send, receive:
-        talk(root, say, version=version, message_handler=handle if version == "legacy" else None)
+    talk(root, in_time, version=version, message_handler=handle if version == "legacy" else None)
+    assert {uri for _, uri in received} == {None, "guide://all"}

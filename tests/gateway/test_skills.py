@@ -17,20 +17,15 @@ def root(tmp_path: Path) -> Path:
 
 
 @versions
-def test_a_skill_is_listed_with_its_description_and_read(root: Path, version: str) -> None:
+def test_a_skill_is_listed_and_its_files_are_read_but_no_file_outside(
+    root: Path, version: str
+) -> None:
     async def say(client: Client) -> None:
         listed = {str(one.uri): one for one in (await client.list_resources()).resources}
         skill = listed[URI]
         assert (skill.title, skill.mime_type) == ("review-code", "text/markdown")
         assert skill.description == "Review a change of the code. Use it before a merge."
         assert (await read(client, URI)).text.endswith("then the change.\n")
-
-    talk(root, say, version=version)
-
-
-@versions
-def test_other_files_of_a_skill_are_read_but_no_file_outside(root: Path, version: str) -> None:
-    async def say(client: Client) -> None:
         base = URI.removesuffix("SKILL.md")
         assert (await read(client, f"{base}references/rules.md")).text == "# Rules\n"
         for path in ("../../toolset.yaml", "%2e%2e/%2e%2e/toolset.yaml", "missing.md"):

@@ -10,33 +10,28 @@ from typing import Any
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import NewFile
 from covalt_git.index.index import Index
-from covalt_git.models.calls import Approval, PendingCall, ToolsetVersion
-from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRecord
-from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.names import new_id
+from covalt_git.models.calls import Approval
 from covalt_git.toolsets.new_project import create_project
-from covalt_git.workspaces import branches, commits
-from covalt_git.workspaces.chat import ChatStore
+from covalt_git.workspaces import branches
+from covalt_git.workspaces.chat import HEADS, ChatStore
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writer import Writer
 from covalt_git.workspaces.writing import recover, writing
+from tests.workspaces.stores import FAST, approval_of, call_record, open_chats, pending_call
 
-NO_DIGEST = "sha256:" + "0" * 64
 NOW = "2026-11-20T17:24:00.123Z"
-LATER = "2999-01-01T00:00:00Z"
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
 
 def open_index(root: Path, file: Path | None = None) -> Index:
     """Open the project's index, or another of the same project."""
-    workspace = WorkspaceConfig(durability="fast")
-    return Index.open(root, workspace, file or root / "data" / "index.db")
+    return Index.open(root, FAST, file or root / "data" / "index.db")
 
 
 def chats_of(root: Path) -> Chats:
     """The project's chats, written without waiting for the disk."""
-    return Chats(root / "data" / "chats", WorkspaceConfig(durability="fast"))
+    return open_chats(root / "data")
 
 
 def dump(file: Path) -> Rows:
@@ -52,19 +47,17 @@ def dump(file: Path) -> Rows:
         }
 
 
-def synced(root: Path) -> Rows:
-    """Update the project's index and return its rows."""
-    with open_index(root) as index:
+def synced(root: Path, file: Path | None = None) -> Rows:
+    """Update the project's index, or another of the same project, and return its rows."""
+    with open_index(root, file) as index:
         index.sync()
-    return dump(root / "data" / "index.db")
+    return dump(index.path)
 
 
 def anew(root: Path, file: Path) -> Rows:
     """Return the rows of a new index."""
     file.unlink(missing_ok=True)
-    with open_index(root, file) as index:
-        index.sync()
-    return dump(file)
+    return synced(root, file)
 
 
 def git(chat: ChatStore, *arguments: str, when: str = NOW) -> str:
@@ -80,43 +73,19 @@ def git(chat: ChatStore, *arguments: str, when: str = NOW) -> str:
     return done.stdout.strip()
 
 
-def pending(chat: ChatStore, **fields: Any) -> PendingCall:
-    facts = {
-        "id": new_id(),
-        "chat_id": chat.id,
-        "branch": chat.active_branch(),
-        "tool_id": "app-builder:run_command",
-        "args": {"command": "echo hi"},
-        "status": "pending",
-        "by": "local",
-        "started_at": NOW,
-        "base": chat.head(),
-        "toolset": ToolsetVersion(id="app-builder", version="1.0.0", digest=NO_DIGEST),
-    }
-    return PendingCall.model_validate(facts | fields)
+def push(chat: ChatStore, branch: str, tree: str, *parents: str, message: str, when: str) -> str:
+    """Move a branch to a commit that git made from the tree of a commit and these parents; return it."""
+    made_from = [part for parent in dict.fromkeys(parents) for part in ("-p", parent)]
+    made = git(chat, "commit-tree", f"{tree}^{{tree}}", "-m", message, *made_from, when=when)
+    git(chat, "update-ref", HEADS + branch, made)
+    return made
 
 
 def ask(writer: Writer, **fields: Any) -> Approval:
     """Store a call that is pending approval."""
-    execution_id = new_id()
-    call = pending(writer.chat, execution_id=execution_id)
-    facts = {
-        "execution_id": execution_id,
-        "call_id": call.id,
-        "chat_id": call.chat_id,
-        "branch": call.branch,
-        "tool_id": call.tool_id,
-        "args": call.args,
-        "args_digest": NO_DIGEST,
-        "definition_digest": NO_DIGEST,
-        "by": "local",
-        "reasons": ["the toolset requires it"],
-        "base": call.base,
-        "created_at": NOW,
-        "expires_at": LATER,
-    }
-    approval = Approval.model_validate(facts | fields)
-    writer.put_call(call)
+    call = pending_call(writer.chat, status="pending", tool_id="app-builder:run_command")
+    approval = approval_of(call).model_copy(update={"reasons": ("toolset",), **fields})
+    writer.put_call(call.model_copy(update={"execution_id": approval.execution_id}))
     writer.put_approval(approval)
     return approval
 
@@ -125,36 +94,14 @@ def finish(
     writer: Writer, path: str, content: bytes, *, result: Any = None, message_id: str | None = None
 ) -> str:
     """Record a call that wrote a file; return its manifest."""
-    call = pending(
-        writer.chat,
-        tool_id="app-builder:write_file",
-        args={"path": path},
-        status="running",
-        base=writer.commit_changes(),
-        message_id=message_id,
-    )
+    base = writer.commit_changes()
+    args = {"path": path}
+    call = pending_call(writer.chat, args=args, base=base, message_id=message_id)
     writer.put_call(call)
     (writer.chat.workspace / path).write_bytes(content)
-    record = CallRecord(
-        tool_id=call.tool_id,
-        args=call.args,
-        result={"written": path} if result is None else result,
-        render_plan={"renderer": "code", "config": {"file": f"workspace:{path}"}},
-        status="success",
-        started_at=NOW,
-        finished_at=NOW,
-        toolset=call.toolset,
-    )
+    plan = {"renderer": "code", "config": {"file": f"workspace:{path}"}}
+    record = call_record(args=args, result=result or {"written": path}, render_plan=plan)
     return writer.finish_call(call, record, snapshot=writer.scan())
-
-
-def say(writer: Writer, text: str) -> str:
-    """Add a message to the active branch; return its id."""
-    chat = writer.chat
-    message = MessageRecord(role="user", text=text)
-    record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
-    writer.commit("message", record, chat.state(chat.head()).tree, subject=text)
-    return record.id
 
 
 def make_lively(root: Path) -> None:
@@ -173,7 +120,7 @@ def make_lively(root: Path) -> None:
         ask(writer, state="denied", decided_by="ann", decided_at=NOW)
         ask(writer, expires_at="2000-01-01T00:00:00Z")
         recover(writer)  # the expired one
-        writer.put_call(pending(chat, status="running"))
+        writer.put_call(pending_call(chat, status="running"))
     with chats_of(root).new("empty"):
         pass
     with chats_of(root).new("c2") as chat, writing(chat) as writer:

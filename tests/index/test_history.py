@@ -5,43 +5,35 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.file_edits import uploads
-from covalt_git.file_edits.uploads import NewFile
 from covalt_git.index.history import HistoryRow
 from covalt_git.index.index import Index
 from covalt_git.workspaces import branches
-from covalt_git.workspaces.chat import HEADS, ChatStore
+from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
-from tests.index.rows import chats_of, finish, git, open_index, say
-
-
-def push(chat: ChatStore, branch: str, *parents: str, message: str, when: str) -> str:
-    """Move a branch to a commit that git made from these parents; return it."""
-    made_from = [part for parent in parents for part in ("-p", parent)]
-    tree = f"{parents[0]}^{{tree}}"
-    made = git(chat, "commit-tree", tree, "-m", message, *made_from, when=when)
-    git(chat, "update-ref", HEADS + branch, made)
-    return made
+from tests.index.rows import chats_of, finish, open_index, push
+from tests.workspaces.stores import add_message, last_message, upload
 
 
 @pytest.fixture
 def chat(root: Path) -> Iterator[ChatStore]:
     """A chat with messages, two branches, a merge of them, and clocks that disagree."""
     with chats_of(root).new("long", title="Long") as chat:
+        upload(chat, "a.txt", b"1")
+        add_message(chat, "make a page")
+        first = last_message(chat)
         with writing(chat) as writer:
-            uploads.upload(writer, [NewFile("a.txt", b"1"), NewFile("b.txt", b"2")])
-            first = say(writer, "make a page")
             finish(writer, "page.html", b"<p>", message_id=first)
             done = finish(writer, "page.html", b"<p>\n", message_id=first)
             branches.create(writer, "idea", done)
-            second = say(writer, "make it blue")
-            finish(writer, "page.css", b"blue", message_id=second)
+        add_message(chat, "make it blue")
+        with writing(chat) as writer:
+            finish(writer, "page.css", b"blue", message_id=last_message(chat))
             writer.checkout("idea")
         head = str(chat.head())
-        ahead = push(chat, "idea", head, message="Fix it\n\nmore", when="2050-01-01T00:00:00Z")
-        behind = push(chat, "idea", ahead, message="late", when="2001-01-01T00:00:00Z")
+        ahead = push(chat, "idea", head, head, message="Fix it\n\nm", when="2050-01-01T00:00:00Z")
+        behind = push(chat, "idea", ahead, ahead, message="late", when="2001-01-01T00:00:00Z")
         main = str(chat.branch("main").manifest_id)
-        push(chat, "main", main, behind, message="merge idea", when="2026-11-20T17:24:00Z")
+        push(chat, "main", main, main, behind, message="merge idea", when="2026-11-20T17:24:00Z")
         with writing(chat) as writer:
             finish(writer, "idea.txt", b"red")
         yield chat
@@ -84,15 +76,7 @@ def test_every_row_holds_the_facts_of_its_manifest(index: Index, chat: ChatStore
         assert (row.added_lines, row.deleted_lines) == (lines.count("+"), lines.count("-"))
         assert (row.tool_id, row.status) == ((call.tool_id, call.status) if call else (None, None))
         assert set(row.branches) == {name for name, oid in heads.items() if oid == row.id}
-    assert {row.title for row in rows} == {
-        "uploaded a.txt, b.txt",
-        "message: make a page",
-        "message: make it blue",
-        "app-builder:write_file success",
-        "push (made elsewhere): Fix it",
-        "push (made elsewhere): late",
-        "push (made elsewhere): merge idea",
-    }
+    assert {row.source for row in rows} == {"user_upload", "message", "tool_run", "push"}
     assert {len(row.parents) for row in rows} == {0, 1, 2}
 
 

@@ -17,7 +17,6 @@ from covalt_git.workspaces.chat import HEADS, ChatStore
 from covalt_git.workspaces.writer import Writer
 from covalt_git.workspaces.writing import writing
 from tests.index.rows import (
-    LATER,
     NOW,
     anew,
     ask,
@@ -26,9 +25,10 @@ from tests.index.rows import (
     finish,
     git,
     open_index,
-    say,
+    push,
     synced,
 )
+from tests.workspaces.stores import FUTURE, add_message
 
 
 def contents(root: Path) -> dict[Path, bytes]:
@@ -76,9 +76,16 @@ class Life:
             *(self.in_chat(what) for what in (self.upload, self.upload, self.edit, self.call)),
             *(self.in_chat(what) for what in (self.branch, self.checkout, self.ask, self.settle)),
             *(self.in_chat(what) for what in (self.forget, self.move_back, self.drop_branch)),
-            *(self.in_chat(what) for what in (self.say, self.merge, self.copy_commit)),
-            *(self.new_chat, self.delete_chat, self.describe, self.add_file, self.remove_file),
-            *(self.switch, self.override, self.break_and_mend, self.toolset, self.same_size),
+            *(self.in_chat(what) for what in (self.merge, self.copy_commit)),
+            *(
+                self.say,
+                self.new_chat,
+                self.delete_chat,
+                self.describe,
+                self.add_file,
+                self.remove_file,
+            ),
+            *(self.switch, self.override, self.break_and_mend, self.toolset),
         ]
         thing = self.random.choice(things)
         self.did.append(thing.__name__)
@@ -123,7 +130,7 @@ class Life:
         writer.checkout(self.random.choice(chat.branches()).name)
 
     def ask(self, _: ChatStore, writer: Writer) -> None:
-        ask(writer, expires_at=self.random.choice([LATER, "2001-01-01T00:00:00Z"]))
+        ask(writer, expires_at=self.random.choice([FUTURE, "2001-01-01T00:00:00Z"]))
 
     def settle(self, chat: ChatStore, writer: Writer) -> None:
         waiting = [one for one in chat.approvals() if one.state == "pending"]
@@ -149,15 +156,12 @@ class Life:
         if branches:
             git(chat, "update-ref", "-d", HEADS + self.random.choice(branches).name)
 
-    def say(self, _: ChatStore, writer: Writer) -> None:
-        say(writer, self.any_text())
-
     def merge(self, chat: ChatStore, writer: Writer) -> None:
         """Push a commit with two parents and any time."""
         head, states = writer.commit_changes(), sorted(chat.reachable())
         if head is not None:
             other = self.random.choice(states)
-            self.push(chat, head, f"{head}^{{tree}}", ["-m", "merge"], head, other)
+            self.push(chat, head, "merge", head, other)
 
     def copy_commit(self, chat: ChatStore, writer: Writer) -> None:
         """Copy a commit's message with its record into another commit, as cherry-pick and rebase do."""
@@ -165,15 +169,16 @@ class Life:
         if head is not None:
             copied = self.random.choice(states)
             text = chat.store.read_commit(copied).message
-            self.push(chat, head, f"{copied}^{{tree}}", ["-m", text], head)
+            self.push(chat, copied, text, head)
 
-    def push(
-        self, chat: ChatStore, head: str, tree: str, message: list[str], *parents: str
-    ) -> None:
-        arguments = [part for parent in dict.fromkeys(parents) for part in ("-p", parent)]
+    def push(self, chat: ChatStore, tree: str, message: str, *parents: str) -> None:
         when = self.random.choice(["2001-01-01T00:00:00Z", "2050-01-01T00:00:00Z"])
-        made = git(chat, "commit-tree", tree, *message, *arguments, when=when)
-        git(chat, "update-ref", f"{HEADS}{chat.active_branch()}", made, head)
+        push(chat, chat.active_branch(), tree, *parents, message=message, when=when)
+
+    def say(self) -> None:
+        chats = chats_of(self.root)
+        with chats.open(self.random.choice(chats.ids())) as chat:
+            add_message(chat, self.any_text())
 
     def new_chat(self) -> None:
         chats = chats_of(self.root)
@@ -196,13 +201,6 @@ class Life:
         at = next(at for at, line in enumerate(lines) if line.startswith("description:"))
         lines[at] = f"description: {self.any_text()}"
         file.write_text("\n".join(lines) + "\n")
-
-    def same_size(self) -> None:
-        """Change a file and change it back, faster than a clock ticks."""
-        file = self.manifest()
-        text = file.read_text()
-        file.write_text(text.replace("version: ", "version:  "[:9], 1))
-        file.write_text(text)
 
     def add_file(self) -> None:
         name = f"{self.random.choice('pqr')}.txt"

@@ -100,16 +100,15 @@ def test_servers_are_listed_and_their_references_are_not_resolved(
         " requires_confirmation: false}\n",
     )
 
-    far, web = synced(tmp_path)["toolset_mcp_servers"]
-    assert far[:5] == ("far", "hello", "sse", 0, None)
-    assert far[5:] == ("[]", None, "https://a.b/", '{"X":"${API_KEY}"}', "{}", 0, None)
-    assert web[:5] == ("web", "hello", "stdio", 1, "npx")
-    assert web[5:] == ('["-y","web"]', ".", None, "{}", '{"K":"${API_KEY}"}', 1, None)
     with open_index(tmp_path) as index:
-        one, two = index.mcp_servers("hello")
-        assert (index.mcp_servers(), index.mcp_servers("other")) == ([one, two], [])
-    assert (one["id"], one["enabled"], one["headers"]) == ("far", False, {"X": "${API_KEY}"})
-    assert (two["id"], two["enabled"], two["args"]) == ("web", True, ["-y", "web"])
+        index.sync_toolsets()
+        far, web = index.mcp_servers("hello")
+        assert (index.mcp_servers(), index.mcp_servers("other")) == ([far, web], [])
+    assert (far["server_type"], far["enabled"], far["url"]) == ("sse", False, "https://a.b/")
+    assert (far["headers"], far["requires_confirmation"]) == ({"X": "${API_KEY}"}, False)
+    assert (web["server_type"], web["enabled"], web["cwd"]) == ("stdio", True, ".")
+    assert (web["command"], web["args"]) == ("npx", ["-y", "web"])
+    assert (web["env"], web["requires_confirmation"]) == ({"K": "${API_KEY}"}, True)
     assert b"s3cret" not in (tmp_path / "data" / "index.db").read_bytes()
 
 

@@ -93,23 +93,25 @@ class Resources(NamedTuple):
         Raises:
             NoSuchResourceError: if it does not exist for the client.
         """
-        page = self.pages.read(uri)
-        if page is not None:
-            return page
+        found = self.pages.read(uri)
+        if found is not None:
+            return found
         parsed = resource_uris.parse(uri)
-        of_toolset = None if parsed else toolset_resources.read(self.project, uri)
-        if of_toolset is not None:
+        if parsed is None:
+            of_toolset = toolset_resources.read(self.project, uri)
+            if of_toolset is None:
+                raise _no_such(uri)
             return of_toolset
-        if parsed is not None and parsed.is_artifact:
+        if parsed.is_artifact:
             return self._artifact(uri, parsed)
-        if parsed is not None and parsed.result_page is not None:
+        if parsed.result_page is not None:
             return self._result_page(uri, parsed)
-        tool = "read_file" if parsed is not None and parsed.path is not None else "log"
-        if parsed is None or not self.project.chats.has(parsed.chat_id) or not self._may(tool):
+        tool = "log" if parsed.path is None else "read_file"
+        if not self.project.chats.has(parsed.chat_id) or not self._may(tool):
             raise _no_such(uri)
         with self.project.chats.open(parsed.chat_id) as chat:
             manifest_id = parsed.manifest_id
-            if manifest_id is not None and not _has(chat, manifest_id):
+            if manifest_id is not None and manifest_id not in chat.reachable():
                 raise _no_such(uri)
             if parsed.path is not None:
                 return _contents(uri, parsed.path, _content(chat, uri, manifest_id, parsed.path))
@@ -167,7 +169,8 @@ class Resources(NamedTuple):
         if manifest_id is None or not self.project.chats.has(parsed.chat_id):
             raise _no_such(uri)
         with self.project.chats.open(parsed.chat_id) as chat:
-            call = finished_call(chat.manifest(manifest_id)) if _has(chat, manifest_id) else None
+            exists = manifest_id in chat.reachable()
+            call = finished_call(chat.manifest(manifest_id)) if exists else None
             if call is None or not self.project.catalog.sees(call.tool_id):
                 raise _no_such(uri)
             yield chat, call
@@ -190,10 +193,6 @@ class Resources(NamedTuple):
 
 def _no_such(uri: str) -> NoSuchResourceError:
     return NoSuchResourceError(f"unknown resource {uri!r}")
-
-
-def _has(chat: ChatStore, manifest_id: str) -> bool:
-    return manifest_id in chat.reachable()
 
 
 def _content(chat: ChatStore, uri: str, manifest_id: str | None, path: str) -> bytes:

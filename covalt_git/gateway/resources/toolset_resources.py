@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import mcp_types as types
 
-from covalt_git.catalog.prompt_content import read_resource
+from covalt_git.catalog.prompt_content import content_of
 from covalt_git.templating.uri_templates import UriTemplate
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def read(
     """Return the content of the resource with a URI; None if it does not exist."""
     for item, args in _matching(project, uri):
         with project.tool_index() as index:
-            found = read_resource(project.root, index, item, args)
+            found = content_of(project.root, index, item, item.what, args)
         if found is not None:
             return contents(uri, found)
     return None
