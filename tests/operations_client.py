@@ -12,7 +12,7 @@ import pytest
 
 from covalt_git.errors import CovaltError
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import RequestFile, ResultFile, find
+from covalt_git.operations.registry import RequestFile, ResultFile, every_operation
 from covalt_git.project import Project
 
 
@@ -26,7 +26,7 @@ class Operations:
     def __call__(self, name: str, /, **request: Any) -> Any:
         """Perform an operation; return its result as JSON values, or the bytes of its file."""
         with Context(self.root, partial(Project.open, self.root, role=self.role)) as context:
-            result = find(name)(context, **request)
+            result = every_operation()[name](context, **request)
             if not isinstance(result, ResultFile):
                 return result.model_dump(mode="json", by_alias=True)
             with result.stream:

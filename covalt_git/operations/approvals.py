@@ -20,11 +20,11 @@ from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.results import Change, DamagedChat
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.chats import FileChange
-
-
-_REASON = "Recorded with the decision."
 
 
 class ListApprovals(Request):
@@ -39,18 +39,16 @@ class GetApproval(Request):
     execution_id: str = Field(max_length=200)
 
 
-class ApproveCall(Request):
+class ApproveCall(GetApproval):
     """Request: the approval to grant, and the reason."""
 
-    execution_id: str = Field(max_length=200)
-    reason: str | None = Field(None, min_length=1, max_length=1000, description=_REASON)
+    reason: str | None = Field(
+        None, min_length=1, max_length=1000, description="Recorded with the decision."
+    )
 
 
-class DenyCall(Request):
+class DenyCall(ApproveCall):
     """Request: the approval to deny, and the reason."""
-
-    execution_id: str = Field(max_length=200)
-    reason: str | None = Field(None, min_length=1, max_length=1000, description=_REASON)
 
 
 class ApprovalRow(Result):
@@ -161,24 +159,23 @@ def approve_call(context: Context, request: ApproveCall) -> CallAnswer:
     If the files or the tool have changed since the request, nothing runs: the answer is 409
     ``asked_again``, and its hint names the new approval.
     """
-    approvals = context.approvals()
-    chat = context.chat(approvals.find(request.execution_id).chat_id)
-    try:
-        outcome = approvals.approve(request.execution_id, request.reason)
-    finally:
-        context.update_index(chat)  # an error may also have closed the approval
-    return answer(chat, outcome.call)
+    return _decided(context, request, context.approvals().approve)
 
 
 @operation(changes=True, errors=(404, 409))
 def deny_call(context: Context, request: DenyCall) -> CallAnswer:
     """Deny a call; it never runs."""
-    approvals = context.approvals()
-    chat = context.chat(approvals.find(request.execution_id).chat_id)
+    return _decided(context, request, context.approvals().deny)
+
+
+def _decided(
+    context: Context, request: ApproveCall, decide: Callable[[str, str | None], CallOutcome]
+) -> CallAnswer:
+    chat = context.chat(context.approvals().find(request.execution_id).chat_id)
     try:
-        outcome = approvals.deny(request.execution_id, request.reason)
+        outcome = decide(request.execution_id, request.reason)
     finally:
-        context.update_index(chat)
+        context.update_index(chat)  # an error may also have closed the approval
     return answer(chat, outcome.call)
 
 

@@ -17,7 +17,7 @@ from covalt_git.installs.local_changes import differences
 from covalt_git.installs.signatures import sign, signature_path
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import Request, Result, ResultFile, operation
+from covalt_git.operations.registry import Request, Result, ResultFile, ToolsetRequest, operation
 from covalt_git.operations.results import Failure
 from covalt_git.system import atomic_write
 from covalt_git.text.media_types import BYTES
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 
-class DiffToolset(Request):
+class DiffToolset(ToolsetRequest):
     """Request: the toolset to compare with one of its earlier versions."""
 
-    toolset_id: str = Field(max_length=200)
     grant: str | None = Field(
         None,
         max_length=200,
@@ -40,10 +39,9 @@ class DiffToolset(Request):
     )
 
 
-class ExportToolset(Request):
+class ExportToolset(ToolsetRequest):
     """Request: the toolset to export."""
 
-    toolset_id: str = Field(max_length=200)
     allow_guesses: bool = Field(
         default=False, description="Export also files with values that only look like credentials."
     )
@@ -65,12 +63,6 @@ class VerifyBundle(Request):
 
     file: Path
     signature: Path | None = Field(None, description="Its signature, if it is not FILE.sig.")
-
-
-class VerifyToolset(Request):
-    """Request: the toolset to verify."""
-
-    toolset_id: str = Field(max_length=200)
 
 
 class FileDifference(Result):
@@ -221,7 +213,7 @@ def verify_bundle(context: Context, request: VerifyBundle) -> BundleVerified:
 
 
 @operation(errors=(404,), admin="verify toolsets")
-def verify_toolset(context: Context, request: VerifyToolset) -> ToolsetVerified:
+def verify_toolset(context: Context, request: ToolsetRequest) -> ToolsetVerified:
     """Compare a toolset with the digest recorded at its import, and with its grants."""
     found = verify.verify_toolset(context.project.root, request.toolset_id)
     return ToolsetVerified.of(

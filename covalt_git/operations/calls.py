@@ -24,7 +24,7 @@ from covalt_git.models.calls import (
 )
 from covalt_git.operations.builtin_tools import make_call
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import Request, Result, operation
+from covalt_git.operations.registry import ChatRequest, Request, Result, ToolRequest, operation
 from covalt_git.operations.results import Change, Notes
 from covalt_git.workspaces.disk_usage import large_store
 
@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
 
 
-class CallTool(Request):
+class CallTool(ChatRequest):
     """Request: the call to make."""
 
-    chat_id: str = Field(max_length=200)
     tool_id: str = Field(max_length=200)
     args: JsonObject = Field(default_factory=dict)
     message_id: str | None = Field(
@@ -50,10 +49,9 @@ class CallTool(Request):
     )
 
 
-class ConvertArguments(Request):
+class ConvertArguments(ToolRequest):
     """Request: arguments of a tool as entered text, by name."""
 
-    tool_id: str
     texts: dict[str, str]
 
 
@@ -63,10 +61,9 @@ class Arguments(Result):
     args: JsonObject
 
 
-class CheckArguments(Request):
+class CheckArguments(ToolRequest):
     """Request: arguments to check without a call."""
 
-    tool_id: str = Field(max_length=200)
     args: JsonObject = Field(default_factory=dict)
 
 
@@ -114,28 +111,23 @@ class Batch(Result):
     calls: tuple[BatchedCall, ...]
 
 
-class ListCalls(Request):
+class ListCalls(ChatRequest):
     """Request for a page of a chat's calls."""
 
-    chat_id: str = Field(max_length=200)
     limit: int = Field(100, ge=1, le=500)
     before: str | None = Field(
         None, max_length=200, description="Continue after this call, the last of the previous page."
     )
 
 
-class GetCall(Request):
+class GetCall(ChatRequest):
     """Request: the call to return."""
 
-    chat_id: str = Field(max_length=200)
     call_id: str = Field(max_length=200)
 
 
-class CancelCall(Request):
+class CancelCall(GetCall):
     """Request: the call to cancel."""
-
-    chat_id: str = Field(max_length=200)
-    call_id: str = Field(max_length=200)
 
 
 class CallCancelled(Result):
@@ -292,20 +284,20 @@ def get_call(context: Context, request: GetCall) -> CallAnswer:
     """Return one call."""
     chat = context.chat(request.chat_id)
     context.chat_index().sync_chat(chat)
-    call = _find_call(context, chat, request.call_id)
-    return answer(chat, call)
+    return answer(chat, _find_call(context, chat, request.call_id))
 
 
 def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
     """Return a call from its commit, or from its ref while it is unfinished."""
-    told_of = {name: getattr(call, name) for name in ToolCall.model_fields}
-    told_of["active_branch"] = chat.active_branch()
+    active_branch = chat.active_branch()
     if call.post_manifest_id is not None:
-        return CallAnswer(**told_of, **_finished(chat, call.post_manifest_id))
+        facts = _finished(chat, call.post_manifest_id)
+        return CallAnswer.of(call, active_branch=active_branch, **facts)
     waits = next((one for one in chat.calls() if one.id == call.id), None)
     approval = chat.approval(waits.execution_id) if waits and waits.execution_id else None
-    return CallAnswer(
-        **told_of,
+    return CallAnswer.of(
+        call,
+        active_branch=active_branch,
         execution_id=waits.execution_id if waits else None,
         reasons=approval.reasons if approval else (),
         changes=(),

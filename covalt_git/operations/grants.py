@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from covalt_git.access.grants import ports
-from covalt_git.errors import Problem, StaleError
+from covalt_git.errors import StaleError
 from covalt_git.grants import grants as decisions
 from covalt_git.grants.status import changes, missing_grants
 from covalt_git.models.toolset_state import Grant, ProcessGrant, SecretGrant, ServerGrant, ToolGrant
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import Request, Result, invalid, operation
+from covalt_git.operations.registry import Request, Result, ToolsetRequest, invalid_field, operation
 from covalt_git.toolsets.state_store import find_toolset
 
 if TYPE_CHECKING:
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 _MOST_HOSTS = 100
 
+_NAMED = {
+    "secret": "secret",
+    "process": "MCP server",
+    "server": "MCP server",
+    "tool": "registered tool",
+}
+
 Hosts = tuple[str, ...]
 
 
@@ -32,10 +39,9 @@ class ListGrants(Request):
     toolset_id: str | None = Field(None, max_length=200)
 
 
-class AddGrant(Request):
+class AddGrant(ToolsetRequest):
     """Request: the grant to add to a toolset."""
 
-    toolset_id: str = Field(max_length=200)
     kind: Literal["network", "secret", "process", "server", "tool", "unsandboxed"]
     name: str | None = Field(
         None,
@@ -52,19 +58,17 @@ class AddGrant(Request):
     )
 
 
-class GrantAll(Request):
+class GrantAll(ToolsetRequest):
     """A toolset that gets grants, and its digest when the user reviewed it."""
 
-    toolset_id: str = Field(max_length=200)
     digest: str | None = Field(
         None, max_length=100, description="The toolset's digest that the user has reviewed."
     )
 
 
-class RevokeGrant(Request):
+class RevokeGrant(ToolsetRequest):
     """Grants to revoke: all, or the grant with a ``key``, or only some hosts of this grant."""
 
-    toolset_id: str = Field(max_length=200)
     key: str | None = Field(
         None, max_length=200, description="As in list_grants: network, secret-NAME, ..."
     )
@@ -174,7 +178,7 @@ def revoke_grant(context: Context, request: RevokeGrant) -> GrantsRevoked:
     if request.all:
         revoked = decisions.revoke_all(root, request.toolset_id)
     elif request.key is None:
-        raise invalid(Problem("key", 0, 0, "invalid_request", "name a grant, or use all: true"))
+        raise invalid_field("key", "name a grant, or use all: true")
     else:
         left = decisions.revoke(root, request.toolset_id, request.key, request.hosts)
         revoked = [] if left else [request.key]
@@ -252,25 +256,20 @@ def _same(toolset: Toolset, grant: Grant) -> AddGrant:
 def _granted(project: Project, request: AddGrant) -> tuple[str, Grant]:
     """Add the requested grant; return its key and the grant."""
     root, toolset_id, by = project.root, request.toolset_id, project.principal.id
-    if request.kind == "unsandboxed":
-        return request.kind, decisions.grant_unsandboxed(root, toolset_id, by=by)
-    if request.kind == "tool":
-        if not request.name:
-            raise invalid(
-                Problem("name", 0, 0, "invalid_request", "must be the name of a registered tool")
-            )
-        key = decisions.grant_key(request.kind, request.name)
-        return key, decisions.grant_tool(root, toolset_id, request.name, by=by)
-    if request.kind == "process" or request.kind == "server":  # noqa: PLR1714 - a set narrows no type
-        if not request.name:
-            raise invalid(Problem("name", 0, 0, "invalid_request", "name the MCP server"))
-        key = decisions.grant_key(request.kind, request.name)
-        return key, decisions.grant_server(root, toolset_id, request.kind, request.name, by=by)
-    if request.kind == "network":
-        if not request.hosts:
-            raise invalid(Problem("hosts", 0, 0, "invalid_request", "name at least one host"))
-        return request.kind, decisions.grant_network(root, toolset_id, request.hosts, by=by)
-    if not request.name:
-        raise invalid(Problem("name", 0, 0, "invalid_request", "name the secret"))
-    grant = decisions.grant_secret(root, toolset_id, request.name, request.hosts, by=by)
-    return decisions.grant_key(request.kind, request.name), grant
+    name, hosts = request.name or "", request.hosts
+    if request.kind in _NAMED and not name:
+        raise invalid_field("name", f"name the {_NAMED[request.kind]}")
+    key = decisions.grant_key(request.kind, name)
+    match request.kind:
+        case "network":
+            if not hosts:
+                raise invalid_field("hosts", "name at least one host")
+            return "network", decisions.grant_network(root, toolset_id, hosts, by=by)
+        case "secret":
+            return key, decisions.grant_secret(root, toolset_id, name, hosts, by=by)
+        case "process" | "server" as kind:
+            return key, decisions.grant_server(root, toolset_id, kind, name, by=by)
+        case "tool":
+            return key, decisions.grant_tool(root, toolset_id, name, by=by)
+        case "unsandboxed":
+            return "unsandboxed", decisions.grant_unsandboxed(root, toolset_id, by=by)

@@ -10,7 +10,7 @@ from covalt_git.errors import Problem
 from covalt_git.json_values import JsonObject
 from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import Request, Result, operation
+from covalt_git.operations.registry import Result, ToolRequest, operation
 from covalt_git.toolsets import overrides
 
 if TYPE_CHECKING:
@@ -26,16 +26,9 @@ Overridable = Literal[
 ]
 
 
-class GetOverrides(Request):
-    """Request: the tool whose overrides are returned."""
-
-    tool_id: str = Field(max_length=200)
-
-
-class OverrideTool(Request):
+class OverrideTool(ToolRequest):
     """Changes of a tool; null changes nothing, and fields in ``clear`` are removed."""
 
-    tool_id: str = Field(max_length=200)
     name_override: str | None = Field(None, max_length=10_000)
     description_override: str | None = Field(None, max_length=100_000)
     renderer: str | None = Field(None, max_length=200, description="Such as code or html.")
@@ -47,10 +40,9 @@ class OverrideTool(Request):
     )
 
 
-class EnableTool(Request):
+class EnableTool(ToolRequest):
     """Request: a tool, and whether to enable it."""
 
-    tool_id: str = Field(max_length=200)
     enabled: StrictBool
 
 
@@ -70,16 +62,11 @@ class ToolOverridden(ToolOverrides):
 
 
 @operation(errors=(404,))
-def get_overrides(context: Context, request: GetOverrides) -> ToolOverrides:
+def get_overrides(context: Context, request: ToolRequest) -> ToolOverrides:
     """Return the overrides of a tool by its toolset and by this project."""
     if not context.is_admin:
         context.catalog.find(request.tool_id)  # a hidden tool has no overrides either
-    found = overrides.overrides(context.project.root, request.tool_id)
-    return ToolOverrides(
-        tool_id=found.tool_id,
-        project=LocalOverride(**found.project),
-        toolset=LocalOverride(**found.toolset),
-    )
+    return ToolOverrides.of(overrides.overrides(context.project.root, request.tool_id))
 
 
 @operation(changes=True, errors=(404,), admin="change tools")
@@ -105,10 +92,4 @@ def _overridden(
     root = context.project.root
     found = overrides.override_tool(root, tool_id, values, clear)
     context.update_toolset_index()
-    return ToolOverridden(
-        tool_id=found.tool_id,
-        changed=found.changed,
-        project=LocalOverride(**found.project),
-        toolset=LocalOverride(**found.toolset),
-        warnings=found.warnings,
-    )
+    return ToolOverridden.of(found)

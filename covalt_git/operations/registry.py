@@ -10,8 +10,7 @@
     def switch_branch(context: Context, request: SwitchBranch) -> BranchSwitched:
         \"\"\"Check out a branch in a chat's workspace.\"\"\"
 
-:func:`find` imports the module of an operation when its name is looked up, so that a command loads
-nothing that it does not use.
+A command imports the modules of its own operations; :func:`every_operation` imports all of them, for the server.
 """
 
 from __future__ import annotations
@@ -19,7 +18,9 @@ from __future__ import annotations
 import inspect
 import io
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from pkgutil import walk_packages
 from typing import (
     IO,
     TYPE_CHECKING,
@@ -37,132 +38,19 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     InstanceOf,
     ValidationError,
     WithJsonSchema,
 )
 
-from covalt_git.errors import CovaltError, Problem, UnknownNameError, nearest_name
+from covalt_git.errors import CovaltError, Problem, nearest_name
 from covalt_git.manifests.toolset_files import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from covalt_git.operations.context import Context
-
-MODULES = {
-    "toolsets": ("list_toolsets", "get_toolset", "enable_toolset", "create_toolset"),
-    "toolset_imports": (
-        "import_toolset",
-        "import_toolset_from",
-        "update_toolset",
-        "update_toolset_from",
-        "uninstall_toolset",
-    ),
-    "bundles": (
-        "diff_toolset",
-        "export_toolset",
-        "write_bundle",
-        "verify_bundle",
-        "verify_toolset",
-    ),
-    "formats.conversions": ("list_formats", "convert_document", "convert_file"),
-    "formats.host_servers": ("list_host_files", "list_host_servers", "import_host_servers"),
-    "grants": (
-        "list_grants",
-        "add_grant",
-        "add_requested_grants",
-        "renew_grants",
-        "revoke_grant",
-    ),
-    "roles": ("list_roles",),
-    "tool_registry": (
-        "list_registered_tools",
-        "get_registered_tool",
-        "register_tool",
-        "replace_registered_tool",
-        "remove_registered_tool",
-    ),
-    "tools": ("list_tools", "search_tools", "get_tool", "get_available_tools"),
-    "examples": ("test_tools",),
-    "overrides": ("get_overrides", "override_tool", "enable_tool"),
-    "sources": ("list_sources", "refresh_source", "refresh_sources", "accept_tools"),
-    "credentials.tokens": ("create_token", "list_tokens", "revoke_token"),
-    "credentials.secrets": (
-        "list_secrets",
-        "check_secret",
-        "allow_secret_command",
-        "forbid_secret_command",
-    ),
-    "credentials.logins": ("log_in", "list_logins", "log_out"),
-    "authority": ("get_authority", "compare_authority"),
-    "chats.chats": (
-        "list_chats",
-        "get_chat",
-        "create_chat",
-        "rename_chat",
-        "fork_chat",
-        "export_chat",
-        "export_chat_to",
-        "import_chat",
-        "import_chat_from",
-        "collect_garbage",
-        "collect_all_garbage",
-        "delete_chat",
-    ),
-    "chats.disk_usage": ("get_disk_usage",),
-    "chats.manifests": ("list_manifests", "get_workspace_manifest"),
-    "chats.branches": (
-        "list_branches",
-        "create_branch",
-        "switch_branch",
-        "rename_branch",
-        "delete_branch",
-        "list_deleted_branches",
-    ),
-    "chats.merges": ("merge_branch", "list_conflicts", "resolve_conflict"),
-    "chats.conversation": ("read_conversation",),
-    "chats.conversation_export": ("export_conversation",),
-    "chats.messages": (
-        "list_messages",
-        "get_message",
-        "add_message",
-        "retry_message",
-        "edit_message",
-        "switch_to_message",
-        "continue_message",
-    ),
-    "chats.workspace_files": (
-        "get_workspace_files",
-        "get_workspace_file",
-        "get_workspace_diff",
-        "get_commit_diff",
-    ),
-    "chats.workspace_edits": (
-        "update_workspace_file",
-        "delete_workspace_file",
-        "upload_files",
-        "save_edits",
-        "restore_workspace",
-        "undo_change",
-        "redo_change",
-    ),
-    "calls": (
-        "call_tool",
-        "check_arguments",
-        "convert_arguments",
-        "check_batch",
-        "cancel_call",
-        "list_calls",
-        "get_call",
-    ),
-    "chats.replays": ("replay_call",),
-    "approvals": ("list_approvals", "get_approval", "approve_call", "deny_call"),
-    "validation": ("validate", "write_baseline", "fix_files"),
-}
-"""The operations of each module of this package."""
-
-_HOMES = {name: module for module, names in MODULES.items() for name in names}
 
 
 class Request(BaseModel):
@@ -173,6 +61,24 @@ class Request(BaseModel):
 
 class EmptyRequest(Request):
     """A request without fields."""
+
+
+class ChatRequest(Request):
+    """A request about one chat."""
+
+    chat_id: str = Field(max_length=200)
+
+
+class ToolsetRequest(Request):
+    """A request about one toolset."""
+
+    toolset_id: str = Field(max_length=200)
+
+
+class ToolRequest(Request):
+    """A request about one tool."""
+
+    tool_id: str = Field(max_length=200, description="Such as app-builder:write_file.")
 
 
 class Result(BaseModel):
@@ -347,23 +253,15 @@ def operation(
     return decorate
 
 
-def find(name: str) -> Operation[Any, Any]:
-    """Return the operation with a name.
-
-    Raises:
-        UnknownNameError: if the name does not exist; the hint has the most similar one.
-    """
-    if name not in _HOMES:
-        raise UnknownNameError("operation", name, _HOMES, list_with="/api/openapi.json")
-    found: Operation[Any, Any] = getattr(
-        import_module(f"covalt_git.operations.{_HOMES[name]}"), name
+@cache
+def every_operation() -> dict[str, Operation[Any, Any]]:
+    """Return all operations by name; this imports all modules of this package."""
+    package = import_module("covalt_git.operations")
+    modules = (
+        import_module(one.name) for one in walk_packages(package.__path__, f"{package.__name__}.")
     )
-    return found
-
-
-def every_operation() -> Iterator[Operation[Any, Any]]:
-    """Yield the operations of the HTTP API, which are those that are not local; this imports all modules."""
-    return (one for one in map(find, _HOMES) if not one.local)
+    values = (value for module in modules for value in vars(module).values())
+    return {one.name: one for one in values if isinstance(one, Operation)}
 
 
 def parse(request: type[RequestT], fields: Mapping[str, object] | str) -> RequestT:
@@ -387,6 +285,11 @@ def invalid(*problems: Problem) -> InvalidRequestError:
     """Return the error of a request whose fields have these problems."""
     count = "an invalid value" if len(problems) == 1 else f"{len(problems)} invalid values"
     return InvalidRequestError(f"the request has {count}", problems=list(problems))
+
+
+def invalid_field(name: str, message: str) -> InvalidRequestError:
+    """Return the error of a request with one invalid field."""
+    return invalid(Problem(name, 0, 0, "invalid_request", message))
 
 
 def _problem(

@@ -57,6 +57,21 @@ class CallLine(Result):
     renderer: str | None = Field(description="The renderer of its result.")
 
 
+class MessageFacts(Result):
+    """Fields of a message in a list and in a conversation; siblings follow the same message."""
+
+    id: str
+    ref: str | None = Field(description="The application's own id.")
+    role: str
+    text: str | None = Field(description="null: only the application has it.")
+    by: str
+    created_at: str
+    own_manifest_id: str = Field(description="The commit of the message itself.")
+    parent_id: str | None = Field(description="The message before it.")
+    number: int = Field(description="Position among its siblings, from 1 for the oldest.")
+    siblings: int = Field(description="Number of messages with the same parent, including itself.")
+
+
 class DamagedChat(Result):
     """A chat whose store cannot be read; lists show its last indexed facts."""
 

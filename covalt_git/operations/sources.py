@@ -10,11 +10,11 @@ from pydantic import Field, JsonValue
 from covalt_git.calls import mcp_calls
 from covalt_git.calls.mcp_calls import list_tools
 from covalt_git.credentials.command import SecretCommand
-from covalt_git.errors import CovaltError, Problem, StaleError
+from covalt_git.errors import CovaltError, StaleError
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.operations.context import Context
 from covalt_git.operations.grants import add_requested_grants
-from covalt_git.operations.registry import Request, Result, invalid, operation
+from covalt_git.operations.registry import Request, Result, ToolsetRequest, invalid_field, operation
 from covalt_git.operations.results import Failure
 from covalt_git.operations.toolsets import enable_toolset
 from covalt_git.runtime.sandbox_levels import check_trust
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.installs.importing import ImportedToolset
-    from covalt_git.json_values import JsonObject
     from covalt_git.toolsets.toolset import Toolset
 
 _MOST_TOOLS = 10_000
@@ -41,10 +40,9 @@ class ListSources(Request):
     )
 
 
-class RefreshSource(Request):
+class RefreshSource(ToolsetRequest):
     """Request: the MCP server to list, by the namespace of its tools; with ``check`` nothing is written."""
 
-    toolset_id: str = Field(max_length=200)
     namespace: str = Field(max_length=200)
     check: bool = False
 
@@ -61,10 +59,9 @@ class RefreshSources(Request):
     accept: bool = Field(default=False, description="Accept all tools that they have now.")
 
 
-class AcceptTools(Request):
+class AcceptTools(ToolsetRequest):
     """Definitions to accept: for each tool the reviewed digest, or null for a removed tool."""
 
-    toolset_id: str = Field(max_length=200)
     namespace: str = Field(max_length=200)
     tools: dict[str, str | None] = Field(max_length=_MOST_TOOLS)
 
@@ -165,7 +162,7 @@ def list_sources(context: Context, request: ListSources) -> SourceList:
     root = context.project.root
     name = "/".join(filter(None, (request.toolset_id, request.namespace)))
     found = refresh.find_sources(root, name) if name else refresh.sources(root)
-    return SourceList(sources=tuple(SourceRow(**_facts(context, one)) for one in found))
+    return SourceList(sources=tuple(_row(context, one) for one in found))
 
 
 @operation(changes=True, errors=(404, 409, 502), admin="refresh sources")
@@ -184,9 +181,7 @@ def refresh_source(context: Context, request: RefreshSource) -> SourceRefreshed:
 def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefreshed:
     """List the tools of several MCP servers, one after the other; a failure does not stop the others."""
     if request.check and request.accept:
-        raise invalid(
-            Problem("accept", 0, 0, "invalid_request", "it cannot be combined with check")
-        )
+        raise invalid_field("accept", "it cannot be combined with check")
     root = context.project.root
     if request.sources:
         chosen = [one for name in request.sources for one in refresh.find_sources(root, name)]
@@ -203,7 +198,7 @@ def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
     root = context.project.root
     found = refresh.accept(root, request.toolset_id, request.namespace, request.tools)
     context.update_toolset_index()
-    return ToolsAccepted(**_facts(context, found), changed=tuple(sorted(request.tools)))
+    return ToolsAccepted.of(_row(context, found), changed=tuple(sorted(request.tools)))
 
 
 class TrustRefusedError(CovaltError):
@@ -276,25 +271,23 @@ def _refresh(
     if accept and now.to_accept:
         shown = {one.name: one.digest for one in now.to_accept}
         now = refresh.accept(root, now.toolset.id, now.namespace, shown)
-    return SourceRefreshed(source=SourceRow(**_facts(context, now)), drift=_differing(found.drift))
+    return SourceRefreshed(source=_row(context, now), drift=_differing(found.drift))
 
 
-def _facts(context: Context, source: refresh.ToolSource) -> JsonObject:
+def _row(context: Context, source: refresh.ToolSource) -> SourceRow:
     toolset, server = source.toolset, source.server
     tools = source.lock.tools if source.lock else {}
-    return {
-        "toolset_id": toolset.id,
-        "namespace": source.namespace,
-        "server": server.id,
-        "enabled": source.enabled,
-        "reference": refresh.reference_of(server),
-        "asked": source.lock is not None,
-        "tools": len(tools),
-        "tool_names": tuple(sorted(tools)),
-        "accepted": source.accepted,
-        "to_accept": _differing(source.to_accept),
-        "connections": tuple(connections(context.project.root, toolset.id, server.id)),
-    }
+    return SourceRow.of(
+        source,
+        toolset_id=toolset.id,
+        server=server.id,
+        reference=refresh.reference_of(server),
+        asked=source.lock is not None,
+        tools=len(tools),
+        tool_names=tuple(sorted(tools)),
+        to_accept=_differing(source.to_accept),
+        connections=tuple(connections(context.project.root, toolset.id, server.id)),
+    )
 
 
 def _differing(found: tuple[refresh.ToolDifference, ...]) -> tuple[DifferingTool, ...]:

@@ -19,7 +19,7 @@ from covalt_git.models.tool_properties import Annotations, Example, HttpRequest,
 from covalt_git.models.toolset_state import LocalOverride, ToolsetState
 from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
+from covalt_git.operations.registry import EmptyRequest, Request, Result, ToolRequest, operation
 from covalt_git.toolsets import builtin_tools
 from covalt_git.toolsets.icons import icon_data_url
 
@@ -44,12 +44,6 @@ class SearchTools(Request):
     query: str = Field(max_length=2000, description="Words, or a question.")
     toolset_id: str = Field("", max_length=64, description="Only the tools of this toolset.")
     limit: int = Field(20, ge=1, le=1000)
-
-
-class GetTool(Request):
-    """Request: the tool to return."""
-
-    tool_id: str = Field(max_length=200, description="Such as app-builder:write_file.")
 
 
 class ToolFacts(Result):
@@ -225,7 +219,7 @@ def grouped(context: Context, tools: Iterable[Tool], *, with_empty: bool) -> tup
 
 
 @operation(errors=(404, 409))
-def get_tool(context: Context, request: GetTool) -> ToolDetail:
+def get_tool(context: Context, request: ToolRequest) -> ToolDetail:
     """Return one tool: its schemas, renderer, limits and overrides."""
     found = context.catalog.find(request.tool_id)
     tool, toolset = context.catalog.with_target(found.tool), found.toolset
@@ -236,34 +230,15 @@ def get_tool(context: Context, request: GetTool) -> ToolDetail:
         schema_from = "server"
     elif tool.schema_is_declared or tool.kind == "http":
         schema_from = "manifest"
-    return ToolDetail(
-        **_facts(
-            context,
-            tool,
-            reason_not_callable(context, tool, toolset.state, enabled=toolset.enabled),
-        ),
+    why_not = reason_not_callable(context, tool, toolset.state, enabled=toolset.enabled)
+    return ToolDetail.of(
+        tool,
+        **_facts(context, tool, why_not),
         toolset_name=toolset.manifest.name if toolset.manifest else toolset.id,
-        toolset_digest=tool.toolset_digest,
-        renderer=tool.renderer,
         recorded=builtin_tools.is_recorded(tool.tool_id),
         schema_from=schema_from,
-        output_schema=tool.output_schema,
-        annotations=tool.annotations,
-        examples=tool.examples,
-        free_examples=tool.free_examples,
-        extensions=tool.extensions,
-        tags=tool.tags,
         limits=effective_limits(tool.limits, context.project.config.limits),
-        security=tool.security,
-        confirmation=tool.confirmation,
-        confirmation_is_settled=tool.confirmation_is_settled,
         local=toolset.state.overrides.get(tool.name_in_state, LocalOverride()),
-        meta=tool.meta,
-        icons=tool.icons,
-        http=tool.http,
-        server=tool.server,
-        upstream=tool.upstream,
-        alias_of=tool.alias_of,
     )
 
 
@@ -306,7 +281,8 @@ def tool_row(context: Context, tool: Tool, row: JsonObject) -> ToolRow:
         why_not = reason_not_callable(
             context, tool, _state(context, tool, row), enabled=row["enabled"]
         )
-    return ToolRow(
+    return ToolRow.of(
+        tool,
         **_facts(context, tool, why_not),
         renderer=tool.renderer.type if tool.renderer else None,
         icon=icon_data_url(context.project.root, tool),
@@ -340,24 +316,10 @@ def reason_not_callable(context: Context, tool: Tool, state: ToolsetState, *, en
 
 
 def _facts(context: Context, tool: Tool, why_not: str) -> JsonObject:
-    return {
-        "tool_id": tool.tool_id,
-        "path": tool.path,
-        "name": tool.name,
-        "description": tool.description,
-        "toolset_id": tool.toolset_id,
-        "kind": tool.kind,
-        "version": tool.version,
-        "entrypoint": tool.entrypoint,
-        "input_schema": tool.input_schema,
-        "held_back": tool.held_back,
-        "requires_confirmation": approval_reasons(
-            context.project.config, context.catalog.called(tool), {}
-        ),
-        "enabled": tool.enabled,
-        "callable": not why_not,
-        "why_not": why_not,
-    }
+    """Return the shared fields that depend on the project."""
+    config, called = context.project.config, context.catalog.called(tool)
+    reasons = approval_reasons(config, called, {})
+    return {"requires_confirmation": reasons, "callable": not why_not, "why_not": why_not}
 
 
 def _note(row: JsonObject) -> str:

@@ -29,7 +29,14 @@ from covalt_git.operations.formats.conversions import (
     source_at,
 )
 from covalt_git.operations.grant_results import GrantToAdd, grants_to_add
-from covalt_git.operations.registry import Request, RequestFile, Result, UploadField, operation
+from covalt_git.operations.registry import (
+    Request,
+    RequestFile,
+    Result,
+    ToolsetRequest,
+    UploadField,
+    operation,
+)
 from covalt_git.operations.results import Failure
 from covalt_git.operations.sources import RefreshOutcome, check_trusted, trust_toolset
 from covalt_git.operations.toolsets import (
@@ -51,16 +58,35 @@ if TYPE_CHECKING:
 MOST_FORM_BYTES = MAX_ARCHIVE + (64 << 10)
 """Maximum size in bytes of a form with a bundle and its signature."""
 
-_DRY_RUN = "Return what would be imported, and change nothing."
-_FORCE = "Replace the files of an imported toolset, and discard local changes."
-_TRUST = (
-    "Digest of a dry run that the user has reviewed: grant everything in ``grants``, enable the toolset, and connect "
-    "its MCP servers. It is refused for updates."
-)
-_ACCEPT = "Also if the installed version was signed with another key, or the new one is not signed."
+
+class UpdateOptions(Request):
+    """Options of imports and updates."""
+
+    dry_run: bool = Field(
+        default=False, description="Return what would be imported, and change nothing."
+    )
+    force: bool = Field(
+        default=False,
+        description="Replace the files of an imported toolset, and discard local changes.",
+    )
+    accept_signer: bool = Field(
+        default=False,
+        description="Also if the installed version was signed with another key, or the new one is not signed.",
+    )
 
 
-class ImportSent(Request):
+class ImportOptions(UpdateOptions):
+    """Options of imports."""
+
+    trust: str | None = Field(
+        None,
+        max_length=100,
+        description="Digest of a dry run that the user has reviewed: grant everything in ``grants``, enable the "
+        "toolset, and connect its MCP servers. It is refused for updates.",
+    )
+
+
+class ImportSent(ImportOptions):
     """A bundle to import: the ZIP itself."""
 
     file: Annotated[tuple[UploadField, ...], Field(min_length=1, max_length=1)]
@@ -69,26 +95,18 @@ class ImportSent(Request):
         Field(max_length=1, description="Its signature by ssh-keygen: FILE.sig."),
     ] = ()
     source_format: str | None = Field(None, max_length=200, description=SOURCE_FORMAT)
-    dry_run: bool = Field(default=False, description=_DRY_RUN)
-    force: bool = Field(default=False, description=_FORCE)
-    accept_signer: bool = Field(default=False, description=_ACCEPT)
-    trust: str | None = Field(None, max_length=100, description=_TRUST)
 
 
-class ImportFetched(Request):
+class ImportFetched(ImportOptions):
     """A bundle to import: its URL."""
 
     url: str = Field(
         max_length=2000,
         description="An https URL of a ZIP; its signature is at that URL with .sig.",
     )
-    dry_run: bool = Field(default=False, description=_DRY_RUN)
-    force: bool = Field(default=False, description=_FORCE)
-    accept_signer: bool = Field(default=False, description=_ACCEPT)
-    trust: str | None = Field(None, max_length=100, description=_TRUST)
 
 
-class ImportToolsetFrom(Request):
+class ImportToolsetFrom(ImportOptions):
     """Request: the source of a toolset to import, and its signature."""
 
     source: str = Field(
@@ -102,19 +120,10 @@ class ImportToolsetFrom(Request):
         description="A line to add to signers in covalt.yaml, with the key that signed the bundle.",
     )
     unsigned: bool = Field(default=False, description="Import it as if it had no signature.")
-    dry_run: bool = Field(default=False, description=_DRY_RUN)
-    force: bool = Field(default=False, description=_FORCE)
-    accept_signer: bool = Field(default=False, description=_ACCEPT)
-    trust: str | None = Field(None, max_length=100, description=_TRUST)
 
 
-class UpdateToolset(Request):
+class UpdateToolset(ToolsetRequest, UpdateOptions):
     """Request: the toolset to update from its source."""
-
-    toolset_id: str = Field(max_length=200)
-    dry_run: bool = Field(default=False, description=_DRY_RUN)
-    force: bool = Field(default=False, description=_FORCE)
-    accept_signer: bool = Field(default=False, description=_ACCEPT)
 
 
 class UpdateToolsetFrom(UpdateToolset):
@@ -124,10 +133,9 @@ class UpdateToolsetFrom(UpdateToolset):
     signature: Path | None = Field(None, description="Its signature, if it is not FILE.sig.")
 
 
-class UninstallToolset(Request):
+class UninstallToolset(ToolsetRequest):
     """Request: the toolset to remove."""
 
-    toolset_id: str = Field(max_length=200)
     force: bool = Field(default=False, description="Also if git cannot restore its files.")
 
 
@@ -250,14 +258,7 @@ def import_toolset(context: Context, request: ImportSent | ImportFetched) -> Too
         bundle = uploaded_bundle(
             request.file[0], *request.signature, source_format=request.source_format
         )
-    return import_bundle(
-        context,
-        bundle,
-        dry_run=request.dry_run,
-        force=request.force,
-        accept_signer=request.accept_signer,
-        trust=request.trust,
-    )
+    return _import(context, bundle, request)
 
 
 @operation(changes=True, admin="import toolsets", local=True)
@@ -276,14 +277,7 @@ def import_toolset_from(context: Context, request: ImportToolsetFrom) -> Toolset
             source = replace(source, signature=None)
         elif request.trusted_signer is not None:
             trust_signer(context, source, request.trusted_signer, dry_run=request.dry_run)
-    return import_bundle(
-        context,
-        source,
-        dry_run=request.dry_run,
-        force=request.force,
-        accept_signer=request.accept_signer,
-        trust=request.trust,
-    )
+    return _import(context, source, request)
 
 
 @operation(changes=True, errors=(404, 409, 422, 502), admin="update toolsets")
@@ -375,6 +369,12 @@ def import_bundle(
     return result.model_copy(update={"trusted": True, "sources": sources})
 
 
+def _import(context: Context, bundle: Bundle | Path, options: ImportOptions) -> ToolsetImported:
+    return import_bundle(
+        context, bundle, **{name: getattr(options, name) for name in ImportOptions.model_fields}
+    )
+
+
 def trust_signer(context: Context, bundle: Bundle, line: str, *, dry_run: bool = False) -> None:
     """Add a line to ``signers``, if its key signed the bundle and the bundle has no other problem.
 
@@ -402,15 +402,9 @@ def _update(
     source: Path | str | None = None,
     signature: Path | None = None,
 ) -> ToolsetUpdated:
-    found = updating.update(
-        context.project.root,
-        request.toolset_id,
-        source,
-        signature=signature,
-        dry_run=request.dry_run,
-        force=request.force,
-        accept_signer=request.accept_signer,
-    )
+    options = {name: getattr(request, name) for name in UpdateOptions.model_fields}
+    root, toolset_id = context.project.root, request.toolset_id
+    found = updating.update(root, toolset_id, source, signature=signature, **options)
     if not request.dry_run:
         context.update_toolset_index()
     return _update_result(context, found, dry_run=request.dry_run)

@@ -15,7 +15,7 @@ from covalt_git.manifests.toolset_files import FileKind
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
 from covalt_git.operations.context import Context
 from covalt_git.operations.grant_results import GrantLacking
-from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
+from covalt_git.operations.registry import EmptyRequest, Result, ToolsetRequest, operation
 from covalt_git.operations.tools import ToolRow, tool_row, visible_toolsets
 from covalt_git.toolsets import new_toolset
 from covalt_git.toolsets.first_steps import first_steps
@@ -33,23 +33,15 @@ _DECISIONS = {"enabled", "overrides", "grants", "accepted", "aliases"}
 """Fields of a state that do not describe the import."""
 
 
-class GetToolset(Request):
-    """Request: the toolset to return."""
-
-    toolset_id: str = Field(max_length=200)
-
-
-class EnableToolset(Request):
+class EnableToolset(ToolsetRequest):
     """Request: a toolset, and whether to enable it."""
 
-    toolset_id: str = Field(max_length=200)
     enabled: bool
 
 
-class CreateToolset(Request):
+class CreateToolset(ToolsetRequest):
     """Request: the toolset to create from a template."""
 
-    toolset_id: str = Field(max_length=200)
     template: Template = "python"
     name: str = Field(
         "", max_length=1000, description="Its name for users; if empty, derived from the id."
@@ -190,7 +182,7 @@ def list_toolsets(context: Context, _: EmptyRequest) -> ToolsetList:
 
 
 @operation(errors=(404,))
-def get_toolset(context: Context, request: GetToolset) -> ToolsetDetail:
+def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
     """Return one toolset: its tools, files, MCP servers, grants and problems.
 
     If its manifest cannot be read, its tools are the last valid ones.

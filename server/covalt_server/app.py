@@ -44,7 +44,7 @@ MAX_BODY_BYTES = 16 << 20
 """Maximum size of a request in bytes; operations with uploads have their own limits."""
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
-    *(one for one in every_operation() if not one.local),
+    *(one for one in every_operation().values() if not one.local),
     *streams.OPERATIONS,
     *events.OPERATIONS,
 )

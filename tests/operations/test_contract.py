@@ -38,13 +38,14 @@ from covalt_git.cli import cli, main
 from covalt_git.errors import CovaltError
 from covalt_git.operations.builtin_tools import make_call
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import MODULES, Operation, find
+from covalt_git.operations.registry import Operation, every_operation
 from covalt_git.project import Project
 from covalt_server.api.http import method
 from tests.api_client import BEARER, HOME, Api, form_file, refused
 from tests.command import commands
 from tests.operations.conftest import comparable
 
+OPERATIONS = every_operation()
 CASES: dict[str, dict[str, Any]] = {
     name: case
     for file in sorted(Path(__file__).with_name("cases").glob("*.yaml"))
@@ -69,7 +70,7 @@ def with_ids(value: Any, ids: dict[str, str]) -> Any:
 
 def send(api: Api, name: str, request: dict[str, Any], role: str | None = None) -> TestResponse:
     """Perform an operation over the API, or a local operation in this process."""
-    operation = find(name)
+    operation = OPERATIONS[name]
     if operation.local:
         return perform(api.root, operation, request, role)
     if method(operation) == "GET":
@@ -155,7 +156,7 @@ def test_the_result_is_as_its_model_says(api: Api, name: str, case: dict[str, An
         return
 
     assert answer.status_code == 200, answer.get_data(as_text=True)
-    if issubclass(model := find(name).result, BaseModel):
+    if issubclass(model := OPERATIONS[name].result, BaseModel):
         model.model_validate_json(answer.get_data())
 
 
@@ -202,7 +203,7 @@ def test_what_a_role_may_not_see_is_unknown(
     assert answer.status_code == 404, answer.get_data(as_text=True)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if find(name).admin])
+@pytest.mark.parametrize("name", [name for name in CASES if OPERATIONS[name].admin])
 def test_what_only_an_administrator_may_do_is_refused(
     shared: Path, name: str, failing: dict[str, Any]
 ) -> None:
@@ -210,7 +211,7 @@ def test_what_only_an_administrator_may_do_is_refused(
     refused(answer, 403, "forbidden")
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if find(name).local])
+@pytest.mark.parametrize("name", [name for name in CASES if OPERATIONS[name].local])
 def test_what_is_local_is_not_offered_over_http(shared: Path, name: str) -> None:
     api = api_of(shared)
 
@@ -219,7 +220,7 @@ def test_what_is_local_is_not_offered_over_http(shared: Path, name: str) -> None
 
 def test_the_text_of_a_new_token_is_not_in_its_repr(root: Path) -> None:
     with Context(root, partial(Project.open, root)) as context:
-        made = find("create_token")(context, role="guest")
+        made = OPERATIONS["create_token"](context, role="guest")
 
     assert made.token.startswith("cvg_")
     assert made.token not in f"{made!r} {made}"
@@ -235,7 +236,7 @@ def test_each_face_performs_the_operation(
 ) -> None:
     """If the operation is replaced by a failing one, each face that has it fails."""
     api = api_of(shared)
-    break_operation(find(name), monkeypatch)
+    break_operation(OPERATIONS[name], monkeypatch)
 
     refused(send(api, name, failing["request"]), 418, "broken")
     for line in [failing[key] for key in ("cli",) if key in failing] + failing.get("also", []):
@@ -282,7 +283,7 @@ OTHERS = ["serve", "dev", "init", "doctor", "mcp", "worker", "index", "schema", 
 
 
 def test_every_operation_has_a_case() -> None:
-    assert sorted(CASES) == sorted(name for names in MODULES.values() for name in names)
+    assert sorted(CASES) == sorted(OPERATIONS)
 
 
 def test_every_command_performs_an_operation_or_is_one_of_the_others() -> None:

@@ -11,11 +11,7 @@ from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.chats import Branch
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import (
-    Request,
-    Result,
-    operation,
-)
+from covalt_git.operations.registry import ChatRequest, Result, operation
 from covalt_git.operations.results import Change, Notes
 from covalt_git.workspaces import branches
 
@@ -24,29 +20,21 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
 
 
-class RenameBranch(Request):
+class RenameBranch(ChatRequest):
     """Request: a branch and its new name."""
 
-    chat_id: str = Field(max_length=200)
     branch: str = Field(max_length=200)
     name: str = Field(max_length=200)
 
 
-class DeleteBranch(Request):
+class DeleteBranch(ChatRequest):
     """Request: the branch to delete."""
 
-    chat_id: str = Field(max_length=200)
     branch: str = Field(max_length=200)
     force: bool = Field(
         False,
         description="Also if it has commits that no other branch has, or a pending call.",
     )
-
-
-class ListDeletedBranches(Request):
-    """Request: the chat whose deleted branches are listed."""
-
-    chat_id: str = Field(max_length=200)
 
 
 class BranchRenamed(Result):
@@ -73,24 +61,16 @@ class DeletedBranchList(Result):
     branches: tuple[BranchDeleted, ...]
 
 
-class ListBranches(Request):
-    """Request: the chat whose branches are listed."""
-
-    chat_id: str = Field(max_length=200)
-
-
-class CreateBranch(Request):
+class CreateBranch(ChatRequest):
     """Request: the branch to create; without ``from_manifest``, it starts at the current workspace."""
 
-    chat_id: str = Field(max_length=200)
     name: str = Field(max_length=200)
     from_manifest: str | None = Field(None, max_length=200)
 
 
-class SwitchBranch(Request):
+class SwitchBranch(ChatRequest):
     """Request: the branch to check out."""
 
-    chat_id: str = Field(max_length=200)
     branch: str = Field(max_length=200)
 
 
@@ -142,7 +122,7 @@ def delete_branch(context: Context, request: DeleteBranch) -> BranchDeleted:
 
 
 @operation(errors=(404,))
-def list_deleted_branches(context: Context, request: ListDeletedBranches) -> DeletedBranchList:
+def list_deleted_branches(context: Context, request: ChatRequest) -> DeletedBranchList:
     """List the deleted branches with commits that no branch has."""
     chat = context.chat(request.chat_id)
     found = branches.deleted(chat)
@@ -150,7 +130,7 @@ def list_deleted_branches(context: Context, request: ListDeletedBranches) -> Del
 
 
 @operation(errors=(404,))
-def list_branches(context: Context, request: ListBranches) -> BranchList:
+def list_branches(context: Context, request: ChatRequest) -> BranchList:
     """List a chat's branches and their last commits."""
     return BranchList(branches=tuple(context.chat(request.chat_id).branches()))
 

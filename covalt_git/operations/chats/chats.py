@@ -16,6 +16,7 @@ from covalt_git.models.chats import Branch, Origin
 from covalt_git.operations.chats.merges import WaitingConflict, waiting_conflicts
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
+    ChatRequest,
     EmptyRequest,
     PathText,
     Request,
@@ -37,12 +38,6 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
 
 
-class GetChat(Request):
-    """Request: the chat to return."""
-
-    chat_id: str = Field(max_length=200)
-
-
 class CreateChat(Request):
     """Request for a new chat."""
 
@@ -50,15 +45,14 @@ class CreateChat(Request):
     title: str = Field("", max_length=500)
 
 
-class RenameChat(Request):
+class RenameChat(ChatRequest):
     """Request: a chat and its new title; the id stays."""
 
-    chat_id: str = Field(max_length=200)
     title: str = Field(max_length=500)
 
 
-class ChatFacts(Result):
-    """Fields of a chat that lists and details share."""
+class ChatRow(Result):
+    """A chat in a list."""
 
     id: str
     title: str
@@ -73,10 +67,6 @@ class ChatFacts(Result):
     manifests: int
     tool_calls: int
     workspace: str = Field(description="The path of its folder, on the machine of the project.")
-
-
-class ChatRow(ChatFacts):
-    """A chat in a list."""
 
 
 class ChatList(Result):
@@ -114,7 +104,7 @@ class ChatStatus(Result):
     store_warning: str = Field(description="Warning if the store is large; empty below 2,048 MiB.")
 
 
-class ChatDetail(ChatFacts):
+class ChatDetail(ChatRow):
     """A chat with its branches and the status of its workspace."""
 
     branches: tuple[Branch, ...]
@@ -124,20 +114,13 @@ class ChatDetail(ChatFacts):
 MOST_IMPORT_BYTES = 1 << 30
 """Maximum size of an uploaded bundle in bytes; ``covalt-git chat import`` accepts larger ones."""
 
-
 _MOST_NOTES = 1000
-
-
 _BUSY_S = 5
 
 
-_PART = 1 << 18
-
-
-class ForkChat(Request):
+class ForkChat(ChatRequest):
     """A chat to fork; without ``from_manifest`` with all branches and the current workspace."""
 
-    chat_id: str = Field(max_length=200)
     from_manifest: str | None = Field(
         None, max_length=200, description="Only the history of this commit, on a branch main."
     )
@@ -154,10 +137,9 @@ class ChatForked(ChatRow):
     notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
-class ExportChat(Request):
+class ExportChat(ChatRequest):
     """Request: the chat, or one of its branches, to export."""
 
-    chat_id: str = Field(max_length=200)
     branch: str | None = Field(None, max_length=200)
 
 
@@ -171,12 +153,10 @@ class ImportChat(Request):
     title: str | None = Field(None, max_length=500, description="null: the title in the bundle.")
 
 
-class ExportChatTo(Request):
+class ExportChatTo(ExportChat):
     """Request: the chat, or one of its branches, to export, and the file to write."""
 
-    chat_id: str
     path: Path
-    branch: str | None = None
 
 
 class ChatExported(Result):
@@ -200,15 +180,6 @@ class ImportChatFrom(Request):
     title: str | None = None
 
 
-class CollectGarbage(Request):
-    """Request: the chat whose garbage is collected."""
-
-    chat_id: str = Field(max_length=200)
-    now: bool = Field(
-        default=False, description="Also remove deleted branches, and objects of the last hour."
-    )
-
-
 class CollectAllGarbage(Request):
     """Request: options for collecting the garbage of all chats."""
 
@@ -217,10 +188,13 @@ class CollectAllGarbage(Request):
     )
 
 
-class DeleteChat(Request):
+class CollectGarbage(ChatRequest, CollectAllGarbage):
+    """Request: the chat whose garbage is collected."""
+
+
+class DeleteChat(ChatRequest):
     """Request: the chat to delete permanently."""
 
-    chat_id: str = Field(max_length=200)
     dry_run: bool = Field(default=False, description="Only return what would be deleted.")
 
 
@@ -261,13 +235,10 @@ class GarbageCollected(Result):
     )
 
 
-class NotCollected(Result):
+class NotCollected(DamagedChat):
     """A chat whose garbage was not collected, such as a damaged one, and the error."""
 
-    chat_id: str
     error: str = Field(description="Its code.")
-    message: str
-    hint: str
 
 
 class AllGarbageCollected(Result):
@@ -298,7 +269,7 @@ def list_chats(context: Context, _: EmptyRequest) -> ChatList:
 
 
 @operation(errors=(404,))
-def get_chat(context: Context, request: GetChat) -> ChatDetail:
+def get_chat(context: Context, request: ChatRequest) -> ChatDetail:
     """Return one chat: its branches, uncommitted changes, and unfinished calls."""
     chat = context.chat(request.chat_id)
     facts = dict(_row(context, chat))

@@ -16,8 +16,8 @@ from covalt_git.errors import UnknownNameError
 from covalt_git.models.calls import main_argument
 from covalt_git.operations.chats.manifests import ManifestRow, manifest_row
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
-from covalt_git.operations.results import CallLine
+from covalt_git.operations.registry import ChatRequest, InvalidRequestError, Result, operation
+from covalt_git.operations.results import CallLine, MessageFacts
 
 if TYPE_CHECKING:
     from covalt_git.index.history import HistoryRow
@@ -28,10 +28,9 @@ PAGE = 60
 """Commits of a page, unless a request names another limit."""
 
 
-class ReadConversation(Request):
+class ReadConversation(ChatRequest):
     """A page of the conversation on a branch, or one message of a chat."""
 
-    chat_id: str = Field(max_length=200)
     branch: str | None = Field(None, max_length=200, description="null: the active branch.")
     without: str | None = Field(
         None, max_length=200, description="Only what this other branch does not have."
@@ -47,19 +46,9 @@ class ReadConversation(Request):
     limit: int = Field(PAGE, ge=1, le=500, description="Number of commits.")
 
 
-class TurnMessage(Result):
+class TurnMessage(MessageFacts):
     """A message, and its siblings: the other messages after the same one."""
 
-    id: str
-    ref: str | None = Field(description="The application's own id.")
-    role: str
-    text: str | None = Field(description="null: only the application has it.")
-    by: str
-    created_at: str
-    own_manifest_id: str = Field(description="The commit of the message itself.")
-    parent_id: str | None = Field(description="The message before it.")
-    number: int = Field(description="Position among its siblings, from 1 for the oldest.")
-    siblings: int = Field(description="Number of messages with the same parent, including itself.")
     older: str | None = Field(description="The sibling before it.")
     newer: str | None = Field(description="The sibling after it.")
 

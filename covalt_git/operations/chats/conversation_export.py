@@ -10,7 +10,7 @@ from covalt_git.conversations.conversation import Conversation
 from covalt_git.formats.cjson_conversations import LoggedCall, conversation
 from covalt_git.json_values import JsonObject
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import Request, Result, operation
+from covalt_git.operations.registry import ChatRequest, Result, operation
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
 
 
-class ExportConversation(Request):
+class ExportConversation(ChatRequest):
     """The conversation of a chat, or of one of its branches."""
 
-    chat_id: str = Field(max_length=200)
     branch: str | None = Field(
         None, max_length=200, description="Only this branch; null: all, with alternatives."
     )

@@ -6,15 +6,14 @@ from pydantic import Field
 
 from covalt_git.operations.chats.manifests import manifest_row
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import PathText, Request, Result, operation
+from covalt_git.operations.registry import ChatRequest, PathText, Result, operation
 from covalt_git.operations.results import CallLine
 from covalt_git.workspaces import disk_usage
 
 
-class GetDiskUsage(Request):
+class GetDiskUsage(ChatRequest):
     """Request: the chat whose disk usage is returned."""
 
-    chat_id: str = Field(max_length=200)
     limit: int = Field(20, ge=1, le=1000, description="Maximum number of paths, and of commits.")
 
 

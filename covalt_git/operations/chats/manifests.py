@@ -16,12 +16,7 @@ from covalt_git.json_values import JsonObject
 from covalt_git.models.chats import Origin
 from covalt_git.models.commit_record import CommitOrigin, Source
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import (
-    InvalidRequestError,
-    Request,
-    Result,
-    operation,
-)
+from covalt_git.operations.registry import ChatRequest, InvalidRequestError, Result, operation
 from covalt_git.operations.results import CallLine, Change
 from covalt_git.workspaces import trees
 
@@ -38,10 +33,9 @@ _READ = 1_000
 """Number of commits that are read at once in the search for changes of a path."""
 
 
-class ListManifests(Request):
+class ListManifests(ChatRequest):
     """Request for a page of a chat's history."""
 
-    chat_id: str = Field(max_length=200)
     branch: str | None = Field(None, max_length=200, description="Only this branch; else all.")
     manifest: str | None = Field(
         None, max_length=200, description=f"Only this commit and its ancestors. {NAMES}"
@@ -61,10 +55,9 @@ class ListManifests(Request):
     )
 
 
-class GetWorkspaceManifest(Request):
+class GetWorkspaceManifest(ChatRequest):
     """A commit, by its name, or by a message whose last commit it is; by default HEAD."""
 
-    chat_id: str = Field(max_length=200)
     manifest: str | None = Field(
         None,
         max_length=200,

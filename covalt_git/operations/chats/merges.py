@@ -12,7 +12,14 @@ from covalt_git.merging.branch_merge import MergeStatus
 from covalt_git.merging.merge_conflicts import Choice, Choices, Rest, description
 from covalt_git.models.commit_record import ConflictKind, MergeDecision, MergeSide, WorkspaceNotes
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import InvalidRequestError, PathText, Request, Result, operation
+from covalt_git.operations.registry import (
+    ChatRequest,
+    InvalidRequestError,
+    PathText,
+    Request,
+    Result,
+    operation,
+)
 from covalt_git.operations.results import Change, Notes
 
 if TYPE_CHECKING:
@@ -41,10 +48,9 @@ class Resolution(Request):
     content_base64: Base64Bytes | None = Field(None, description=_BASE64)
 
 
-class MergeBranch(Request):
+class MergeBranch(ChatRequest):
     """A branch to merge into the active one."""
 
-    chat_id: str = Field(max_length=200)
     branch: str = Field(max_length=200)
     message: str = Field("", max_length=500, description="The subject of the merge.")
     conflicts: Rest | None = Field(
@@ -60,16 +66,9 @@ class MergeBranch(Request):
     dry_run: bool = Field(default=False, description="Return the result without merging.")
 
 
-class ListConflicts(Request):
-    """Request: the chat whose conflicts are listed."""
-
-    chat_id: str = Field(max_length=200)
-
-
-class ResolveConflict(Request):
+class ResolveConflict(ChatRequest):
     """A conflict of an earlier merge, or one that stopped the last merge; and its resolution."""
 
-    chat_id: str = Field(max_length=200)
     path: str = Field(max_length=4096, description="Its path, or that of the other version.")
     decision: Literal["ours", "theirs", "union", "content"]
     content: str | None = Field(None, description=_CONTENT)
@@ -165,7 +164,7 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
 
 
 @operation(errors=(404,))
-def list_conflicts(context: Context, request: ListConflicts) -> ConflictList:
+def list_conflicts(context: Context, request: ChatRequest) -> ConflictList:
     """List the unresolved conflicts of merges, and those that stopped the last merge."""
     chat = context.chat(request.chat_id)
     with chat.scan_in_memory() as scan:

@@ -10,8 +10,8 @@ from covalt_git.conversations import messages
 from covalt_git.conversations.conversation import Conversation
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import Request, Result, operation
-from covalt_git.operations.results import Change, Notes
+from covalt_git.operations.registry import ChatRequest, Result, operation
+from covalt_git.operations.results import Change, MessageFacts, Notes
 
 if TYPE_CHECKING:
     from covalt_git.conversations.conversation import Message
@@ -23,23 +23,15 @@ _WHICH = "Its id or a suffix of it, the application's id, or its commit's id or 
 _BRANCH = "Name of the new branch; null: numbered."
 
 
-class ListMessages(Request):
-    """Request: the chat whose messages are listed."""
-
-    chat_id: str = Field(max_length=200)
-
-
-class GetMessage(Request):
+class GetMessage(ChatRequest):
     """Request: the message to return."""
 
-    chat_id: str = Field(max_length=200)
     message: str | None = Field(None, max_length=200, description=f"{_WHICH} null: the last one.")
 
 
-class AddMessage(Request):
+class AddMessage(ChatRequest):
     """A message: its text, the application's own id for it, or both."""
 
-    chat_id: str = Field(max_length=200)
     role: str = Field("user", max_length=200, description="user, assistant, system, tool, ...")
     text: str | None = None
     ref: str | None = Field(None, max_length=200, description="The application's own id.")
@@ -51,18 +43,15 @@ class AddMessage(Request):
     branch: str | None = Field(None, max_length=200, description=_BRANCH)
 
 
-class RetryMessage(Request):
+class RetryMessage(GetMessage):
     """A message of a user that gets another answer, or another message that is replaced."""
 
-    chat_id: str = Field(max_length=200)
-    message: str | None = Field(None, max_length=200, description=f"{_WHICH} null: the last one.")
     branch: str | None = Field(None, max_length=200, description=_BRANCH)
 
 
-class EditMessage(Request):
+class EditMessage(ChatRequest):
     """A message to add as a sibling of another one."""
 
-    chat_id: str = Field(max_length=200)
     message: str = Field(max_length=200, description=_WHICH)
     text: str | None = None
     ref: str | None = Field(None, max_length=200, description="The application's own id.")
@@ -72,36 +61,21 @@ class EditMessage(Request):
     branch: str | None = Field(None, max_length=200, description=_BRANCH)
 
 
-class SwitchToMessage(Request):
+class SwitchToMessage(ChatRequest):
     """Request: the message to switch to."""
 
-    chat_id: str = Field(max_length=200)
     message: str = Field(max_length=200, description=_WHICH)
 
 
-class ContinueMessage(Request):
+class ContinueMessage(RetryMessage):
     """Request: the message to continue from."""
 
-    chat_id: str = Field(max_length=200)
-    message: str | None = Field(None, max_length=200, description=f"{_WHICH} null: the last one.")
-    branch: str | None = Field(None, max_length=200, description=_BRANCH)
 
-
-class MessageRow(Result):
+class MessageRow(MessageFacts):
     """A message and its place in the conversation."""
 
-    id: str
-    ref: str | None = Field(description="The application's own id.")
-    role: str
     title: str = Field(description="The text in one line, or the application's id.")
-    text: str | None
-    by: str
-    created_at: str
-    parent_id: str | None = Field(description="The message before it.")
-    own_manifest_id: str = Field(description="The commit of the message itself.")
     manifest_id: str = Field(description="The commit to continue from: the last of its calls.")
-    number: int = Field(description="Position among its siblings, from 1 for the oldest.")
-    siblings: int = Field(description="Number of messages with the same parent, including itself.")
     branches: tuple[str, ...] = Field(description="The branches whose last message it is.")
     active: bool = Field(description="Whether the active branch contains it.")
 
@@ -130,7 +104,7 @@ class MessagePlace(Result):
 
 
 @operation(errors=(404,))
-def list_messages(context: Context, request: ListMessages) -> MessageList:
+def list_messages(context: Context, request: ChatRequest) -> MessageList:
     """List a chat's messages as a tree; retries and edits make siblings."""
     chat = context.chat(request.chat_id)
     found = Conversation.of(chat).messages.values()

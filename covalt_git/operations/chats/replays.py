@@ -8,14 +8,13 @@ from covalt_git.calls import replay
 from covalt_git.json_values.difference import Difference
 from covalt_git.models.calls import SandboxLevel, ToolsetVersion
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import PathText, Request, Result, operation
+from covalt_git.operations.registry import ChatRequest, PathText, Result, operation
 from covalt_git.operations.results import Change, PathNote
 
 
-class ReplayCall(Request):
+class ReplayCall(ChatRequest):
     """A recorded call to replay."""
 
-    chat_id: str = Field(max_length=200)
     call_id: str = Field(max_length=200, description="The call, or its commit.")
     approve: bool = Field(default=False, description="Approve the call if it needs approval.")
     reason: str | None = Field(

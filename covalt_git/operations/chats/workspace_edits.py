@@ -15,8 +15,8 @@ from covalt_git.file_edits.edits import check_portable
 from covalt_git.file_edits.uploads import NewFile, check_size
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
+    ChatRequest,
     InvalidRequestError,
-    Request,
     Result,
     UploadField,
     operation,
@@ -32,10 +32,9 @@ if TYPE_CHECKING:
 _FORM_BYTES = 16 << 20
 
 
-class UpdateWorkspaceFile(Request):
+class UpdateWorkspaceFile(ChatRequest):
     """Request: a file and its new text."""
 
-    chat_id: str = Field(max_length=200)
     path: str
     content: str
     base: str | None = Field(
@@ -51,10 +50,9 @@ class UpdateWorkspaceFile(Request):
     )
 
 
-class DeleteWorkspaceFile(Request):
+class DeleteWorkspaceFile(ChatRequest):
     """Request: the file to delete."""
 
-    chat_id: str = Field(max_length=200)
     path: str
     base: str = Field(max_length=64, description="The blob id of the file to delete.")
     branch: str | None = Field(
@@ -64,10 +62,9 @@ class DeleteWorkspaceFile(Request):
     )
 
 
-class UploadFiles(Request):
+class UploadFiles(ChatRequest):
     """Request: the files to add."""
 
-    chat_id: str = Field(max_length=200)
     folder: str = Field("", description="Folder of the workspace to put them in.")
     files: tuple[UploadField, ...]
     portable: bool = Field(
@@ -108,10 +105,8 @@ class FilesUploaded(Result):
     notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
-class SaveEdits(Request):
+class SaveEdits(ChatRequest):
     """Request: the chat whose changes are committed."""
-
-    chat_id: str = Field(max_length=200)
 
 
 class EditsSaved(Result):
@@ -122,10 +117,9 @@ class EditsSaved(Result):
     notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
-class RestoreWorkspace(Request):
+class RestoreWorkspace(ChatRequest):
     """Request: a commit, or the message of a commit, and the paths to restore from it."""
 
-    chat_id: str = Field(max_length=200)
     manifest: str = Field(
         max_length=200,
         description=NAMES,
@@ -155,16 +149,12 @@ class WorkspaceRestored(Result):
     notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
-class UndoChange(Request):
+class UndoChange(ChatRequest):
     """Request: the chat whose last change is undone."""
 
-    chat_id: str = Field(max_length=200)
 
-
-class RedoChange(Request):
+class RedoChange(ChatRequest):
     """Request: the chat whose last undo is reverted."""
-
-    chat_id: str = Field(max_length=200)
 
 
 def most_upload_bytes(context: Context) -> int:

@@ -17,6 +17,7 @@ from covalt_git.index.chat_queries import Blob
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
+    ChatRequest,
     PathText,
     Request,
     Result,
@@ -42,17 +43,15 @@ _MOST_CHANGES = 2_000
 _OR_FOLDER = f"{NAMES} Empty: the current workspace."
 
 
-class GetWorkspaceFiles(Request):
+class GetWorkspaceFiles(ChatRequest):
     """Request: the commit whose files are listed; by default the current workspace."""
 
-    chat_id: str = Field(max_length=200)
     manifest: str = Field("HEAD", max_length=200, description=_OR_FOLDER)
 
 
-class GetWorkspaceFile(Request):
+class GetWorkspaceFile(ChatRequest):
     """Request: a file of a commit or of the workspace."""
 
-    chat_id: str = Field(max_length=200)
     path: str
     manifest: str = Field("HEAD", max_length=200, description=_OR_FOLDER)
     download: bool = Field(
@@ -60,10 +59,9 @@ class GetWorkspaceFile(Request):
     )
 
 
-class GetWorkspaceDiff(Request):
+class GetWorkspaceDiff(ChatRequest):
     """Request: two commits, or a commit and the workspace, to compare."""
 
-    chat_id: str = Field(max_length=200)
     old: str = Field(max_length=200, description=f"{NAMES} Empty: an empty workspace.")
     new: str = Field("HEAD", max_length=200, description=_OR_FOLDER)
     patches: int = Field(
@@ -263,13 +261,4 @@ def _file_diff(change: FileChange, patch: str | None, *, binary: bool) -> FileDi
         lines = patch.partition("\n@@")[2].split("\n")
         added = sum(line.startswith("+") for line in lines)
         deleted = sum(line.startswith("-") for line in lines)
-    return FileDiff(
-        path=change.path,
-        kind=change.kind,
-        old=change.old,
-        new=change.new,
-        binary=binary,
-        added=added,
-        deleted=deleted,
-        patch=patch,
-    )
+    return FileDiff.of(change, binary=binary, added=added, deleted=deleted, patch=patch)

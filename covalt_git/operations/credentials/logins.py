@@ -14,9 +14,9 @@ from pydantic import Field
 from covalt_git.calls import mcp_calls
 from covalt_git.connections.token_store import ClientChoice, stored_logins
 from covalt_git.credentials.command import SecretCommand
-from covalt_git.errors import CovaltError, Problem, WrongCallError
+from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import EmptyRequest, Request, Result, invalid, operation
+from covalt_git.operations.registry import EmptyRequest, Request, Result, invalid_field, operation
 from covalt_git.toolsets.state_store import find_server, find_toolset
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _defined(project: Project, text: str) -> Definition:
 def _choice(request: LogIn) -> ClientChoice | None:
     client_id, metadata = request.client_id, request.client_metadata
     if request.client_secret is not None and client_id is None:
-        raise invalid(Problem("client_secret", 0, 0, "invalid_request", "it requires client_id"))
+        raise invalid_field("client_secret", "it requires client_id")
     if (client_id, metadata) == (None, None):
         return None
     return ClientChoice(
