@@ -24,21 +24,8 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *("init", "validate", "explain", "schema", "toolset", "bundle", "convert", "formats", "tool"),
-    *("grant", "source", "registry"),
-    *(
-        "role",
-        "secret",
-        "auth",
-        "authority",
-        "chat",
-        "call",
-        "approval",
-        "dev",
-        "serve",
-        "mcp",
-        "token",
-    ),
-    *("index", "doctor"),
+    *("grant", "source", "registry", "role", "secret", "auth", "authority", "chat", "call"),
+    *("approval", "dev", "serve", "mcp", "token", "index", "doctor"),
 )
 _HELP = re.compile(r'^def command\(.*?"""(?P<line>.*?)(?:"""|$)', re.MULTILINE | re.DOTALL)
 
@@ -135,13 +122,15 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _show_usage(error: click.ClickException, argv: Sequence[str]) -> None:
-    from covalt_git.cli import removed, usage_hints  # noqa: PLC0415 - only for an error
+    from covalt_git.cli import usage_hints  # noqa: PLC0415 - only for an error
     from covalt_git.cli.terminal import output  # noqa: PLC0415 - only for an error
     from covalt_git.text import display  # noqa: PLC0415 - only for an error
 
-    error = removed.explained(error, argv)
+    hint = ""
+    if isinstance(error, click.UsageError):
+        error = usage_hints.of_git(error)
+        hint = usage_hints.hint_of(error, argv)
     message = error.format_message()
-    hint = usage_hints.hint_of(error, argv) if isinstance(error, click.UsageError) else ""
     hint = display.in_lines(hint_text(hint)) if hint else ""
     shown = display.in_lines(message)  # it contains the user's input
     if output.lines is not None:

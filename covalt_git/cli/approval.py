@@ -9,9 +9,9 @@ import click
 from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.cli.approving import check_user, print_approval
 from covalt_git.cli.call import reason_option
-from covalt_git.cli.calls import leave
+from covalt_git.cli.calls import exit_code
 from covalt_git.cli.calls import show as show_call
-from covalt_git.cli.context import ask, context, json_option
+from covalt_git.cli.context import ask, ask_to_print, context, json_option, print_json, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following
 from covalt_git.json_values import canonical_json
@@ -30,37 +30,29 @@ def command() -> None:
 @command.command("list")
 @click.option("--all", "everything", is_flag=True, help="Also decided and expired calls.")
 @json_option
-def list_approvals(*, everything: bool, as_json: bool) -> None:
+def list_approvals(*, everything: bool) -> None:
     """List pending calls, oldest first.
 
     Example: covalt-git approval list
     """
-    found = ask(approvals.list_approvals, state="all" if everything else "pending")
-    if as_json:
-        output.as_json(found)
-        return
+    found = ask_to_print(approvals.list_approvals, state="all" if everything else "pending")
     for damaged in found.damaged:
         output.damaged(damaged.chat_id, damaged.message, damaged.hint)
-    if not found.approvals:
-        output.say("no call is pending approval")
-        return
-    output.table([_line(one) for one in found.approvals], titles=_TITLES)
+    rows = [_line(one) for one in found.approvals]
+    output.table(rows, titles=_TITLES, empty="no call is pending approval")
 
 
 @command.command("show")
 @click.argument("execution_id")
 @json_option
-def show(execution_id: str, *, as_json: bool) -> None:
+def show(execution_id: str) -> None:
     """Show exactly what would run: the tool, its arguments, and what has changed since.
 
     The end of an id is enough.
 
     Example: covalt-git approval show 9c11d0e2
     """
-    approval = ask(approvals.get_approval, execution_id=execution_id)
-    if as_json:
-        output.as_json(approval)
-        return
+    approval = ask_to_print(approvals.get_approval, execution_id=execution_id)
     print_approval(approval)
     decided = f" by {approval.decided_by} at {approval.decided_at}" if approval.decided_by else ""
     output.say(f"{approval.state}{decided}, expires {approval.expires_at}")
@@ -73,7 +65,7 @@ def show(execution_id: str, *, as_json: bool) -> None:
 @reason_option
 @click.option("--yes", is_flag=True, help="At a terminal, do not ask.")
 @json_option
-def approve(execution_id: str, *, reason: str | None, yes: bool, as_json: bool) -> None:
+def approve(execution_id: str, *, reason: str | None, yes: bool) -> None:
     """Approve a call and run it.
 
     Prints what would run, and asks you to confirm.  The end of an id is enough.  A script without a
@@ -81,7 +73,7 @@ def approve(execution_id: str, *, reason: str | None, yes: bool, as_json: bool) 
 
     Example: covalt-git approval approve 9c11d0e2
     """
-    followed = following(wanted=None, asks=not as_json)
+    followed = following(wanted=None, asks=not wants_json())
     context(follower=followed.follower)
     if reason is None:
         approval = ask(approvals.get_approval, execution_id=execution_id)
@@ -95,18 +87,19 @@ def approve(execution_id: str, *, reason: str | None, yes: bool, as_json: bool) 
         with followed.running():
             answer = ask(approvals.approve_call, execution_id=execution_id, reason=reason)
     except ApprovalRenewedError as error:
-        if not as_json:
+        if not wants_json():
             output.changes(error.outcome.changes)
         raise
-    output.as_json(answer) if as_json else show_call(followed.rest(answer), opened=False)
-    leave(answer)
+    print_json(answer, exit_code=exit_code(answer))
+    show_call(followed.rest(answer), opened=False)
+    raise SystemExit(exit_code(answer))
 
 
 @command.command("deny")
 @click.argument("execution_id")
 @reason_option
 @json_option
-def deny(execution_id: str, *, reason: str | None, as_json: bool) -> None:
+def deny(execution_id: str, *, reason: str | None) -> None:
     """Deny a call, which then never runs.
 
     The end of an id is enough.  A script without a terminal states the reason with --no-terminal.
@@ -116,8 +109,9 @@ def deny(execution_id: str, *, reason: str | None, as_json: bool) -> None:
     if reason is None:
         ask(approvals.get_approval, execution_id=execution_id)  # reports an unknown id first
         check_user(reason)
-    answer = ask(approvals.deny_call, execution_id=execution_id, reason=reason)
-    output.as_json(answer) if as_json else show_call(answer, opened=False)
+    show_call(
+        ask_to_print(approvals.deny_call, execution_id=execution_id, reason=reason), opened=False
+    )
 
 
 _TITLES = ("APPROVAL", "CHAT", "TOOL", "STATE", "ASKED", "ARGUMENTS")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli.context import ask, json_option
+from covalt_git.cli.context import ask_to_print, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.operations.credentials import logins
 
@@ -34,13 +34,12 @@ def login(
     client_id: str | None,
     client_secret: str | None,
     client_metadata: str | None,
-    as_json: bool,
 ) -> None:
     """Sign in to the MCP server TOOLSET/SERVER, in your browser.
 
     Example: covalt-git auth login tickets/remote
     """
-    done = ask(
+    done = ask_to_print(
         logins.log_in,
         server=server,
         browser=not no_browser,
@@ -48,42 +47,32 @@ def login(
         client_secret=client_secret,
         client_metadata=client_metadata,
     )
-    if as_json:
-        output.as_json(done)
-        return
     scope = f", with the scope {done.scope}" if done.scope else ""
     output.say(f"signed in to {done.server} at {done.issuer}{scope}")
 
 
 @command.command("list")
 @json_option
-def list_sign_ins(*, as_json: bool) -> None:
+def list_sign_ins() -> None:
     """List the servers that you are signed in to, from this project.
 
     Example: covalt-git auth list
     """
-    found = ask(logins.list_logins)
-    if as_json:
-        output.as_json(found)
-    elif found.logins:
-        rows = [(one.server, one.url, one.issuer, one.scope, _token(one)) for one in found.logins]
-        output.table(rows, titles=_TITLES)
-    else:
-        output.say("you are not signed in to any server: covalt-git auth login TOOLSET/SERVER")
+    found = ask_to_print(logins.list_logins)
+    rows = [(one.server, one.url, one.issuer, one.scope, _token(one)) for one in found.logins]
+    empty = "you are not signed in to any server: covalt-git auth login TOOLSET/SERVER"
+    output.table(rows, titles=_TITLES, empty=empty)
 
 
 @command.command("logout")
 @server_argument
 @json_option
-def logout(server: str, *, as_json: bool) -> None:
+def logout(server: str) -> None:
     """Delete the login at the MCP server TOOLSET/SERVER, and have the server revoke its tokens.
 
     Example: covalt-git auth logout tickets/remote
     """
-    done = ask(logins.log_out, server=server)
-    if as_json:
-        output.as_json(done)
-        return
+    done = ask_to_print(logins.log_out, server=server)
     text = (
         f"signed out of {server}" if done.was_signed_in else f"you were not signed in to {server}"
     )

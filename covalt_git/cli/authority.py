@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.authority.report import markdown, sarif, summary, text_lines
-from covalt_git.cli.context import ask, context, json_option
+from covalt_git.cli.context import ask, ask_to_print, context, json_option, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.operations import authority
@@ -43,15 +43,12 @@ def command() -> None:
 @command.command("show")
 @click.argument("toolset_id", metavar="[ID]", required=False)
 @json_option
-def show(toolset_id: str | None, *, as_json: bool) -> None:
+def show(toolset_id: str | None) -> None:
     """Show the permissions of all toolsets, or of the toolset ID: tools, approvals, hosts, secrets, roles.
 
     Example: covalt-git authority show data-lab
     """
-    found = ask(authority.get_authority, toolset_id=toolset_id)
-    if as_json:
-        output.as_json(found)
-        return
+    found = ask_to_print(authority.get_authority, toolset_id=toolset_id)
     for position, one in enumerate(found.toolsets):
         if position:
             output.say()
@@ -68,7 +65,6 @@ def show(toolset_id: str | None, *, as_json: bool) -> None:
     type=click.Choice(FORMATS),
     help="What to print; markdown is for the summary of a pull request.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--fail-on",
     type=click.Choice(["grown", "changed", "never"]),
@@ -76,7 +72,8 @@ def show(toolset_id: str | None, *, as_json: bool) -> None:
     show_default=True,
     help="When to exit with 3: if authority grew, if it changed, or never.",
 )
-def diff(revisions: str, *, form: str | None, as_json: bool, fail_on: str) -> None:
+@json_option
+def diff(revisions: str, *, form: str | None, fail_on: str) -> None:
     """Compare the permissions of BASE and HEAD, with the place of each change.
 
     BASE...HEAD compares HEAD with the merge base, as pull requests do.  BASE alone is compared with the
@@ -84,10 +81,10 @@ def diff(revisions: str, *, form: str | None, as_json: bool, fail_on: str) -> No
 
     Example: covalt-git authority diff main...HEAD
     """
-    if as_json and form not in {None, "json"}:
+    if wants_json() and form not in {None, "json"}:
         raise WrongCallError(f"--json and --format {form} cannot be combined")
     found = ask(authority.compare_authority, revisions=revisions)
-    _print(found, form or ("json" if as_json else "text"), context().root)
+    _print(found, form or ("json" if wants_json() else "text"), context().root)
     changed = any(one.verdict != "neutral" for one in found.changes)
     if (found.grown and fail_on != "never") or (changed and fail_on == "changed"):
         raise SystemExit(GREW)

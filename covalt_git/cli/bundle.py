@@ -11,9 +11,9 @@ import click
 
 from covalt_git.cli import bundle_verify
 from covalt_git.cli.bundle_verify import accept_option, signature_option
-from covalt_git.cli.context import ask, can_ask, context, json_option
+from covalt_git.cli.context import ask, ask_to_print, can_ask, context, json_option, wants_json
 from covalt_git.cli.terminal import output
-from covalt_git.cli.toolset_update import exit_if_unresolved, print_update
+from covalt_git.cli.toolset_update import is_unresolved, print_update
 from covalt_git.errors import CovaltError
 from covalt_git.operations import bundles, toolset_imports
 
@@ -50,9 +50,7 @@ def command() -> None:
     help="Sign it with this SSH key; writes FILE.sig next to it.",
 )
 @json_option
-def export(
-    toolset_id: str, path: Path | None, *, key: Path | None, as_json: bool, **how: bool
-) -> None:
+def export(toolset_id: str, path: Path | None, *, key: Path | None, **how: bool) -> None:
     """Export the toolset ID to a ZIP file.
 
     Equal files give equal bytes.  The decisions of this project (enabled, grants, overrides) are
@@ -68,16 +66,13 @@ def export(
         found = ask(bundles.export_toolset, toolset_id=toolset_id, **how)
         shutil.copyfileobj(found.stream, sys.stdout.buffer)
         return
-    made = ask(
+    made = ask_to_print(
         bundles.write_bundle,
         toolset_id=toolset_id,
         path=path,
         key=key,
         **how,
     )
-    if as_json:
-        output.as_json(made)
-        return
     output.say(
         f"{made.file}: {output.plural(made.files, 'file')} of {toolset_id} {made.version}, {made.bytes} bytes"
     )
@@ -121,9 +116,7 @@ def export(
 )
 @click.option("--yes", is_flag=True, help="With --trust: do not ask.")
 @json_option
-def import_(
-    source: str, *, signer: str | None, trusts: bool, yes: bool, as_json: bool, **how: Any
-) -> None:
+def import_(source: str, *, signer: str | None, trusts: bool, yes: bool, **how: Any) -> None:
     """Import a toolset, disabled and without grants.
 
     FILE is a ZIP, or a document in a format of `covalt-git formats`; URL is the https URL of a ZIP.  None
@@ -141,9 +134,9 @@ def import_(
             raise click.UsageError("--trust-signer cannot be combined with --unsigned or --dry-run")
         how["trusted_signer"] = _trusted_signer(source, signer, **how)
     if trusts and not how["dry_run"]:
-        how["trust"] = _reviewed(source, yes=yes, as_json=as_json, **how)
+        how["trust"] = _reviewed(source, yes=yes, **how)
     imported = ask(toolset_imports.import_toolset_from, source=source, **how)
-    if as_json:
+    if wants_json():
         output.as_json(imported)
     elif imported.trusted:
         _print_trusted(imported)
@@ -153,8 +146,8 @@ def import_(
         print_import(imported)
     if imported.signer_problem is not None:
         raise imported.signer_problem.as_error()
-    if imported.update is not None:
-        exit_if_unresolved(imported.update)
+    if imported.update is not None and is_unresolved(imported.update):
+        raise click.exceptions.Exit(1)
 
 
 def _trusted_signer(source: str, name: str, **how: Any) -> str:
@@ -174,17 +167,17 @@ def _trusted_signer(source: str, name: str, **how: Any) -> str:
     return line
 
 
-def _reviewed(source: str, *, yes: bool, as_json: bool, **how: Any) -> str:
+def _reviewed(source: str, *, yes: bool, **how: Any) -> str:
     """Print the grants of an import with --trust, ask unless ``yes``, and return the reviewed digest."""
     dry = how | {"dry_run": True, "trusted_signer": None}
     found = ask(toolset_imports.import_toolset_from, source=source, **dry)
-    if not as_json:
+    if not wants_json():
         _print_facts(found)
         for grant in found.grants:
             output.say(f"  it gets: {grant.words}, for {grant.digest}")
     if yes or found.update is not None:
         return found.digest
-    if as_json or not can_ask():
+    if wants_json() or not can_ask():
         raise click.UsageError("--trust needs a terminal to ask; in a script, add --yes")
     if not click.confirm(
         "import it, enable it and add these grants?" if found.grants else "import and enable it?"

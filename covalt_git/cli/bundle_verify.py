@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from covalt_git.cli.context import ask, json_option
+from covalt_git.cli.context import ask, json_option, print_json
 from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.operations import bundles
@@ -27,7 +27,7 @@ accept_option = click.option(
 @click.argument("what", metavar="FILE|ID")
 @signature_option
 @json_option
-def verify(what: str, *, signature: Path | None, as_json: bool) -> None:
+def verify(what: str, *, signature: Path | None) -> None:
     """Compare a bundle or a toolset with its recorded import.
 
     A FILE and its signature are checked as by `bundle import`, and it is compared with the project's toolset
@@ -37,26 +37,24 @@ def verify(what: str, *, signature: Path | None, as_json: bool) -> None:
     Example: covalt-git bundle verify weather.zip
     """
     if "/" in what or what.lower().endswith(".zip"):
-        _verify_file(Path(what), signature, as_json=as_json)
+        _verify_file(Path(what), signature)
         return
     try:
         found = ask(bundles.verify_toolset, toolset_id=what)
     except UnknownNameError:
         if not Path(what).exists():
             raise
-        _verify_file(Path(what), signature, as_json=as_json)
+        _verify_file(Path(what), signature)
         return
     if signature:
         raise click.UsageError("--signature requires a FILE: an installed toolset has no signature")
-    _print_toolset(found, as_json=as_json)
+    _print_toolset(found)
 
 
-def _verify_file(file: Path, signature: Path | None, *, as_json: bool) -> None:
+def _verify_file(file: Path, signature: Path | None) -> None:
     found = ask(bundles.verify_bundle, file=file, signature=signature)
     changed, recorded = found.problem, found.recorded
-    if as_json:
-        output.as_json(found)
-        raise click.exceptions.Exit(int(changed is not None))
+    print_json(found, exit_code=int(changed is not None))
     output.say(f"{found.toolset_id} {found.version}: {found.digest}")
     output.say(f"  signed by: {found.signer}" if found.signer else "  not signed")
     if recorded is None:
@@ -75,10 +73,8 @@ def _verify_file(file: Path, signature: Path | None, *, as_json: bool) -> None:
         raise changed.as_error()
 
 
-def _print_toolset(found: bundles.ToolsetVerified, *, as_json: bool) -> None:
-    if as_json:
-        output.as_json(found)
-        raise click.exceptions.Exit(int(found.is_recorded is False))
+def _print_toolset(found: bundles.ToolsetVerified) -> None:
+    print_json(found, exit_code=int(found.is_recorded is False))
     recorded = found.recorded
     output.say(f"{found.toolset_id}: {found.digest}")
     if found.is_recorded is None:

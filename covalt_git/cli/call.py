@@ -69,7 +69,7 @@ def command(
     yes: bool,
     reason: str | None,
     opened: bool,
-    as_json: bool,
+    as_json: bool,  # noqa: ARG001 - wants_json reads it from the context
     **arguments: Any,
 ) -> None:
     """Call TOOL in CHAT with ARGS, a JSON object.
@@ -105,7 +105,6 @@ def command(
             reason=reason,
             keep_going=keep_going,
             follow=follow or False,
-            as_json=as_json,
         )
         raise SystemExit(code)
     assert chat_id is not None
@@ -118,7 +117,6 @@ def command(
             yes=yes,
             reason=reason,
             opened=opened,
-            as_json=as_json,
             **arguments,
         )
     except UnknownNameError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from covalt_git.cli.context import ask, context, read_argument_file
+from covalt_git.cli.context import ask, context, read_argument_file, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following
 from covalt_git.cli.terminal.progress_bar import bar
@@ -38,7 +38,6 @@ def run(
     reason: str | None,
     keep_going: bool,
     follow: bool,
-    as_json: bool,
 ) -> int:
     """Make the calls of a batch in order; return the exit code: 0 if all of them succeeded.
 
@@ -50,7 +49,7 @@ def run(
     context(follower=followed.follower)
     name = "standard input" if str(file) == "-" else str(file)
     batch = ask(calls.check_batch, text=read_argument_file(file), name=name, chat_id=chat_id)
-    report = _BatchReport(name, batch.calls, as_json=as_json)
+    report = _BatchReport(name, batch.calls)
     with followed.running():
         for call in batch.calls:
             report.show_progress(call)
@@ -84,10 +83,9 @@ def _call(
 class _BatchReport:
     """Report of a batch: a line for each call, a progress bar on a terminal, and a summary."""
 
-    def __init__(self, name: str, calls: Sequence[BatchedCall], *, as_json: bool) -> None:
+    def __init__(self, name: str, calls: Sequence[BatchedCall]) -> None:
         self._name = name
         self._calls = calls
-        self._as_json = as_json
         self._counts: Counter[Became] = Counter()
         self._all_well = True
 
@@ -132,7 +130,7 @@ class _BatchReport:
     ) -> None:
         self._counts[became] += 1
         self._all_well = self._all_well and well
-        if self._as_json:
+        if wants_json():
             output.move()
             click.echo(json.dumps({"line": call.line, "became": became, **facts}))
             return
@@ -143,7 +141,7 @@ class _BatchReport:
     def _add(self, lines: Iterable[str]) -> None:
         """Print more about the call that was reported last; not with ``--json``."""
         for line in filter(None, lines):
-            if not self._as_json:
+            if not wants_json():
                 output.say(f"  {line}", err=True, dim=True)
 
     def summary(self, *, stopped: bool) -> int:
@@ -157,7 +155,7 @@ class _BatchReport:
             "already": self._counts["already"],
             "not_run": left,
         }
-        if self._as_json:
+        if wants_json():
             click.echo(json.dumps({"summary": counts}))
         else:
             number = output.plural(len(self._calls), "call")

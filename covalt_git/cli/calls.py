@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from covalt_git.cli.approving import print_approval
-from covalt_git.cli.context import ask, can_ask, context, read_argument_file, wrong_call
+from covalt_git.cli.context import ask, can_ask, context, print_json, read_argument_file, wants_json
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.terminal.progress import following
-from covalt_git.errors import hint_text
+from covalt_git.errors import WrongCallError, hint_text
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import approvals, calls
 from covalt_git.text import display
@@ -35,13 +35,12 @@ def make(
     yes: bool,
     reason: str | None,
     opened: bool,
-    as_json: bool,
 ) -> None:
     """Make a call and print its result; exits with 1 or 130 if it did not succeed.
 
     A call that needs approval is approved with ``yes`` or for a ``reason``.
     """
-    followed = following(wanted=follow, asks=not as_json)
+    followed = following(wanted=follow, asks=not wants_json())
     context(follower=followed.follower)
     given = _arguments(tool_id, args, pairs, args_file)
     with followed.running():
@@ -54,7 +53,7 @@ def make(
             call_id=call_id,
         )
     if answer.status == "pending" and not followed.is_cancelled:
-        says = "yes" if yes or reason is not None else _ask_user(answer, as_json=as_json)
+        says = "yes" if yes or reason is not None else _ask_user(answer)
         if says == "no":
             answer = ask(approvals.deny_call, execution_id=answer.execution_id)
         if says == "yes":
@@ -62,18 +61,16 @@ def make(
                 answer = ask(
                     approvals.approve_call, execution_id=answer.execution_id, reason=reason
                 )
-    if as_json:
-        output.as_json(answer)
-    else:
-        show(followed.rest(answer), opened=opened)
-    leave(answer)
+    print_json(answer, exit_code=exit_code(answer))
+    show(followed.rest(answer), opened=opened)
+    raise SystemExit(exit_code(answer))
 
 
-def leave(answer: CallAnswer) -> None:
-    """Exit with 1 if the call failed or is pending, with 130 if the user cancelled it."""
-    if answer.status != "success":
-        stopped = answer.error_detail is not None and answer.error_detail.code == "cancelled"
-        raise SystemExit(130 if stopped else 1)
+def exit_code(answer: CallAnswer) -> int:
+    """Return 1 if the call failed or is pending, 130 if the user cancelled it, otherwise 0."""
+    if answer.status == "success":
+        return 0
+    return 130 if answer.error_detail and answer.error_detail.code == "cancelled" else 1
 
 
 def show(answer: CallAnswer, *, opened: bool) -> None:
@@ -114,9 +111,9 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
     output.say(f"{answer.post_manifest_id[: output.SHORT]} on {answer.active_branch}", dim=True)
 
 
-def _ask_user(answer: CallAnswer, *, as_json: bool) -> Literal["yes", "no", "nothing"]:
+def _ask_user(answer: CallAnswer) -> Literal["yes", "no", "nothing"]:
     """Return the user's decision about a call; ``nothing`` if no user is at a terminal."""
-    if as_json or not can_ask():
+    if wants_json() or not can_ask():
         return "nothing"
     print_approval(ask(approvals.get_approval, execution_id=answer.execution_id))
     return "yes" if click.confirm("run it?") else "no"
@@ -125,17 +122,17 @@ def _ask_user(answer: CallAnswer, *, as_json: bool) -> Literal["yes", "no", "not
 def _arguments(tool_id: str, text: str, pairs: tuple[str, ...], file: Path | None) -> JsonObject:
     if file is not None:
         if text:
-            raise wrong_call("use either ARGS or --args-file, not both")
+            raise WrongCallError("use either ARGS or --args-file, not both")
         text = read_argument_file(file)
     try:
         given = canonical_json.loads(text) if text.strip() else {}
     except canonical_json.NotJsonError as error:
-        raise wrong_call(
+        raise WrongCallError(
             f"the arguments are not JSON: {error.message}; "
             'write them as \'{"path": "index.html"}\' or with --arg path=index.html'
         ) from None
     if not isinstance(given, dict):
-        raise wrong_call('the arguments are a JSON object, such as \'{"path": "index.html"}\'')
+        raise WrongCallError('the arguments are a JSON object, such as \'{"path": "index.html"}\'')
     texts = dict(map(_pair, pairs))
     if texts:
         given |= ask(calls.convert_arguments, tool_id=tool_id, texts=texts).args
@@ -145,5 +142,5 @@ def _arguments(tool_id: str, text: str, pairs: tuple[str, ...], file: Path | Non
 def _pair(pair: str) -> tuple[str, str]:
     name, found, value = pair.partition("=")
     if not found:
-        raise wrong_call(f"--arg takes NAME=VALUE, not {pair!r}")
+        raise WrongCallError(f"--arg takes NAME=VALUE, not {pair!r}")
     return name, value

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
-from covalt_git.errors import CovaltError, WrongCallError
+from covalt_git.errors import WrongCallError
 from covalt_git.manifests.project_root import find_root
 from covalt_git.operations.context import Context
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from covalt_git.index.index import Index
     from covalt_git.operations.registry import Operation, RequestT, ResultT
     from covalt_git.project import Project
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 chat_argument = click.argument("chat_id", metavar="CHAT")
 _CONTEXT = "covalt_git.context"
 
@@ -36,6 +37,29 @@ def project() -> Project:
     )
 
 
+def json_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the option ``--json`` to a command, which reads it with :func:`wants_json`."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    @wraps(command)
+    def with_option(*args: Any, as_json: bool, **options: Any) -> None:  # noqa: ARG001 - it is in the context
+        command(*args, **options)
+
+    return with_option
+
+
+def wants_json() -> bool:
+    """Return whether the command that runs has the option ``--json``."""
+    return bool(click.get_current_context().params.get("as_json"))
+
+
+def print_json(result: Any, *, exit_code: int = 0) -> None:
+    """Print a result and end the command, if it has the option ``--json``."""
+    if wants_json():
+        output.as_json(result)
+        raise click.exceptions.Exit(exit_code)
+
+
 def context(**options: Any) -> Context:
     """Return the context of the command's operations, which is closed when the command ends.
 
@@ -43,10 +67,9 @@ def context(**options: Any) -> Context:
     With ``--json``, the notes on a workspace are part of the result.  Without it, they are printed after each
     write, even if the command then fails, because the next write does not report them again.
     """
-    here = click.get_current_context()
-    root = here.find_root()
+    root = click.get_current_context().find_root()
     if _CONTEXT not in root.meta:
-        notes = None if here.params.get("as_json") else output.notes
+        notes = None if wants_json() else output.notes
         folder = find_root(root.obj["root"])
         root.meta[_CONTEXT] = root.with_resource(
             Context(
@@ -73,6 +96,19 @@ def ask(operation: Operation[RequestT, ResultT], **fields: object) -> ResultT:
         CovaltError: as the operation.
     """
     return operation(context(), **fields)
+
+
+def ask_to_print(operation: Operation[RequestT, ResultT], **fields: object) -> ResultT:
+    """Perform an operation, and return its result to print as text.
+
+    With ``--json``, the result is printed as JSON instead, and the command ends.
+
+    Raises:
+        CovaltError: as :func:`ask`.
+    """
+    result = ask(operation, **fields)
+    print_json(result)
+    return result
 
 
 def waiting(holder: str) -> None:
@@ -105,14 +141,9 @@ def read_argument_file(file: Path) -> str:
         content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         return content.decode("utf-8-sig")  # some editors write a byte order mark
     except OSError as error:
-        raise wrong_call(f"{file} cannot be read: {(error.strerror or '').lower()}") from None
+        raise WrongCallError(f"{file} cannot be read: {(error.strerror or '').lower()}") from None
     except UnicodeDecodeError as error:
-        raise wrong_call(f"{file} is not UTF-8: byte {error.start}") from None
-
-
-def wrong_call(message: str) -> CovaltError:
-    """Return the error of a command with invalid arguments."""
-    return WrongCallError(message)
+        raise WrongCallError(f"{file} is not UTF-8: byte {error.start}") from None
 
 
 def warn_without_role(opened: Project, role: str | None, command: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git.cli.context import json_option, project
+from covalt_git.cli.context import json_option, print_json, project
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.operations.context import Context
@@ -52,7 +52,7 @@ def perform(operation: Operation[RequestT, ResultT], **fields: object) -> Result
 )
 @click.option("--dry-run", is_flag=True, help="Only report; write nothing.")
 @json_option
-def command(*, report: Path | None, as_json: bool, **how: Any) -> None:
+def command(*, report: Path | None, **how: Any) -> None:
     """Convert tools from one format to another, and report what the target cannot hold.
 
     INPUT is a file, a folder or a ZIP.  No tool runs, and no connection is made.  Credentials are not
@@ -66,11 +66,9 @@ def command(*, report: Path | None, as_json: bool, **how: Any) -> None:
             done.model_dump(mode="json", exclude={"files"}), indent=2, ensure_ascii=False
         )
         atomic_write.replace(report, f"{text}\n")
-    failed = how["strict"] and done.lost
-    if as_json:
-        output.as_json(done)
-    else:
-        _print(done, dry_run=how["dry_run"] or bool(failed))
+    failed = bool(how["strict"] and done.lost)
+    print_json(done, exit_code=int(failed))
+    _print(done, dry_run=how["dry_run"] or failed)
     if failed:
         raise SystemExit(1)
 

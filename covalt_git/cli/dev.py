@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import json_option
+from covalt_git.cli.context import json_option, wants_json
 from covalt_git.cli.serve import host_option, open_option, open_pages, port_option, print_url
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 )
 @open_option
 @json_option
-def command(port: int | None, host: str | None, *, poll: bool, opened: bool, as_json: bool) -> None:
+def command(port: int | None, host: str | None, *, poll: bool, opened: bool) -> None:
     """Serve the project in your browser and check its files on every change, until Ctrl-C.
 
     For a toolset with errors, the pages show its last valid version, and its tools cannot be called until
@@ -46,10 +46,10 @@ def command(port: int | None, host: str | None, *, poll: bool, opened: bool, as_
     """
     options = click.get_current_context().find_root().obj
     project = WatchedProject(find_root(options["root"]))
-    reporter = _Reporter(project, as_json=as_json)
+    reporter = _Reporter(project)
 
     def ready(serving: ServedProject) -> None:
-        print_url(serving, as_json=as_json)
+        print_url(serving)
         reporter.start()
         if opened:
             open_pages(serving)
@@ -100,9 +100,9 @@ def _watching(project: WatchedProject, reporter: _Reporter, *, poll: bool) -> It
 class _Reporter:
     """Printer of the results of scans; thread-safe."""
 
-    def __init__(self, project: WatchedProject, *, as_json: bool) -> None:
+    def __init__(self, project: WatchedProject) -> None:
         self._project = project
-        self._as_json = as_json
+        self._as_json = wants_json()
         self._lock = threading.Lock()
         self._reported: tuple[Problem, ...] = ()
         self._server: ServerConfig | None = None

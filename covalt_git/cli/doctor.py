@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import json_option
+from covalt_git.cli.context import json_option, print_json, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError
@@ -33,7 +33,7 @@ _HOLDING = ("full", "landlock", "seatbelt")
 @click.option("--quick", is_flag=True, help="Do not run the probes.")
 @click.option("--verbose", is_flag=True, help="Print a line for every probe of every level.")
 @json_option
-def command(*, quick: bool, verbose: bool, as_json: bool) -> None:
+def command(*, quick: bool, verbose: bool) -> None:
     """Test the sandbox on this machine, and show what the machine supports.
 
     At each available sandbox level, probes try actions that a tool must not be able to do.  Exits with 1
@@ -44,18 +44,17 @@ def command(*, quick: bool, verbose: bool, as_json: bool) -> None:
     """
     root = click.get_current_context().find_root().obj["root"]
     facts = (*machine.facts(root), *_secret_command(root))
-    if not as_json:
+    if not wants_json():
         output.table(
             [(fact.name, fact.value, fact.note) for fact in facts], titles=("MACHINE", "", "")
         )
         output.say()
     levels = sandbox_levels.levels()
-    found = {one.level: _probe(one, quiet=as_json) for one in levels if not quick and one.here}
-    if as_json:
-        output.as_json(_json(facts, levels, found))
-    else:
-        print_levels(levels, found, verbose=verbose)
-    raise click.exceptions.Exit(exit_code(found, effective=sandbox_levels.level()))
+    found = {one.level: _probe(one) for one in levels if not quick and one.here}
+    code = exit_code(found, effective=sandbox_levels.level())
+    print_json(_json(facts, levels, found), exit_code=code)
+    print_levels(levels, found, verbose=verbose)
+    raise click.exceptions.Exit(code)
 
 
 def _secret_command(root: Path) -> list[machine.MachineFact]:
@@ -77,8 +76,8 @@ def exit_code(found: Found, *, effective: SandboxLevel) -> int:
     return int(any(finding.verdict != "refused" for one in judged for finding in one))
 
 
-def _probe(available: Available, *, quiet: bool) -> list[Finding]:
-    if not quiet:
+def _probe(available: Available) -> list[Finding]:
+    if not wants_json():
         output.say(f"probing {available.level!r} ...", err=True, dim=True)
     return probes.run(available.level)
 

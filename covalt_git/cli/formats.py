@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli.context import json_option
+from covalt_git.cli.context import json_option, print_json
 from covalt_git.cli.convert import perform
 from covalt_git.cli.terminal import output
 from covalt_git.operations.formats import conversions
@@ -12,15 +12,13 @@ from covalt_git.operations.formats import conversions
 
 @click.command()
 @json_option
-def command(*, as_json: bool) -> None:
+def command() -> None:
     """List the tool formats that `covalt-git convert` reads and writes.
 
     Example: covalt-git formats
     """
     found = perform(conversions.list_formats)
-    if as_json:
-        output.as_json(found)
-        return
+    print_json(found)
     rows = [
         (
             one.name,

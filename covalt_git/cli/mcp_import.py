@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.bundle import print_import
-from covalt_git.cli.context import ask, can_ask, json_option, wrong_call
+from covalt_git.cli.context import ask, ask_to_print, can_ask, json_option, print_json, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.operations.formats import host_servers
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Import without asking.")
 @click.option("--dry-run", is_flag=True, help="Print what would be imported; change nothing.")
 @json_option
-def command(
-    source: str | None, servers: tuple[str, ...], *, yes: bool, dry_run: bool, as_json: bool
-) -> None:
+def command(source: str | None, servers: tuple[str, ...], *, yes: bool, dry_run: bool) -> None:
     """Import MCP servers from the configuration file of another MCP client.
 
     Without options, the command lists the configuration files on this machine; at a terminal, it also asks
@@ -38,8 +36,8 @@ def command(
 
     Example: covalt-git mcp import --from claude-code --server github --yes
     """
-    asks = can_ask() and not as_json
-    found = _file(source, servers, asks=asks, as_json=as_json)
+    asks = can_ask() and not wants_json()
+    found = _file(source, servers, asks=asks)
     if found is None:
         return
     path, host = found
@@ -47,14 +45,11 @@ def command(
     names = servers or _chosen(path, known, asks=asks)
     if not yes and not dry_run:
         if not asks:
-            raise wrong_call("nothing was imported: add --yes, or --dry-run")
+            raise WrongCallError("nothing was imported: add --yes, or --dry-run")
         click.confirm(f"import {', '.join(names)} from {path}?", abort=True)
-    done = ask(
+    done = ask_to_print(
         host_servers.import_host_servers, path=path, host=host, servers=names, dry_run=dry_run
     )
-    if as_json:
-        output.as_json(done)
-        return
     for one in done.imported:
         print_import(one)
     for name in done.secrets:
@@ -64,7 +59,7 @@ def command(
 
 
 def _file(
-    source: str | None, servers: Sequence[str], *, asks: bool, as_json: bool
+    source: str | None, servers: Sequence[str], *, asks: bool
 ) -> tuple[Path, str | None] | None:
     """Return the file to import from, and its host if known; None if the files were only listed."""
     found = ask(host_servers.list_host_files)
@@ -80,9 +75,8 @@ def _file(
         files = tuple(matching[:1]) or files  # a project's file comes before that of the user
     if len(files) == 1 and source is not None:
         return Path(files[0].path), files[0].host
-    if source is None and as_json:
-        output.as_json(found)
-        return None
+    if source is None:
+        print_json(found)
     rows = [(str(at), one.title, one.path) for at, one in enumerate(files, 1)]
     if rows:
         output.table(rows, titles=("", "HOST", "FILE"))
@@ -90,7 +84,7 @@ def _file(
         output.say("no configuration file of an MCP client was found")
     if not asks or not rows:
         if source is not None:
-            raise wrong_call(f"{source!r} has several files: add --from FILE")
+            raise WrongCallError(f"{source!r} has several files: add --from FILE")
         return None
     at = click.prompt("file", type=click.IntRange(1, len(rows)))
     return Path(files[at - 1].path), files[at - 1].host
@@ -104,9 +98,9 @@ def _has(file: HostFileRow, servers: Sequence[str]) -> bool:
 def _chosen(path: Path, known: Sequence[str], *, asks: bool) -> tuple[str, ...]:
     """Return the servers that the user selects by their numbers."""
     if not known:
-        raise wrong_call(f"{str(path)!r} has no servers to import")
+        raise WrongCallError(f"{str(path)!r} has no servers to import")
     if not asks:
-        raise wrong_call(f"add --server, with one of: {', '.join(known)}")
+        raise WrongCallError(f"add --server, with one of: {', '.join(known)}")
     for at, name in enumerate(known, 1):
         output.say(f"  {at}  {name}")
     text = click.prompt("servers (numbers, or all)", default="all")
@@ -114,5 +108,5 @@ def _chosen(path: Path, known: Sequence[str], *, asks: bool) -> tuple[str, ...]:
         return tuple(known)
     numbers = [int(one) for one in text.replace(",", " ").split() if one.isdecimal()]
     if not numbers or not all(1 <= one <= len(known) for one in numbers):
-        raise wrong_call(f"write numbers from 1 to {len(known)}, such as 1,2")
+        raise WrongCallError(f"write numbers from 1 to {len(known)}, such as 1,2")
     return tuple(known[one - 1] for one in numbers)

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 import click
 
 from covalt_git.cli import mcp_hosts
-from covalt_git.cli.context import json_option, project, warn_without_role, wrong_call
+from covalt_git.cli.context import json_option, project, wants_json, warn_without_role
 from covalt_git.cli.mcp_hosts import Host
 from covalt_git.cli.terminal import output
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.serving.server_registry import pages_url
 from covalt_git.text import line_diff
 
@@ -45,7 +45,6 @@ def command(
     only_print: bool,
     served: bool,
     yes: bool,
-    as_json: bool,
 ) -> None:
     """Add the server to the configuration of HOST, after it shows the change.
 
@@ -67,12 +66,12 @@ def command(
         _print_token(token)
         return
     changed = file.before != file.after
-    if not as_json and changed:
+    if not wants_json() and changed:
         _show(file)
-    writes = changed and (yes or _user_confirms(file, as_json=as_json))
+    writes = changed and (yes or _user_confirms(file))
     if writes:
         mcp_hosts.write(file)
-    if as_json:
+    if wants_json():
         result = {"path": str(file.path), "entry": file.entry, "written": writes}
         output.as_json(result if token is None else result | {"token_with": token})
     elif not changed:
@@ -151,7 +150,7 @@ def _show(file: HostFile) -> None:
         output.say(line, fg=_COLOURS.get(line[:1]))
 
 
-def _user_confirms(file: HostFile, *, as_json: bool) -> bool:
-    if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise wrong_call(f"nothing was written to {str(file.path)!r}: add --yes to write it")
+def _user_confirms(file: HostFile) -> bool:
+    if wants_json() or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise WrongCallError(f"nothing was written to {str(file.path)!r}: add --yes to write it")
     return click.confirm("write it?")

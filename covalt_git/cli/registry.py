@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from covalt_git import yaml_text
-from covalt_git.cli.context import ask, json_option
+from covalt_git.cli.context import ask, ask_to_print, json_option, print_json
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.operations import tool_registry
@@ -29,32 +29,25 @@ def command() -> None:
 @command.command("list")
 @click.option("--protocol", default="", help="Only tools that accept this protocol: mcp, http.")
 @json_option
-def list_tools(protocol: str, *, as_json: bool) -> None:
+def list_tools(protocol: str) -> None:
     """List the registered tools.
 
     Example: covalt-git registry list --protocol http
     """
-    found = ask(tool_registry.list_registered_tools, protocol=protocol)
-    if as_json:
-        output.as_json(found)
-    elif found.tools:
-        output.table([_line(one) for one in found.tools], titles=_TITLES)
-    else:
-        output.say("no tool is registered")
+    found = ask_to_print(tool_registry.list_registered_tools, protocol=protocol)
+    rows = [_line(one) for one in found.tools]
+    output.table(rows, titles=_TITLES, empty="no tool is registered")
 
 
 @command.command("show")
 @tool_argument
 @json_option
-def show(tool_id: str, *, as_json: bool) -> None:
+def show(tool_id: str) -> None:
     """Show the entry of a registered tool.
 
     Example: covalt-git registry show weather
     """
-    found = ask(tool_registry.get_registered_tool, tool_id=tool_id)
-    if as_json:
-        output.as_json(found)
-        return
+    found = ask_to_print(tool_registry.get_registered_tool, tool_id=tool_id)
     output.say(f"{found.tool}: {_state(found)}")
     output.say(json.dumps(found.entry, indent=2, ensure_ascii=False))
 
@@ -63,7 +56,7 @@ def show(tool_id: str, *, as_json: bool) -> None:
 @click.argument("file", type=click.File("rb"))
 @click.option("--replace", is_flag=True, help="Replace the entry of a registered tool.")
 @json_option
-def add(file: IO[bytes], *, replace: bool, as_json: bool) -> None:
+def add(file: IO[bytes], *, replace: bool) -> None:
     """Register the tool whose entry is in FILE, as JSON or YAML; - is standard input.
 
     The tool is disabled until it is granted.
@@ -78,9 +71,7 @@ def add(file: IO[bytes], *, replace: bool, as_json: bool) -> None:
         done = ask(tool_registry.replace_registered_tool, tool_id=tool_id, entry=entry)
     else:
         done = ask(tool_registry.register_tool, entry=entry)
-    if as_json:
-        output.as_json(done)
-        return
+    print_json(done)
     verb = "replaced" if replace else "registered"
     output.say(f"{verb} {done.tool_id} ({done.tool}): {_state(done)}")
     if not done.granted and done.calls:
@@ -91,16 +82,13 @@ def add(file: IO[bytes], *, replace: bool, as_json: bool) -> None:
 @command.command("remove")
 @tool_argument
 @json_option
-def remove(tool_id: str, *, as_json: bool) -> None:
+def remove(tool_id: str) -> None:
     """Remove a registered tool, with its grant.
 
     Example: covalt-git registry remove weather
     """
-    done = ask(tool_registry.remove_registered_tool, tool_id=tool_id)
-    if as_json:
-        output.as_json(done)
-    else:
-        output.say(f"removed {done.tool_id}")
+    done = ask_to_print(tool_registry.remove_registered_tool, tool_id=tool_id)
+    output.say(f"removed {done.tool_id}")
 
 
 def _line(tool: RegisteredTool) -> tuple[str, ...]:

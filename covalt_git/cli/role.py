@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli.context import ask, json_option
+from covalt_git.cli.context import ask_to_print, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.operations import roles
 
@@ -21,20 +21,18 @@ def command() -> None:
 
 @command.command("list")
 @json_option
-def list_roles(*, as_json: bool) -> None:
+def list_roles() -> None:
     """List roles, and the tools that each may call and approve.
 
     Tools are patterns, as in covalt.yaml.  The last column marks the default role and the current one.
 
     Example: covalt-git role list
     """
-    found = ask(roles.list_roles)
-    if as_json:
-        output.as_json(found)
-    elif found.roles:
-        output.table([_line(one) for one in found.roles], titles=_TITLES)
-    else:
-        output.say("covalt.yaml defines no roles, so you may do everything")
+    found = ask_to_print(roles.list_roles)
+    rows = [_line(one) for one in found.roles]
+    output.table(
+        rows, titles=_TITLES, empty="covalt.yaml defines no roles, so you may do everything"
+    )
 
 
 def _line(role: roles.RoleRow) -> tuple[str, ...]:

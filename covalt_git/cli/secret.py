@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, json_option
+from covalt_git.cli.context import ask, ask_to_print, json_option, print_json
 from covalt_git.cli.terminal import output
 from covalt_git.credentials.command import SecretCommandError
 from covalt_git.operations.credentials import secrets
@@ -29,28 +29,23 @@ def command() -> None:
 
 @command.command("list")
 @json_option
-def list_secrets(*, as_json: bool) -> None:
+def list_secrets() -> None:
     """List the secrets of toolsets, the hosts that may receive them, and their sources.
 
     Example: covalt-git secret list
     """
-    found = ask(secrets.list_secrets)
-    if as_json:
-        output.as_json(found)
-    elif found.secrets:
-        rows = [
-            (one.name, one.toolset_id, recipients(one.hosts, python=one.python), _from(one))
-            for one in found.secrets
-        ]
-        output.table(rows, titles=_TITLES)
-    else:
-        output.say("no toolset requests a secret")
+    found = ask_to_print(secrets.list_secrets)
+    rows = [
+        (one.name, one.toolset_id, recipients(one.hosts, python=one.python), _from(one))
+        for one in found.secrets
+    ]
+    output.table(rows, titles=_TITLES, empty="no toolset requests a secret")
 
 
 @command.command("check")
 @click.argument("name")
 @json_option
-def check(name: str, *, as_json: bool) -> None:
+def check(name: str) -> None:
     """Look up the secret NAME as a call does, and print its source and its length.
 
     Example: covalt-git secret check WEATHER_KEY
@@ -63,9 +58,7 @@ def check(name: str, *, as_json: bool) -> None:
         ):  # it may contain the value, so it must not be logged
             output.say(error.stderr, err=True, dim=True)
         raise
-    if as_json:
-        output.as_json(found)
-        return
+    print_json(found)
     output.say(f"{name}: {output.plural(found.characters, 'character')}, from the {found.source}")
     if not found.masked:
         output.say("  it is too short to be masked in records", fg="yellow")
@@ -73,15 +66,12 @@ def check(name: str, *, as_json: bool) -> None:
 
 @command.command("allow")
 @json_option
-def allow(*, as_json: bool) -> None:
+def allow() -> None:
     """Allow the current secret_command of covalt.yaml to run on this machine.
 
     Example: covalt-git secret allow
     """
-    command = ask(secrets.allow_secret_command)
-    if as_json:
-        output.as_json(command)
-        return
+    command = ask_to_print(secrets.allow_secret_command)
     output.say(f"allowed to run for granted secrets: {shlex.join(command.argv)}")
     output.say(
         "this ends if covalt.yaml changes the command; to forbid it: covalt-git secret forbid"
@@ -90,15 +80,12 @@ def allow(*, as_json: bool) -> None:
 
 @command.command("forbid")
 @json_option
-def forbid(*, as_json: bool) -> None:
+def forbid() -> None:
     """Forbid the secret_command of covalt.yaml to run on this machine.
 
     Example: covalt-git secret forbid
     """
-    command = ask(secrets.forbid_secret_command)
-    if as_json:
-        output.as_json(command)
-        return
+    command = ask_to_print(secrets.forbid_secret_command)
     output.say("no longer allowed" if command.changed else "it was not allowed")
 
 

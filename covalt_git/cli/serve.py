@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from covalt_git.cli.context import json_option
+from covalt_git.cli.context import json_option, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.serving.server import ServedProject, serve
 
@@ -39,7 +39,6 @@ def command(
     *,
     opened: bool,
     verbose: bool,
-    as_json: bool,
 ) -> None:
     """Serve the project in your browser, until Ctrl-C.
 
@@ -52,7 +51,7 @@ def command(
     given = click.get_current_context().find_root().obj
 
     def ready(serving: ServedProject) -> None:
-        print_url(serving, as_json=as_json)
+        print_url(serving)
         if opened:
             open_pages(serving)
 
@@ -67,7 +66,7 @@ def command(
     output.say("stopped", err=True)
 
 
-def print_url(serving: ServedProject, *, as_json: bool) -> None:
+def print_url(serving: ServedProject) -> None:
     """Print the server's URL."""
     listener = serving.listener
     if listener.open_to_others:
@@ -77,7 +76,7 @@ def print_url(serving: ServedProject, *, as_json: bool) -> None:
             err=True,
             fg="yellow",
         )
-    if as_json:
+    if wants_json():
         about = {"url": serving.url, "host": listener.host, "port": listener.port}
         click.echo(json.dumps(about | {"pid": os.getpid()}))
         return

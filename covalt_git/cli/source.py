@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, can_ask, json_option, wrong_call
+from covalt_git.cli.context import ask, ask_to_print, can_ask, json_option, print_json
 from covalt_git.cli.terminal import output
+from covalt_git.errors import WrongCallError
 from covalt_git.operations import sources
 from covalt_git.sources.definition_diff import definition_lines
 
@@ -34,18 +35,15 @@ def command() -> None:
 @command.command("list")
 @sources_argument
 @json_option
-def list_sources(names: tuple[str, ...], *, as_json: bool) -> None:
+def list_sources(names: tuple[str, ...]) -> None:
     """List MCP servers, and how many of their tools are accepted.
 
     Example: covalt-git source list
     """
     found = _listed(names)
-    if as_json:
-        output.as_json(found)
-    elif found.sources:
-        output.table([_line(one) for one in found.sources], titles=_TITLES)
-    else:
-        output.say("no toolset declares an MCP server")
+    print_json(found)
+    rows = [_line(one) for one in found.sources]
+    output.table(rows, titles=_TITLES, empty="no toolset declares an MCP server")
 
 
 @command.command("refresh")
@@ -53,7 +51,7 @@ def list_sources(names: tuple[str, ...], *, as_json: bool) -> None:
 @click.option("--accept", "accepts", is_flag=True, help="Accept all tools as they are now.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a list has changed.")
 @json_option
-def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool, as_json: bool) -> None:
+def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool) -> None:
     """List the tools of MCP servers again, and print the changes.
 
     New and changed tools are disabled until you accept them: here at a terminal, with --accept, or with
@@ -63,13 +61,12 @@ def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool, as_js
     Example: covalt-git source refresh files
     """
     if accepts and check:
-        raise wrong_call("--check writes nothing, so it cannot accept tools")
+        raise WrongCallError("--check writes nothing, so it cannot accept tools")
     done = ask(sources.refresh_sources, sources=names, check=check, accept=accepts)
-    if as_json:
-        output.as_json(done)
-    elif not done.sources:
+    print_json(done, exit_code=int(any(one.failed for one in done.sources)))
+    if not done.sources:
         output.say("no enabled toolset declares an MCP server")
-    failed = [_failed(one, check=check, as_json=as_json) for one in done.sources]
+    failed = [_failed(one, check=check) for one in done.sources]
     if any(failed):
         click.get_current_context().exit(1)
 
@@ -77,15 +74,13 @@ def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool, as_js
 @command.command("diff")
 @sources_argument
 @json_option
-def diff(names: tuple[str, ...], *, as_json: bool) -> None:
+def diff(names: tuple[str, ...]) -> None:
     """Compare the last listed tools with the accepted ones, without a connection.
 
     Example: covalt-git source diff files
     """
     found = _listed(names)
-    if as_json:
-        output.as_json(found)
-        return
+    print_json(found)
     for source in found.sources:
         _print_differences(source, source.to_accept)
     if not any(one.to_accept for one in found.sources):
@@ -96,7 +91,7 @@ def diff(names: tuple[str, ...], *, as_json: bool) -> None:
 @source_argument
 @click.argument("tools", metavar="[TOOL...]", nargs=-1)
 @json_option
-def accept_tools(name: str, tools: tuple[str, ...], *, as_json: bool) -> None:
+def accept_tools(name: str, tools: tuple[str, ...]) -> None:
     """Accept tools of an MCP server as it listed them last.
 
     SERVER is TOOLSET/NAMESPACE, or the toolset if it has one server.  Without a TOOL, all are accepted.
@@ -107,16 +102,15 @@ def accept_tools(name: str, tools: tuple[str, ...], *, as_json: bool) -> None:
     found = _listed([name]).sources
     if len(found) != 1:
         known = ", ".join(one.shown_id for one in found) or "none"
-        raise wrong_call(f"name one MCP server of {name!r}: {known}")
+        raise WrongCallError(f"name one MCP server of {name!r}: {known}")
     (source,) = found
     toolset_id, namespace = source.toolset_id, source.namespace
     wanted = {one.name: one.digest for one in source.to_accept if not tools or one.name in tools}
     # A tool that is accepted already stays so; the operation refuses one that does not exist.
     wanted |= dict.fromkeys(set(tools) - set(source.tool_names) - wanted.keys())
-    done = ask(sources.accept_tools, toolset_id=toolset_id, namespace=namespace, tools=wanted)
-    if as_json:
-        output.as_json(done)
-        return
+    done = ask_to_print(
+        sources.accept_tools, toolset_id=toolset_id, namespace=namespace, tools=wanted
+    )
     for tool in done.changed:
         gone = tool not in done.tool_names
         output.say(f"accepted {namespace}:{tool}{' as removed' if gone else ''}")
@@ -132,10 +126,8 @@ def _listed(names: Sequence[str]) -> sources.SourceList:
     return sources.SourceList(sources=tuple(row for one in found for row in one.sources))
 
 
-def _failed(one: sources.RefreshOutcome, *, check: bool, as_json: bool) -> bool:
+def _failed(one: sources.RefreshOutcome, *, check: bool) -> bool:
     """Print the outcome of a server, and offer to accept its tools; return whether it has failed."""
-    if as_json:
-        return one.failed
     if one.failure is not None:
         output.say(f"{one.source}:", bold=True)
         output.say(one.failure.error_description, err=True)

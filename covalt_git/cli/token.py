@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import click
 
-from covalt_git.cli.context import ask, json_option, wrong_call
+from covalt_git.cli.context import ask_to_print, json_option
 from covalt_git.cli.terminal import output
+from covalt_git.errors import WrongCallError
 from covalt_git.operations.credentials import tokens
 
 _TITLES = ("TOKEN", "ROLE", "CHATS", "MADE", "EXPIRES")
@@ -41,17 +42,16 @@ def command() -> None:
     help="Lifetime: 30d, 12h, 45m, or never.",
 )
 @json_option
-def new(role: str, name: str | None, chat_id: str | None, expires: str, *, as_json: bool) -> None:
+def new(role: str, name: str | None, chat_id: str | None, expires: str) -> None:
     """Create a token for one agent, and print it once: only its digest is stored.
 
     A new token with the name of a revoked one is for the same agent, and gives access to the same chats.
 
     Example: covalt-git token new --role agent --name claude-code
     """
-    made = ask(tokens.create_token, role=role, name=name, chat_id=chat_id, lasts=_duration(expires))
-    if as_json:
-        output.as_json(made)
-        return
+    made = ask_to_print(
+        tokens.create_token, role=role, name=name, chat_id=chat_id, lasts=_duration(expires)
+    )
     output.say(_in_words(made), err=True)
     output.say("it is shown only now; the agent sends it as Authorization: Bearer", err=True)
     click.echo(made.token)
@@ -59,33 +59,28 @@ def new(role: str, name: str | None, chat_id: str | None, expires: str, *, as_js
 
 @command.command("list")
 @json_option
-def list_tokens(*, as_json: bool) -> None:
+def list_tokens() -> None:
     """List the tokens, with their roles and chats.
 
     Example: covalt-git token list
     """
-    found = ask(tokens.list_tokens)
-    if as_json:
-        output.as_json(found)
-    elif found.tokens:
-        output.table([_line(one) for one in found.tokens], titles=_TITLES)
-    else:
-        output.say("no tokens; create one: covalt-git token new --role ROLE")
+    found = ask_to_print(tokens.list_tokens)
+    rows = [_line(one) for one in found.tokens]
+    output.table(
+        rows, titles=_TITLES, empty="no tokens; create one: covalt-git token new --role ROLE"
+    )
 
 
 @command.command("revoke")
 @click.argument("named", metavar="NAME|ID")
 @json_option
-def revoke(named: str, *, as_json: bool) -> None:
+def revoke(named: str) -> None:
     """Revoke a token, and close its open connections.
 
     Example: covalt-git token revoke claude-code
     """
-    token = ask(tokens.revoke_token, token=named)
-    if as_json:
-        output.as_json(token)
-    else:
-        output.say(f"revoked {token.name}")
+    token = ask_to_print(tokens.revoke_token, token=named)
+    output.say(f"revoked {token.name}")
 
 
 def _duration(text: str) -> timedelta | None:
@@ -95,7 +90,9 @@ def _duration(text: str) -> timedelta | None:
     found = re.fullmatch(r"([1-9][0-9]{0,6})([dhm])", text)
     lasts = timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else timedelta.max
     if lasts > timedelta(days=_MOST_DAYS):
-        raise wrong_call(f"--expires {text}: write 30d, 12h, 45m or never, at most {_MOST_DAYS}d")
+        raise WrongCallError(
+            f"--expires {text}: write 30d, 12h, 45m or never, at most {_MOST_DAYS}d"
+        )
     return lasts
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from covalt_git.cli.context import ask, context, json_option, warn_without_role
+from covalt_git.cli.context import (
+    ask,
+    ask_to_print,
+    context,
+    json_option,
+    wants_json,
+    warn_without_role,
+)
 from covalt_git.cli.lazy_group import LazyGroup
-from covalt_git.cli.override_words import words_of
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.parameters import parameters
 from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.models.http_placement import placement
 from covalt_git.operations import tools
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 @click.group(
@@ -35,18 +36,15 @@ def command() -> None:
 @command.command("list")
 @click.option("--toolset", help="Only the tools of this toolset.")
 @json_option
-def list_tools(toolset: str | None, *, as_json: bool) -> None:
+def list_tools(toolset: str | None) -> None:
     """List the tools that your role may see.
 
     Example: covalt-git tool list
     """
-    found = ask(tools.list_tools, toolset_id=toolset or "")
-    if as_json:
-        output.as_json(found)
-        return
+    found = ask_to_print(tools.list_tools, toolset_id=toolset or "")
     rows = [tool for group in found.groups for tool in group.tools]
     if rows:
-        _print_table(rows)
+        output.table([_line(tool) for tool in rows], titles=_TITLES)
     if all(tool.kind == "builtin" for tool in rows):
         opened = context().project
         if not warn_without_role(opened, opened.principal.role, "covalt-git --role ROLE tool list"):
@@ -64,34 +62,29 @@ def list_tools(toolset: str | None, *, as_json: bool) -> None:
 @click.option("--role", help="Search with this role; default: the --role of covalt-git.")
 @click.option("--limit", type=int, default=20, show_default=True, help="Number of results.")
 @json_option
-def search_tools(query: tuple[str, ...], role: str | None, limit: int, *, as_json: bool) -> None:
+def search_tools(query: tuple[str, ...], role: str | None, limit: int) -> None:
     """Find tools by words of their names, descriptions, parameters and tags.
 
     Example: covalt-git tool search table
     """
     if role is not None:
         click.get_current_context().find_root().obj["role"] = role
-    found = ask(tools.search_tools, query=" ".join(query), limit=limit)
-    if as_json:
-        output.as_json(found)
-    elif found.tools:
-        _print_table(found.tools)
-    else:
-        output.say("no tool matches; list them with `covalt-git tool list`")
+    found = ask_to_print(tools.search_tools, query=" ".join(query), limit=limit)
+    rows = [_line(tool) for tool in found.tools]
+    output.table(
+        rows, titles=_TITLES, empty="no tool matches; list them with `covalt-git tool list`"
+    )
 
 
 @command.command("show")
 @click.argument("tool_id")
 @json_option
-def show_tool(tool_id: str, *, as_json: bool) -> None:
+def show_tool(tool_id: str) -> None:
     """Show one tool: its description, parameters and renderer.
 
     Example: covalt-git tool show data-lab:summarize
     """
-    tool = ask(tools.get_tool, tool_id=tool_id)
-    if as_json:
-        output.as_json(tool)
-        return
+    tool = ask_to_print(tools.get_tool, tool_id=tool_id)
     output.say(f"{tool.tool_id}  {tool.name}", bold=True)
     output.say(tool.description, prose=True)
     for parameter in parameters(tool.input_schema):
@@ -106,20 +99,25 @@ def show_tool(tool_id: str, *, as_json: bool) -> None:
 @command.command("schema")
 @click.argument("tool_id")
 @json_option
-def show_schema(tool_id: str, *, as_json: bool) -> None:
+def show_schema(tool_id: str) -> None:
     """Print the JSON Schema of a tool's arguments, from its manifest or its Python.
 
     Example: covalt-git tool schema data-lab:summarize
     """
     tool = ask(tools.get_tool, tool_id=tool_id)
-    output.as_json(tool if as_json else tool.input_schema)
+    output.as_json(tool if wants_json() else tool.input_schema)
 
 
 _TITLES = ("TOOL", "NAME", "VERSION", "RENDERER", "APPROVAL", "DESCRIPTION")
-
-
-def _print_table(rows: Iterable[tools.ToolRow]) -> None:
-    output.table([_line(tool) for tool in rows], titles=_TITLES)
+OVERRIDES = {
+    "name": "name_override",
+    "description": "description_override",
+    "renderer": "renderer",
+    "renderer-config": "renderer_config",
+    "confirm": "requires_confirmation",
+    "enabled": "enabled",
+}
+"""The fields of an override by the options of ``tool override``."""
 
 
 def _line(tool: tools.ToolRow) -> tuple[str, ...]:
@@ -140,6 +138,7 @@ def _facts(tool: tools.ToolDetail) -> dict[str, str]:
     notes = tool.annotations.model_dump(exclude_none=True)
     runs = tool.entrypoint or (f"{tool.http.method} {tool.http.url}" if tool.http else "")
     held_back = f", {WHY_HELD_BACK[tool.held_back]}" if tool.held_back else ""
+    local = tool.local.model_dump(exclude_none=True)
     return {
         "version": tool.version,
         "runs": f"{tool.upstream!r} of the MCP server {tool.server!r}" if tool.server else runs,
@@ -148,7 +147,7 @@ def _facts(tool: tools.ToolDetail) -> dict[str, str]:
         "tags": ", ".join(tool.tags),
         "annotations": ", ".join(f"{key}: {str(value).lower()}" for key, value in notes.items()),
         "state": "enabled" if tool.enabled else f"disabled{held_back}",
-        "of this project": words_of(tool.local.model_dump(exclude_none=True)),
+        "of this project": ", ".join(word for word, field in OVERRIDES.items() if field in local),
     }
 
 

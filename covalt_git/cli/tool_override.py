@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, context, json_option, wrong_call
-from covalt_git.cli.override_words import FIELDS
+from covalt_git.cli.context import ask, context, json_option, print_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
-from covalt_git.errors import UnknownNameError
+from covalt_git.cli.tool import OVERRIDES
+from covalt_git.errors import UnknownNameError, WrongCallError
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import overrides
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
 
-_WORDS = {field: word for word, field in FIELDS.items()}
+_WORDS = {field: word for word, field in OVERRIDES.items()}
 _TITLES = ("FIELD", "THIS PROJECT", "ITS TOOLSET")
 
 tool_argument = click.argument("tool_id", metavar="TOOL")
@@ -48,7 +48,6 @@ def override(
     confirm: bool | None,
     enabled: bool | None,
     clear: bool,
-    as_json: bool,
 ) -> None:
     """Override the name, description, renderer or approval of TOOL, or enable it, in this project.
 
@@ -68,60 +67,60 @@ def override(
     changes = {field: value for field, value in options.items() if value is not None}
     cleared = _cleared(fields, clear=clear)
     if both := [_WORDS[field] for field in changes if field in cleared]:
-        raise wrong_call(f"{both[0]} cannot be both set and cleared")
+        raise WrongCallError(f"{both[0]} cannot be both set and cleared")
     if not changes and not clear:
-        _print(ask(overrides.get_overrides, tool_id=tool_id), as_json=as_json)
+        _print(ask(overrides.get_overrides, tool_id=tool_id))
         return
-    _print(ask(overrides.override_tool, tool_id=tool_id, clear=cleared, **changes), as_json=as_json)
+    _print(ask(overrides.override_tool, tool_id=tool_id, clear=cleared, **changes))
 
 
 @click.command("enable")
 @tool_argument
 @json_option
-def enable(tool_id: str, *, as_json: bool) -> None:
+def enable(tool_id: str) -> None:
     """Enable a tool; in a disabled toolset it stays disabled.
 
     Example: covalt-git tool enable app-builder:run_command
     """
-    _print(ask(overrides.enable_tool, tool_id=tool_id, enabled=True), as_json=as_json)
+    _print(ask(overrides.enable_tool, tool_id=tool_id, enabled=True))
 
 
 @click.command("disable")
 @tool_argument
 @json_option
-def disable(tool_id: str, *, as_json: bool) -> None:
+def disable(tool_id: str) -> None:
     """Disable a tool, which is then listed as disabled and cannot be called.
 
     Example: covalt-git tool disable app-builder:run_command
     """
-    _print(ask(overrides.enable_tool, tool_id=tool_id, enabled=False), as_json=as_json)
+    _print(ask(overrides.enable_tool, tool_id=tool_id, enabled=False))
 
 
 def _object(text: str) -> JsonObject:
     try:
         value = canonical_json.loads(text)
     except canonical_json.NotJsonError as error:
-        raise wrong_call(f"--renderer-config is not JSON: {error.message}") from None
+        raise WrongCallError(f"--renderer-config is not JSON: {error.message}") from None
     if not isinstance(value, dict):
-        raise wrong_call('--renderer-config is a JSON object, such as \'{"file": "$args.path"}\'')
+        raise WrongCallError(
+            '--renderer-config is a JSON object, such as \'{"file": "$args.path"}\''
+        )
     return value
 
 
 def _cleared(fields: tuple[str, ...], *, clear: bool) -> tuple[str, ...]:
     if fields and not clear:
-        raise wrong_call(f"{fields[0]!r} requires --clear, or use the option with this name")
+        raise WrongCallError(f"{fields[0]!r} requires --clear, or use the option with this name")
     for word in fields:
-        if word not in FIELDS:
+        if word not in OVERRIDES:
             raise UnknownNameError(
-                "field", word, FIELDS, list_with="covalt-git tool override --help"
+                "field", word, OVERRIDES, list_with="covalt-git tool override --help"
             )
-    return tuple(FIELDS[word] for word in fields or FIELDS) if clear else ()
+    return tuple(OVERRIDES[word] for word in fields or OVERRIDES) if clear else ()
 
 
-def _print(found: overrides.ToolOverrides, *, as_json: bool) -> None:
-    if as_json:
-        output.as_json(found)
-        return
+def _print(found: overrides.ToolOverrides) -> None:
+    print_json(found)
     if isinstance(found, overrides.ToolOverridden) and not found.changed:
         output.say(f"{found.tool_id} already has these overrides")
     by_us, by_toolset = (
@@ -129,13 +128,10 @@ def _print(found: overrides.ToolOverrides, *, as_json: bool) -> None:
     )
     rows = [
         (word, _field_text(by_us, field), _field_text(by_toolset, field))
-        for word, field in FIELDS.items()
+        for word, field in OVERRIDES.items()
         if field in by_us or field in by_toolset
     ]
-    if rows:
-        output.table(rows, titles=_TITLES)
-    else:
-        output.say(f"{found.tool_id} has no overrides")
+    output.table(rows, titles=_TITLES, empty=f"{found.tool_id} has no overrides")
     if isinstance(found, overrides.ToolOverridden):
         print_problems(found.warnings, context().project.root)
 

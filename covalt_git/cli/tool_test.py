@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, context, json_option
+from covalt_git.cli.context import ask_to_print, context, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
 from covalt_git.errors import hint_text
@@ -23,7 +23,7 @@ _COLOURS = {"ok": "green", "failed": "red", "skipped": "yellow"}
 @click.option("--keep", is_flag=True, help="Keep the scratch chats in the project.")
 @click.option("--strict", is_flag=True, help="Also exit with 1 when an example was skipped.")
 @json_option
-def command(patterns: tuple[str, ...], *, keep: bool, strict: bool, as_json: bool) -> None:
+def command(patterns: tuple[str, ...], *, keep: bool, strict: bool) -> None:
     """Run the examples of tools and compare the results with `expected`.
 
     TOOL is a tool (data-lab:summarize), a toolset (data-lab) or a pattern (data-lab:*); without one, all
@@ -35,22 +35,17 @@ def command(patterns: tuple[str, ...], *, keep: bool, strict: bool, as_json: boo
     """
     # Imported here, because all commands of tools load this module, and most make no calls.
     context(progress=Bar("examples"))
-    done = ask(examples.test_tools, patterns=patterns, keep=keep)
-    if as_json:
-        output.as_json(done)
-    else:
-        wide = max([4, *(len(one.tool_id) for one in done.examples)])
-        if done.examples:
-            output.say(f"{'TOOL':{wide}}  EXAMPLE  RESULT    MS", dim=True)
-        for one in done.examples:
-            _show(one, wide)
-        for toolset_id in done.broken:
-            output.say(
-                f"the toolset {toolset_id!r} has errors, so its examples did not run", fg="red"
-            )
-            output.say(f"  hint: covalt-git validate toolsets/{toolset_id}")
-        counts = {"ok": done.ok, "failed": done.failed, "skipped": done.skipped}
-        _sum_up(counts, done.without_examples)
+    done = ask_to_print(examples.test_tools, patterns=patterns, keep=keep)
+    wide = max([4, *(len(one.tool_id) for one in done.examples)])
+    if done.examples:
+        output.say(f"{'TOOL':{wide}}  EXAMPLE  RESULT    MS", dim=True)
+    for one in done.examples:
+        _show(one, wide)
+    for toolset_id in done.broken:
+        output.say(f"the toolset {toolset_id!r} has errors, so its examples did not run", fg="red")
+        output.say(f"  hint: covalt-git validate toolsets/{toolset_id}")
+    counts = {"ok": done.ok, "failed": done.failed, "skipped": done.skipped}
+    _sum_up(counts, done.without_examples)
     if done.cancelled:
         raise SystemExit(130)
     if done.failed or done.broken or (strict and done.skipped):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli.context import ask, context, json_option
+from covalt_git.cli.context import ask_to_print, context, json_option
 from covalt_git.cli.lazy_group import LazyGroup
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.operations import toolset_imports, toolsets
 from covalt_git.toolsets.new_toolset import TEMPLATES, Template
+
+_TITLES = ("TOOLSET", "VERSION", "TOOLS", "STATE", "DESCRIPTION")
 
 
 @click.group(
@@ -34,15 +36,14 @@ def command() -> None:
 )
 @click.option("--name", default="", help="Its name for users; default: derived from ID.")
 @json_option
-def new_toolset(toolset_id: str, template: Template, name: str, *, as_json: bool) -> None:
+def new_toolset(toolset_id: str, template: Template, name: str) -> None:
     """Create the toolset ID from a template: Python, HTTP, an MCP server, or a page for results.
 
     Example: covalt-git toolset new notes
     """
-    created = ask(toolsets.create_toolset, toolset_id=toolset_id, template=template, name=name)
-    if as_json:
-        output.as_json(created)
-        return
+    created = ask_to_print(
+        toolsets.create_toolset, toolset_id=toolset_id, template=template, name=name
+    )
     files = ", ".join(path.split("/", 2)[2] for path in created.made)
     output.say(f"created toolsets/{toolset_id}: {files}")
     output.say("next:")
@@ -52,45 +53,35 @@ def new_toolset(toolset_id: str, template: Template, name: str, *, as_json: bool
 
 @command.command("list")
 @json_option
-def list_toolsets(*, as_json: bool) -> None:
+def list_toolsets() -> None:
     """List the toolsets with tools that your role may see.
 
     Example: covalt-git toolset list
     """
-    found = ask(toolsets.list_toolsets)
-    if as_json:
-        output.as_json(found)
-        return
-    if not found.toolsets:
-        output.say("no toolsets; a toolset is a folder toolsets/<id>/ with a toolset.yaml")
-        return
-    output.table(
-        [
-            (
-                one.id,
-                one.version or "-",
-                str(one.tools),
-                _state(one),
-                one.description.replace("\n", " "),
-            )
-            for one in found.toolsets
-        ],
-        titles=("TOOLSET", "VERSION", "TOOLS", "STATE", "DESCRIPTION"),
-    )
+    found = ask_to_print(toolsets.list_toolsets)
+    rows = [
+        (
+            one.id,
+            one.version or "-",
+            str(one.tools),
+            _state(one),
+            one.description.replace("\n", " "),
+        )
+        for one in found.toolsets
+    ]
+    empty = "no toolsets; a toolset is a folder toolsets/<id>/ with a toolset.yaml"
+    output.table(rows, titles=_TITLES, empty=empty)
 
 
 @command.command("show")
 @click.argument("toolset_id")
 @json_option
-def show_toolset(toolset_id: str, *, as_json: bool) -> None:
+def show_toolset(toolset_id: str) -> None:
     """Show one toolset: its tools, files, declarations and problems.
 
     Example: covalt-git toolset show data-lab
     """
-    found = ask(toolsets.get_toolset, toolset_id=toolset_id)
-    if as_json:
-        output.as_json(found)
-        return
+    found = ask_to_print(toolsets.get_toolset, toolset_id=toolset_id)
     if found.version:
         output.say(f"{found.id} {found.version}  {found.name}", bold=True)
         output.say(found.description, prose=True)
@@ -108,50 +99,44 @@ def show_toolset(toolset_id: str, *, as_json: bool) -> None:
 @command.command("enable")
 @click.argument("toolset_id")
 @json_option
-def enable(toolset_id: str, *, as_json: bool) -> None:
+def enable(toolset_id: str) -> None:
     """Enable a toolset.
 
     Example: covalt-git toolset enable data-lab
     """
-    _switch(toolset_id, enabled=True, as_json=as_json)
+    _switch(toolset_id, enabled=True)
 
 
 @command.command("disable")
 @click.argument("toolset_id")
 @json_option
-def disable(toolset_id: str, *, as_json: bool) -> None:
+def disable(toolset_id: str) -> None:
     """Disable a toolset, whose tools are then listed as disabled and cannot be called.
 
     Example: covalt-git toolset disable data-lab
     """
-    _switch(toolset_id, enabled=False, as_json=as_json)
+    _switch(toolset_id, enabled=False)
 
 
 @command.command("uninstall")
 @click.argument("toolset_id")
 @click.option("--force", is_flag=True, help="Also if git cannot restore its files.")
 @json_option
-def uninstall_toolset(toolset_id: str, *, force: bool, as_json: bool) -> None:
+def uninstall_toolset(toolset_id: str, *, force: bool) -> None:
     """Remove a toolset and its state; chats keep its results.
 
     Without --force, it must be committed, so that git can restore it.
 
     Example: covalt-git toolset uninstall weather
     """
-    gone = ask(toolset_imports.uninstall_toolset, toolset_id=toolset_id, force=force)
-    if as_json:
-        output.as_json(gone)
-        return
+    gone = ask_to_print(toolset_imports.uninstall_toolset, toolset_id=toolset_id, force=force)
     output.say(f"{toolset_id} is removed")
     if gone.undo:
         output.say(f"restore it: {gone.undo}")
 
 
-def _switch(toolset_id: str, *, enabled: bool, as_json: bool) -> None:
-    done = ask(toolsets.enable_toolset, toolset_id=toolset_id, enabled=enabled)
-    if as_json:
-        output.as_json(done)
-        return
+def _switch(toolset_id: str, *, enabled: bool) -> None:
+    done = ask_to_print(toolsets.enable_toolset, toolset_id=toolset_id, enabled=enabled)
     word = "enabled" if enabled else "disabled"
     output.say(f"{toolset_id} is {word}" if done.changed else f"{toolset_id} was already {word}")
 

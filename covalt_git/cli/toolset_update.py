@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.bundle_verify import accept_option, signature_option
-from covalt_git.cli.context import ask, context, json_option
+from covalt_git.cli.context import ask, ask_to_print, context, json_option, print_json
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.operations import bundles, toolset_imports
@@ -44,7 +44,6 @@ def update_command(
     accept_signer: bool,
     dry_run: bool,
     force: bool,
-    as_json: bool,
 ) -> None:
     """Merge a newer version of the imported toolset ID with the local changes.
 
@@ -61,11 +60,10 @@ def update_command(
     else:
         place = {"source": source, "signature": signature}
         done = ask(toolset_imports.update_toolset_from, toolset_id=toolset_id, **place, **how)
-    if as_json:
-        output.as_json(done)
-    else:
-        print_update(done, context().project.root)
-    exit_if_unresolved(done)
+    print_json(done, exit_code=int(is_unresolved(done)))
+    print_update(done, context().project.root)
+    if is_unresolved(done):
+        raise click.exceptions.Exit(1)
 
 
 @click.command()
@@ -73,15 +71,12 @@ def update_command(
 @click.option("--granted", "grant", metavar="GRANT", help="Compare with the version at this grant.")
 @click.option("--stat", "names_only", is_flag=True, help="List the files only.")
 @json_option
-def diff_command(toolset_id: str, grant: str | None, *, names_only: bool, as_json: bool) -> None:
+def diff_command(toolset_id: str, grant: str | None, *, names_only: bool) -> None:
     """Show the local changes of the imported toolset ID, as a patch for git apply.
 
     Example: covalt-git toolset diff weather
     """
-    found = ask(bundles.diff_toolset, toolset_id=toolset_id, grant=grant)
-    if as_json:
-        output.as_json(found)
-        return
+    found = ask_to_print(bundles.diff_toolset, toolset_id=toolset_id, grant=grant)
     for one in found.files:
         if names_only:
             mark, colour = output.MARKS[one.kind]
@@ -93,10 +88,9 @@ def diff_command(toolset_id: str, grant: str | None, *, names_only: bool, as_jso
         output.say(f"{toolset_id} has not changed since {since}", err=True)
 
 
-def exit_if_unresolved(done: toolset_imports.ToolsetUpdated) -> None:
-    """Exit with 1 if there are conflicts or errors."""
-    if done.conflicts or _errors(done):
-        click.get_current_context().exit(1)
+def is_unresolved(done: toolset_imports.ToolsetUpdated) -> bool:
+    """Return whether an update left conflicts or errors."""
+    return bool(done.conflicts or _errors(done))
 
 
 def print_update(done: toolset_imports.ToolsetUpdated, root: Path) -> None:

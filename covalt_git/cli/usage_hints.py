@@ -1,4 +1,4 @@
-"""Hints for wrong command lines: similar names, the order of words and options, and quotes."""
+"""Hints for wrong command lines: similar names, commands of git, the order of words and options, and quotes."""
 
 from __future__ import annotations
 
@@ -34,6 +34,30 @@ _OPTIONS = {
 }
 """What replaces options of other programs, by command."""
 
+_GIT_COMMANDS = {
+    "blame": "covalt-git chat log CHAT -- PATH, then chat show CHAT COMMIT",
+    "cherry-pick": "covalt-git chat restore CHAT COMMIT PATH, which copies files of a commit",
+    "commit": "covalt-git chat status CHAT; changed files are committed before the next call",
+    "pull": "git pull in a clone of the chat",
+    "rebase": "covalt-git chat merge CHAT BRANCH",
+    "reset": "covalt-git chat restore CHAT COMMIT, which keeps the history",
+    "revert": "covalt-git chat undo CHAT, or covalt-git chat restore CHAT COMMIT",
+    "rm": "covalt-git chat delete CHAT, or delete files in the chat's folder",
+    "stash": "covalt-git chat branch CHAT NAME and chat checkout: each branch keeps its own files",
+    "switch": "covalt-git chat checkout CHAT BRANCH",
+}
+"""Replacements of commands that only git has, for the program and for ``chat``."""
+
+
+def of_git(error: click.UsageError) -> click.UsageError:
+    """Return the error of a command that only git has; other errors are returned unchanged."""
+    unknown = _UNKNOWN_COMMAND.match(error.message)
+    word = unknown["word"] if unknown else ""
+    if word in _GIT_COMMANDS and error.ctx and _name(error.ctx) in {"", "chat"}:
+        message = f"{word} is a command of git; use {_GIT_COMMANDS[word]}"
+        return click.UsageError(message, error.ctx)
+    return error
+
 
 def hint_of(error: click.UsageError, argv: Sequence[str]) -> str:
     """Return the command line that the user probably meant by ``argv``; empty if none is similar."""
@@ -67,10 +91,15 @@ def _for_command(ctx: click.Context, word: str, argv: Sequence[str]) -> str:
 
 
 def _takes(ctx: click.Context, name: str, words: Sequence[str]) -> bool:
-    """Return whether a subcommand is a group, and one of the words a command in it."""
+    """Return whether one of the words is an option of a subcommand, or one of its choices."""
     assert isinstance(ctx.command, click.Group)
     command = ctx.command.get_command(ctx, name)
-    return isinstance(command, click.Group) and any(word in command.commands for word in words)
+    known: set[str] = set()
+    for one in command.params if command else ():
+        known |= {*one.opts} - {"--json"}
+        if isinstance(one, click.Argument) and isinstance(one.type, click.Choice):
+            known |= {*one.type.choices}
+    return not known.isdisjoint(words)
 
 
 def _for_extra_words(ctx: click.Context, extra: Sequence[str]) -> str:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, context, wrong_call
+from covalt_git.cli.context import ask, context, json_option, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
+from covalt_git.errors import WrongCallError
 from covalt_git.operations import validation
 from covalt_git.problems.github import github_command
 from covalt_git.problems.repository import repository_prefix
@@ -34,7 +35,6 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
     type=click.Choice(FORMATS),
     help="Output format; github annotates pull requests in a workflow.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
 @click.option("--staged", is_flag=True, help="Check the files in git's index, for a hook.")
 @click.option("--fix", is_flag=True, help="Rename misspelt keys in the files.")
@@ -50,11 +50,11 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
     is_flag=True,
     help="Write the current problems to the baseline.",
 )
+@json_option
 def command(
     paths: tuple[Path, ...],
     *,
     form: str | None,
-    as_json: bool,
     strict: bool,
     staged: bool,
     fix: bool,
@@ -69,12 +69,12 @@ def command(
 
     Example: covalt-git validate
     """
-    form = form or ("json" if as_json else "text")
-    _refuse_contradictions(form, as_json=as_json, fix=fix, diff=diff)
+    form = form or ("json" if wants_json() else "text")
+    _refuse_contradictions(form, fix=fix, diff=diff)
     if staged and (fix or diff or update):
-        raise wrong_call("--staged only checks: leave out --fix, --diff and --write-baseline")
+        raise WrongCallError("--staged only checks: leave out --fix, --diff and --write-baseline")
     if update and baseline is None:
-        raise wrong_call("--write-baseline needs --baseline FILE")
+        raise WrongCallError("--write-baseline needs --baseline FILE")
     _start_at(paths)
     if diff:
         raise SystemExit(_show_diff(paths, strict=strict))
@@ -91,13 +91,13 @@ def command(
         raise SystemExit(1)
 
 
-def _refuse_contradictions(form: str, *, as_json: bool, fix: bool, diff: bool) -> None:
-    if as_json and form != "json":
-        raise wrong_call(f"--json and --format {form} cannot be combined")
+def _refuse_contradictions(form: str, *, fix: bool, diff: bool) -> None:
+    if wants_json() and form != "json":
+        raise WrongCallError(f"--json and --format {form} cannot be combined")
     if fix and diff:
-        raise wrong_call("--fix and --diff cannot be combined")
+        raise WrongCallError("--fix and --diff cannot be combined")
     if diff and form != "text":
-        raise wrong_call("--diff cannot be combined with --format")
+        raise WrongCallError("--diff cannot be combined with --format")
 
 
 def _start_at(paths: tuple[Path, ...]) -> None:

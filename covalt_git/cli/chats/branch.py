@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli.context import ask, chat_argument, json_option
+from covalt_git.cli.context import ask_to_print, chat_argument, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import branches
 
@@ -43,18 +43,15 @@ def command() -> None:
     "--deleted", is_flag=True, help="List deleted branches with commits that no branch has."
 )
 @json_option
-def list_branches(chat_id: str, *, deleted: bool, as_json: bool) -> None:
+def list_branches(chat_id: str, *, deleted: bool) -> None:
     """List the branches; `*` marks the active one.
 
     Example: covalt-git chat branch list c1
     """
     if deleted:
-        _list_deleted(chat_id, as_json=as_json)
+        _list_deleted(chat_id)
         return
-    found = ask(branches.list_branches, chat_id=chat_id)
-    if as_json:
-        output.as_json(found)
-        return
+    found = ask_to_print(branches.list_branches, chat_id=chat_id)
     for one in found.branches:
         at = one.manifest_id[: output.SHORT] if one.manifest_id else "no commit yet"
         output.say(f"{'*' if one.active else ' '} {one.name}  {at}", bold=one.active)
@@ -70,15 +67,12 @@ def list_branches(chat_id: str, *, deleted: bool, as_json: bool) -> None:
     help="Start at this commit; default: the current workspace.",
 )
 @json_option
-def new_branch(chat_id: str, name: str, start: str | None, *, as_json: bool) -> None:
+def new_branch(chat_id: str, name: str, start: str | None) -> None:
     """Create a branch, without checking it out.
 
     Example: covalt-git chat branch c1 idea
     """
-    made = ask(branches.create_branch, chat_id=chat_id, name=name, from_manifest=start)
-    if as_json:
-        output.as_json(made)
-        return
+    made = ask_to_print(branches.create_branch, chat_id=chat_id, name=name, from_manifest=start)
     output.say(f"{name} is at {made.manifest_id[: output.SHORT]}")
     output.say(f"switch to it: covalt-git chat checkout {chat_id} {name}", dim=True)
 
@@ -88,15 +82,12 @@ def new_branch(chat_id: str, name: str, start: str | None, *, as_json: bool) -> 
 @click.argument("old")
 @click.argument("new")
 @json_option
-def rename_branch(chat_id: str, old: str, new: str, *, as_json: bool) -> None:
+def rename_branch(chat_id: str, old: str, new: str) -> None:
     """Rename a branch.
 
     Example: covalt-git chat branch rename c1 idea better
     """
-    renamed = ask(branches.rename_branch, chat_id=chat_id, branch=old, name=new)
-    if as_json:
-        output.as_json(renamed)
-        return
+    renamed = ask_to_print(branches.rename_branch, chat_id=chat_id, branch=old, name=new)
     output.say(f"renamed {old} to {renamed.branch.name}")
 
 
@@ -109,7 +100,7 @@ def rename_branch(chat_id: str, old: str, new: str, *, as_json: bool) -> None:
     help="Even if it has commits that no other branch has, or a pending call.",
 )
 @json_option
-def delete_branch(chat_id: str, name: str, *, force: bool, as_json: bool) -> None:
+def delete_branch(chat_id: str, name: str, *, force: bool) -> None:
     """Delete a branch.
 
     --force is needed when it has commits that no other branch has, or a pending call, which is then
@@ -117,10 +108,7 @@ def delete_branch(chat_id: str, name: str, *, force: bool, as_json: bool) -> Non
 
     Example: covalt-git chat branch delete c1 idea --force
     """
-    gone = ask(branches.delete_branch, chat_id=chat_id, branch=name, force=force)
-    if as_json:
-        output.as_json(gone)
-        return
+    gone = ask_to_print(branches.delete_branch, chat_id=chat_id, branch=name, force=force)
     lost = f", with {output.plural(gone.manifests, 'commit')} that no other branch has"
     at = gone.manifest_id[: output.SHORT]
     output.say(f"deleted {name}, which was at {at}{lost if gone.manifests else ''}")
@@ -131,7 +119,7 @@ def delete_branch(chat_id: str, name: str, *, force: bool, as_json: bool) -> Non
 @chat_argument
 @click.argument("name", metavar="BRANCH")
 @json_option
-def checkout(chat_id: str, name: str, *, as_json: bool) -> None:
+def checkout(chat_id: str, name: str) -> None:
     """Switch to a BRANCH.
 
     Uncommitted changes are committed on the active branch first.  To go back to a commit, use `chat
@@ -139,19 +127,13 @@ def checkout(chat_id: str, name: str, *, as_json: bool) -> None:
 
     Example: covalt-git chat checkout c1 idea
     """
-    done = ask(branches.switch_branch, chat_id=chat_id, branch=name)
-    if as_json:
-        output.as_json(done)
-        return
+    done = ask_to_print(branches.switch_branch, chat_id=chat_id, branch=name)
     output.say(f"on {name}")
     output.changes(done.changes)
 
 
-def _list_deleted(chat_id: str, *, as_json: bool) -> None:
-    found = ask(branches.list_deleted_branches, chat_id=chat_id)
-    if as_json:
-        output.as_json(found)
-        return
+def _list_deleted(chat_id: str) -> None:
+    found = ask_to_print(branches.list_deleted_branches, chat_id=chat_id)
     for one in found.branches:
         output.say(f"{one.name}  {one.manifest_id[: output.SHORT]}")
         output.say(f"    restore it: {one.back}", dim=True)

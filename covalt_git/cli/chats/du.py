@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli.context import ask, chat_argument, json_option
+from covalt_git.cli.context import ask_to_print, chat_argument, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import disk_usage
 from covalt_git.text import display
-
-_MIB = 1 << 20
-_KIB = 1 << 10
 
 
 @click.command()
@@ -19,36 +16,27 @@ _KIB = 1 << 10
     "--limit", type=int, default=20, show_default=True, help="Maximum number of rows of each table."
 )
 @json_option
-def du(chat_id: str, *, limit: int, as_json: bool) -> None:
+def du(chat_id: str, *, limit: int) -> None:
     """Show the disk usage of a chat, by path and by call.
 
     Sizes are compressed, and include all versions in all branches.  Identical files count once.
 
     Example: covalt-git chat du c1
     """
-    found = ask(disk_usage.get_disk_usage, chat_id=chat_id, limit=limit)
-    if as_json:
-        output.as_json(found)
-        return
-    output.say(f"{chat_id}: {_size(found.size)}", bold=True)
-    paths = [(_size(one.size), display.in_line(one.path)) for one in found.paths]
+    found = ask_to_print(disk_usage.get_disk_usage, chat_id=chat_id, limit=limit)
+    output.say(f"{chat_id}: {output.size(found.size)}", bold=True)
+    paths = [(output.size(one.size), display.in_line(one.path)) for one in found.paths]
     output.table(paths, titles=("STORED", "PATH"))
     commits = [
-        (_size(one.size), one.manifest_id[: output.SHORT], one.title) for one in found.commits
+        (output.size(one.size), one.manifest_id[: output.SHORT], one.title) for one in found.commits
     ]
     output.table(commits, titles=("STORED", "COMMIT", "TITLE"))
     if found.warning:
         output.say(found.warning, fg="yellow", err=True)
     for folder in found.large_folders:
         output.say(
-            f"{display.in_line(folder.path)} has {_size(folder.size)}; to exclude it from later commits, "
+            f"{display.in_line(folder.path)} has {output.size(folder.size)}; to exclude it from later commits, "
             f"write this under workspace in covalt.yaml:\n  {folder.ignore}",
             fg="yellow",
             err=True,
         )
-
-
-def _size(size: int) -> str:
-    if size < _KIB:
-        return f"{size} bytes"
-    return f"{size / _MIB:,.1f} MiB" if size >= _MIB else f"{size / _KIB:,.1f} KiB"

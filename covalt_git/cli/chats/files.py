@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
+from covalt_git.cli.context import ask, ask_to_print, chat_argument, json_option, print_json
 from covalt_git.cli.terminal import output, result_text
+from covalt_git.errors import WrongCallError
 from covalt_git.operations.chats import workspace_edits, workspace_files
 from covalt_git.operations.registry import RequestFile
 from covalt_git.text import display
@@ -19,15 +20,12 @@ from covalt_git.text import display
 @chat_argument
 @click.argument("commit", default="HEAD")
 @json_option
-def files(chat_id: str, commit: str, *, as_json: bool) -> None:
+def files(chat_id: str, commit: str) -> None:
     """List the files of a COMMIT; default: HEAD.
 
     Example: covalt-git chat files c1 HEAD~1
     """
-    found = ask(workspace_files.get_workspace_files, chat_id=chat_id, manifest=commit)
-    if as_json:
-        output.as_json(found)
-        return
+    found = ask_to_print(workspace_files.get_workspace_files, chat_id=chat_id, manifest=commit)
     for one in found.files:
         output.say(f"{one.sha256[: output.SHORT]}  {display.in_line(one.path)}")
 
@@ -38,7 +36,7 @@ def files(chat_id: str, commit: str, *, as_json: bool) -> None:
 @click.argument("new", metavar="[COMMIT]", default="")
 @click.option("--stat", "only_names", is_flag=True, help="List only the paths.")
 @json_option
-def diff(chat_id: str, old: str, new: str, *, only_names: bool, as_json: bool) -> None:
+def diff(chat_id: str, old: str, new: str, *, only_names: bool) -> None:
     """Show changes between two COMMITs, or since one.
 
     With one COMMIT, show the changes from it to the current workspace; the default is HEAD.
@@ -51,9 +49,8 @@ def diff(chat_id: str, old: str, new: str, *, only_names: bool, as_json: bool) -
     found = ask(
         workspace_files.get_commit_diff, chat_id=chat_id, old=old, new=new, patches=not only_names
     )
-    if as_json:
-        output.as_json(found)
-    elif only_names:
+    print_json(found)
+    if only_names:
         output.changes(found.changes)
     else:
         for one in found.changes:
@@ -67,7 +64,7 @@ def diff(chat_id: str, old: str, new: str, *, only_names: bool, as_json: bool) -
 )
 @click.option("--to", "folder", default="", help="Folder of the workspace to add them to.")
 @json_option
-def upload(chat_id: str, paths: tuple[Path, ...], folder: str, *, as_json: bool) -> None:
+def upload(chat_id: str, paths: tuple[Path, ...], folder: str) -> None:
     """Add FILEs to a chat's workspace, in a new commit.
 
     If a file with another content has the name, the new file gets a number: report_1.csv.
@@ -82,9 +79,7 @@ def upload(chat_id: str, paths: tuple[Path, ...], folder: str, *, as_json: bool)
             files=[_upload(opened, path) for path in paths],
             portable=False,
         )
-    if as_json:
-        output.as_json(done)
-        return
+    print_json(done)
     for one in done.files:
         path = display.in_line(one.path)
         taken = f" ({display.in_line(one.renamed_from)} exists)" if one.renamed_from else ""
@@ -102,14 +97,16 @@ def _upload(opened: ExitStack, path: Path) -> RequestFile:
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):  # before it is opened: opening a named pipe blocks
-            raise wrong_call(f"{shown!r} is {_kind(mode)}; only files are uploaded")
+            raise WrongCallError(f"{shown!r} is {_kind(mode)}; only files are uploaded")
         return RequestFile(
             path.name, opened.enter_context(path.open("rb")), bool(mode & stat.S_IXUSR)
         )
     except FileNotFoundError:
-        raise wrong_call(f"there is no file {shown!r}") from None
+        raise WrongCallError(f"there is no file {shown!r}") from None
     except OSError as error:
-        raise wrong_call(f"{shown!r} cannot be read: {(error.strerror or '').lower()}") from None
+        raise WrongCallError(
+            f"{shown!r} cannot be read: {(error.strerror or '').lower()}"
+        ) from None
 
 
 def _kind(mode: int) -> str:

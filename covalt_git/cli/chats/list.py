@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, chat_argument, json_option
+from covalt_git.cli.context import ask_to_print, chat_argument, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import chats
 from covalt_git.text import display
@@ -15,83 +15,58 @@ from covalt_git.text import display
 if TYPE_CHECKING:
     from covalt_git.operations.chats.chats import ChatRow
 
+_TITLES = ("CHAT", "BRANCH", "COMMITS", "CALLS", "CREATED", "TITLE")
+
 
 @click.command("new")
 @click.option("--id", "chat_id", help="Its id; default: c1, c2, ...")
 @click.option("--title", default="", help="Its title.")
 @json_option
-def new_chat(chat_id: str | None, title: str, *, as_json: bool) -> None:
+def new_chat(chat_id: str | None, title: str) -> None:
     """Create a chat with an empty workspace.
 
     Example: covalt-git chat new --id c1 --title "Sales report"
     """
-    made = ask(chats.create_chat, chat_id=chat_id, title=title)
-    if as_json:
-        output.as_json(made)
-        return
+    made = ask_to_print(chats.create_chat, chat_id=chat_id, title=title)
     output.say(f"{made.id}: work in {os.path.relpath(made.workspace)}")
 
 
 @click.command("list")
 @json_option
-def list_chats(*, as_json: bool) -> None:
+def list_chats() -> None:
     """List the chats, newest first.
 
     Example: covalt-git chat list
     """
-    found = ask(chats.list_chats)
-    if as_json:
-        output.as_json(found)
-        return
+    found = ask_to_print(chats.list_chats)
     for damaged in found.damaged:
         output.damaged(damaged.chat_id, damaged.message, damaged.hint)
-    if not found.chats:
-        output.say("no chats yet; create one: covalt-git chat new")
-        return
-    output.table(
-        [
-            (
-                one.id,
-                one.active_branch,
-                str(one.manifests),
-                str(one.tool_calls),
-                one.created_at,
-                _title(one),
-            )
-            for one in found.chats
-        ],
-        titles=("CHAT", "BRANCH", "COMMITS", "CALLS", "CREATED", "TITLE"),
-    )
+    rows = [_line(one) for one in found.chats]
+    output.table(rows, titles=_TITLES, empty="no chats yet; create one: covalt-git chat new")
 
 
 @click.command("rename")
 @chat_argument
 @click.argument("title")
 @json_option
-def rename(chat_id: str, title: str, *, as_json: bool) -> None:
+def rename(chat_id: str, title: str) -> None:
     """Change the TITLE of a chat; its id stays.
 
     Example: covalt-git chat rename c1 "Sales report"
     """
-    renamed = ask(chats.rename_chat, chat_id=chat_id, title=title)
-    if as_json:
-        output.as_json(renamed)
-        return
+    renamed = ask_to_print(chats.rename_chat, chat_id=chat_id, title=title)
     output.say(f"the title of {renamed.id} is now {renamed.title!r}")
 
 
 @click.command("status")
 @chat_argument
 @json_option
-def status(chat_id: str, *, as_json: bool) -> None:
+def status(chat_id: str) -> None:
     """Show the branch, changes, conflicts and pending calls.
 
     Example: covalt-git chat status c1
     """
-    chat = ask(chats.get_chat, chat_id=chat_id)
-    if as_json:
-        output.as_json(chat)
-        return
+    chat = ask_to_print(chats.get_chat, chat_id=chat_id)
     heads = {one.name: one.manifest_id for one in chat.branches}
     at = chat.active_manifest_id
     output.say(f"on {chat.active_branch}, at {at[: output.SHORT] if at else 'no commit yet'}")
@@ -122,9 +97,11 @@ def status(chat_id: str, *, as_json: bool) -> None:
             )
 
 
-def _title(chat: ChatRow) -> str:
-    """Return the title of a chat, with its creator or the chat that it was forked from."""
+def _line(chat: ChatRow) -> tuple[str, ...]:
+    """Return the row of a chat; its title has its creator, or the chat that it was forked from."""
     where = f"(created by {chat.made_by})" if chat.made_by else ""
     if chat.forked_from is not None:
         where = f"(forked from {chat.forked_from.chat_id})"
-    return " ".join(filter(None, (chat.title, where)))
+    title = " ".join(filter(None, (chat.title, where)))
+    counts = str(chat.manifests), str(chat.tool_calls)
+    return chat.id, chat.active_branch, *counts, chat.created_at, title

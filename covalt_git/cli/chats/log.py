@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
+from covalt_git.cli.context import ask, chat_argument, json_option, print_json
 from covalt_git.cli.terminal import history_graph, output
 from covalt_git.conversations.commit_names import UnknownCommitError
 from covalt_git.conversations.history import layout
+from covalt_git.errors import WrongCallError
 from covalt_git.operations.chats import manifests
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ def log(
     everything: bool,
     graph: bool,
     oneline: bool,
-    as_json: bool,
 ) -> None:
     """List the commits of a chat, newest first.
 
@@ -61,7 +61,7 @@ def log(
     Example: covalt-git chat log c1 -- report.md
     """
     if graph and path is not None:
-        raise wrong_call("--graph shows whole histories; leave out --graph or the PATH")
+        raise WrongCallError("--graph shows whole histories; leave out --graph or the PATH")
     which: dict[str, object] = {"path": path}
     if not everything and (commit is not None or not graph):
         which |= {"manifest": commit or "HEAD", "first_parents": not graph}
@@ -71,9 +71,8 @@ def log(
         if commit and path is None and _page(chat_id, 1, manifest="HEAD", path=commit).manifests:
             error.hint = f"covalt-git chat log {chat_id} -- {shlex.quote(commit)}"
         raise
-    if as_json:
-        output.as_json(found)
-    elif not found.manifests and path is not None:
+    print_json(found)
+    if not found.manifests and path is not None:
         output.say(f"no commit has changed {path!r}")
     elif not found.manifests:
         _print_empty(chat_id, found.active_branch)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
+from covalt_git.cli.context import ask, ask_to_print, chat_argument, json_option, print_json
 from covalt_git.cli.terminal import output
+from covalt_git.errors import WrongCallError
 from covalt_git.operations.chats import merges
 from covalt_git.text import display
 
@@ -54,7 +55,6 @@ def merge(
     keep_both: bool,
     no_ff: bool,
     dry_run: bool,
-    as_json: bool,
 ) -> None:
     """Merge BRANCH into the active branch.
 
@@ -68,7 +68,7 @@ def merge(
     Example: covalt-git chat merge c1 idea
     """
     if keep_both and prefer:
-        raise wrong_call("--keep-both and --prefer cannot be combined")
+        raise WrongCallError("--keep-both and --prefer cannot be combined")
     done = ask(
         merges.merge_branch,
         chat_id=chat_id,
@@ -79,11 +79,10 @@ def merge(
         fast_forward=not no_ff,
         dry_run=dry_run,
     )
-    if as_json:
-        output.as_json(done)
-    else:
-        _print_merge(chat_id, done, dry_run=dry_run)
-    if done.status == "conflicts":
+    has_conflicts = done.status == "conflicts"
+    print_json(done, exit_code=int(has_conflicts))
+    _print_merge(chat_id, done, dry_run=dry_run)
+    if has_conflicts:
         raise SystemExit(1)
 
 
@@ -109,7 +108,6 @@ def resolve(
     ours: bool,
     theirs: bool,
     union: bool,
-    as_json: bool,
 ) -> None:
     """Resolve the conflict at PATH, or list conflicts.
 
@@ -124,28 +122,24 @@ def resolve(
         name for name, given in (("ours", ours), ("theirs", theirs), ("union", union)) if given
     ]
     if (path is None and (chosen or file)) or len(chosen) + bool(file) > 1:
-        raise wrong_call("name one PATH, and one of --ours, --theirs, --union and --with FILE")
+        raise WrongCallError("name one PATH, and one of --ours, --theirs, --union and --with FILE")
     if path is not None and not chosen and file is None:
-        raise wrong_call(f"choose a version of {path!r}: --ours, --theirs, --union or --with FILE")
+        raise WrongCallError(
+            f"choose a version of {path!r}: --ours, --theirs, --union or --with FILE"
+        )
     if path is None:
-        waits = ask(merges.list_conflicts, chat_id=chat_id)
-        if as_json:
-            output.as_json(waits)
-            return
+        waits = ask_to_print(merges.list_conflicts, chat_id=chat_id)
         if waits.conflicts or waits.stopped is None:
             output.conflicts(waits.conflicts)
         if waits.stopped is not None:
             _print_merge(chat_id, waits.stopped, dry_run=False)
         return
-    done = ask(
+    done = ask_to_print(
         merges.resolve_conflict,
         chat_id=chat_id,
         path=posixpath.normpath(path),
         **(_content(file) if file else {"decision": chosen[0]}),
     )
-    if as_json:
-        output.as_json(done)
-        return
     output.changes(done.changes)
     output.conflicts(done.conflicts)
     output.say(f"{done.manifest_id[: output.SHORT]} on {done.branch}", dim=True)
@@ -195,7 +189,7 @@ def _about(conflict: Conflict) -> str:
 def _resolution(pair: str) -> dict[str, Any]:
     path, found, how = pair.rpartition("=")
     if not found or not path or not how:
-        raise wrong_call(f"--resolve takes PATH=CHOICE, not {pair!r}")
+        raise WrongCallError(f"--resolve takes PATH=CHOICE, not {pair!r}")
     decided = {"decision": how} if how in _CHOICES else _content(Path(how))
     return {"path": posixpath.normpath(path), **decided}
 
@@ -203,5 +197,5 @@ def _resolution(pair: str) -> dict[str, Any]:
 def _content(file: Path) -> dict[str, Any]:
     """Return the decision for the content of a file."""
     if not file.is_file():
-        raise wrong_call(f"there is no file {str(file)!r}")
+        raise WrongCallError(f"there is no file {str(file)!r}")
     return {"decision": "content", "content_base64": base64.b64encode(file.read_bytes())}

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, chat_argument, json_option
+from covalt_git.cli.context import ask, ask_to_print, chat_argument, json_option, print_json
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import messages
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
+    from covalt_git.operations.chats.conversation import TurnMessage
     from covalt_git.operations.chats.messages import MessagePlace, MessageRow
 
 _MOST_LETTERS = 72
@@ -48,8 +49,6 @@ def add(
     ref: str | None,
     parent: str | None,
     branch: str | None,
-    *,
-    as_json: bool,
 ) -> None:
     """Add a message with a TEXT, a --ref, or both.
 
@@ -67,13 +66,13 @@ def add(
         parent=parent,
         branch=branch,
     )
-    _print(chat_id, place, as_json=as_json)
+    _print(chat_id, place)
 
 
 @command.command("list")
 @chat_argument
 @json_option
-def list_messages(chat_id: str, *, as_json: bool) -> None:
+def list_messages(chat_id: str) -> None:
     """Show the messages as a tree.
 
     Each has the end of its id, and the last commit of its calls.  `user 2/3` is the second of three
@@ -81,10 +80,7 @@ def list_messages(chat_id: str, *, as_json: bool) -> None:
 
     Example: covalt-git chat message list c1
     """
-    found = ask(messages.list_messages, chat_id=chat_id)
-    if as_json:
-        output.as_json(found)
-        return
+    found = ask_to_print(messages.list_messages, chat_id=chat_id)
     if not found.messages:
         output.say(f"no messages yet; add one: covalt-git chat message add {chat_id} TEXT")
     active = found.active_branch
@@ -102,17 +98,14 @@ def list_messages(chat_id: str, *, as_json: bool) -> None:
 @chat_argument
 @last_message_argument
 @json_option
-def show(chat_id: str, message: str | None, *, as_json: bool) -> None:
+def show(chat_id: str, message: str | None) -> None:
     """Show a MESSAGE and what its calls changed.
 
     Example: covalt-git chat message show c1 app-77
     """
-    found = ask(messages.get_message, chat_id=chat_id, message=message)
-    if as_json:
-        output.as_json(found)
-        return
+    found = ask_to_print(messages.get_message, chat_id=chat_id, message=message)
     output.say(found.id, bold=True)
-    output.say(f"{found.role}{_number(found)}, {found.created_at}, by {found.by}")
+    output.say(f"{found.role}{number(found)}, {found.created_at}, by {found.by}")
     if found.ref is not None:
         output.say(f"the application's id: {found.ref}")
     output.say(f"its files: {found.manifest_id[: output.SHORT]}")
@@ -127,7 +120,7 @@ def show(chat_id: str, message: str | None, *, as_json: bool) -> None:
 @last_message_argument
 @branch_option
 @json_option
-def retry(chat_id: str, message: str | None, branch: str | None, *, as_json: bool) -> None:
+def retry(chat_id: str, message: str | None, branch: str | None) -> None:
     """Start a branch for another answer to a MESSAGE.
 
     For a user's MESSAGE, the branch starts after it, with the files from before its calls.  For
@@ -137,7 +130,7 @@ def retry(chat_id: str, message: str | None, branch: str | None, *, as_json: boo
     Example: covalt-git chat message retry c1 app-77
     """
     place = ask(messages.retry_message, chat_id=chat_id, message=message, branch=branch)
-    _print(chat_id, place, as_json=as_json)
+    _print(chat_id, place)
 
 
 @command.command("edit")
@@ -155,8 +148,6 @@ def edit(
     role: str | None,
     ref: str | None,
     branch: str | None,
-    *,
-    as_json: bool,
 ) -> None:
     """Edit a MESSAGE: add the new TEXT on a new branch.
 
@@ -174,14 +165,14 @@ def edit(
         role=role,
         branch=branch,
     )
-    _print(chat_id, place, as_json=as_json)
+    _print(chat_id, place)
 
 
 @command.command("switch")
 @chat_argument
 @message_argument
 @json_option
-def switch(chat_id: str, message: str, *, as_json: bool) -> None:
+def switch(chat_id: str, message: str) -> None:
     """Check out the longest branch after a MESSAGE.
 
     If several branches are equally long, the newest is checked out.
@@ -189,7 +180,7 @@ def switch(chat_id: str, message: str, *, as_json: bool) -> None:
     Example: covalt-git chat message switch c1 app-77
     """
     place = ask(messages.switch_to_message, chat_id=chat_id, message=message)
-    _print(chat_id, place, as_json=as_json)
+    _print(chat_id, place)
 
 
 @command.command("continue")
@@ -197,7 +188,7 @@ def switch(chat_id: str, message: str, *, as_json: bool) -> None:
 @last_message_argument
 @branch_option
 @json_option
-def go_on(chat_id: str, message: str | None, branch: str | None, *, as_json: bool) -> None:
+def go_on(chat_id: str, message: str | None, branch: str | None) -> None:
     """Continue after a MESSAGE and its calls.
 
     Checks out the branch that ends with the MESSAGE, or a new branch continue-1, ...
@@ -205,14 +196,12 @@ def go_on(chat_id: str, message: str | None, branch: str | None, *, as_json: boo
     Example: covalt-git chat message continue c1 app-77
     """
     place = ask(messages.continue_message, chat_id=chat_id, message=message, branch=branch)
-    _print(chat_id, place, as_json=as_json)
+    _print(chat_id, place)
 
 
-def _print(chat_id: str, place: MessagePlace, *, as_json: bool) -> None:
+def _print(chat_id: str, place: MessagePlace) -> None:
     """Print the current branch, commit and message of the chat."""
-    if as_json:
-        output.as_json(place)
-        return
+    print_json(place)
     output.changes(place.changes)
     at = place.manifest_id[: output.SHORT] if place.manifest_id else "no commit yet"
     output.say(f"on {place.branch}, at {at}")
@@ -225,10 +214,11 @@ def _print(chat_id: str, place: MessagePlace, *, as_json: bool) -> None:
 
 
 def _title(message: MessageRow) -> str:
-    return f"{message.role}{_number(message)}: {shorten(message.title, _MOST_LETTERS)}"
+    return f"{message.role}{number(message)}: {shorten(message.title, _MOST_LETTERS)}"
 
 
-def _number(message: MessageRow) -> str:
+def number(message: MessageRow | TurnMessage) -> str:
+    """Return the position of a message among its siblings; empty if it has none."""
     return f" {message.number}/{message.siblings}" if message.siblings > 1 else ""
 
 

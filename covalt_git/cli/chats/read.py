@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, chat_argument, json_option
+from covalt_git.cli.chats.message import number
+from covalt_git.cli.context import ask_to_print, chat_argument, json_option
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import conversation
 from covalt_git.text.display import shorten
@@ -27,9 +28,7 @@ _MOST_LETTERS = 72
 )
 @click.option("--before", metavar="COMMIT", help="Read only what is older than this commit.")
 @json_option
-def read(
-    chat_id: str, branch: str | None, max_count: int | None, before: str | None, *, as_json: bool
-) -> None:
+def read(chat_id: str, branch: str | None, max_count: int | None, before: str | None) -> None:
     """Read the conversation of a BRANCH, default: the active one.
 
     Each message is followed by the calls for it.
@@ -37,12 +36,9 @@ def read(
     Example: covalt-git chat read c1
     """
     limit = conversation.PAGE if max_count is None else max_count
-    page = ask(
+    page = ask_to_print(
         conversation.read_conversation, chat_id=chat_id, branch=branch, before=before, limit=limit
     )
-    if as_json:
-        output.as_json(page)
-        return
     if not page.turns and not page.unfinished:
         output.say(f"nothing yet; add a message: covalt-git chat message add {chat_id} TEXT")
     if page.more and page.before is not None:
@@ -58,8 +54,7 @@ def read(
 
 
 def _print_message(message: TurnMessage) -> None:
-    number = f" {message.number}/{message.siblings}" if message.siblings > 1 else ""
-    output.say(f"{message.role}{number}, {message.created_at}", bold=True)
+    output.say(f"{message.role}{number(message)}, {message.created_at}", bold=True)
     if message.text is None:
         output.say(f"the application's id: {message.ref}", dim=True)
     else:

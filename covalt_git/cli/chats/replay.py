@@ -8,9 +8,9 @@ import click
 
 from covalt_git.cli.approving import check_user
 from covalt_git.cli.call import reason_option
-from covalt_git.cli.context import ask, can_ask, chat_argument, json_option, wrong_call
+from covalt_git.cli.context import ask, can_ask, chat_argument, json_option, print_json
 from covalt_git.cli.terminal import output
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.operations.chats import replays
 from covalt_git.text import display
 
@@ -34,7 +34,6 @@ def command(
     discard: bool,
     yes: bool,
     reason: str | None,
-    as_json: bool,
 ) -> None:
     """Run a recorded CALL again, and compare the results.
 
@@ -46,33 +45,24 @@ def command(
     Example: covalt-git chat replay c1 HEAD
     """
     if always and discard:
-        raise wrong_call("--keep and --discard cannot be combined")
+        raise WrongCallError("--keep and --discard cannot be combined")
     keep = "always" if always else "never" if discard else "different"
     if yes:
         check_user(reason)
-    done = _replay(
-        approve=yes or reason is not None,
-        as_json=as_json,
-        chat_id=chat_id,
-        call_id=call,
-        keep=keep,
-        reason=reason,
-    )
-    if as_json:
-        output.as_json(done)
-    else:
-        _print_replay(chat_id, done)
+    approve = yes or reason is not None
+    done = _replay(approve=approve, chat_id=chat_id, call_id=call, keep=keep, reason=reason)
+    print_json(done, exit_code=int(not done.same))
+    _print_replay(chat_id, done)
     if not done.same:
         raise SystemExit(1)
 
 
-def _replay(*, approve: bool, as_json: bool, **which: str | None) -> Replayed:
+def _replay(*, approve: bool, **which: str | None) -> Replayed:
     """Replay a call; if it needs approval, ask the user at the terminal."""
     try:
         return ask(replays.replay_call, **which, approve=approve)
     except CovaltError as error:
-        asks = error.code == "asks_first" and not as_json
-        if not (asks and can_ask()):
+        if error.code != "asks_first" or not can_ask():
             raise
         output.say(error.message, bold=True)
         if not click.confirm("run it again?"):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, chat_argument, json_option
+from covalt_git.cli.context import ask, chat_argument, json_option, print_json
 from covalt_git.cli.terminal import output
 from covalt_git.operations.chats import workspace_edits
 
@@ -32,7 +32,6 @@ def restore(
     branch: str | None,
     *,
     keep_files: bool,
-    as_json: bool,
 ) -> None:
     """Restore all files, or the PATHs, from a COMMIT.
 
@@ -50,17 +49,18 @@ def restore(
         keep_files=keep_files,
         branch=branch,
     )
-    if keep_files and not as_json:
+    print_json(done)
+    if keep_files:
         output.changes(done.changes)
         output.say(f"on {done.branch}, at {_at(done)}, with the files as they were")
     else:
-        _print(done, as_json=as_json)
+        _print(done)
 
 
 @click.command()
 @chat_argument
 @json_option
-def undo(chat_id: str, *, as_json: bool) -> None:
+def undo(chat_id: str) -> None:
     """Undo the last change of the files, in a new commit.
 
     Uncommitted changes are committed and undone first.  Another undo goes one change further back.
@@ -68,26 +68,24 @@ def undo(chat_id: str, *, as_json: bool) -> None:
 
     Example: covalt-git chat undo c1
     """
-    _print(ask(workspace_edits.undo_change, chat_id=chat_id), as_json=as_json)
+    _print(ask(workspace_edits.undo_change, chat_id=chat_id))
 
 
 @click.command()
 @chat_argument
 @json_option
-def redo(chat_id: str, *, as_json: bool) -> None:
+def redo(chat_id: str) -> None:
     """Revert the last undo, in a new commit.
 
     This is refused if files have changed since the undo.
 
     Example: covalt-git chat redo c1
     """
-    _print(ask(workspace_edits.redo_change, chat_id=chat_id), as_json=as_json)
+    _print(ask(workspace_edits.redo_change, chat_id=chat_id))
 
 
-def _print(done: WorkspaceRestored, *, as_json: bool) -> None:
-    if as_json:
-        output.as_json(done)
-        return
+def _print(done: WorkspaceRestored) -> None:
+    print_json(done)
     output.changes(done.changes)
     if done.made:
         output.say(f"{_at(done)} on {done.branch}", dim=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.chats.log import branch_names
-from covalt_git.cli.context import ask, chat_argument, json_option
+from covalt_git.cli.context import ask_to_print, chat_argument, json_option
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.models.commit_record import CommitRecord
 from covalt_git.operations.chats import manifests
@@ -20,15 +20,12 @@ if TYPE_CHECKING:
 @chat_argument
 @click.argument("commit", default="HEAD")
 @json_option
-def show(chat_id: str, commit: str, *, as_json: bool) -> None:
+def show(chat_id: str, commit: str) -> None:
     """Show a COMMIT, default: HEAD, and its changed files.
 
     Example: covalt-git chat show c1 HEAD~1
     """
-    shown = ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=commit)
-    if as_json:
-        output.as_json(shown)
-        return
+    shown = ask_to_print(manifests.get_workspace_manifest, chat_id=chat_id, manifest=commit)
     output.say(f"{shown.id}{branch_names(shown, shown.active_branch)}", bold=True)
     output.say(f"{shown.title}, {shown.created_at}, by {shown.by}")
     if len(shown.parents) > 1:

@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, chat_argument, context, json_option, wrong_call
+from covalt_git.cli.context import (
+    ask,
+    ask_to_print,
+    chat_argument,
+    context,
+    json_option,
+    print_json,
+    wants_json,
+)
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
+from covalt_git.errors import WrongCallError
 from covalt_git.operations.chats import chats, conversation_export
 from covalt_git.system import atomic_write
 from covalt_git.text import display
@@ -31,9 +40,7 @@ _MOST_NOTES = 20
 @click.option("--id", "new_id", help="The new chat's id; default: c1, c2, ...")
 @click.option("--title", help="Its title; default: the same.")
 @json_option
-def fork(
-    chat_id: str, manifest: str | None, new_id: str | None, title: str | None, *, as_json: bool
-) -> None:
+def fork(chat_id: str, manifest: str | None, new_id: str | None, title: str | None) -> None:
     """Create an independent chat with the same history.
 
     Both chats share the stored objects, so a fork takes no space.  Later changes of one do not affect
@@ -41,12 +48,9 @@ def fork(
 
     Example: covalt-git chat fork c1 --title "Another way"
     """
-    made = ask(
+    made = ask_to_print(
         chats.fork_chat, chat_id=chat_id, from_manifest=manifest, new_chat_id=new_id, title=title
     )
-    if as_json:
-        output.as_json(made)
-        return
     start = made.forked_from.manifest_id if made.forked_from else None
     where = f" at {start[: output.SHORT]}" if start else ""
     output.say(f"{made.id}: forked from {chat_id}{where}")
@@ -71,9 +75,7 @@ def fork(
     help="Write a CJSON conversation (experimental), without files of the workspace.",
 )
 @json_option
-def export(
-    chat_id: str, path: Path | None, branch: str | None, *, of_conversation: bool, as_json: bool
-) -> None:
+def export(chat_id: str, path: Path | None, branch: str | None, *, of_conversation: bool) -> None:
     """Write a chat to a git bundle.
 
     `git clone FILE` and `chat import FILE` read it.  Uncommitted changes are committed first.
@@ -84,27 +86,19 @@ def export(
     Example: covalt-git chat export c1 -o c1.bundle
     """
     if of_conversation:
-        _export_conversation(chat_id, path, branch, as_json=as_json)
+        _export_conversation(chat_id, path, branch)
         return
     path = Path(f"{chat_id}.bundle") if path is None else path
     context(progress=Bar("objects"))
-    done = ask(chats.export_chat_to, chat_id=chat_id, path=path, branch=branch)
-    if as_json:
-        output.as_json(done)
-        return
-    output.say(f"{path}: {', '.join(done.branches)}, {_size(done.size)}")
+    done = ask_to_print(chats.export_chat_to, chat_id=chat_id, path=path, branch=branch)
+    output.say(f"{path}: {', '.join(done.branches)}, {output.size(done.size)}")
     _print_not_copied(done.lacks)
     output.say(f"elsewhere: covalt-git chat import {path}, or git clone {path}", dim=True)
 
 
-def _export_conversation(
-    chat_id: str, path: Path | None, branch: str | None, *, as_json: bool
-) -> None:
+def _export_conversation(chat_id: str, path: Path | None, branch: str | None) -> None:
     path = Path(f"{chat_id}.cjson.json") if path is None else path
-    found = ask(conversation_export.export_conversation, chat_id=chat_id, branch=branch)
-    if as_json:
-        output.as_json(found)
-        return
+    found = ask_to_print(conversation_export.export_conversation, chat_id=chat_id, branch=branch)
     text = json.dumps(found.conversation, indent=2, ensure_ascii=False)
     atomic_write.replace(path, f"{text}\n")
     messages = output.plural(found.messages, "message")
@@ -116,7 +110,7 @@ def _export_conversation(
 @click.option("--id", "chat_id", help="Its id; default: the one it had, or c1, c2, ...")
 @click.option("--title", help="Its title; default: the one it had.")
 @json_option
-def import_chat(source: Path, chat_id: str | None, title: str | None, *, as_json: bool) -> None:
+def import_chat(source: Path, chat_id: str | None, title: str | None) -> None:
     """Import an exported chat or a git repository.
 
     FILE is a bundle (covalt-git chat export, or git bundle create FILE --all), or the folder of a git
@@ -125,10 +119,7 @@ def import_chat(source: Path, chat_id: str | None, title: str | None, *, as_json
 
     Example: covalt-git chat import c1.bundle
     """
-    found = ask(chats.import_chat_from, path=source, chat_id=chat_id, title=title)
-    if as_json:
-        output.as_json(found)
-        return
+    found = ask_to_print(chats.import_chat_from, path=source, chat_id=chat_id, title=title)
     chat = found.chat
     taken = f" ({found.was} exists)" if found.was not in {None, chat.id} else ""
     commits = output.plural(chat.manifests, "commit")
@@ -152,7 +143,7 @@ def import_chat(source: Path, chat_id: str | None, title: str | None, *, as_json
     "--now", is_flag=True, help="Also delete objects of the last hour and deleted branches."
 )
 @json_option
-def gc(chat_id: str | None, *, everything: bool, now: bool, as_json: bool) -> None:
+def gc(chat_id: str | None, *, everything: bool, now: bool) -> None:
     """Delete unreachable objects, and repack the store.
 
     Deleted branches are kept for 30 days, and objects of the last hour, unless --now is given.
@@ -160,21 +151,18 @@ def gc(chat_id: str | None, *, everything: bool, now: bool, as_json: bool) -> No
     Example: covalt-git chat gc c1
     """
     if (chat_id is None) != everything:
-        raise wrong_call("name a chat, or use --all")
+        raise WrongCallError("name a chat, or use --all")
     context(report=_report)
     if chat_id is not None:
-        done = ask(chats.collect_garbage, chat_id=chat_id, now=now)
-        output.as_json(done) if as_json else _print_collected(done)
+        _print_collected(ask_to_print(chats.collect_garbage, chat_id=chat_id, now=now))
         return
     every = ask(chats.collect_all_garbage, now=now)
-    if as_json:
-        output.as_json(every)
-    else:
-        for one in every.collected:
-            _print_collected(one)
-        for failed in every.failed:
-            hint = f"\n  hint: {failed.hint}" if failed.hint else ""
-            output.say(f"{failed.message}{hint}", err=True)
+    print_json(every, exit_code=int(bool(every.failed)))
+    for one in every.collected:
+        _print_collected(one)
+    for failed in every.failed:
+        hint = f"\n  hint: {failed.hint}" if failed.hint else ""
+        output.say(f"{failed.message}{hint}", err=True)
     if every.failed:
         raise click.exceptions.Exit(1)
 
@@ -183,22 +171,20 @@ def gc(chat_id: str | None, *, everything: bool, now: bool, as_json: bool) -> No
 @chat_argument
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
-def delete(chat_id: str, *, yes: bool, as_json: bool) -> None:
+def delete(chat_id: str, *, yes: bool) -> None:
     """Delete a chat with its history and its folder for good.
 
     Example: covalt-git chat delete c1 --yes
     """
     if not yes:
         lost = _lost(ask(chats.delete_chat, chat_id=chat_id, dry_run=True))
-        if as_json or not sys.stdin.isatty():
-            error = wrong_call(f"{chat_id} would be deleted for good: {lost}")
-            error.hint = f"covalt-git chat delete {chat_id} --yes"
-            raise error
+        if wants_json() or not sys.stdin.isatty():
+            raise WrongCallError(
+                f"{chat_id} would be deleted for good: {lost}",
+                hint=f"covalt-git chat delete {chat_id} --yes",
+            )
         click.confirm(f"Delete {chat_id} for good: {lost}?", abort=True)
-    gone = ask(chats.delete_chat, chat_id=chat_id)
-    if as_json:
-        output.as_json(gone)
-        return
+    gone = ask_to_print(chats.delete_chat, chat_id=chat_id)
     output.say(f"deleted {chat_id}: {_lost(gone)}")
 
 
@@ -223,7 +209,7 @@ def _print_collected(done: GarbageCollected) -> None:
     before, after = done.before, done.after
     freed = max(0, before.size - after.size)
     output.say(
-        f"{done.chat_id}: {_size(freed)} freed, {_size(after.size)} left; "
+        f"{done.chat_id}: {output.size(freed)} freed, {output.size(after.size)} left; "
         f"objects {before.objects} → {after.objects}, packs {before.packs} → {after.packs}"
     )
     if done.forgotten:
@@ -234,18 +220,8 @@ def _print_collected(done: GarbageCollected) -> None:
 
 def _lost(loss: ChatDeleted) -> str:
     if loss.manifests is None:
-        return f"its history, which cannot be read, and {_size(loss.size)}"
+        return f"its history, which cannot be read, and {output.size(loss.size)}"
     parts = [output.plural(loss.manifests, "commit")]
     if loss.waiting:
         parts.append(output.plural(loss.waiting, "pending call"))
-    return f"{', '.join(parts)}, {_size(loss.size)}"
-
-
-def _size(size: int) -> str:
-    """Return a number of bytes with a unit."""
-    value, unit = float(size), "bytes"
-    for larger in ("KiB", "MiB", "GiB"):
-        if value < 1024:  # noqa: PLR2004 - the next unit
-            break
-        value, unit = value / 1024, larger
-    return f"{size} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
+    return f"{', '.join(parts)}, {output.size(loss.size)}"

@@ -81,8 +81,11 @@ def as_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def table(rows: Sequence[Sequence[str]], *, titles: Sequence[str]) -> None:
-    """Print rows with titles; the last column is cut off at the width of the terminal."""
+def table(rows: Sequence[Sequence[str]], *, titles: Sequence[str], empty: str = "") -> None:
+    """Print rows with titles, or the text ``empty``; the last column is cut off at the width of the terminal."""
+    if not rows and empty:
+        say(empty)
+        return
     shown = [[display.in_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in [list(titles), *shown]) for at in range(len(titles))]
     room = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
@@ -113,18 +116,11 @@ def changes(found: Iterable[FileChange | Change]) -> None:
 def notes(found: WorkspaceNotes | Notes, *, printed: Notes | None = None) -> None:
     """Print the paths that are not stored or not portable, except those already ``printed``."""
     known = () if printed is None else (*printed.not_stored, *printed.unportable)
-    for note in found.not_stored:
-        if note in known:
-            continue
-        say(f"  ! {display.in_line(note.path)} is not stored: {note.reason}", fg="yellow", err=True)
-    for note in found.unportable:
-        if note in known:
-            continue
-        say(
-            f"  ! {display.in_line(note.path)} is not portable: {note.reason}",
-            fg="yellow",
-            err=True,
-        )
+    for kind, noted in (("stored", found.not_stored), ("portable", found.unportable)):
+        for note in noted:
+            if note not in known:
+                text = f"  ! {display.in_line(note.path)} is not {kind}: {note.reason}"
+                say(text, fg="yellow", err=True)
 
 
 def damaged(chat_id: str, message: str, hint: str) -> None:
@@ -150,6 +146,16 @@ def conflicting_lines(text: str | None) -> None:
     """Print the lines of a conflict, indented, if it has any."""
     for line in (text or "").splitlines():
         say(f"      {line}", dim=True)
+
+
+def size(count: int) -> str:
+    """Return a number of bytes with a unit."""
+    value, unit = float(count), "bytes"
+    for larger in ("KiB", "MiB", "GiB"):
+        if value < 1024:  # noqa: PLR2004 - the next unit
+            break
+        value, unit = value / 1024, larger
+    return f"{count} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
 
 
 def plural(count: int, noun: str) -> str:
