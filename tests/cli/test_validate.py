@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from covalt_git import yaml_text
 from tests import command
+from tests.github_action import ACTION, run_step, search_path
 from tests.operations.test_validation import TYPO
 from tests.toolsets.projects import MANIFEST, REPOSITORY, put_hello
 
@@ -74,11 +74,7 @@ def test_no_excerpt_shows_a_credential(root: Path) -> None:
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A search path on which ``covalt-git`` is this checkout."""
-    folder = tmp_path_factory.mktemp("bin")
-    script = folder / "covalt-git"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m covalt_git "$@"\n', encoding="utf-8")
-    script.chmod(0o755)
-    return f"{folder}:{os.environ['PATH']}"
+    return search_path(tmp_path_factory.mktemp("path") / "bin")
 
 
 def test_the_hooks_run_for_the_files_of_a_project(root: Path, path: str) -> None:
@@ -101,27 +97,15 @@ def test_the_github_action_annotates_and_writes_sarif(
     root: Path, path: str, tmp_path_factory: pytest.TempPathFactory, paths: str
 ) -> None:
     temporary = tmp_path_factory.mktemp("runner")
-    action = yaml_text.load((REPOSITORY / "action.yml").read_bytes(), "action.yml").data
-    steps = {step["name"]: step for step in action["runs"]["steps"] if "name" in step}
     inputs = {"PATHS": paths, "BASELINE": "", "STRICT": "false", "RUNNER_TEMP": str(temporary)}
-
-    def run(name: str) -> subprocess.CompletedProcess[str]:
-        assert "${{" not in steps[name]["run"]  # inputs reach a script as variables only
-        return subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", steps[name]["run"]],
-            cwd=root,
-            env=os.environ | {"PATH": path} | inputs,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    written, annotated = run("Write SARIF"), run("Validate")
+    written, annotated = (
+        run_step(name, root, PATH=path, **inputs) for name in ("Write SARIF", "Validate")
+    )
     log: dict[str, Any] = json.loads((temporary / "covalt-git.sarif").read_text(encoding="utf-8"))
 
     assert written.returncode == 0, written.stderr
     assert [one["ruleId"] for one in log["runs"][0]["results"]] == ["CG201"]
     assert annotated.returncode == 1
     assert annotated.stdout.startswith("::error file=toolsets/hello/toolset.yaml,line=10,col=5,")
-    used = set(re.findall(r"inputs\.([\w-]+)", json.dumps(action["runs"])))
-    assert used == action["inputs"].keys()
+    used = set(re.findall(r"inputs\.([\w-]+)", json.dumps(ACTION["runs"])))
+    assert used == ACTION["inputs"].keys()

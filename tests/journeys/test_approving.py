@@ -50,14 +50,6 @@ def test_a_script_approves_its_call_with_a_reason_and_not_with_yes(chat: Termina
     assert runs(chat) == 1
 
 
-def test_a_decorator_can_require_approval_too(chat: Terminal) -> None:
-    chat.covalt("chat", "upload", "c1", "covalt.yaml")
-    args = '{"path": "covalt.yaml"}'
-
-    assert chat.json("call", "c1", "app-builder:delete_file", args, code=1)["status"] == "pending"
-    assert (chat.folder / "data/chats/c1/workspace/covalt.yaml").exists()
-
-
 @pytest.mark.parametrize(("typed", "count"), [("y", 1), ("n", 0)])
 def test_a_terminal_asks_at_once(chat: Terminal, typed: str, count: int) -> None:
     user = AtATerminal(*COMMAND, cwd=chat.folder)
@@ -77,15 +69,3 @@ def test_approving_at_a_terminal_shows_the_call_and_asks(chat: Terminal) -> None
     user.end()
 
     assert (runs(chat), pending(chat)) == (1, [])
-
-
-def test_changed_files_need_another_approval(chat: Terminal) -> None:
-    waiting = chat.json(*COMMAND, code=1)
-    (chat.folder / "data/chats/c1/workspace/new.txt").write_text("new", encoding="utf-8")
-    shown = chat.covalt("approval", "approve", waiting["execution_id"], *FROM_A_SCRIPT, code=1)
-
-    assert "+ new.txt" in shown
-    (again,) = pending(chat)
-    assert (again != waiting["execution_id"], runs(chat)) == (True, 0)
-    chat.covalt("approval", "approve", again, *FROM_A_SCRIPT)
-    assert runs(chat) == 1

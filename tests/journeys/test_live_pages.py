@@ -46,23 +46,6 @@ def write(project: Terminal, path: str) -> None:
     )
 
 
-def test_a_call_of_another_process_appears_in_the_open_history(
-    project: Terminal, open_page: Callable[[str], Page]
-) -> None:
-    page = open_page("chats/c1/history")
-    expect(page.get_by_text("No commits yet")).to_be_visible()
-    page.evaluate("window.old = true")
-
-    rows = page.locator("[data-new] > *")
-    for count, name in enumerate(("a.txt", "b.txt"), 1):
-        write(project, name)
-        ended = time.monotonic()
-        expect(rows).to_have_count(count, timeout=PATIENCE_MS)
-        print(f"{name} appeared {time.monotonic() - ended:.2f} s after its command")  # noqa: T201
-
-    assert page.evaluate("window.old")
-
-
 def test_a_call_appears_in_the_open_conversation_and_nothing_else_changes(
     project: Terminal, open_page: Callable[[str], Page]
 ) -> None:

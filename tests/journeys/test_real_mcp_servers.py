@@ -90,12 +90,6 @@ class World:
         with Project.open(self.root).chats.open("c1") as chat:
             return {path: chat.read_file(chat.head(), path) for path in chat.files(chat.head())}
 
-    def declare(self, old: str, new: str) -> None:
-        file = self.root / "toolsets" / "real" / "toolset.yaml"
-        text = file.read_text()
-        assert old in text
-        file.write_text(text.replace(old, new))
-
     def process(self, server: str) -> int:
         (found,) = running(server)
         return found
@@ -243,51 +237,6 @@ def test_kill_9_between_calls_is_not_noticed_by_the_next(world: World) -> None:
         world.result(tool, **args)
 
         assert world.process(server) != before
-
-
-def test_kill_9_during_a_call_is_an_error_of_that_call_alone(world: World) -> None:
-    world.result("everything:echo", message="there")
-    begun = threading.Event()
-
-    def kill() -> None:
-        begun.wait(10)
-        os.kill(world.process("everything"), signal.SIGKILL)
-
-    threading.Thread(target=kill).start()
-    # It says of itself that it only reads, so that it is called again; then it is killed no more.
-    again = world.call(
-        "everything:trigger-long-running-operation",
-        Follower(lambda _: begun.set()),
-        duration=1,
-        steps=10,
-    )
-    ask = Respondent(
-        frozenset({"form"}), lambda _: os.kill(world.process("everything"), signal.SIGKILL)
-    )
-    ended = world.call("everything:trigger-elicitation-request", Follower(respondent=ask))
-
-    assert again.call.status == "success"
-    assert ended.error is not None
-    assert ended.error.code == "server_ended"
-    assert world.result("everything:echo", message="again") == "Echo: again"
-
-
-def test_a_changed_definition_restarts_just_that_one_and_only_once_it_is_granted(
-    world: World,
-) -> None:
-    world.result("everything:echo", message="there")
-    world.result("memory:read_graph")
-    before, other = world.process("everything"), world.process("memory")
-    world.declare("COLOUR: red", "COLOUR: blue")
-
-    until(lambda: not running("everything"))
-    with pytest.raises(GrantNeededError, match="has changed since that was granted"):
-        world.call("everything:get-env")
-    world.covalt("grant", "add", "real", "process", "everything")
-
-    assert json.loads(world.result("everything:get-env"))["COLOUR"] == "blue"
-    assert world.process("everything") != before
-    assert world.process("memory") == other
 
 
 def test_a_grant_that_is_taken_back_stops_it(world: World) -> None:

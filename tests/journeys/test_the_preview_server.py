@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -33,33 +31,15 @@ def served(project: Terminal) -> Iterator[Served]:
         yield Served(project, url)
 
 
-@pytest.fixture(scope="module")
-def served_once(
-    tmp_path_factory: pytest.TempPathFactory, checkout_scripts: Path
-) -> Iterator[Served]:
-    """A new project for read-only tests."""
-    terminal = Terminal(tmp_path_factory.mktemp("served"), checkout_scripts, forked=True)
-    terminal.covalt("init", "demo")
-    project = terminal.at(terminal.folder / "demo")
-    with project.serving("serve") as url:
-        yield Served(project, url)
-
-
-@contextmanager
-def opened(chromium: Browser, served: Served) -> Iterator[Page]:
-    """Open a browser at the printed address; whatever its console calls an error fails the test."""
+@pytest.fixture
+def page(chromium: Browser, served: Served) -> Iterator[Page]:
+    """A browser at the printed address; whatever its console calls an error fails the test."""
     with chromium.new_context(viewport={"width": 1280, "height": 800}) as context:
         page = context.new_page()
         errors = console_errors(page)
         page.goto(served.url)
         yield page
         assert errors == []
-
-
-@pytest.fixture
-def page(chromium: Browser, served: Served) -> Iterator[Page]:
-    with opened(chromium, served) as page:
-        yield page
 
 
 def call_a_tool(page: Page, name: str, **args: str) -> None:
@@ -74,22 +54,12 @@ def call_a_tool(page: Page, name: str, **args: str) -> None:
     page.get_by_role("button", name=re.compile("^(Run|Request approval)$")).last.click()
 
 
-def test_the_printed_address_opens_the_project_and_the_token_leaves_the_address(
-    chromium: Browser, served_once: Served
-) -> None:
-    with opened(chromium, served_once) as page:
-        assert page.url == f"{served_once.home}/"
-        expect(page.get_by_role("heading", name="demo")).to_be_visible()
-        expect(page.get_by_text("No chats yet")).to_be_visible()
-
-
-def test_without_the_token_there_is_only_the_way_in(chromium: Browser, served_once: Served) -> None:
+def test_without_the_token_there_is_only_the_way_in(chromium: Browser, served: Served) -> None:
     with chromium.new_context() as context:
         page = context.new_page()
-        page.goto(served_once.home)
+        page.goto(served.home)
 
-        expect(page.get_by_label("Or paste the token here")).to_be_visible()
-        page.get_by_label("Or paste the token here").fill(served_once.url.partition("token=")[2])
+        page.get_by_label("Or paste the token here").fill(served.url.partition("token=")[2])
         page.get_by_role("button", name="Open").click()
 
         expect(page.get_by_role("heading", name="demo")).to_be_visible()

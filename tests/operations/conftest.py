@@ -16,6 +16,7 @@ from covalt_git.operations.context import Context
 from covalt_git.operations.credentials import tokens
 from covalt_git.project import Project
 from tests.api_client import Api, configure, make_project
+from tests.operations_client import Operations
 
 CONFIG = """\
 default_role: admin
@@ -145,6 +146,18 @@ def _user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def root(template: tuple[Path, dict[str, str]], tmp_path: Path) -> Path:
     """A copy of the project."""
     return Path(shutil.copytree(template[0], tmp_path / "project", symlinks=True))
+
+
+@pytest.fixture
+def new(operate: Operations) -> Operations:
+    """Operations on a project with a chat ``new`` in which nothing has happened."""
+    operate("create_chat", chat_id="new", title="Plans")
+    return operate
+
+
+def add_message(operate: Operations, text: str | None, **how: Any) -> str:
+    """Add a message to the chat ``new`` and return its id."""
+    return str(operate("add_message", chat_id="new", text=text, **how)["message_id"])
 
 
 def comparable(answer: str, root: Path) -> Any:

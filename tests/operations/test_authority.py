@@ -1,6 +1,5 @@
 """``compare_authority`` reads commits as they are: it follows no link, and runs and writes nothing."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from covalt_git import yaml_text
 from tests.authority.corpus import CASES, sample
+from tests.github_action import run_step, search_path
 from tests.operations_client import Operations
-from tests.toolsets.projects import REPOSITORY
 from tests.workspaces.stores import git
 
 NAMED = {case.name: case for case in CASES}
@@ -185,31 +183,18 @@ def test_a_role_is_shown_its_own_tools(operate: Operations) -> None:
 def test_the_github_action_writes_a_summary(
     root: Path, tmp_path: Path, changed: str, fail: str, code: int, summary: str
 ) -> None:
-    action = yaml_text.load((REPOSITORY / "action.yml").read_bytes(), "action.yml").data
-    (step,) = [one for one in action["runs"]["steps"] if one.get("name") == "Authority"]
-    assert "${{" not in step["run"]  # inputs reach a script as variables only
     base = git(root, "rev-parse", "HEAD").strip() if changed else "0" * 40
     if changed:
         change(root, changed)
         commit(root, "pull")
-    (tmp_path / "bin").mkdir()
-    program = tmp_path / "bin/covalt-git"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m covalt_git "$@"\n', encoding="utf-8")
-    program.chmod(0o755)
-    variables = {
-        "BASE": base,
-        "FAIL_ON_GROWN": fail,
-        "RUNNER_TEMP": str(tmp_path),
-        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
-        "PATH": f"{program.parent}:{os.environ['PATH']}",
-    }
-    done = subprocess.run(
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-        cwd=root,
-        env=os.environ | variables,
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_step(
+        "Authority",
+        root,
+        BASE=base,
+        FAIL_ON_GROWN=fail,
+        RUNNER_TEMP=str(tmp_path),
+        GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"),
+        PATH=search_path(tmp_path / "bin"),
     )
 
     assert done.returncode == code, done.stderr

@@ -16,32 +16,31 @@ def paths(answer: Any) -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def own(operate: Operations) -> Operations:
-    """Operations on a project with a chat ``own``, on main, with a.txt in its only manifest."""
-    operate("create_chat", chat_id="own")
-    operate.commit("own", **{"a.txt": "1"})
-    return operate
+def own(new: Operations) -> Operations:
+    """Operations on a project with a chat ``new``, on main, with a.txt in its only manifest."""
+    new.commit("new", **{"a.txt": "1"})
+    return new
 
 
 @pytest.mark.requirement("covalt-0.workspace", "covalt-2.3.switch")
 def test_each_branch_has_its_own_history_and_files(own: Operations) -> None:
-    made = own("create_branch", chat_id="own", name="idea")
-    switched = own("switch_branch", chat_id="own", branch="idea")
-    own.commit("own", **{"b.txt": "2"})
-    own("switch_branch", chat_id="own", branch="main")
-    back = own("switch_branch", chat_id="own", branch="idea")
-    branches = {one["name"]: one for one in own("list_branches", chat_id="own")["branches"]}
+    made = own("create_branch", chat_id="new", name="idea")
+    switched = own("switch_branch", chat_id="new", branch="idea")
+    own.commit("new", **{"b.txt": "2"})
+    own("switch_branch", chat_id="new", branch="main")
+    back = own("switch_branch", chat_id="new", branch="idea")
+    branches = {one["name"]: one for one in own("list_branches", chat_id="new")["branches"]}
 
     assert made["manifest_id"] == switched["manifest_id"] == branches["main"]["manifest_id"]
     assert switched["changes"] == []
     assert paths(back) == [("b.txt", "added")]
     assert branches["idea"]["active"] is True
     lengths = {
-        name: len(own("list_manifests", chat_id="own", branch=name)["manifests"])
+        name: len(own("list_manifests", chat_id="new", branch=name)["manifests"])
         for name in (None, "main", "idea")
     }
     assert lengths == {None: 2, "main": 1, "idea": 2}
-    assert {path.name for path in own.workspace("own").iterdir()} == {"a.txt", "b.txt"}
+    assert {path.name for path in own.workspace("new").iterdir()} == {"a.txt", "b.txt"}
 
 
 @pytest.mark.requirement("covalt-7.3.get_workspace_file")
@@ -52,26 +51,6 @@ def test_edits_stay_on_the_branch_they_were_made_on(operate: Operations) -> None
     assert not (operate.workspace("c1") / "mine.txt").exists()
     content = operate("get_workspace_file", chat_id="c1", path="mine.txt", manifest="main")
     assert content == b"typed"
-
-
-def test_a_file_in_the_way_of_a_switch_is_named(own: Operations) -> None:
-    own("create_branch", chat_id="own", name="idea")
-    own("switch_branch", chat_id="own", branch="idea")
-    own.commit("own", **{"b/c.txt": "2"})
-    own("switch_branch", chat_id="own", branch="main")
-    (own.workspace("own") / "b").write_bytes(b"x" * ((1 << 20) + 1))  # too large to be stored
-    error = own.error("switch_branch", chat_id="own", branch="idea")
-
-    assert error.code == "in_the_way"
-    assert "'b/c.txt'" in error.message
-
-
-def test_a_branch_is_renamed(operate: Operations) -> None:
-    renamed = operate("rename_branch", chat_id="c1", branch="main", name="trunk")
-
-    assert (renamed["branch"]["name"], renamed["branch"]["active"]) == ("trunk", True)
-    assert names(operate) == ["idea", "trunk"]
-    assert operate("get_chat", chat_id="c1")["active_branch"] == "trunk"
 
 
 def test_a_branch_with_manifests_of_its_own_is_deleted_by_force_and_can_come_back(
@@ -113,16 +92,16 @@ def test_a_branch_with_a_pending_call_is_not_moved_and_its_hidden_tool_not_named
 
 def test_the_history_of_a_path_has_the_commits_that_changed_it(own: Operations) -> None:
     def history(path: str, **which: Any) -> list[str]:
-        found = own("list_manifests", chat_id="own", path=path, **which)
+        found = own("list_manifests", chat_id="new", path=path, **which)
         return [one["id"] for one in found["manifests"]]
 
-    first = own("get_chat", chat_id="own")["active_manifest_id"]
-    own("create_branch", chat_id="own", name="idea")
-    own("switch_branch", chat_id="own", branch="idea")
-    there = own.commit("own", **{"b/c.txt": "1"})
-    own("switch_branch", chat_id="own", branch="main")
-    last = own.commit("own", **{"a.txt": "2"})
-    merged = own("merge_branch", chat_id="own", branch="idea")["manifest_id"]
+    first = own("get_chat", chat_id="new")["active_manifest_id"]
+    own("create_branch", chat_id="new", name="idea")
+    own("switch_branch", chat_id="new", branch="idea")
+    there = own.commit("new", **{"b/c.txt": "1"})
+    own("switch_branch", chat_id="new", branch="main")
+    last = own.commit("new", **{"a.txt": "2"})
+    merged = own("merge_branch", chat_id="new", branch="idea")["manifest_id"]
 
     assert history("a.txt") == [last, first]
     assert history("./b/") == history("b/c.txt", manifest="HEAD") == [there]
@@ -133,30 +112,30 @@ def test_the_history_of_a_path_has_the_commits_that_changed_it(own: Operations) 
 
 
 def test_undo_goes_back_change_by_change_and_redo_takes_each_undo_back(own: Operations) -> None:
-    file = own.workspace("own") / "a.txt"
-    own.commit("own", **{"a.txt": "2"})
-    own("add_message", chat_id="own", text="no change of a file")
+    file = own.workspace("new") / "a.txt"
+    own.commit("new", **{"a.txt": "2"})
+    own("add_message", chat_id="new", text="no change of a file")
     file.write_text("3")  # is not committed yet
 
     def step(name: str) -> str:
-        assert own(f"{name}_change", chat_id="own")["made"]
+        assert own(f"{name}_change", chat_id="new")["made"]
         return file.read_text() if file.exists() else "none"
 
     def redoable() -> bool:
-        return bool(own("get_chat", chat_id="own")["status"]["redoable"])
+        return bool(own("get_chat", chat_id="new")["status"]["redoable"])
 
     assert [step("undo") for _ in range(3)] == ["2", "1", "none"]
-    assert own.error("undo_change", chat_id="own").code == "nothing_to_undo"
+    assert own.error("undo_change", chat_id="new").code == "nothing_to_undo"
     assert redoable()
     assert [step("redo"), step("redo"), step("undo")] == ["1", "2", "1"]
     assert [step("redo"), step("redo")] == ["2", "3"]
     assert not redoable()
-    assert own.error("redo_change", chat_id="own").code == "nothing_to_redo"
+    assert own.error("redo_change", chat_id="new").code == "nothing_to_redo"
     assert step("undo") == "2"
     file.write_text("4")
-    assert own.error("redo_change", chat_id="own").code == "nothing_to_redo"
+    assert own.error("redo_change", chat_id="new").code == "nothing_to_redo"
     assert [step("undo"), step("undo")] == ["2", "1"]
-    own("restore_workspace", chat_id="own", manifest="HEAD~1")
+    own("restore_workspace", chat_id="new", manifest="HEAD~1")
     assert not redoable()
 
 

@@ -9,13 +9,6 @@ from tests.operations_client import Operations
 from tests.workspaces.stores import git, loose
 
 
-@pytest.fixture
-def new(operate: Operations) -> Operations:
-    """Operations on a project with a chat ``new`` in which nothing has happened."""
-    operate("create_chat", chat_id="new", title="A chat")
-    return operate
-
-
 def chats(operate: Operations) -> dict[str, Any]:
     return {chat["id"]: chat for chat in operate("list_chats")["chats"]}
 

@@ -2,21 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from tests.api_client import configure
+from tests.operations.conftest import add_message
 from tests.operations_client import Operations
-
-
-@pytest.fixture
-def new(operate: Operations) -> Operations:
-    """Operations on a project with a chat ``new`` in which nothing has happened."""
-    operate("create_chat", chat_id="new")
-    return operate
-
-
-def add(operate: Operations, text: str | None, **how: Any) -> str:
-    return str(operate("add_message", chat_id="new", text=text, **how)["message_id"])
 
 
 def call(operate: Operations, tool: str, message_id: str | None = None, **args: Any) -> Any:
@@ -45,8 +33,8 @@ def name(row: Any) -> str:
 
 def test_calls_are_below_their_message_and_others_where_they_happened(new: Operations) -> None:
     write(new, "first.txt", "1")
-    question = add(new, "Make a page")
-    answer = add(new, "Here it is", role="assistant", ref="m2")
+    question = add_message(new, "Make a page")
+    answer = add_message(new, "Here it is", role="assistant", ref="m2")
     write(new, "a.txt", "one\ntwo\n", answer)
     write(new, "alone.txt", "1")
     (new.root / "data/chats/new/workspace/notes.md").write_text("by hand")
@@ -68,12 +56,12 @@ def test_calls_are_below_their_message_and_others_where_they_happened(new: Opera
 
 
 def test_a_message_names_its_siblings_on_other_branches(new: Operations) -> None:
-    add(new, "Make a page")
-    one = add(new, "One", role="assistant")
+    add_message(new, "Make a page")
+    one = add_message(new, "One", role="assistant")
     new("retry_message", chat_id="new", message=one)
-    two = add(new, "Two", role="assistant")
+    two = add_message(new, "Two", role="assistant")
     new("retry_message", chat_id="new", message=two, branch="third")
-    three = add(new, "Three", role="assistant")
+    three = add_message(new, "Three", role="assistant")
     listed = {row["id"]: row for row in new("list_messages", chat_id="new")["messages"]}
 
     for branch, (number, older, newer) in {
@@ -94,7 +82,7 @@ def test_a_message_names_its_siblings_on_other_branches(new: Operations) -> None
 def test_pages_have_every_commit_once(new: Operations) -> None:
     expected = []
     for number in range(5):
-        message = add(new, f"m{number}")
+        message = add_message(new, f"m{number}")
         write(new, f"{number}.txt", "1", message)
         expected.append([f"m{number}", f"{number}.txt"])
     whole = read(new)
@@ -112,7 +100,7 @@ def test_pages_have_every_commit_once(new: Operations) -> None:
 
 
 def test_one_message_has_the_calls_for_it_on_all_branches(new: Operations) -> None:
-    message = add(new, "Make a page")
+    message = add_message(new, "Make a page")
     write(new, "a.txt", "1", message)
     new("retry_message", chat_id="new", message=message)
     write(new, "b.txt", "1", message)
@@ -123,7 +111,7 @@ def test_one_message_has_the_calls_for_it_on_all_branches(new: Operations) -> No
 
 
 def test_a_pending_call_has_its_approval_until_it_is_decided(new: Operations) -> None:
-    message = add(new, "Clean up")
+    message = add_message(new, "Clean up")
     made = call(new, "app-builder:run_command", message, command="rm -rf old")
     (waiting,) = read(new)["unfinished"]
 
@@ -137,7 +125,7 @@ def test_a_pending_call_has_its_approval_until_it_is_decided(new: Operations) ->
 
 
 def test_calls_of_hidden_tools_have_no_name_and_no_object(new: Operations) -> None:
-    message = add(new, "Make a page")
+    message = add_message(new, "Make a page")
     write(new, "secret.txt", "1", message)
     call(new, "app-builder:run_command", message, command="cat secret.txt")
     configure(new.root, 'roles: {reader: {allow: ["data-lab.*"]}}\n')

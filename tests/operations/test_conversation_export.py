@@ -8,21 +8,12 @@ import pytest
 
 from covalt_git.json_values import json_schema
 from tests.api_client import configure
+from tests.operations.conftest import add_message
 from tests.operations_client import Operations
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "fixtures/formats/cjson-conversation/schema.json").read_text()
 )
-
-
-@pytest.fixture
-def new(operate: Operations) -> Operations:
-    operate("create_chat", chat_id="new", title="Plans")
-    return operate
-
-
-def add(operate: Operations, text: str | None, **how: Any) -> str:
-    return str(operate("add_message", chat_id="new", text=text, **how)["message_id"])
 
 
 def call(operate: Operations, name: str, **args: Any) -> Any:
@@ -47,11 +38,11 @@ def test_an_empty_chat_is_an_empty_conversation(new: Operations) -> None:
 
 
 def test_calls_follow_their_message_with_their_results(new: Operations) -> None:
-    add(new, "Be short.", role="system")
-    question = add(new, "Make a page", ref="app-1")
+    add_message(new, "Be short.", role="system")
+    question = add_message(new, "Make a page", ref="app-1")
     call(new, "write_file", path="a.txt", content="one")
     call(new, "read_file", path="missing.txt")
-    add(new, "Here it is", role="assistant")
+    add_message(new, "Here it is", role="assistant")
     found = exported(new, branch="main")
 
     assert found["systemMessage"] == "Be short."
@@ -76,7 +67,7 @@ def test_calls_follow_their_message_with_their_results(new: Operations) -> None:
 def test_an_approval_is_a_block_between_the_call_and_its_result(
     new: Operations, decision: str
 ) -> None:
-    add(new, "Clean up")
+    add_message(new, "Clean up")
     call(new, "write_file", path="a.txt", content="one")
     pending = call(new, "delete_file", path="a.txt")
     waiting = blocks(exported(new))
@@ -95,10 +86,10 @@ def test_an_approval_is_a_block_between_the_call_and_its_result(
 
 
 def test_alternatives_share_an_index_and_one_is_preferred(new: Operations) -> None:
-    question = add(new, "Make a page")
-    first = add(new, "Here", role="assistant")
+    question = add_message(new, "Make a page")
+    first = add_message(new, "Here", role="assistant")
     new("retry_message", chat_id="new", message=question)
-    second = add(new, "There", role="assistant")
+    second = add_message(new, "There", role="assistant")
     alternatives = {one["id"]: one for one in exported(new)["messages"]}
 
     assert alternatives[first]["index"] == alternatives[second]["index"] == 1
@@ -108,7 +99,7 @@ def test_alternatives_share_an_index_and_one_is_preferred(new: Operations) -> No
 
 
 def test_calls_of_tools_that_the_role_may_not_see_are_left_out(new: Operations) -> None:
-    add(new, "Write")
+    add_message(new, "Write")
     call(new, "write_file", path="a.txt", content="secret plan")
     configure(new.root, 'roles: {reader: {allow: ["data-lab.*"]}}\n')
     found = new.as_role("reader")("export_conversation", chat_id="new")

@@ -251,26 +251,6 @@ def test_missing_grants_are_listed_with_their_commands(operate: Operations) -> N
     assert not operate("list_toolsets")["toolsets"][0]["lacks_grants"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "hosts", "code"),
-    [
-        ("network", None, ["a b"], "bad_host"),
-        ("secret", "MAPS_KEI", ["example.com"], "unknown_secret"),
-        ("process", "mpas", [], "unknown_server"),
-        ("process", "far", [], "invalid_request"),
-        ("server", "maps", [], "invalid_request"),
-        ("unsandboxed", None, [], "invalid_request"),
-    ],
-)
-def test_what_does_not_exist_cannot_be_granted(
-    root: Path, operate: Operations, kind: str, name: str | None, hosts: list[str], code: str
-) -> None:
-    refused = operate.error("add_grant", toolset_id="demo", kind=kind, name=name, hosts=hosts)
-
-    assert refused.code == code
-    assert not (root / STATE).exists()
-
-
 def test_an_imported_toolset_may_be_granted_to_run_without_a_sandbox(
     root: Path, operate: Operations
 ) -> None:

@@ -4,20 +4,9 @@ from typing import Any
 
 import pytest
 
+from tests.operations.conftest import add_message
 from tests.operations_client import Operations
 from tests.workspaces.stores import git
-
-
-@pytest.fixture
-def new(operate: Operations) -> Operations:
-    """Operations on a project with a chat ``new`` in which nothing has happened."""
-    operate("create_chat", chat_id="new")
-    return operate
-
-
-def add(operate: Operations, text: str | None, **how: Any) -> str:
-    """Add a message and return its id."""
-    return str(operate("add_message", chat_id="new", text=text, **how)["message_id"])
 
 
 def listed(operate: Operations) -> Any:
@@ -36,11 +25,11 @@ def write_file(operate: Operations, message_id: str) -> Any:
 
 @pytest.mark.requirement("covalt-0.workspace", "covalt-2.3.switch")
 def test_retries_and_edits_of_a_message_are_siblings_on_branches(new: Operations) -> None:
-    one = add(new, "Make\na page")
-    two = add(new, "Here it is", role="assistant", ref="m2")
+    one = add_message(new, "Make\na page")
+    two = add_message(new, "Here it is", role="assistant", ref="m2")
     made = write_file(new, "m2")
     retried = new("retry_message", chat_id="new")
-    three = add(new, "Or this", role="assistant")
+    three = add_message(new, "Or this", role="assistant")
     edited = new("edit_message", chat_id="new", message=one, text="Make a blue page")
     back = new("switch_to_message", chat_id="new", message="m2")
     went = new("continue_message", chat_id="new", message=one)
@@ -66,7 +55,7 @@ def test_retries_and_edits_of_a_message_are_siblings_on_branches(new: Operations
 
 @pytest.mark.requirement("covalt-2.3.leaf", "covalt-2.3.manifest")
 def test_lists_and_details_follow_the_active_message(new: Operations) -> None:
-    one, two = add(new, "one"), add(new, "two", role="assistant")
+    one, two = add_message(new, "one"), add_message(new, "two", role="assistant")
     for operation, leaf in (("retry_message", one), ("switch_to_message", two)):
         place = new(operation, chat_id="new", message=two)
         chat = new("get_chat", chat_id="new")
@@ -79,7 +68,7 @@ def test_lists_and_details_follow_the_active_message(new: Operations) -> None:
 
 
 def test_a_message_has_its_whole_text_and_what_its_calls_changed(new: Operations) -> None:
-    add(new, "x" * 500, ref="m1")
+    add_message(new, "x" * 500, ref="m1")
     write_file(new, "m1")
     told = new("get_message", chat_id="new", message="m1")
     manifest = new("get_workspace_manifest", chat_id="new", message_id="m1")
@@ -102,7 +91,7 @@ REFUSED = [
 
 def test_a_refused_request_moves_no_branch(new: Operations) -> None:
     assert new.error("retry_message", chat_id="new").code == "invalid_request"
-    add(new, None, ref="m1")
+    add_message(new, None, ref="m1")
     before = git(new.store("new"), "for-each-ref")
     for name, request, code in REFUSED:
         error = new.error(name, chat_id="new", **request)

@@ -9,13 +9,6 @@ from tests.operations_client import Operations
 from tests.workspaces.stores import git, put
 
 
-@pytest.fixture
-def new(operate: Operations) -> Operations:
-    """Operations on a project with a chat ``new`` without files."""
-    operate("create_chat", chat_id="new")
-    return operate
-
-
 def files(operate: Operations, manifest: str = "HEAD") -> dict[str, Any]:
     listed = operate("get_workspace_files", chat_id="new", manifest=manifest)
     return {file["path"]: file for file in listed["files"]}

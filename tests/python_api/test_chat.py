@@ -1,20 +1,9 @@
 """A chat in Python: its calls, files and branches."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from covalt_git import Chat, CovaltError, open_project
+from covalt_git import Chat, CovaltError
 from covalt_git.names import new_id
-from tests.api_client import make_project
-
-
-@pytest.fixture
-def chat(tmp_path: Path) -> Iterator[Chat]:
-    """A new chat, c1."""
-    with open_project(make_project(tmp_path / "project")) as project:
-        yield project.create_chat("c1")
 
 
 def test_a_call_returns_its_value_and_its_commit(chat: Chat) -> None:
@@ -53,16 +42,3 @@ def test_files_are_edited_committed_and_restored(chat: Chat) -> None:
     with pytest.raises(CovaltError) as refused:
         chat.read("b.txt")
     assert refused.value.code == "unknown_file"
-
-
-def test_branches_are_made_checked_out_and_merged(chat: Chat) -> None:
-    chat.upload("a.txt", b"one\n")
-    at = chat.branch("idea")
-    chat.checkout("idea")
-    chat.upload("b.txt", b"two\n")
-    chat.checkout("main")
-
-    assert at == chat.log("main")[0].id
-    assert [(one.name, one.active) for one in chat.branches] == [("idea", False), ("main", True)]
-    assert chat.merge("idea").status == "fast_forward"
-    assert chat.read("b.txt") == b"two\n"

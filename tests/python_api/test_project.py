@@ -11,14 +11,9 @@ import pytest
 import covalt_git
 from covalt_git import CovaltError, Project, open_project
 from covalt_git.python_api.chat import CallResult
-from tests.api_client import configure, make_project
+from tests.api_client import configure
 
 ASKS = 'approvals:\n  - {pattern: "app-builder.edit_file", require: true}\n'
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return make_project(tmp_path / "project")
 
 
 def write(project: Project, chat_id: str, path: str, content: str) -> CallResult:
@@ -28,20 +23,15 @@ def write(project: Project, chat_id: str, path: str, content: str) -> CallResult
 
 def test_importing_it_imports_no_other_package() -> None:
     code = (
-        "import covalt_git, sys; "
-        "print({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names))"
+        "import sys; before = {*sys.modules}; import covalt_git; "
+        "names = {name.partition('.')[0] for name in {*sys.modules} - before}; "
+        "print(*names - {*sys.stdlib_module_names})"
     )
-    before = subprocess.run(
-        [sys.executable, "-c", code.replace("covalt_git, ", "")],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    after = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
+    )
 
-    assert eval(after) - eval(before) == {"covalt_git"}
+    assert done.stdout == "covalt_git\n"
 
 
 def test_the_public_names_are_these() -> None:
