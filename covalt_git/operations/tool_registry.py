@@ -21,7 +21,6 @@ from covalt_git.toolsets import tool_registry
 if TYPE_CHECKING:
     from covalt_git.manifests.tool_entries import ToolEntry
     from covalt_git.models.tool import Tool
-    from covalt_git.toolsets.tool_registry import CheckedEntry
     from covalt_git.toolsets.toolset import Toolset
 
 _ID = Field(max_length=200, description="The id in the entry, such as com.example/weather.")
@@ -120,22 +119,24 @@ def register_tool(context: Context, request: RegisterTool) -> RegisteredTool:
     Its entry is a file in ``toolsets/state/registered``.  Without ``protocols`` it accepts calls over MCP.
     The role needs ``register: true``, and may only register a tool that it may call.
     """
-    checked = tool_registry.check_new_entry(request.entry)
-    _check_may_change(context, checked.entry.tool_id)
-    tool_registry.add_entry(context.project.root, checked)
-    return _changed(context, checked)
+    entry = tool_registry.check_new_entry(request.entry)
+    _check_may_change(context, entry.tool_id)
+    tool_registry.add_entry(context.project.root, entry)
+    context.update_toolset_index()
+    return _find(context, entry.tool_id)
 
 
 @operation(changes=True, errors=(404,))
 def replace_registered_tool(context: Context, request: ReplaceRegisteredTool) -> RegisteredTool:
     """Replace the entry of a registered tool; if the new entry differs, the tool's grant ends."""
-    checked = tool_registry.check_new_entry({"tool_id": request.tool_id} | request.entry)
-    if checked.entry.tool_id != request.tool_id:
-        message = f"must be {request.tool_id!r} (got {checked.entry.tool_id!r})"
+    entry = tool_registry.check_new_entry({"tool_id": request.tool_id} | request.entry)
+    if entry.tool_id != request.tool_id:
+        message = f"must be {request.tool_id!r} (got {entry.tool_id!r})"
         raise invalid(Problem("entry.tool_id", 0, 0, "invalid_request", message))
     _check_may_change(context, request.tool_id)
-    tool_registry.replace_entry(context.project.root, checked)
-    return _changed(context, checked)
+    tool_registry.replace_entry(context.project.root, entry)
+    context.update_toolset_index()
+    return _find(context, entry.tool_id)
 
 
 @operation(changes=True, errors=(404,))
@@ -187,11 +188,6 @@ def _toolset(context: Context) -> Toolset:
     return toolset_cache.toolset(context.project.root, REGISTRY_NAMESPACE)
 
 
-def _changed(context: Context, checked: CheckedEntry) -> RegisteredTool:
-    context.update_toolset_index()
-    return _find(context, checked.entry.tool_id)
-
-
 def _accepts(entry: ToolEntry, protocol: str) -> bool:
     """Return whether a tool accepts a protocol, which may be named without its version."""
     return any(protocol in {one, one.partition("/")[0]} for one in entry.protocols)
@@ -205,12 +201,9 @@ def _row(context: Context, entry: ToolEntry, toolset: Toolset, tool: Tool | None
             context, tool, toolset.state, enabled=toolset.enabled
         )
     request = entry.request
-    return RegisteredTool(
-        tool_id=entry.tool_id,
+    return RegisteredTool.of(
+        entry,
         tool=_full_id(entry.tool_id),
-        name=entry.name,
-        description=entry.description,
-        protocols=entry.protocols,
         calls=f"{request.method} {request.url}" if request else entry.alias_of or "",
         entry=entry.model_dump(mode="json", exclude_unset=True),
         granted=tool is not None and tool.held_back is None,

@@ -10,33 +10,27 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.grants import is_of_tool
-from covalt_git.checks.effects import asks_by_default
-from covalt_git.checks.http_requests import check_http, inferred_schema
+from covalt_git.checks.http_requests import check_http
 from covalt_git.checks.text_files import check_text
 from covalt_git.json_values.json_schema import schema_problems
 from covalt_git.manifests.reading import Reading
 from covalt_git.manifests.tool_entries import entry_file, read_entry
 from covalt_git.models.http_placement import secrets_of
-from covalt_git.models.tool import Tool
-from covalt_git.models.toolset_manifest import ToolDeclaration, ToolOverride, ToolsetManifest
-from covalt_git.models.toolset_state import LocalOverride, ToolGrant
-from covalt_git.names import REGISTRY_NAMESPACE, ToolId
+from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
+from covalt_git.models.toolset_state import ToolGrant
+from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.problems import codes
 from covalt_git.templating.url_templates import BadTemplateError, UrlTemplate
-from covalt_git.toolsets.effective_tools import (
-    ANY_ARGUMENTS,
-    confirmation_sources,
-    effective_renderer,
-    is_on,
-)
+from covalt_git.toolsets.effective_tools import effective_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from covalt_git.errors import Problem
     from covalt_git.manifests.tool_entries import ToolEntry
     from covalt_git.manifests.toolset_files import BundleFiles, Contents
     from covalt_git.models.held_back import HeldBack
+    from covalt_git.models.tool import Tool
     from covalt_git.models.tool_properties import HttpRequest
     from covalt_git.models.toolset_state import ToolsetState
 
@@ -57,15 +51,14 @@ def read_registry(
 ) -> Registry:
     """Read the registered tools from the files of the registry's folder; an entry with errors has no tool."""
     entries, problems = read_entries(files, contents, display_path)
-    tools = tuple(_tool(entry, state) for entry in entries)
     manifest = ToolsetManifest(
         id=REGISTRY_NAMESPACE,
         name="Registered tools",
         version="1",
         description="Tools that were added to the registry.",
-        secrets=tuple(sorted({name for tool in tools for name in _secrets(tool.http)})),
+        secrets=tuple(sorted({name for one in entries for name in _secrets(one.request)})),
     )
-    return Registry(manifest, tools, tuple(problems))
+    return Registry(manifest, tuple(_tools(manifest, entries, state)), tuple(problems))
 
 
 def read_entries(
@@ -135,7 +128,7 @@ def _check_request(reading: Reading[ToolEntry], entry: ToolEntry) -> list[Proble
         id=REGISTRY_NAMESPACE, name="-", version="1", secrets=tuple(_secrets(http))
     )
     places: Reading[ToolsetManifest] = Reading(reading.path, None, reading.document)
-    problems = list(check_http(places, at, _declaration(entry, http), manifest))
+    problems = list(check_http(places, at, _declaration(entry), manifest))
     try:
         if UrlTemplate.parse(http.url).base is not None:
             message = "the URL of a registered tool must name its host"
@@ -151,45 +144,30 @@ def _secrets(http: HttpRequest | None) -> list[str]:
     return sorted({one.name for one in secrets_of(http)}) if http else []
 
 
-def _declaration(entry: ToolEntry, http: HttpRequest) -> ToolDeclaration:
-    return ToolDeclaration(id=entry.tool_name, http=http, input_schema=entry.input_schema)
-
-
-def _tool(entry: ToolEntry, state: ToolsetState) -> Tool:
-    name, http = entry.tool_name, entry.request
-    local = state.overrides.get(name, LocalOverride())
-    declared = None if http is None else _declaration(entry, http)
-    schema = entry.input_schema
-    if schema is None:
-        schema = ANY_ARGUMENTS if http is None else inferred_schema(http)
-    tool = Tool(
-        tool_id=str(ToolId(REGISTRY_NAMESPACE, name)),
-        toolset_id=REGISTRY_NAMESPACE,
-        name=local.name_override or entry.name,
-        description=local.description_override
-        if local.description_override is not None
-        else entry.description,
-        kind="alias" if http is None else "http",
-        http=http,
-        alias_of=entry.alias_of,
-        version=entry.version or "",
-        input_schema=schema,
-        schema_is_declared=entry.input_schema is not None,
+def _declaration(entry: ToolEntry) -> ToolDeclaration:
+    # Not validated: an alias has neither a request nor a function.
+    return ToolDeclaration.model_construct(
+        id=entry.tool_name,
+        name=entry.name,
+        description=entry.description,
+        http=entry.request,
+        input_schema=entry.input_schema,
         security=entry.security,
-        renderer=effective_renderer(None, ToolOverride(tool_id=name), local),
-        confirmation=confirmation_sources(
-            False,
-            None,
-            ToolOverride(tool_id=name),
-            local,
-            destructive=declared is not None and asks_by_default(declared, None, imported=False),
-        ),
-        confirmation_is_settled=local.requires_confirmation is not None,
-        toolset_digest=entry.digest,
     )
-    reason = _held_back(tool, state)
-    on = is_on(state) and local.enabled is not False and reason is None
-    return tool.model_copy(update={"enabled": on, "held_back": reason})
+
+
+def _tools(
+    manifest: ToolsetManifest, entries: Sequence[ToolEntry], state: ToolsetState
+) -> Iterator[Tool]:
+    declared = manifest.model_copy(update={"tools": tuple(map(_declaration, entries))})
+    tools = effective_tools(declared, state, {}, "")
+    for entry, one in zip(entries, tools, strict=True):
+        facts = {"alias_of": entry.alias_of, "toolset_digest": entry.digest}
+        facts |= {"version": entry.version or "", "kind": "http" if one.http else "alias"}
+        tool = one.model_copy(update=facts)
+        reason = _held_back(tool, state)
+        enabled = tool.enabled and reason is None
+        yield tool.model_copy(update={"enabled": enabled, "held_back": reason})
 
 
 def _held_back(tool: Tool, state: ToolsetState) -> HeldBack | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from covalt_git import timestamps
 from covalt_git.errors import CovaltError, UnknownNameError
@@ -61,14 +61,7 @@ class RegistryUnavailableError(CovaltError):
     http_status = 503
 
 
-class CheckedEntry(NamedTuple):
-    """A valid entry, and its values as they are stored."""
-
-    entry: ToolEntry
-    values: JsonObject
-
-
-def check_new_entry(body: JsonObject) -> CheckedEntry:
+def check_new_entry(body: JsonObject) -> ToolEntry:
     """Return the entry of a tool; without protocols, it accepts calls over MCP.
 
     Raises:
@@ -85,7 +78,7 @@ def check_new_entry(body: JsonObject) -> CheckedEntry:
     if errors or reading.value is None:
         message = "; ".join(one.message for one in errors)
         raise BadEntryError(message, hint=errors[0].hint)
-    return CheckedEntry(reading.value, values)
+    return reading.value
 
 
 def registered_entries(root: Path) -> dict[str, ToolEntry]:
@@ -99,39 +92,36 @@ def registered_entries(root: Path) -> dict[str, ToolEntry]:
     return {one.tool_id: one for one in sorted(entries, key=lambda one: one.tool_id)}
 
 
-def add_entry(root: Path, checked: CheckedEntry) -> JsonObject:
-    """Write the entry of a new tool; return its values.
+def add_entry(root: Path, entry: ToolEntry) -> None:
+    """Write the entry of a new tool.
 
     Raises:
         ToolExistsError: if the id or the tool's name exists, also with an equal entry.
         RegistryUnavailableError: if the file cannot be written.
     """
-    tool_id = checked.entry.tool_id
+    tool_id = entry.tool_id
     with _writing(root):
         names = {tool_name(one) for one in registered_entries(root)}
-        if entry_path(root, tool_id).exists() or checked.entry.tool_name in names:
+        if entry_path(root, tool_id).exists() or entry.tool_name in names:
             raise ToolExistsError(
                 f"the tool {tool_id!r} is already registered",
                 hint="replace it: covalt-git registry add --replace FILE",
             )
-        now = timestamps.now()
-        return _write(root, checked, {"registered_at": now, "updated_at": now})
+        _write(root, entry)
 
 
-def replace_entry(root: Path, checked: CheckedEntry) -> JsonObject:
-    """Replace the entry of a tool; return its values.  The grant of another entry ends.
+def replace_entry(root: Path, entry: ToolEntry) -> None:
+    """Replace the entry of a tool.  The grant of another entry ends.
 
     Raises:
         ToolNotFoundError: if the tool is not registered.
         RegistryUnavailableError: if the file cannot be written.
     """
-    tool_id = checked.entry.tool_id
+    tool_id = entry.tool_id
     with _writing(root):
         _check_exists(root, tool_id)
         old = registered_entries(root).get(tool_id)
-        now = timestamps.now()
-        registered = (old and old.registered_at) or now
-        return _write(root, checked, {"registered_at": registered, "updated_at": now})
+        _write(root, entry, old.registered_at if old else None)
 
 
 def remove_entry(root: Path, tool_id: str) -> None:
@@ -164,10 +154,12 @@ def _check_exists(root: Path, tool_id: str) -> None:
         raise ToolNotFoundError(tool_id)
 
 
-def _write(root: Path, checked: CheckedEntry, times: JsonObject) -> JsonObject:
-    values = checked.values | times
-    atomic_write.replace(entry_path(root, checked.entry.tool_id), entry_text(values))
-    return values
+def _write(root: Path, entry: ToolEntry, registered_at: str | None = None) -> None:
+    now = timestamps.now()
+    times = {"registered_at": registered_at or now, "updated_at": now}
+    path = entry_path(root, entry.tool_id)
+    values = entry.model_dump(mode="json", exclude_unset=True)
+    atomic_write.replace(path, entry_text(values | times))
 
 
 @contextmanager

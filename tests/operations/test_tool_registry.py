@@ -95,47 +95,31 @@ def test_every_id_has_a_legal_name_and_file(tool_id: str) -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"tool_id": "x"}, "missing key 'name'"),
-        ({"name": "X"}, "missing key 'tool_id'"),
-        ({"tool_id": "-x", "name": "X"}, "not a tool id"),
-        ({"tool_id": "x" * 129, "name": "X"}, "not a tool id"),
-        ({"tool_id": "x", "name": "X", "version": "1.0"}, "not a semantic version"),
-        ({"tool_id": "x", "name": "X", "protocols": ["grpc"]}, "protocols"),
-        ({"tool_id": "x", "name": "X", "protocol_meta": {"http": {"url": "ftp://a/"}}}, "url"),
-        ({"tool_id": "x", "name": "X", "protocol_meta": {"http": {"url": "${BASE}/a"}}}, "host"),
-        ({"tool_id": "x", "name": "X", "protocol_meta": {"mcp": {"tool": "y"}}}, "tool"),
+        ("tool_id: x", "missing key 'name'"),
+        ("name: X", "missing key 'tool_id'"),
+        ("{tool_id: -x, name: X}", "not a tool id"),
+        (f"{{tool_id: {'x' * 129}, name: X}}", "not a tool id"),
+        ("{tool_id: x, name: X, version: '1.0'}", "not a semantic version"),
+        ("{tool_id: x, name: X, protocols: [grpc]}", "protocols"),
+        ("{tool_id: x, name: X, protocol_meta: {http: {url: 'ftp://a/'}}}", "url"),
+        ("{tool_id: x, name: X, protocol_meta: {http: {url: '${BASE}/a'}}}", "host"),
+        ("{tool_id: x, name: X, protocol_meta: {mcp: {tool: y}}}", "tool"),
+        ("{tool_id: x, name: X, protocol_meta: {mcp: {tool: 'registered:y'}}}", "cannot forward"),
         (
-            {"tool_id": "x", "name": "X", "protocol_meta": {"mcp": {"tool": "registered:y"}}},
-            "cannot forward",
-        ),
-        (
-            {
-                "tool_id": "x",
-                "name": "X",
-                "protocol_meta": {"mcp": {"tool": "a:b"}, "http": {"url": "https://a.example/"}},
-            },
+            "{tool_id: x, name: X, protocol_meta: {mcp: {tool: 'a:b'}, http: {url: 'https://a.example/'}}}",
             "either",
         ),
         (
-            {
-                "tool_id": "x",
-                "name": "X",
-                "protocol_meta": {
-                    "http": {
-                        "url": "https://a.example/",
-                        "headers": {"Authorization": f"Bearer {TOKEN}"},
-                    }
-                },
-            },
+            "{tool_id: x, name: X, protocol_meta: {http: {url: 'https://a.example/', headers: {Authorization: Bearer TOKEN}}}}",
             "in plain text",
         ),
-        ({"tool_id": "x", "name": "X", "input_schema": {"type": 1}}, "input_schema"),
+        ("{tool_id: x, name: X, input_schema: {type: 1}}", "input_schema"),
     ],
 )
 def test_an_invalid_entry_is_refused_and_not_stored(
-    operate: Operations, entry: dict[str, Any], message: str
+    operate: Operations, entry: str, message: str
 ) -> None:
-    error = operate.error("register_tool", entry=entry)
+    error = operate.error("register_tool", entry=yaml.safe_load(entry.replace("TOKEN", TOKEN)))
 
     assert error.code == "invalid_request"
     assert message in error.message
@@ -150,30 +134,19 @@ def test_two_ids_with_one_name_are_one_tool(operate: Operations) -> None:
     assert error.code == "tool_exists"
 
 
-@pytest.mark.requirement("registry-create.name")
-def test_the_name_is_shown_where_tools_are_listed(operate: Operations) -> None:
-    tool = register(operate, tool_id="x", name="For People")["tool"]
-
-    (entry,) = operate("list_registered_tools")["tools"]
-    rows = [one for group in operate("list_tools")["groups"] for one in group["tools"]]
-    assert entry["name"] == "For People"
-    assert [one["name"] for one in rows if one["tool_id"] == tool] == ["For People"]
-
-
-@pytest.mark.requirement("registry-create.protocols.values")
-@pytest.mark.parametrize("protocol", ["mcp", "http", "a2a/2025-draft-01"])
-def test_each_protocol_can_be_listed(operate: Operations, protocol: str) -> None:
-    assert register(operate, tool_id="x", name="X", protocols=[protocol])["protocols"] == [protocol]
-
-
 @pytest.mark.requirement("registry-create.protocols.default")
+@pytest.mark.requirement("registry-create.protocols.values")
 def test_protocols_default_to_mcp_also_in_a_replaced_entry(operate: Operations) -> None:
     assert register(operate, tool_id="x", name="X")["protocols"] == ["mcp"]
     done = operate("replace_registered_tool", tool_id="x", entry={"name": "Y", "protocols": []})
     assert done["protocols"] == ["mcp"]
     assert done["entry"]["protocols"] == ["mcp"]
-    operate("replace_registered_tool", tool_id="x", entry={"name": "Y", "protocols": ["http"]})
-    found = operate("list_registered_tools", protocol="http")["tools"]
+    operate(
+        "replace_registered_tool",
+        tool_id="x",
+        entry={"name": "Y", "protocols": ["http", "a2a/2025-draft-01"]},
+    )
+    found = operate("list_registered_tools", protocol="a2a")["tools"]
     assert [one["tool_id"] for one in found] == ["x"]
     assert operate("list_registered_tools", protocol="mcp")["tools"] == []
 
@@ -381,15 +354,6 @@ def test_an_agent_lists_an_alias_with_the_schema_of_its_tool(chat: Operations) -
     assert not done.is_error
     chat("enable_tool", tool_id="app-builder:write_file", enabled=False)
     assert name not in talk(chat.root, listed)
-
-
-def test_a_rebuilt_index_has_the_same_registered_tools(chat: Operations) -> None:
-    register(chat, **WRITE)
-    grant(chat, WRITE_NAME)
-    before = chat("list_tools", toolset_id="registered")
-    for file in (chat.root / "data").glob("index.db*"):
-        file.unlink()
-    assert chat("list_tools", toolset_id="registered") == before
 
 
 def test_an_override_of_a_registered_tool_is_effective(chat: Operations) -> None:

@@ -6,7 +6,7 @@ The operations at ``/api/`` return more fields.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flask import jsonify, request
 from pydantic.json_schema import models_json_schema
@@ -22,7 +22,7 @@ from covalt_server.api.http import REFUSALS, TROUBLE, json_object, single
 from covalt_server.request_context import ask, project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from flask import Flask
     from werkzeug.wrappers import Response
@@ -49,22 +49,37 @@ _REMOVED: JsonObject = {
 }
 _PROTOCOL = {"name": "protocol", "in": "query", "schema": {"type": "string"}}
 _IN_PATH = {"name": "tool_id", "in": "path", "required": True, "schema": {"type": "string"}}
-_IN_QUERY = _IN_PATH | {"in": "query"}
+_OF_TOOL = "/<path:tool_id>"
+
+
+class _Route(NamedTuple):
+    """A route: its method, its path below those of PATHS, its view, and how the OpenAPI document describes it."""
+
+    method: str
+    path: str
+    view: Callable[..., Response]
+    summary: str
+    schema: JsonObject
+    parameters: tuple[JsonObject, ...] = ()
+    status: int = 200
+    sends: bool = False
 
 
 def install(app: Flask) -> None:
     """Add the routes of the registry."""
-    collection: dict[str, Callable[[], Response]] = {"GET": _list, "POST": _register}
-    one: dict[str, Callable[[str], Response]] = {"GET": _show, "PUT": _replace, "DELETE": _remove}
-    for path in PATHS:
-        for method, view in collection.items():
-            _add(app, path, method, view)
-        for method, view_of_one in one.items():
-            _add(app, f"{path}/<path:tool_id>", method, view_of_one)
-    _add(app, PATHS[1], "DELETE", _remove_named)
+    for path, one in _routes():
+        # Without merge_slashes=False, the id a//b would be redirected to a/b.
+        endpoint = f"registry {one.method} {path}"
+        view = _answering(one.view)
+        app.add_url_rule(path, endpoint, view, methods=[one.method], merge_slashes=False)
 
 
-def _add(app: Flask, path: str, method: str, view: Callable[..., Response]) -> None:
+def _routes() -> list[tuple[str, _Route]]:
+    found = [(f"{path}{one.path}", one) for path in PATHS for one in _ROUTES]
+    return [*found, (PATHS[1], _REMOVE_NAMED)]
+
+
+def _answering(view: Callable[..., Response]) -> Callable[..., Response]:
     def respond(**variables: str) -> Response:
         try:
             project()
@@ -72,9 +87,7 @@ def _add(app: Flask, path: str, method: str, view: Callable[..., Response]) -> N
             raise RegistryUnavailableError(f"covalt.yaml cannot be used: {error.message}") from None
         return view(**variables)
 
-    # Without merge_slashes=False, the id a//b would be redirected to a/b.
-    endpoint = f"registry {method} {path}"
-    app.add_url_rule(path, endpoint, respond, methods=[method], merge_slashes=False)
+    return respond
 
 
 def documented_schemas() -> JsonObject:
@@ -94,42 +107,24 @@ def documented_schemas() -> JsonObject:
 def documented_paths() -> JsonObject:
     """Return the routes of the registry for the OpenAPI document."""
     paths: JsonObject = {}
-    for path in PATHS:
-        paths[path] = {
-            "get": _documented("List the registered tools.", _LIST, parameters=[_PROTOCOL]),
-            "post": _documented("Register a tool.", _ENTRY, status=_CREATED, sends=True),
-        }
-        paths[f"{path}/{{tool_id}}"] = {
-            "get": _documented("Return a registered tool.", _ENTRY, parameters=[_IN_PATH]),
-            "put": _documented(
-                "Replace the entry of a registered tool.", _ENTRY, parameters=[_IN_PATH], sends=True
-            ),
-            "delete": _documented("Remove a registered tool.", _REMOVED, parameters=[_IN_PATH]),
-        }
-    removes = _documented("Remove a registered tool.", _REMOVED, parameters=[_IN_QUERY])
-    paths[PATHS[1]]["delete"] = removes
+    for path, one in _routes():
+        documented = path.replace(_OF_TOOL, "/{tool_id}")
+        paths.setdefault(documented, {})[one.method.lower()] = _documented(one)
     return paths
 
 
-def _documented(
-    summary: str,
-    schema: JsonObject,
-    *,
-    status: int = 200,
-    parameters: Sequence[JsonObject] = (),
-    sends: bool = False,
-) -> JsonObject:
+def _documented(route: _Route) -> JsonObject:
     def answer(status: int, schema: JsonObject) -> JsonObject:
         content = {"application/json": {"schema": schema}}
         return {str(status): {"description": phrase(status), "content": content}}
 
-    found: JsonObject = {"summary": summary, "responses": answer(status, schema)}
-    refused = {*REFUSALS, *TROUBLE, 409, 413} if sends else {*REFUSALS, *TROUBLE, 404}
+    found: JsonObject = {"summary": route.summary, "responses": answer(route.status, route.schema)}
+    refused = {*REFUSALS, *TROUBLE, 409, 413} if route.sends else {*REFUSALS, *TROUBLE, 404}
     for one in sorted(refused):
         found["responses"] |= answer(one, _ERROR)
-    if parameters:
-        found["parameters"] = list(parameters)
-    if sends:
+    if route.parameters:
+        found["parameters"] = list(route.parameters)
+    if route.sends:
         content = {"application/json": {"schema": _ENTRY}}
         found["requestBody"] = {"required": True, "content": content}
     return found
@@ -143,9 +138,7 @@ def _register() -> Response:
 
 def _list() -> Response:
     fields = {name: text for name, text in single(request.args).items() if name == "protocol"}
-    tools: list[JsonObject] = [
-        one.entry for one in ask(registry.list_registered_tools, **fields).tools
-    ]
+    tools = [one.entry for one in ask(registry.list_registered_tools, **fields).tools]
     return jsonify({"tools": tools, "count": len(tools)})
 
 
@@ -168,3 +161,20 @@ def _remove_named() -> Response:
     if not tool_id:
         raise InvalidRequestError("the query must name the tool: ?tool_id=ID")
     return _remove(tool_id)
+
+
+_ROUTES = (
+    _Route("GET", "", _list, "List the registered tools.", _LIST, (_PROTOCOL,)),
+    _Route("POST", "", _register, "Register a tool.", _ENTRY, status=_CREATED, sends=True),
+    _Route("GET", _OF_TOOL, _show, "Return a registered tool.", _ENTRY, (_IN_PATH,)),
+    _Route("PUT", _OF_TOOL, _replace, "Replace the entry of a registered tool.", _ENTRY, (_IN_PATH,), sends=True),
+    _Route("DELETE", _OF_TOOL, _remove, "Remove a registered tool.", _REMOVED, (_IN_PATH,)),
+)  # fmt: skip
+_REMOVE_NAMED = _Route(
+    "DELETE",
+    "",
+    _remove_named,
+    "Remove a registered tool.",
+    _REMOVED,
+    (_IN_PATH | {"in": "query"},),
+)

@@ -78,35 +78,17 @@ def test_a_body_needs_no_media_type(api: Api) -> None:
     assert answer.status_code == 201
 
 
-def test_the_same_body_again_is_a_conflict(api: Api) -> None:
-    assert ask(api, "POST", "/v1/tools", EXAMPLE).status_code == 201
-    refused(ask(api, "POST", "/v1/tools", EXAMPLE), 409, "tool_exists")
-
-
-def test_an_entry_is_replaced_and_removed(api: Api) -> None:
+def test_an_id_can_have_slashes_and_does_not_change(api: Api) -> None:
     path = "/v1/tools/com.example:a//b"
     ask(api, "POST", "/v1/tools", {"tool_id": "com.example:a//b", "name": "A"})
-    answer = ask(api, "PUT", path, {"name": "B", "version": "1.2.3"})
 
-    assert answer.status_code == 200
-    assert answer.get_json()["version"] == "1.2.3"
-    assert ask(api, "GET", path).get_json()["name"] == "B"
-    other = ask(api, "PUT", path, {"tool_id": "other", "name": "B"})
-    why = refused(other, 400, "invalid_request")
-    assert why.endswith("entry.tool_id: must be 'com.example:a//b' (got 'other')")
-    done = ask(api, "DELETE", path)
-    assert done.get_json() == {"status": "deregistered", "tool_id": "com.example:a//b"}
-    for method in ("GET", "DELETE"):
-        refused(ask(api, method, path), 404, "tool_not_found")
-    refused(ask(api, "PUT", path, {"name": "B"}), 404, "tool_not_found")
-
-
-def test_the_alias_removes_the_tool_of_the_query(api: Api) -> None:
-    ask(api, "POST", "/v1/mcp/tools", EXAMPLE)
+    assert ask(api, "PUT", path, {"name": "B"}).get_json()["name"] == "B"
+    why = refused(ask(api, "PUT", path, {"tool_id": "c", "name": "B"}), 400, "invalid_request")
+    assert why.endswith("entry.tool_id: must be 'com.example:a//b' (got 'c')")
+    assert ask(api, "DELETE", path).get_json()["tool_id"] == "com.example:a//b"
+    for method, body in (("GET", None), ("DELETE", None), ("PUT", {"name": "B"})):
+        refused(ask(api, method, path, body), 404, "tool_not_found")
     refused(ask(api, "DELETE", "/v1/mcp/tools"), 400, "invalid_request")
-    done = ask(api, "DELETE", "/v1/mcp/tools?tool_id=example")
-    assert done.get_json() == {"status": "deregistered", "tool_id": "example"}
-    refused(ask(api, "DELETE", "/v1/mcp/tools?tool_id=example"), 404, "tool_not_found")
 
 
 @pytest.mark.requirement("registry-create.503")
@@ -126,13 +108,6 @@ def test_a_registry_that_cannot_be_written_is_reported(api: Api) -> None:
     assert ask(api, "GET", "/v1/tools").get_json() == {"tools": [], "count": 0}
 
 
-def test_a_role_may_be_refused(api: Api) -> None:
-    configure(api.root, 'default_role: guest\nroles: {guest: {allow: ["**"]}}\n')
-    guest = Api(api.root, api.app)
-    why = refused(ask(guest, "POST", "/v1/tools", EXAMPLE), 403, "forbidden")
-    assert "'guest' may not register tools" in why
-
-
 def test_an_agents_token_is_not_accepted(api: Api) -> None:
     configure(api.root, "default_role: admin\nroles: {admin: {admin: true}}\n")
     token = Operations(api.root)("create_token", role="admin", name="agent")["token"]
@@ -143,7 +118,10 @@ def test_an_agents_token_is_not_accepted(api: Api) -> None:
 def test_one_of_several_equal_requests_registers_the_tool(api: Api) -> None:
     with ThreadPoolExecutor(8) as threads:
         answers = threads.map(lambda _: ask(api, "POST", "/v1/tools", EXAMPLE), range(8))
-    assert sorted(one.status_code for one in answers) == [201, *[409] * 7]
+        first, *others = sorted(answers, key=lambda one: one.status_code)
+    assert first.status_code == 201
+    for one in others:
+        refused(one, 409, "tool_exists")
 
 
 def test_a_request_without_a_token_is_refused(api: Api) -> None:
