@@ -40,8 +40,8 @@ def perform(operation: Operation[RequestT, ResultT], **fields: object) -> Result
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
-    help="The file, folder or .zip to write; default: standard output.",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="The file, folder or .zip to write; default: -, standard output.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--strict", is_flag=True, help="Exit with 1, and write nothing, if a value is lost.")
@@ -60,6 +60,8 @@ def command(*, report: Path | None, **how: Any) -> None:
 
     Example: covalt-git convert .mcp.json --to toolset -o toolsets/mcp
     """
+    if str(how["output"]) == "-":
+        how["output"] = None
     done = perform(conversions.convert_file, **how)
     if report is not None:
         text = json.dumps(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.workspaces.switching import Journal
+from tests.command import run_raw
 from tests.workspaces.stores import open_chats
 
 Cli = Callable[..., tuple[int, str]]
@@ -41,6 +42,17 @@ def test_reading_stores_nothing_and_waits_for_no_writer(
 
     assert (code, shown != "") == (0, True)
     assert set(store.rglob("*")) == before
+
+
+@pytest.mark.usefixtures("workspace")
+@pytest.mark.parametrize(
+    ("option", "begins"), [("--branch=main", b"# v2"), ("--conversation", b"{")]
+)
+def test_export_writes_to_standard_output(root: Path, option: str, begins: bytes) -> None:
+    done = run_raw("chat", "export", "c1", "-o", "-", option, cwd=root)
+
+    assert (done.returncode, done.stdout[: len(begins)]) == (0, begins)
+    assert not (root / "-").exists()
 
 
 def test_status_distinguishes_an_interrupted_checkout_from_edits(

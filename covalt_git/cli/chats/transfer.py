@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,8 +66,8 @@ def fork(chat_id: str, manifest: str | None, new_id: str | None, title: str | No
     "-o",
     "--output",
     "path",
-    type=click.Path(path_type=Path),
-    help="Default: CHAT.bundle, or CHAT.cjson.json.",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="The file to write, or - for standard output; default: CHAT.bundle, or CHAT.cjson.json.",
 )
 @click.option("--branch", help="Only this branch.")
 @click.option(
@@ -88,6 +90,13 @@ def export(chat_id: str, path: Path | None, branch: str | None, *, of_conversati
     if of_conversation:
         _export_conversation(chat_id, path, branch)
         return
+    if str(path) == "-":
+        with tempfile.TemporaryDirectory(prefix="covalt-git-") as folder:
+            file = Path(folder, "chat.bundle")
+            ask(chats.export_chat_to, chat_id=chat_id, path=file, branch=branch)
+            with file.open("rb") as stream:
+                shutil.copyfileobj(stream, sys.stdout.buffer)
+        return
     path = Path(f"{chat_id}.bundle") if path is None else path
     context(progress=Bar("objects"))
     done = ask_to_print(chats.export_chat_to, chat_id=chat_id, path=path, branch=branch)
@@ -100,6 +109,9 @@ def _export_conversation(chat_id: str, path: Path | None, branch: str | None) ->
     path = Path(f"{chat_id}.cjson.json") if path is None else path
     found = ask_to_print(conversation_export.export_conversation, chat_id=chat_id, branch=branch)
     text = json.dumps(found.conversation, indent=2, ensure_ascii=False)
+    if str(path) == "-":
+        click.echo(text)
+        return
     atomic_write.replace(path, f"{text}\n")
     messages = output.plural(found.messages, "message")
     output.say(f"{path}: {messages}, {output.plural(found.calls, 'call')}")

@@ -292,6 +292,16 @@ def test_a_document_in_another_format_is_converted_reviewed_and_imported(
     assert "${API_TOKEN}" in manifest
 
 
+def test_the_page_of_a_toolset_lists_its_skills(visitor: Visitor, root: Path) -> None:
+    skill = root / "toolsets/data-lab/skills/clean-up/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: clean-up\ndescription: Remove empty rows.\n---\n")
+    page = visitor.open("/toolsets/data-lab")
+
+    (link,) = (one for one in page.links if one.text == "clean-up")
+    assert "Remove empty rows." in visitor.open(link.href).text
+
+
 def test_an_invalid_document_is_refused_with_its_problems(visitor: Visitor, root: Path) -> None:
     page = review_bundle(visitor, b'{"name": 5, "actions": [{"api": {}}]}', "tool.json")
 
