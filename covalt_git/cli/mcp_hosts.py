@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from covalt_git.errors import CovaltError
 from covalt_git.formats.documents import FormatError
 from covalt_git.formats.mcp_clients import json_edit
-from covalt_git.formats.mcp_clients.host_files import user_config_folder
+from covalt_git.formats.mcp_clients.host_files import config_path
+from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
 from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
 
 Host = Literal["claude-code", "claude-desktop", "vscode", "cursor"]
 
-_FILES = {
-    "claude-code": ".mcp.json",
-    "claude-desktop": "Claude/claude_desktop_config.json",
-    "vscode": ".vscode/mcp.json",
-    "cursor": ".cursor/mcp.json",
-}
 _PROGRAM = "covalt-git"
 TOKEN_VARIABLE = "COVALT_GIT_AGENT_TOKEN"  # noqa: S105 - where a token is found, not one
 """The environment variable with a host's token.
@@ -64,12 +59,11 @@ def with_server(host: Host, root: Path, server: Sequence[str] | str, name: str) 
         HostFileError: if the file is not a JSON object (comments are allowed), or the host does not support URLs.
     """
     entry = _served(host, server) if isinstance(server, str) else _started(host, root, server)
-    folder = user_config_folder() if host == "claude-desktop" else root
-    path = folder / _FILES[host]
-    key = "servers" if host == "vscode" else "mcpServers"
+    path = config_path(host, root)
+    key = next(one.path for one in HOSTS if one.name == host)
     before = _read(path)
     try:
-        after = json_edit.with_value(before, (key, name), entry, str(path))
+        after = json_edit.with_value(before, (*key, name), entry, str(path))
     except FormatError as error:
         why = error.problems[0].message if error.problems else error.message
         raise HostFileError(why, hint="add the output of --print by hand") from None

@@ -98,13 +98,9 @@ def _role(ctx: click.Context) -> str | None:
 def _args(ctx: click.Context) -> list[str]:
     """Return the arguments with which a host starts the server: the options of `covalt-git mcp`."""
     before, role = _before(ctx), _role(ctx)
-    args = []
-    for name, option in (("chat_id", "--chat"), ("mode", "--mode")):
-        if _is_set(before, name):
-            args += [option, before.params[name]]
-    if role is not None:
-        args += ["--role", role]
-    return [*args, "--names", _style(before)]
+    options = _options(before) | ({} if role is None else {"role": role})
+    options["names"] = _style(before)
+    return [word for name, value in options.items() for word in (f"--{name}", value)]
 
 
 def _address(ctx: click.Context) -> str:
@@ -113,12 +109,12 @@ def _address(ctx: click.Context) -> str:
     url = pages_url(project().root)
     if url is None:
         raise CovaltError("no server of this project is running", hint="covalt-git serve")
-    query = {}
-    for name, option in (("chat_id", "chat"), ("mode", "mode")):
-        if _is_set(before, name):
-            query[option] = before.params[name]
-    query["names"] = _style(before)
-    return f"{url}/mcp?{urlencode(query)}"
+    return f"{url}/mcp?{urlencode({**_options(before), 'names': _style(before)})}"
+
+
+def _options(before: click.Context) -> dict[str, str]:
+    options = (("chat", "chat_id"), ("mode", "mode"))
+    return {name: before.params[one] for name, one in options if _is_set(before, one)}
 
 
 def _style(before: click.Context) -> str:

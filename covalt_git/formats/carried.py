@@ -15,7 +15,7 @@ from covalt_git.json_values.difference import same
 from covalt_git.json_values.json_schema import value_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
@@ -43,27 +43,37 @@ class Carried:
         values: the values to set, by pointer.
         absent: the pointers to remove.
         keys: the order of the keys of objects, by pointer.
-        places: the places of the values in that document, by pointer.
+        places: the places of the values in that document.
     """
 
     def __init__(self, stored: Sequence[Mapping[str, Any]] = ()) -> None:
         self.values: dict[str, Any] = {}
         self.absent: list[str] = []
         self.keys: dict[str, list[str]] = {}
-        self.places: dict[str, Loc] = {}
+        self.places: set[Loc] = set()
         for one in stored:
             self.values |= one.get("set", {})
             self.absent += [key for key in one.get("absent", ()) if key not in self.absent]
             self.keys |= one.get("keys", {})
 
-    def split(self, owner: Callable[[str], int], count: int) -> list[JsonObject]:
-        """Return the edits as ``extensions`` of each of ``count`` toolsets; ``owner`` returns the toolset of a pointer."""
-        found: list[JsonObject] = [{} for _ in range(count)]
+    def stored(self, ids: Sequence[str]) -> list[JsonObject]:
+        """Return the edits as extensions of the toolsets with these ids.
+
+        A value goes to the toolset whose id is in its pointer, by default to the first.  ``order`` is the
+        toolset's position in the document.
+        """
+        several = len(ids) > 1
+        found: list[JsonObject] = [{"order": at} if several else {} for at in range(len(ids))]
+
+        def owner(pointer: str) -> JsonObject:
+            parts = pointer.split("/")[:4] if several else ()
+            return found[next((ids.index(part) for part in parts if part in ids), 0)]
+
         for name, entries in (("set", self.values), ("keys", self.keys)):
             for pointer, value in entries.items():
-                found[owner(pointer)].setdefault(name, {})[pointer] = value
+                owner(pointer).setdefault(name, {})[pointer] = value
         for pointer in self.absent:
-            found[owner(pointer)].setdefault("absent", []).append(pointer)
+            owner(pointer).setdefault("absent", []).append(pointer)
         return found
 
 
@@ -81,16 +91,14 @@ def restore(plain: Any, carried: Carried) -> tuple[Any, list[str]]:
     for pointer, value in [*((one, _ABSENT) for one in carried.absent), *carried.values.items()]:
         if not pointer:
             return value, []
-        parent, last = _parent(plain, pointer)
-        key: str | int = last
-        if isinstance(parent, list):
-            labels = _labels(parent) or []
-            key = labels.index(last) if last in labels else last
-        if isinstance(parent, dict) or isinstance(key, int):
+        *path, last = _path(pointer)
+        parent = _at(plain, path)
+        key = _index(parent, last)
+        if key is not None:
             steps.append((parent, key, value))
         elif value is not _ABSENT:
             missing.append(pointer)
-    ordered = [(_at(plain, pointer), keys) for pointer, keys in carried.keys.items()]
+    ordered = [(_at(plain, _path(pointer)), keys) for pointer, keys in carried.keys.items()]
     for parent, key, value in steps:
         if value is not _ABSENT:
             parent[key] = value
@@ -106,6 +114,8 @@ def restore(plain: Any, carried: Carried) -> tuple[Any, list[str]]:
 
 
 def _compare(document: Any, plain: Any, path: tuple[str, ...], loc: Loc, found: Carried) -> None:
+    if document is plain:
+        return
     if isinstance(document, dict) and isinstance(plain, dict):
         common = [key for key in plain if key in document]
         added = [key for key in document if key not in plain]
@@ -117,35 +127,24 @@ def _compare(document: Any, plain: Any, path: tuple[str, ...], loc: Loc, found: 
         if [*common, *added] != [*document]:
             found.keys[pointer_text(path)] = [*document]
         return
-    labels = _labels(plain)
-    if labels and _is_aligned(document, plain):
+    fits = isinstance(document, list) and isinstance(plain, list) and len(document) == len(plain)
+    labels = _labels(plain) if fits else None
+    if labels:
         for position, label in enumerate(labels):
             inner = (document[position], plain[position])
             _compare(*inner, (*path, label), (*loc, position), found)
-    elif not same(document, plain) or (
-        _has_containers(document) and json.dumps(document) != json.dumps(plain)
-    ):
+    elif not same(document, plain) or json.dumps(document) != json.dumps(plain):
         _set(document, path, loc, found)  # another value, or other keys in the objects of a list
-
-
-def _has_containers(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(one, dict | list) for one in value)
 
 
 def _set(value: Any, path: tuple[str, ...], loc: Loc, found: Carried) -> None:
     found.values[pointer_text(path)] = value
-    found.places[pointer_text(path)] = loc
+    found.places.add(loc)
 
 
-def _is_aligned(document: Any, plain: list[Any]) -> bool:
-    """Return whether the objects of two lists correspond to each other, by their positions."""
-    fits = isinstance(document, list) and len(document) == len(plain)
-    return fits and all(isinstance(one, dict) for one in document)
-
-
-def _labels(items: Any) -> list[str] | None:
+def _labels(items: list[Any]) -> list[str] | None:
     """Return the unique names of the objects in a list; None if some have none."""
-    if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
+    if not all(isinstance(one, dict) for one in items):
         return None
     found = [
         next((one[key] for key in _LABELS if isinstance(one.get(key), str)), None) for one in items
@@ -154,26 +153,26 @@ def _labels(items: Any) -> list[str] | None:
     return labels if len(set(labels)) == len(items) else None
 
 
-def _parent(plain: Any, pointer: str) -> tuple[Any, str]:
-    """Return the object or list around the place of a pointer, and the place's key."""
-    before, _, last = pointer.rpartition("/")
-    return _at(plain, before), _key(last)
-
-
-def _at(plain: Any, pointer: str) -> Any:
-    """Return the value at a pointer; None if it does not exist."""
-    for key in map(_key, pointer.split("/")[1:]):
-        if isinstance(plain, dict) and key in plain:
-            plain = plain[key]
-        elif isinstance(plain, list) and key in (labels := _labels(plain) or []):
-            plain = plain[labels.index(key)]
-        else:
+def _at(value: Any, path: Sequence[str]) -> Any:
+    """Return the value at a path; None if it does not exist."""
+    for key in path:
+        at = _index(value, key)
+        if at is None or (isinstance(value, dict) and at not in value):
             return None
-    return plain
+        value = value[at]
+    return value
 
 
-def _key(text: str) -> str:
-    return text.replace("~1", "/").replace("~0", "~")
+def _index(value: Any, key: str) -> str | int | None:
+    """Return the key in an object, or the position of the item with this name in a list."""
+    if isinstance(value, list):
+        labels = _labels(value) or []
+        return labels.index(key) if key in labels else None
+    return key if isinstance(value, dict) else None
+
+
+def _path(pointer: str) -> list[str]:
+    return [one.replace("~1", "/").replace("~0", "~") for one in pointer.split("/")[1:]]
 
 
 def stored_extension(manifest: Mapping[str, Any], name: str) -> JsonObject:

@@ -7,13 +7,12 @@ Other toolsets are carried as they are.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
-from covalt_git.formats.http_texts import escaped, unescaped, with_arguments
-from covalt_git.formats.model import Format, Imported, Note, Part, changed
+from covalt_git.formats.http_texts import escaped, is_url, unescaped, with_arguments
+from covalt_git.formats.model import Format, Imported, Note, Part, changed, with_values
 from covalt_git.formats.shapes import are_objects, schema_of
-from covalt_git.models.base import HTTP_URL
+from covalt_git.json_values.json_schema import value_problems
 from covalt_git.names import local_names
 
 if TYPE_CHECKING:
@@ -35,6 +34,9 @@ _TOOL: Final = {
     **_FLAGS,
 }
 _SERVER: Final = {key: key for key in ("command", "args", "cwd", "env", "url")}
+_SERVER_SCHEMA: Final = schema_of(
+    {"command": str, "args": [str], "cwd": str, "env": {str: str}, "url": str}
+)
 _TRANSPORTS: Final = {
     "stdio": "stdio",
     "sse": "sse",
@@ -74,21 +76,18 @@ def _recognize(document: Document) -> bool:
     return named or are_objects(value.get("toolsets"), "kind")
 
 
-def _correct(value: Any) -> list[Note]:
+def _correct(value: Any) -> tuple[Any, list[Note]]:
     """Replace the texts "true" and "false", which validators insert: the schema's defaults are texts."""
-    notes: list[Note] = []
+    flags: dict[Loc, bool] = {}
     for at, toolset in _objects(value, "toolsets"):
-        loc: Loc = ("toolsets", at)
-        owners: list[tuple[Loc, Any]] = [
-            ((*loc, "toolsetDefaults"), toolset.get("toolsetDefaults"))
-        ]
-        owners += [((*loc, "tools", one), tool) for one, tool in _objects(toolset, "tools")]
+        owners: list[tuple[Loc, Any]] = [(("toolsetDefaults",), toolset.get("toolsetDefaults"))]
+        owners += [(("tools", one), tool) for one, tool in _objects(toolset, "tools")]
         for place, owner in owners:
-            for key in _FLAGS:
-                if isinstance(owner, dict) and owner.get(key) in ("true", "false"):
-                    owner[key] = owner[key] == "true"
-                    notes.append(Note((*place, key), "the text was corrected to a boolean"))
-    return notes
+            for key in _FLAGS if isinstance(owner, dict) else ():
+                if owner.get(key) in ("true", "false"):
+                    flags["toolsets", at, *place, key] = owner[key] == "true"
+    notes = [Note(loc, "the text was corrected to a boolean") for loc in flags]
+    return with_values(value, flags), notes
 
 
 def _objects(value: Any, key: str) -> list[tuple[int, JsonObject]]:
@@ -102,38 +101,23 @@ def _read(document: Document, imported: Imported) -> None:
         toolset = imported.toolset(source.peek("id"))
         toolset.trace(("id",), source["id"].loc)
         toolset.copy_texts(source, {"version": "version"})
-        if "toolsetDefaults" in source:
+        if _FLAGS.keys() & source.peek("toolsetDefaults", {}).keys():
             toolset.node("defaults").copy(source["toolsetDefaults"], _FLAGS)
-            if not toolset.value["defaults"]:
-                toolset.remove("defaults")
-        server = source.get("server")
-        if source.peek("kind") == "mcp" and server is not None and _is_server(server.value):
-            _read_server(toolset, source, server)
-        elif source.peek("kind") == "uri" and server is not None and _is_url(server.peek("url")):
-            _read_requests(toolset, source, server, imported)
-        elif source.peek("kind") == "builtin" and "tools" in source:
+        kind, server = source.peek("kind"), source.peek("server", {})
+        if kind == "mcp" and _is_server(server):
+            _read_server(toolset, source, source["server"])
+        elif kind == "uri" and is_url(server.get("url")):
+            _read_requests(toolset, source, imported)
+        elif kind == "builtin" and "tools" in source:
             message = "tools of kind builtin belong to their application; they are carried, and cannot be called"
             imported.notes.append(Note(source["kind"].loc, message))
 
 
-def _is_url(value: Any) -> bool:
-    return isinstance(value, str) and re.match(HTTP_URL, value) is not None
-
-
 def _is_server(server: JsonObject) -> bool:
-    """Return whether a server has a command or a URL, and values of the types of MCP."""
-    command, args = server.get("command"), server.get("args", [])
-    env = server.get("env", {})
-    texts = (
-        isinstance(args, list)
-        and isinstance(env, dict)
-        and all(isinstance(one, str) for one in [*args, *env.values()])
-    )
-    if not texts or not isinstance(server.get("cwd", ""), str):
-        return False
-    return (isinstance(command, str) and "url" not in server) or (
-        command is None and _is_url(server.get("url"))
-    )
+    """Return whether a server has either a command or a URL, and values of the types of MCP."""
+    is_program = "command" in server
+    is_complete = "url" not in server if is_program else is_url(server.get("url"))
+    return is_complete and not value_problems(_SERVER_SCHEMA, server)
 
 
 def _read_server(toolset: Node, source: Part, server: Part) -> None:
@@ -156,25 +140,21 @@ def _read_server(toolset: Node, source: Part, server: Part) -> None:
         override.copy(tool, {"summary": "description_override", **_FLAGS})
 
 
-def _read_requests(toolset: Node, source: Part, server: Part, imported: Imported) -> None:
-    names = local_names(one.peek("name") for one in source.parts("tools"))
-    for tool in source.parts("tools"):
-        made = toolset.item("tools")
-        made.set("id", tool["name"], names[tool.peek("name")])
+def _read_requests(toolset: Node, source: Part, imported: Imported) -> None:
+    base = source["server"]["url"]
+    for tool, made in toolset.tools(source.parts("tools")):
         made.copy(tool, {"summary": "description", **_FLAGS})
         own = tool.peek("extensions", {}).get(HTTP_EXTENSION)
-        if isinstance(own, dict) and _is_url(own.get("url")):
+        if isinstance(own, dict) and is_url(own.get("url")):
             made.set("http", tool["extensions"][HTTP_EXTENSION])
         else:
             properties = tool.peek("argsSchema", {}).get("properties")
-            url = _url_of(server.peek("url"), made.value["id"])
+            names = properties if isinstance(properties, dict) else ()
             http = made.node("http")
             http.value["method"] = "POST"
-            names_in_url = properties if isinstance(properties, dict) else ()
-            http.set("url", server["url"], with_arguments(url, names_in_url))
+            http.set("url", base, with_arguments(_url_of(base.value, made.value["id"]), names))
             http.copy(source, {"headers": "headers"}, escaped)
-        if "argsSchema" in tool:
-            imported.set_schema(made, tool["argsSchema"], tool.peek("argsSchema"))
+        imported.set_schema(made, tool.get("argsSchema"))
 
 
 def _url_of(base: str, name: str) -> str:
@@ -237,8 +217,7 @@ def _own_tools(manifest: Part, tools: list[Part]) -> JsonObject:
 
 def _tool(tool: Part, toolset: JsonObject) -> JsonObject:
     made = tool.taken(_TOOL)
-    if "entrypoint" in tool:
-        tool["entrypoint"].drop("CJSON has no kind for Python functions")
+    tool.drop_keys("CJSON has no kind for Python functions", "entrypoint")
     if "http" in tool:
         http = tool.take("http")
         base = toolset.get("server", {}).get("url", "")

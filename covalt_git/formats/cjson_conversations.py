@@ -7,8 +7,9 @@ The calls for a message are blocks of an assistant message after it.  Messages o
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
+from covalt_git.formats.documents import FormatError
 from covalt_git.formats.model import Format
 from covalt_git.models.calls import PendingCall
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from covalt_git.conversations.conversation import Message
+    from covalt_git.formats.model import Imported, Part
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import Approval
     from covalt_git.models.commit_record import CallRecord
@@ -157,11 +159,16 @@ def _result(call_id: str, call: CallRecord) -> JsonObject:
     return {**found, "toolResultError": error}
 
 
+def _write(_toolsets: Sequence[Part], _imported: Imported) -> NoReturn:
+    hint = "covalt-git chat export CHAT --conversation"
+    raise FormatError(f"{FORMAT.title} is written from a chat", hint=hint)
+
+
 FORMAT: Final = Format(
     name="cjson-conversation",
     title="a CJSON conversation",
     kind="json",
     file_name="conversation.cjson.json",
+    write=_write,
     experimental=True,
-    of_chats=True,
 )

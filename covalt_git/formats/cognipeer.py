@@ -13,26 +13,26 @@ from urllib.parse import urlencode
 
 from covalt_git.formats.documents import FormatError
 from covalt_git.formats.http_texts import (
+    METHODS,
     escaped,
     has_arguments,
     placeholders_to_references,
+    plain_headers,
     references_to_placeholders,
-    unescaped,
     with_arguments,
 )
-from covalt_git.formats.model import Format, Imported, Part
+from covalt_git.formats.model import Format, Imported, Part, changed
 from covalt_git.formats.shapes import TEXT, Schema, are_objects, schema_of
-from covalt_git.names import local_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from covalt_git.formats.documents import Document
     from covalt_git.formats.model import Node
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
-_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_NO_ARGUMENTS: Final = "Cognipeer cannot insert arguments here"
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _URL_NAME = re.compile(r"\{\+?([A-Za-z_][\w.-]*)\}")
 _ONE_SCHEMA: Final = frozenset(
@@ -44,7 +44,7 @@ _NAMED_SCHEMAS: Final = frozenset(
 )
 _API_SHAPE: Final = {
     "url!": Schema({"type": "string", "pattern": r"^(https?://|\$\{)\S+$"}),
-    "method!": (*_METHODS, *(one.lower() for one in _METHODS)),
+    "method!": (*METHODS, *(one.lower() for one in METHODS)),
     "headers": {str: str},
 }
 _ACTION_SHAPE: Final = {
@@ -68,11 +68,7 @@ def _read(document: Document, imported: Imported) -> None:
     toolset = imported.toolset(words, name=source.peek("label"), version="0")
     toolset.trace(("id",), ("name",))
     toolset.trace(("name",), ("label",))
-    actions = source.parts("actions")
-    ids = local_names(one.peek("name") for one in actions)
-    for action in actions:
-        tool = toolset.item("tools")
-        tool.set("id", action["name"], ids[action.peek("name")])
+    for action, tool in toolset.tools(source.parts("actions")):
         tool.copy_texts(action, {"displayName": "name"})
         tool.copy(action, {"description": "description"})
         _read_request(tool, action, imported)
@@ -82,17 +78,16 @@ def _read_request(tool: Node, action: Part, imported: Imported) -> None:
     api = action["api"]
     http = tool.node("http")
     method = api.peek("method").upper()
-    schema = action.get("parameters")
-    names = schema.peek("properties", {}) if schema else {}
+    names = action.peek("parameters", {}).get("properties")
     names = names if isinstance(names, dict) else {}
     url = with_arguments(placeholders_to_references(api.peek("url")), names)
     http.set("method", api["method"], method)
     http.set("url", api["url"], url)
-    to_reference = placeholders_to_references
-    http.copy(api, {"headers": "headers"}, lambda text: to_reference(escaped(text)))
-    if schema is not None:
+    http.copy(api, {"headers": "headers"}, lambda text: placeholders_to_references(escaped(text)))
+    if "parameters" in action:
+        schema = action["parameters"]
         moved: dict[Loc, Loc] = {}
-        if imported.set_schema(tool, schema, _with_list(schema.value, (), moved)):
+        if imported.set_schema(tool, schema, _with_list(schema.value, moved)):
             for place, flag in moved.items():
                 tool.trace(("input_schema", *place), (*schema.loc, *flag))
     in_url = set(_URL_NAME.findall(url))
@@ -103,72 +98,55 @@ def _read_request(tool: Node, action: Part, imported: Imported) -> None:
             http.value.setdefault("parameters", {})[name] = {"in": "query"}
 
 
-def _with_list(schema: Any, loc: Loc, moved: dict[Loc, Loc]) -> Any:
+def _with_list(schema: JsonObject, moved: dict[Loc, Loc]) -> JsonObject:
     """Return a schema with a list ``required`` in place of booleans in its properties, at every depth.
 
     ``moved`` gets the place of each item of a list, and of its boolean.
     """
-    if not isinstance(schema, dict):
-        return schema
-    found = _inner(schema, loc, lambda one, at: _with_list(one, at, moved))
-    existing = found.get("required")
-    required = list(existing) if isinstance(existing, list) else []
-    properties = schema.get("properties")
-    for name, inner in properties.items() if isinstance(properties, dict) else ():
-        if not isinstance(inner, dict) or not isinstance(inner.get("required"), bool):
-            continue
-        _remove_flag(found["properties"][name])
-        if inner["required"] and name not in required:
-            moved[*loc, "required", len(required)] = (*loc, "properties", name, "required")
-            required.append(name)
-    if required:
-        found["required"] = required
-    for key in _ONE_SCHEMA:
-        _remove_flag(found.get(key))
+    found: JsonObject = changed(schema, str)  # a copy
+    for loc, one in _schemas(found):
+        if isinstance(one.get("required"), bool):
+            del one["required"]  # the schema around it has it
+        properties = one.get("properties")
+        for name, inner in properties.items() if isinstance(properties, dict) else ():
+            required = one["required"] if isinstance(one.get("required"), list) else []
+            if isinstance(inner, dict) and inner.get("required") is True and name not in required:
+                moved[*loc, "required", len(required)] = (*loc, "properties", name, "required")
+                one["required"] = [*required, name]
     return found
 
 
-def _remove_flag(schema: Any) -> None:
-    if isinstance(schema, dict) and isinstance(schema.get("required"), bool):
-        del schema["required"]
-
-
-def _with_booleans(schema: Any) -> Any:
+def _with_booleans(schema: JsonObject) -> JsonObject:
     """Return a schema with a boolean ``required`` in its properties in place of the list."""
+    found: JsonObject = changed(schema, str)  # a copy
+    for _, one in reversed([*_schemas(found)]):
+        properties, required = one.get("properties"), one.get("required")
+        if not isinstance(properties, dict) or not isinstance(required, list):
+            continue
+        for name in [*required]:
+            inner = properties.get(name)
+            if isinstance(inner, dict) and "required" not in inner:
+                inner["required"] = True
+                required.remove(name)
+        if not required:
+            del one["required"]
+    return found
+
+
+def _schemas(schema: Any, loc: Loc = ()) -> Iterator[tuple[Loc, JsonObject]]:
+    """Yield a schema and all schemas in it, each with its place and after the schema around it."""
     if not isinstance(schema, dict):
-        return schema
-    found = _inner(schema, (), lambda one, _: _with_booleans(one))
-    properties = found.get("properties")
-    required = found.get("required")
-    if isinstance(properties, dict) and isinstance(required, list):
-        rest = [name for name in required if not _takes_flag(properties.get(name))]
-        for name in required:
-            if name not in rest:
-                properties[name]["required"] = True
-        if rest:
-            found["required"] = rest
-        else:
-            del found["required"]
-    return found
-
-
-def _takes_flag(schema: Any) -> bool:
-    return isinstance(schema, dict) and "required" not in schema
-
-
-def _inner(schema: JsonObject, loc: Loc, change: Any) -> JsonObject:
-    """Return a copy of a schema whose inner schemas are changed."""
-    found: JsonObject = {}
+        return
+    yield loc, schema
     for key, value in schema.items():
-        if key in _ONE_SCHEMA and isinstance(value, dict):
-            found[key] = change(value, (*loc, key))
+        if key in _ONE_SCHEMA:
+            yield from _schemas(value, (*loc, key))
         elif key in _SCHEMAS and isinstance(value, list):
-            found[key] = [change(one, (*loc, key, at)) for at, one in enumerate(value)]
+            for position, one in enumerate(value):
+                yield from _schemas(one, (*loc, key, position))
         elif key in _NAMED_SCHEMAS and isinstance(value, dict):
-            found[key] = {name: change(one, (*loc, key, name)) for name, one in value.items()}
-        else:
-            found[key] = value
-    return found
+            for name, one in value.items():
+                yield from _schemas(one, (*loc, key, name))
 
 
 def _write(toolsets: Sequence[Part], _imported: Imported) -> Any:
@@ -202,20 +180,19 @@ def _action(tool: Part) -> JsonObject:
 def _api(http: Part, schema: JsonObject) -> tuple[JsonObject, JsonObject]:
     method = http.take("method", "GET")
     url = references_to_placeholders(http.take("url"))
-    fixed = [
-        (name, value.use())
-        for name, value in http.entries("query")
-        if not _is_argument(value, name) and not _depends(value)
-    ]
+    fixed = []
+    for name, value in http.entries("query"):
+        if value.value == f"$args.{name}":  # Cognipeer sends the argument there
+            value.use()
+        elif isinstance(value.value, str) and has_arguments(value.value):
+            value.drop(_NO_ARGUMENTS)
+        else:
+            fixed.append((name, value.use()))
     url += ("&" if "?" in url else "?") * bool(fixed) + urlencode(fixed)
     api = {"url": url, "method": method}
-    headers = {
-        name: references_to_placeholders(unescaped(value.use()))
-        for name, value in http.entries("headers")
-        if not _depends(value)
-    }
+    headers = plain_headers(http, _NO_ARGUMENTS)
     if headers:
-        api["headers"] = headers
+        api["headers"] = changed(headers, references_to_placeholders)
     placed = set(_URL_NAME.findall(url)) | http.peek("query", {}).keys()
     for name, parameter in http.entries("parameters"):
         wire = parameter.peek("name", name)
@@ -225,22 +202,6 @@ def _api(http: Part, schema: JsonObject) -> tuple[JsonObject, JsonObject]:
         else:
             parameter.drop("Cognipeer sends arguments only in the URL, and as the argument `body`")
     return api, _body(http, method, schema, placed)
-
-
-def _is_argument(value: Part, name: str) -> bool:
-    """Return whether a query parameter is the argument with the same name, which Cognipeer sends there."""
-    if value.value != f"$args.{name}":
-        return False
-    value.use()
-    return True
-
-
-def _depends(value: Part) -> bool:
-    """Return whether a text contains arguments, which Cognipeer cannot send at this place."""
-    if isinstance(value.value, str) and has_arguments(value.value):
-        value.drop("Cognipeer cannot insert arguments here")
-        return True
-    return False
 
 
 def _body(http: Part, method: str, schema: JsonObject, placed: set[str]) -> JsonObject:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic_core import to_json
 
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError, Problem
@@ -29,7 +32,6 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _COMMENTS = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?P<blank>//[^\n]*|/\*[\s\S]*?(?:\*/|\Z))')
 _LAST_COMMAS = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?P<blank>,)(?=\s*[\]}])')
 _AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)$|^(\d+):(\d+): ")
-_encode = json.JSONEncoder(ensure_ascii=False).encode
 _SURROGATE = re.compile(r"\\u[dD][89abAB]")
 
 
@@ -40,35 +42,24 @@ class FormatError(CovaltError):
     http_status = 422
 
 
+@dataclass
 class Document:
     """A parsed document, or the files of a folder or ZIP.
 
-    ``path`` is the path in messages.  ``files`` are the files of a folder by path; its value is None.
+    ``path`` is the path in messages.  ``files`` are the files of a folder by path.
     """
 
-    def __init__(
-        self,
-        path: str,
-        kind: Kind,
-        value: Any,
-        text: str = "",
-        files: Mapping[str, bytes] | None = None,
-    ) -> None:
-        self.path = path
-        self.kind = kind
-        self.value = value
-        self.text = text
-        self.files = dict(files or {})
+    path: str
+    kind: Kind
+    value: Any
+    text: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def stem(self) -> str:
         """The file's name without its extensions, which is the default id of a toolset."""
         name = self.path.rstrip("/").rpartition("/")[2].strip(".")
         return name.partition(".")[0] or "tools"
-
-    def with_value(self, value: Any) -> Document:
-        """Return the document with a corrected value."""
-        return Document(self.path, self.kind, value, self.text, self.files)
 
     def problem(
         self, loc: Loc, message: str, hint: str = "", code: str = codes.BAD_VALUE
@@ -115,37 +106,45 @@ def parse(content: bytes, path: str) -> list[Document]:
     return _yaml_or_toml(content, path)
 
 
-def _json(content: bytes, path: str) -> Document:
-    content = content.removeprefix(_BYTE_ORDER_MARK)
-    text = content.decode("utf-8", "replace")
+def _text(content: bytes, path: str) -> str:
     try:
-        value = canonical_json.loads(content)
-    except canonical_json.NotJsonError as error:
-        plain = without_comments(text).encode()
-        if plain == content:
-            raise _json_problems(content, path, error) from None
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        problem = Problem(path, 0, 0, codes.UNREADABLE, "the text is not UTF-8")
+        raise refuse(path, [problem]) from None
+
+
+def _json(content: bytes, path: str) -> Document:
+    text = _text(content.removeprefix(_BYTE_ORDER_MARK), path)
+    plain = text
+    try:
         try:
+            value = canonical_json.loads(text)
+        except canonical_json.NotJsonError:
+            plain = without_comments(text)
             value = canonical_json.loads(plain)
-        except canonical_json.NotJsonError as second:
-            raise _json_problems(plain, path, second) from None
-    if _too_deep(value):
-        raise refuse(path, [Problem(path, 0, 0, codes.TOO_LARGE, _DEEP)])
-    if _SURROGATE.search(text) and not _is_unicode(value):
-        message = "a text contains an unpaired surrogate"
-        raise _json_problems(content, path, canonical_json.NotJsonError(message))
-    return Document(path, "json", value, text)
+        if _SURROGATE.search(text):
+            canonical_json.dumps(value)
+    except canonical_json.NotJsonError as error:
+        raise _json_problems(plain, path, error) from None
+    return _checked(Document(path, "json", value, text))
 
 
-def _json_problems(content: bytes, path: str, error: canonical_json.NotJsonError) -> FormatError:
+def _json_problems(text: str, path: str, error: canonical_json.NotJsonError) -> FormatError:
     """Return all problems that the YAML reader finds, or the first that the JSON reader found."""
-    place = _AT_LINE.match(error.message)
-    if place is None:
+    if _AT_LINE.search(error.message) is None:
         try:
-            yaml_text.load(content, path, max_bytes=MAX_BYTES, max_nodes=_MAX_JSON_VALUES)
+            yaml_text.load(text, path, max_bytes=MAX_BYTES, max_nodes=_MAX_JSON_VALUES)
         except yaml_text.YamlProblems as found:
             return refuse(path, found.problems)
-    line, col = (int(place[3]), int(place[4])) if place else (0, 0)
-    message = _AT_LINE.sub("", error.message)
+    return _syntax_error(path, error.message)
+
+
+def _syntax_error(path: str, message: str) -> FormatError:
+    """Return the error of a parser, whose message can have a line and a column."""
+    place = _AT_LINE.search(message)
+    line, col = (int(one) for one in place.groups() if one) if place else (0, 0)
+    message = _AT_LINE.sub("", message)
     return refuse(path, [Problem(path, line, col, codes.SYNTAX, message[:1].lower() + message[1:])])
 
 
@@ -169,27 +168,15 @@ def _yaml_or_toml(content: bytes, path: str) -> list[Document]:
 
 
 def _toml(content: bytes, path: str) -> Document:
+    text = _text(content, path)
     try:
-        text = content.decode("utf-8")
         value = tomllib.loads(text)
         canonical_json.dumps(value)  # refuses dates and times, which JSON does not have
-    except UnicodeDecodeError:
-        problem = Problem(path, 0, 0, codes.UNREADABLE, "the text is not UTF-8")
-        raise refuse(path, [problem]) from None
     except tomllib.TOMLDecodeError as error:
-        place = _AT_LINE.search(str(error))
-        line, col = (int(place[1]), int(place[2])) if place else (0, 0)
-        message = _AT_LINE.sub("", str(error))
-        problem = Problem(path, line, col, codes.SYNTAX, message[:1].lower() + message[1:])
-        raise refuse(path, [problem]) from None
+        raise _syntax_error(path, str(error)) from None
     except (canonical_json.NotJsonError, RecursionError) as error:
         raise refuse(path, [Problem(path, 0, 0, codes.NOT_JSON, str(error)[:200])]) from None
-    if _too_deep(value):
-        raise refuse(path, [Problem(path, 0, 0, codes.TOO_LARGE, _DEEP)])
-    return Document(path, "toml", value, text)
-
-
-_DEEP = f"more than {MAX_DEPTH} nested mappings and lists"
+    return _checked(Document(path, "toml", value, text))
 
 
 def without_comments(text: str) -> str:
@@ -201,42 +188,25 @@ def without_comments(text: str) -> str:
     return _LAST_COMMAS.sub(blank, _COMMENTS.sub(blank, text))
 
 
-def _too_deep(value: Any) -> bool:
-    waiting = [(value, 1)]
+def _checked(document: Document) -> Document:
+    """Return a document, unless it has too many levels."""
+    waiting = [(document.value, 1)]
     while waiting:
         one, depth = waiting.pop()
         if isinstance(one, dict | list):
             if depth > MAX_DEPTH:
-                return True
+                message = f"more than {MAX_DEPTH} nested mappings and lists"
+                raise refuse(
+                    document.path, [Problem(document.path, 0, 0, codes.TOO_LARGE, message)]
+                )
             inner = one.values() if isinstance(one, dict) else one
             waiting += [(item, depth + 1) for item in inner if isinstance(item, dict | list)]
-    return False
-
-
-def _is_unicode(value: Any) -> bool:
-    try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return document
 
 
 def json_text(value: Any) -> str:
-    """Return JSON for people: indented, with the keys in their order.
-
-    It is the text of ``json.dumps`` with ``indent=2``, which takes three times as long.
-    """
-    return _indented(value, "\n") + "\n"
-
-
-def _indented(value: Any, line: str) -> str:
-    inner = f"{line}  "
-    if isinstance(value, dict) and value:
-        items = (f"{_encode(key)}: {_indented(one, inner)}" for key, one in value.items())
-        return f"{{{inner}{f',{inner}'.join(items)}{line}}}"
-    if isinstance(value, list) and value:
-        return f"[{inner}{f',{inner}'.join(_indented(one, inner) for one in value)}{line}]"
-    return _encode(value)
+    """Return JSON for people: indented, with the keys in their order."""
+    return to_json(value, indent=2).decode() + "\n"
 
 
 def toml_text(value: Mapping[str, Any]) -> str:

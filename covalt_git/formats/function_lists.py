@@ -26,7 +26,7 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_DIGITS: Final = 8
 _TOP_LEVEL: Final = frozenset({"anyOf", "oneOf", "allOf", "enum", "not"})
 _GEMINI_KEYS: Final = frozenset(
-    {"type", "format", "title", "description", "nullable", "enum", "items", "properties", "required", "anyOf"}
+    {"type", "format", "title", "description", "nullable", "enum", "required", "anyOf"}
     | {"minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength", "minimum", "maximum"}
     | {"pattern", "default", "example"}
 )  # fmt: skip
@@ -45,23 +45,17 @@ _MAX_REFERENCES: Final = 500
 """The most references of a schema that are replaced by their targets."""
 
 
-class _References(NamedTuple):
-    """The references of a schema: their document, those on the way to this one, and how many may still be replaced."""
-
-    root: JsonObject
-    active: tuple[str, ...]
-    remaining: list[None]
+_NO_ARGUMENTS: Final[JsonObject] = {"type": "object"}
 
 
 class _Provider(NamedTuple):
-    """A provider: its form of a function and of a list, and the schemas and argument names that it accepts."""
+    """A provider: its form of a function and of a list, and the subset of a schema that it accepts."""
 
     name: str
     title: str
+    schema: Callable[[Part], JsonObject]
     function: Callable[[str, str, JsonObject], JsonObject]
     every: Callable[[list[JsonObject]], Any] = list
-    schema: Callable[[_Provider, Part, _References], JsonObject] | None = None
-    argument: re.Pattern[str] = re.compile(r"(?s).*")
 
 
 def _chat_function(name: str, description: str, schema: JsonObject) -> JsonObject:
@@ -86,73 +80,89 @@ def _gemini_list(functions: list[JsonObject]) -> Any:
     return [{"functionDeclarations": functions}]
 
 
-def _object_schema(provider: _Provider, part: Part, _references: _References) -> JsonObject:
-    """Return a schema of type object without keywords that combine schemas at the top."""
+def _object_schema(title: str, argument: re.Pattern[str], part: Part) -> JsonObject:
+    """Return a schema of type object without keywords that combine schemas at the top.
+
+    A provider would reject a request with a name of an argument that does not match the pattern.
+    """
     found: JsonObject = {}
+    dropped: set[str] = set()
     for key in part.value:
-        if key in _TOP_LEVEL or (key == "type" and part.peek(key) != "object"):
-            part[key].drop(f"{provider.title} does not support {key} at the top of a schema")
-        elif key == "properties" and isinstance(part.peek(key), dict):
-            names = [name for name in part.peek(key) if _is_legal(provider, part[key][name], name)]
-            found[key] = {name: part[key].take(name) for name in names}
-            if not part.peek(key):
-                part[key].use()
+        inner = part[key]
+        if key in _TOP_LEVEL or (key == "type" and inner.value != "object"):
+            inner.drop(f"{title} does not support {key} at the top of a schema")
+        elif key == "properties" and inner.value and isinstance(inner.value, dict):
+            dropped = {name for name in inner.value if not argument.fullmatch(name)}
+            inner.drop_keys(f"{title} does not accept this name of an argument", *dropped)
+            found[key] = {name: inner.take(name) for name in inner.value if name not in dropped}
         else:
-            found[key] = part.take(key)
-    return _with_known_names({"type": "object", "properties": {}, **found}, part)
-
-
-def _is_legal(provider: _Provider, part: Part, name: str) -> bool:
-    """Return whether a provider accepts the name of an argument; if not, it would reject the request."""
-    legal = provider.argument.fullmatch(name) is not None
-    if not legal:
-        part.drop(f"{provider.title} does not accept this name of an argument")
-    return legal
-
-
-def _with_known_names(schema: JsonObject, part: Part) -> JsonObject:
-    """Return a schema whose ``required`` has only names of its properties."""
-    required = schema.get("required")
-    dropped = part.peek("properties", {}).keys() - schema.get("properties", {}).keys()
-    if isinstance(required, list) and dropped:
+            found[key] = inner.use()
+    required = found.get("required")
+    if dropped and isinstance(required, list):
         for position, name in enumerate(required):
             if name in dropped:
                 part["required"][position].drop("the argument is not in the output")
-        schema["required"] = [name for name in required if name not in dropped]
-    return schema
+        found["required"] = [name for name in required if name not in dropped]
+    return {"type": "object", "properties": {}, **found}
 
 
-def _gemini_schema(provider: _Provider, part: Part, references: _References) -> JsonObject:
-    """Return a schema with Gemini's subset of keywords; references are replaced by their targets."""
-    if pointer.reference_of(part.value) is not None:
-        return _gemini_target(provider, part, references)
-    found: JsonObject = {}
-    kind = _kind(part.value)
-    for key in part.value:
-        inner = part[key]
-        if kind not in (None, *_GEMINI_KINDS.get(key, (kind,))):
-            inner.drop(f"{provider.title} does not support {key} of the type {kind}")
-        elif key == "properties" and isinstance(inner.value, dict) and inner.value:
-            named = [(name, inner[name]) for name in inner.value]
-            found[key] = {name: _inner(provider, one, references) for name, one in named}
-        elif key == "properties" and inner.value == {}:
-            inner.use()  # Gemini rejects an empty object here; without it, the schema means the same
-        elif key == "items" and isinstance(inner.value, dict):
-            found[key] = _inner(provider, inner, references)
-        elif key in {"anyOf", "oneOf"} and isinstance(inner.value, list) and inner.value:
-            branches = [inner[position] for position in range(len(inner.value))]
-            found["anyOf"] = [_inner(provider, one, references) for one in branches]
-        elif key == "type" and isinstance(inner.value, list):
-            found |= _one_type(inner)
-        elif key == "const" and isinstance(inner.value, str):
-            found["enum"] = [inner.use()]
-        elif key in _GEMINI_KEYS and _is_fitting(key, inner.value):
-            found[key] = inner.use()
-        else:
-            inner.drop(f"{provider.title} does not support {key} with this value")
-    if "type" not in found and "anyOf" not in found:
-        found["type"] = kind or "string"  # Gemini rejects a schema without a type
-    return found
+class _GeminiSchema:
+    """A schema with Gemini's subset of keywords, in which references are replaced by their targets."""
+
+    def __init__(self, root: JsonObject) -> None:
+        self._root = root
+        self._remaining = _MAX_REFERENCES
+
+    def written(self, part: Part, active: tuple[str, ...] = ()) -> JsonObject:
+        """Return the subset of a part; ``active`` are the references on the way to it."""
+        if pointer.reference_of(part.value) is not None:
+            return self._target(part, active)
+        found: JsonObject = {}
+        kind = _kind(part.value)
+        for key in part.value:
+            inner = part[key]
+            if kind not in (None, *_GEMINI_KINDS.get(key, (kind,))):
+                inner.drop(f"Gemini does not support {key} of the type {kind}")
+            elif key == "properties" and inner.value and isinstance(inner.value, dict):
+                found[key] = {name: self._inner(inner[name], active) for name in inner.value}
+            elif key == "properties" and inner.value == {}:
+                inner.use()  # Gemini rejects an empty object here; without it, the schema means the same
+            elif key == "items" and isinstance(inner.value, dict):
+                found[key] = self._inner(inner, active)
+            elif key in {"anyOf", "oneOf"} and inner.value and isinstance(inner.value, list):
+                found["anyOf"] = [self._inner(one, active) for one in part.parts(key)]
+            elif key == "type" and isinstance(inner.value, list):
+                found |= _one_type(inner)
+            elif key == "const" and isinstance(inner.value, str):
+                found["enum"] = [inner.use()]
+            elif key in _GEMINI_KEYS and _is_fitting(key, inner.value):
+                found[key] = inner.use()
+            else:
+                inner.drop(f"Gemini does not support {key} with this value")
+        if "type" not in found and "anyOf" not in found:
+            found["type"] = kind or "string"  # Gemini rejects a schema without a type
+        return found
+
+    def _inner(self, part: Part, active: tuple[str, ...]) -> JsonObject:
+        if not isinstance(part.value, dict):
+            part.drop("Gemini does not support this schema")
+            return {"type": "string"}
+        if not part.value:
+            part.drop("Gemini needs a type, so the output has the type string")
+        return self.written(part, active)
+
+    def _target(self, part: Part, active: tuple[str, ...]) -> JsonObject:
+        reference = pointer.reference_of(part.value) or ""
+        try:
+            target = pointer.target(self._root, reference)
+        except pointer.BadReferenceError:
+            target = None
+        if reference in active or not self._remaining or not isinstance(target, dict):
+            part.drop(f"Gemini does not support the reference {reference!r}")
+            return {"type": "string"}
+        part.use()
+        self._remaining -= 1
+        return self.written(Part(target), (*active, reference))
 
 
 def _kind(schema: JsonObject) -> str | None:
@@ -164,31 +174,6 @@ def _kind(schema: JsonObject) -> str | None:
     if kind is not None:
         return str(kind)
     return next((kinds[0] for key, kinds in _GEMINI_KINDS.items() if key in schema), None)
-
-
-def _inner(provider: _Provider, part: Part, references: _References) -> JsonObject:
-    if isinstance(part.value, dict):
-        if not part.value:
-            part.drop(f"{provider.title} needs a type, so the output has the type string")
-        return _gemini_schema(provider, part, references)
-    part.drop(f"{provider.title} does not support this schema")
-    return {"type": "string"}
-
-
-def _gemini_target(provider: _Provider, part: Part, references: _References) -> JsonObject:
-    reference = pointer.reference_of(part.value) or ""
-    try:
-        target = pointer.target(references.root, reference)
-    except pointer.BadReferenceError:
-        target = None
-    is_circular = reference in references.active or not references.remaining
-    if is_circular or not isinstance(target, dict):
-        part.drop(f"{provider.title} does not support the reference {reference!r}")
-        return {"type": "string"}
-    part.use()
-    references.remaining.pop()
-    inner = references._replace(active=(*references.active, reference))
-    return _gemini_schema(provider, Part(target), inner)
 
 
 def _one_type(part: Part) -> JsonObject:
@@ -203,22 +188,22 @@ def _one_type(part: Part) -> JsonObject:
 def _is_fitting(key: str, value: Any) -> bool:
     if key == "enum":
         return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
-    if key == "items":
-        return isinstance(value, dict)
     return key != "format" or value in _GEMINI_FORMATS
 
 
+_openai_schema = partial(_object_schema, "OpenAI", re.compile(r"(?s).*"))
+_anthropic_schema = partial(_object_schema, "Anthropic", re.compile(r"[a-zA-Z0-9_.-]{1,64}"))
+
+
+def _gemini_schema(part: Part) -> JsonObject:
+    return _GeminiSchema(part.value).written(part)
+
+
 _PROVIDERS: Final = (
-    _Provider("openai", "OpenAI", _chat_function, schema=_object_schema),
-    _Provider("openai-responses", "OpenAI", _responses_function, schema=_object_schema),
-    _Provider(
-        "anthropic",
-        "Anthropic",
-        _anthropic_tool,
-        schema=_object_schema,
-        argument=re.compile(r"[a-zA-Z0-9_.-]{1,64}"),
-    ),
-    _Provider("gemini", "Gemini", _gemini_function, _gemini_list, _gemini_schema),
+    _Provider("openai", "OpenAI", _openai_schema, _chat_function),
+    _Provider("openai-responses", "OpenAI", _openai_schema, _responses_function),
+    _Provider("anthropic", "Anthropic", _anthropic_schema, _anthropic_tool),
+    _Provider("gemini", "Gemini", _gemini_schema, _gemini_function, _gemini_list),
 )
 
 
@@ -237,10 +222,8 @@ def _write(provider: _Provider, toolsets: Sequence[Part], _imported: Imported) -
     names: set[str] = set()
     for manifest in toolsets:
         manifest.take("id")
-        if "mcp_servers" in manifest:
-            manifest["mcp_servers"].drop(
-                "the tools of MCP servers are not in this file; convert their tools/list results"
-            )
+        reason = "the tools of MCP servers are not in this file; convert their tools/list results"
+        manifest.drop_keys(reason, "mcp_servers")
         for tool in manifest.parts("tools"):
             if tool.peek("enabled") is False:
                 tool.drop("the tool is disabled")
@@ -252,14 +235,10 @@ def _write(provider: _Provider, toolsets: Sequence[Part], _imported: Imported) -
 
 
 def _function(provider: _Provider, tool: Part, name: str) -> JsonObject:
-    for key in ("entrypoint", "http"):
-        if key in tool:
-            tool[key].drop("a list of functions only describes them; your program makes the call")
-    description = tool.take("description", "")
-    schema = tool.get("input_schema") or Part({"type": "object"})
-    references = _References(schema.value, (), [None] * _MAX_REFERENCES)
-    assert provider.schema is not None
-    return provider.function(name, description, provider.schema(provider, schema, references))
+    reason = "a list of functions only describes them; your program makes the call"
+    tool.drop_keys(reason, "entrypoint", "http")
+    schema = tool.get("input_schema") or Part(_NO_ARGUMENTS)
+    return provider.function(name, tool.take("description", ""), provider.schema(schema))
 
 
 FORMATS: Final = tuple(

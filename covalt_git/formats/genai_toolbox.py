@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from covalt_git.formats.http_texts import escaped, with_arguments
+from covalt_git.formats.http_texts import escaped, is_url, with_arguments
 from covalt_git.formats.model import Format, Imported, Part
 from covalt_git.formats.shapes import are_objects, schema_of
-from covalt_git.models.base import HTTP_URL
 from covalt_git.names import local_names
 
 if TYPE_CHECKING:
@@ -52,45 +51,43 @@ def _read(document: Document, imported: Imported) -> None:
     source = Part(document.value)
     toolset = imported.toolset(document.stem)
     names = local_names(source.value["tools"])
-    used: set[str] = set()
+    sources = dict(source.entries("sources"))
+    unused = {**sources}
     for name, tool in source.entries("tools"):
         kind, source_name = tool.peek("kind"), str(tool.peek("source"))
-        base = source["sources"].get(source_name) if "sources" in source else None
-        url = f"{base.peek('baseUrl', '') if base else ''}{tool.peek('path', '')}"
+        base = sources.get(source_name, Part({}))
         if kind != "http":
             imported.lost[tool.loc] = f"the kind {kind!r} has no counterpart; only http has"
-        elif re.match(HTTP_URL, url) is None:
+        elif not is_url(base.peek("baseUrl", "") + tool.peek("path", "")):
             imported.lost[tool.loc] = f"the source {source_name!r} has no baseUrl of http or https"
         else:
-            used.add(source_name)
-            made = _read_tool(toolset, tool, base, names[name])
-            merged = [tool[key] for key in ("kind", "source") if key in tool]
-            merged += [base[key] for key in ("kind", "baseUrl") if base is not None and key in base]
-            imported.merged |= {one.loc: (*made.loc, "http", "url") for one in merged}
-    for name, one in source.entries("sources"):
-        if name not in used:
-            imported.lost[one.loc] = "no tool of the kind http uses this source"
-    if "toolsets" in source:
-        imported.lost[source["toolsets"].loc] = (
-            "covalt-git has one toolset for a file; use roles to choose tools"
-        )
+            unused.pop(source_name, None)
+            _read_tool(toolset.item("tools", id=names[name]), tool, base)
+    for one in unused.values():
+        imported.lost[one.loc] = "no tool of the kind http uses this source"
+    reason = "covalt-git has one toolset for a file; use roles to choose tools"
+    imported.lost["toolsets",] = reason
 
 
-def _read_tool(toolset: Node, tool: Part, base: Part | None, name: str) -> Node:
-    made = toolset.item("tools", {"id": name})
+def _read_tool(made: Node, tool: Part, base: Part) -> None:
     made.copy(tool, {"description": "description"})
     http = made.node("http")
     http.copy(tool, {"method": "method"})
     places = _read_parameters(made, http, tool)
     path = _TEMPLATE.sub(r"{\1}", tool.peek("path", ""))
-    url = (base.peek("baseUrl", "") if base else "") + with_arguments(path, places)
-    http.value["url"] = url
-    if "path" in tool:
-        http.trace(("url",), tool["path"].loc)
-    for owner in filter(None, (base, tool)):
+    http.value["url"] = base.peek("baseUrl", "") + with_arguments(path, places)
+    for owner, key in (
+        (tool, "kind"),
+        (tool, "source"),
+        (tool, "path"),
+        (base, "kind"),
+        (base, "baseUrl"),
+    ):
+        if key in owner:
+            http.trace(("url",), owner[key].loc)
+    for owner in (base, tool):
         for header, value in owner.entries("headers"):
             http.node("headers").set(header, value, escaped(value.value))
-    return made
 
 
 def _read_parameters(made: Node, http: Node, tool: Part) -> list[str]:
@@ -101,18 +98,15 @@ def _read_parameters(made: Node, http: Node, tool: Part) -> list[str]:
     for key, place in _PARAMETERS.items():
         for parameter in tool.parts(key):
             name = parameter.peek("name")
-            values = {
-                one: parameter.peek(one) for one in ("description", "default") if one in parameter
-            }
+            values = parameter.taken({"description": "description", "default": "default"})
             kind = parameter.peek("type", "string")
             schema["properties"][name] = {"type": _TYPES.get(kind, kind), **values}
-            for one in ("type", *values):
-                made.trace(("input_schema", "properties", name, one), (*parameter.loc, one))
+            made.trace(("input_schema", "properties", name), parameter.loc)
             if "default" not in parameter:
                 required.append(name)
             if place == "path":
                 in_path.append(name)
-            http.node("parameters").set(name, parameter["name"], {"in": place})
+            http.node("parameters").node(name).set("in", parameter["name"], place)
     if required:
         schema["required"] = required
     made.value["input_schema"] = schema

@@ -1,12 +1,20 @@
-"""Texts of HTTP requests in ``toolset.yaml``, where a dollar begins a reference or an expression."""
+"""HTTP requests in ``toolset.yaml``, where a dollar begins a reference or an expression."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+from covalt_git.models.base import HTTP_URL
+from covalt_git.templating.references import split
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
+
+    from covalt_git.formats.model import Part
+    from covalt_git.templating.references import Reference
+
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 _DOLLAR = re.compile(r"\$(?!\{(?:secret:|env:)?[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\})")
 _REFERENCE = re.compile(r"\$\{(?:secret:|env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}")
@@ -25,6 +33,11 @@ def unescaped(text: str) -> str:
     return text.replace("$$", "$")
 
 
+def with_references(text: str, change: Callable[[Reference], str]) -> str:
+    """Return the text of :func:`escaped` again, with each of its references changed."""
+    return "".join(unescaped(one) if isinstance(one, str) else change(one) for one in split(text))
+
+
 def with_arguments(url: str, names: Collection[str]) -> str:
     """Return a URL in which only ``{name}`` with one of these names is an argument; other braces are encoded."""
 
@@ -34,6 +47,22 @@ def with_arguments(url: str, names: Collection[str]) -> str:
         return found[0].replace("{", "%7B").replace("}", "%7D")
 
     return _BRACES.sub(encoded, url)
+
+
+def is_url(value: Any) -> bool:
+    """Return whether a value is a URL of http or https."""
+    return isinstance(value, str) and re.match(HTTP_URL, value) is not None
+
+
+def plain_headers(http: Part, reason: str) -> dict[str, str]:
+    """Return the headers of a request as plain texts; record ``reason`` for those with arguments."""
+    found = {}
+    for name, value in http.entries("headers"):
+        if has_arguments(value.value):
+            value.drop(reason)
+        else:
+            found[name] = unescaped(value.use())
+    return found
 
 
 def has_arguments(text: str) -> bool:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from covalt_git.credentials.leaks import MAX_FOUND, credentials
-from covalt_git.formats.model import Note, unused, variable_name
-from covalt_git.templating.references import references, texts
+from covalt_git.formats.model import Note, unused, variable_name, with_values
+from covalt_git.templating.references import texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,9 +53,10 @@ _PLACEHOLDER = re.compile(
     r"<[^<>]*>|\{[\w.-]+\}|true|false|none|null|[\d.]{1,6}|\$args\..*", re.IGNORECASE
 )
 _NAMING = ("name", "id", "tool_id")
-_GENERIC = frozenset(
-    {"mcp_servers", "mcpservers", "servers", "mcp", "toolsets", "actions", "tools", "api", "http"}
-)
+_GENERIC = CONNECTIONS | {
+    *("mcp_servers", "mcpservers", "servers", "mcp", "toolsets", "actions", "tools", "api", "http")
+}
+"""Keys of objects that do not name a secret's owner."""
 
 
 def is_literal(text: str) -> bool:
@@ -66,7 +68,8 @@ def is_literal(text: str) -> bool:
 def replace_credentials(value: Any) -> tuple[Any, list[Note]]:
     """Return a document with references in place of its credentials, and what was replaced."""
     replacer = _Replacer(_tokens(value))
-    return replacer.replaced(value, (), (), ""), replacer.found
+    replacer.visit(value, _Place())
+    return with_values(value, replacer.texts), replacer.found
 
 
 def _tokens(value: Any) -> list[str]:
@@ -80,88 +83,93 @@ def _tokens(value: Any) -> list[str]:
     return sorted({one.value for one in found}, key=lambda one: (-len(one), one))
 
 
+class _Place(NamedTuple):
+    """The place of a value, the names around it, its key, and that of the connection to which it belongs."""
+
+    loc: Loc = ()
+    owners: tuple[str, ...] = ()
+    key: str = ""
+    connection: str = ""
+
+
 class _Replacer:
     def __init__(self, tokens: list[str]) -> None:
         self.found: list[Note] = []
+        self.texts: dict[Loc, str] = {}
         self._tokens = tokens
         self._names: dict[str, str] = {}
 
-    def replaced(self, value: Any, loc: Loc, owners: tuple[str, ...], above: str) -> Any:
-        """Return a part with references; ``owners`` are the names around it, ``above`` its object's key."""
-        if isinstance(value, str):
-            return self._text(value, loc, owners, above)
+    def visit(self, value: Any, place: _Place) -> None:
+        """Add the texts of a value that have credentials to ``texts``, with references in their place."""
         if isinstance(value, dict):
             naming = next((value[key] for key in _NAMING if isinstance(value.get(key), str)), "")
-            inner = (*owners, naming) if naming else owners
-            return {
-                key: self.replaced(
-                    one, (*loc, key), (*inner, *_owner(key, one)), _context(key, above)
-                )
-                for key, one in value.items()
-            }
-        if isinstance(value, list):
-            return [
-                self._argument(value, position, (*loc, position), owners)
-                if above == "args" and self._follows_flag(value, position)
-                else self.replaced(one, (*loc, position), owners, above)
-                for position, one in enumerate(value)
-            ]
-        return value
+            owners = (*place.owners, naming) if naming else place.owners
+            for key, one in value.items():
+                connection = _connection(key, place.connection)
+                is_owner = isinstance(one, dict) and key.lower() not in _GENERIC
+                around = (*owners, key) if is_owner else owners
+                if self._can_have_one(one, key, connection):
+                    self.visit(one, _Place((*place.loc, key), around, key, connection))
+        elif isinstance(value, list):
+            for position, one in enumerate(value):
+                if self._can_have_one(one, place.key, place.connection):
+                    inner = place._replace(loc=(*place.loc, position))
+                    flag = value[position - 1] if position and place.connection == "args" else ""
+                    self._visit_item(one, flag, inner)
+        elif isinstance(value, str):
+            text = value
+            for before, literal, name in _literals(value, place, self._tokens):
+                if before + literal in text:
+                    reference = self._reference(literal, name, place)
+                    text = text.replace(before + literal, before + reference)
+            if text != value:
+                self.texts[place.loc] = text
 
-    def _argument(self, items: list[str], position: int, loc: Loc, owners: tuple[str, ...]) -> str:
-        """Return the reference to an argument that follows its flag, as in ``--token VALUE``."""
-        return self._note(items[position], loc, owners, items[position - 1].lstrip("-"))
+    def _visit_item(self, value: Any, flag: Any, place: _Place) -> None:
+        if _is_argument_of(flag, value):
+            self.texts[place.loc] = self._reference(value, flag.lstrip("-"), place)
+        else:
+            self.visit(value, place)
 
-    @staticmethod
-    def _follows_flag(items: list[Any], position: int) -> bool:
-        flag, value = (items[position - 1] if position else ""), items[position]
-        if not isinstance(flag, str) or not isinstance(value, str) or value.startswith("-"):
-            return False
-        return bool(_IS_FLAG.fullmatch(flag)) and _is_secret(flag) and is_literal(value)
+    def _can_have_one(self, value: Any, key: str, connection: str) -> bool:
+        if not isinstance(value, str):
+            return isinstance(value, dict | list)
+        is_searched = connection in CONNECTIONS or connection == "args" or "://" in value
+        return is_searched or bool(self._tokens) or _names_credential(key)
 
-    def _text(self, text: str, loc: Loc, owners: tuple[str, ...], above: str) -> str:
-        name = next((part for part in reversed(loc) if isinstance(part, str)), "")
-        is_secret = above in CONNECTIONS and _is_secret(name)
-        if (is_secret or _ALWAYS_SECRET.search(name)) and is_literal(text):
-            scheme = _SCHEME.match(text)
-            begins = scheme[0] if scheme else ""
-            return begins + self._note(text[len(begins) :], loc, owners, name)
-        if "://" in text and "@" in text and urlsplit_password(text):
-            return self._note(
-                text, loc, owners, f"{name}_url" if not name.lower().endswith("url") else name
-            )
-        if above == "args":
-            for pattern in (_FLAG, _HEADER):
-                text = self._matched(pattern, text, loc, owners)
-        if "://" in text:
-            text = self._matched(_PARAMETER, text, loc, owners)
-        for one in self._tokens:
-            if one in text:
-                text = text.replace(one, self._note(one, loc, owners, name))
-        return text
-
-    def _matched(
-        self, pattern: re.Pattern[str], text: str, loc: Loc, owners: tuple[str, ...]
-    ) -> str:
-        def reference(match: re.Match[str]) -> str:
-            if not _is_secret(match["name"]) or not is_literal(match["value"]):
-                return match[0]
-            return match["before"] + self._note(match["value"], loc, owners, match["name"])
-
-        return pattern.sub(reference, text)
-
-    def _note(self, value: str, loc: Loc, owners: tuple[str, ...], name: str) -> str:
+    def _reference(self, literal: str, name: str, place: _Place) -> str:
         """Return the reference to a credential; equal credentials have one name."""
-        if value not in self._names:
-            name = unused(_secret_name(owners, name, loc), self._names.values(), "_")
-            self._names[value] = name
-        found = self._names[value]
+        if literal not in self._names:
+            name = unused(_secret_name(name, place), self._names.values(), "_")
+            self._names[literal] = name
+        found = self._names[literal]
         message = f"the credential is not copied: the output refers to the secret {found}"
-        self.found.append(Note(loc, message, found))
+        self.found.append(Note(place.loc, message, found))
         return f"${{{found}}}"
 
 
-def urlsplit_password(text: str) -> bool:
+def _literals(text: str, place: _Place, tokens: list[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the credentials of a text: what is before each, the credential, and its name."""
+    key = place.key
+    in_connection = place.connection in CONNECTIONS and _is_secret(key)
+    if (in_connection or _names_credential(key)) and is_literal(text):
+        scheme = _SCHEME.match(text)
+        before = scheme[0] if scheme else ""
+        yield before, text[len(before) :], key
+        return
+    if "://" in text and "@" in text and _has_password(text):
+        yield "", text, key if key.lower().endswith("url") else f"{key}_url"
+        return
+    for pattern in (_FLAG, _HEADER, _PARAMETER):
+        if place.connection == "args" or pattern is _PARAMETER:
+            for one in pattern.finditer(text):
+                if _is_secret(one["name"]) and is_literal(one["value"]):
+                    yield one["before"], one["value"], one["name"]
+    for token in tokens:
+        yield "", token, key
+
+
+def _has_password(text: str) -> bool:
     """Return whether a text has a URL with a literal password."""
     for word in text.split():
         try:
@@ -173,30 +181,33 @@ def urlsplit_password(text: str) -> bool:
     return False
 
 
-def _owner(key: str, value: Any) -> Iterator[str]:
-    if isinstance(value, dict) and key.lower() not in _GENERIC | CONNECTIONS:
-        yield key
+def _connection(key: str, above: str) -> str:
+    if key in {"args", "command"}:
+        return "args"
+    return above if above in CONNECTIONS and key not in CONNECTIONS else key
 
 
-def _context(key: str, above: str) -> str:
-    if key in CONNECTIONS or key in {"args", "command"}:
-        return "args" if key == "command" else key
-    return above if above in CONNECTIONS else key
+def _is_argument_of(flag: Any, value: Any) -> bool:
+    """Return whether a value is a credential that follows its flag, as in ``--token VALUE``."""
+    if not isinstance(flag, str) or not isinstance(value, str) or value.startswith("-"):
+        return False
+    return bool(_IS_FLAG.fullmatch(flag)) and _is_secret(flag) and is_literal(value)
+
+
+@lru_cache
+def _names_credential(key: str) -> bool:
+    return _ALWAYS_SECRET.search(key) is not None
 
 
 def _is_secret(name: str) -> bool:
     return bool(_SECRET_NAME.search(name)) and not _NOT_SECRET.search(name)
 
 
-def _secret_name(owners: tuple[str, ...], name: str, loc: Loc) -> str:
+def _secret_name(name: str, place: _Place) -> str:
     """Return a name for a secret: that of its variable, or of its owner and its header."""
-    if any(part in {"env", "environment"} for part in loc) and re.fullmatch(r"[A-Za-z_]\w*", name):
+    in_variables = not {"env", "environment"}.isdisjoint(place.loc)
+    if in_variables and re.fullmatch(r"[A-Za-z_]\w*", name):
         return name
-    owner = owners[-1] if owners else ""
+    owner = place.owners[-1] if place.owners else ""
     word = "token" if name.lower() in {"authorization", "proxy-authorization"} else name
     return variable_name(owner, word)
-
-
-def references_of(value: Any) -> list[str]:
-    """Return the names of the secrets and variables that the texts of a value refer to, sorted."""
-    return sorted({one.name for _, one in references(value)})

@@ -10,11 +10,9 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.formats.documents import FormatError
-from covalt_git.formats.http_texts import escaped, unescaped
+from covalt_git.formats.http_texts import escaped, is_url, with_references
 from covalt_git.formats.model import Format, Imported, Part, changed, unused, variable_name
 from covalt_git.formats.shapes import TEXT, are_objects, schema_of
-from covalt_git.models.base import HTTP_URL
-from covalt_git.templating.references import split
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,12 +21,9 @@ if TYPE_CHECKING:
     from covalt_git.formats.model import Node
     from covalt_git.json_values import JsonObject
 
-_SETTING = re.compile(r"\$\{user_config\.([A-Za-z_][A-Za-z0-9_]*)\}")
+_SETTING = re.compile(r"\$\{user_config\.([^{}]+)\}")
 _FOLDER: Final = "${__dirname}/"
 _RUNTIMES: Final = {"npm": "npx", "pypi": "uvx", "docker": "docker"}
-_IN_ARGS: Final = frozenset(
-    {"registry_name", "registryType", "version", "runtime_arguments", "package_arguments"}
-)
 _TRANSPORTS: Final = {
     "sse": "sse",
     "streamable": "streamable-http",
@@ -82,15 +77,15 @@ def _read_manifest(document: Document, imported: Imported) -> None:
     toolset.copy(source, {"description": "description"})
     settings = [name for name, _ in source.entries("user_config")]
     if settings:
-        toolset.value["secrets"] = list(dict.fromkeys(name.upper() for name in settings))
+        toolset.value["secrets"] = list(dict.fromkeys(map(variable_name, settings)))
     config = source["server"].get("mcp_config")
     if config is not None and "command" in config:
-        server = toolset.item("mcp_servers", {"id": toolset.value["id"]})
+        server = toolset.item("mcp_servers", id=toolset.value["id"])
         server.copy(config, _CONFIG, _setting_to_reference)
 
 
 def _setting_to_reference(text: str) -> str:
-    text = _SETTING.sub(lambda found: f"${{{found[1].upper()}}}", text.replace(_FOLDER, ""))
+    text = _SETTING.sub(lambda found: f"${{{variable_name(found[1])}}}", text.replace(_FOLDER, ""))
     return escaped(text)
 
 
@@ -120,8 +115,7 @@ def _write_manifest(toolsets: Sequence[Part], _imported: Imported) -> Any:
 def _manifest_server(manifest: Part) -> JsonObject:
     servers = manifest.parts("mcp_servers")
     if not servers or "command" not in servers[0]:
-        for server in servers:
-            server.drop("an MCPB manifest has a program, not a URL")
+        manifest.drop_keys("an MCPB manifest has a program, not a URL", "mcp_servers")
         return {"type": "binary", "entry_point": ""}
     server = servers[0]
     server.take("id")
@@ -133,11 +127,7 @@ def _manifest_server(manifest: Part) -> JsonObject:
 
 
 def _reference_to_setting(text: str) -> str:
-    pieces = split(text)
-    return "".join(
-        unescaped(one) if isinstance(one, str) else f"${{user_config.{one.name.lower()}}}"
-        for one in pieces
-    )
+    return with_references(text, lambda one: f"${{user_config.{one.name.lower()}}}")
 
 
 MCPB: Final = Format(
@@ -169,10 +159,10 @@ def _read_server(document: Document, imported: Imported) -> None:
     for package in source.parts("packages"):
         _read_package(toolset, package, imported)
     for remote in source.parts("remotes"):
-        if re.match(HTTP_URL, remote.peek("url")) is None:
+        if not is_url(remote.peek("url")):
             imported.lost[remote.loc] = "the URL is not of http or https"
             continue
-        server = toolset.item("mcp_servers", {"id": _server_id(toolset)})
+        server = toolset.item("mcp_servers", id=_server_id(toolset))
         server.set("url", remote["url"], escaped(remote.peek("url")))
         for key in ("transport_type", "type"):
             transport = _TRANSPORTS.get(str(remote.peek(key)))
@@ -180,7 +170,7 @@ def _read_server(document: Document, imported: Imported) -> None:
                 server.set("transport", remote[key], transport)
         for header in remote.parts("headers"):
             if "name" in header:
-                _read_input(server.node("headers"), header, imported)
+                _read_input(server.node("headers"), header)
 
 
 def _read_package(toolset: Node, package: Part, imported: Imported) -> None:
@@ -192,21 +182,26 @@ def _read_package(toolset: Node, package: Part, imported: Imported) -> None:
         reason = f"packages of {registry or 'this registry'} have no known command"
         imported.lost[package.loc] = reason
         return
-    server = toolset.item("mcp_servers", {"id": _server_id(toolset), "command": command})
-    if "runtime_hint" in package:
-        server.trace(("command",), package["runtime_hint"].loc)
+    server = toolset.item("mcp_servers", id=_server_id(toolset), command=command)
+    for key in ("runtime_hint", "runtimeHint", "registry_name", "registryType"):
+        if key in package:
+            server.trace(("command",), package[key].loc)
     target, version = package.peek(names[0]), package.peek("version")
     if isinstance(version, str):
         target += {"uvx": "==", "docker": ":"}.get(command, "@") + version
-    before = {"npx": ["-y"], "docker": ["run", "-i", "--rm"]}.get(command, [])
-    options = _arguments(package, "runtime_arguments")
-    args = [*before, *options, target, *_arguments(package, "package_arguments")]
-    server.set("args", package[names[0]], args)
-    for key in _IN_ARGS & package.value.keys():
-        imported.merged[package[key].loc] = (*server.loc, "args")
+    args = {"npx": ["-y"], "docker": ["run", "-i", "--rm"]}.get(command, [])
+    server.value["args"] = args
+    for argument in package.parts("runtime_arguments"):
+        _read_argument(server, argument)
+    args.append(target)
+    for key in (names[0], "version"):
+        if key in package:
+            server.trace(("args", len(args) - 1), package[key].loc)
+    for argument in package.parts("package_arguments"):
+        _read_argument(server, argument)
     for variable in package.parts("environment_variables"):
         if re.fullmatch(r"[A-Za-z_]\w*", str(variable.peek("name", ""))):
-            _read_input(server.node("env"), variable, imported)
+            _read_input(server.node("env"), variable)
 
 
 def _server_id(toolset: Node) -> str:
@@ -214,23 +209,23 @@ def _server_id(toolset: Node) -> str:
     return unused(toolset.value["id"], existing)
 
 
-def _arguments(package: Part, key: str) -> list[str]:
-    found: list[str] = []
-    for one in package.parts(key):
-        name, value = one.peek("name"), one.peek("value", one.peek("default"))
-        hint = str(one.peek("value_hint") or name or "value")
-        found += [name] if one.peek("type") == "named" and name else []
-        found.append(escaped(value) if isinstance(value, str) else f"${{{variable_name(hint)}}}")
-    return found
+def _read_argument(server: Node, argument: Part) -> None:
+    """Append an argument to the command's: its value, or a reference to it, after its name if it has one."""
+    name, value = argument.peek("name"), argument.peek("value", argument.peek("default"))
+    hint = str(argument.peek("value_hint") or name or "value")
+    args = server.value["args"]
+    args += [name] if argument.peek("type") == "named" and name else []
+    args.append(escaped(value) if isinstance(value, str) else f"${{{variable_name(hint)}}}")
+    server.trace(("args", len(args) - 1), argument.loc)
 
 
-def _read_input(values: Node, source: Part, imported: Imported) -> None:
+def _read_input(values: Node, source: Part) -> None:
     """Read a variable or a header: its value, or a reference to it."""
     name, value = source.peek("name"), source.peek("value", source.peek("default"))
     is_secret = source.peek("is_secret", source.peek("isSecret", False))
     is_fixed = isinstance(value, str) and not is_secret
-    values.set(name, source["name"], escaped(value) if is_fixed else f"${{{variable_name(name)}}}")
-    imported.merged[source.loc] = (*values.loc, name)
+    values.value[name] = escaped(value) if is_fixed else f"${{{variable_name(name)}}}"
+    values.trace((name,), source.loc)
 
 
 SERVER_JSON: Final = Format(

@@ -6,16 +6,17 @@ begins with the toolset's position: ``(0, "tools", 2, "description")``.
 
 from __future__ import annotations
 
+import copy
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.json_values.json_schema import schema_problems
-from covalt_git.names import MAX_ID, RESERVED_TOOLSET_IDS, suggest_id
+from covalt_git.names import MAX_ID, RESERVED_TOOLSET_IDS, local_names, suggest_id
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from covalt_git.formats.documents import Document, Kind
     from covalt_git.json_values import JsonObject
@@ -36,6 +37,11 @@ class Note(NamedTuple):
     loc: Loc
     message: str
     secret: str = ""
+
+    @property
+    def pointer(self) -> str:
+        """The place of the part, as a JSON pointer."""
+        return pointer_text(self.loc)
 
 
 class Part:
@@ -100,19 +106,27 @@ class Part:
         """Record why the output does not have this part."""
         self._used[self.loc] = reason
 
+    def drop_keys(self, reason: str, *keys: str) -> None:
+        """Record why the output does not have the values at these keys, if they are present."""
+        for key in keys:
+            if key in self:
+                self[key].drop(reason)
+
 
 class Node:
     """An object of a toolset that a reader builds, which records the origin of each value."""
 
-    def __init__(self, value: JsonObject, loc: Loc, origins: dict[Loc, Loc]) -> None:
+    __slots__ = ("_places", "loc", "value")
+
+    def __init__(self, value: JsonObject, loc: Loc, places: dict[Loc, list[Loc]]) -> None:
         self.value = value
         self.loc = loc
-        self._origins = origins
+        self._places = places
 
     def set(self, key: str, origin: Part, value: Any = _SAME) -> None:
         """Set a value, by default that of its origin."""
         self.value[key] = origin.value if value is _SAME else value
-        self._origins[*self.loc, key] = origin.loc
+        self.trace((key,), origin.loc)
 
     def copy(
         self, source: Part, names: Mapping[str, str], change: Callable[[str], str] | None = None
@@ -128,28 +142,30 @@ class Node:
 
     def copy_texts(self, source: Part, names: Mapping[str, str]) -> None:
         """Set the values that are texts of 1 to 200 characters, as :meth:`copy` does."""
-        fits = {one: ours for one, ours in names.items() if is_short(source.peek(one))}
-        self.copy(source, fits)
+        self.copy(source, {one: ours for one, ours in names.items() if is_short(source.peek(one))})
 
     def trace(self, path: Loc, origin: Loc) -> None:
-        """Record the origin of a part of this object."""
-        self._origins[(*self.loc, *path)] = origin
+        """Record that a part of this object has the value at ``origin``, or contains it."""
+        self._places.setdefault(origin, []).append((*self.loc, *path))
 
     def node(self, key: str) -> Node:
         """Return the object at ``key``, which is created if it is absent."""
         inner = self.value.setdefault(key, {})
-        return Node(inner, (*self.loc, key), self._origins)
+        return Node(inner, (*self.loc, key), self._places)
 
-    def item(self, key: str, value: JsonObject | None = None) -> Node:
+    def item(self, key: str, **values: Any) -> Node:
         """Append an object to the list at ``key``."""
         items = self.value.setdefault(key, [])
-        items.append({} if value is None else value)
-        return Node(items[-1], (*self.loc, key, len(items) - 1), self._origins)
+        items.append(values)
+        return Node(values, (*self.loc, key, len(items) - 1), self._places)
 
-    def remove(self, key: str) -> None:
-        """Remove a value that was set."""
-        self.value.pop(key, None)
-        self._origins.pop((*self.loc, key), None)
+    def tools(self, sources: Sequence[Part], key: str = "name") -> Iterator[tuple[Part, Node]]:
+        """Append a tool for each source, with an id similar to the source's text at ``key``; yield both."""
+        names = local_names(one.peek(key) for one in sources)
+        for one in sources:
+            tool = self.item("tools")
+            tool.set("id", one[key], names[one.peek(key)])
+            yield one, tool
 
 
 @dataclass
@@ -159,25 +175,23 @@ class Imported:
     Attributes:
         toolsets: manifests, in the form of ``toolset.yaml``; a tool without a request or a function is
             only a definition.
-        origins: the place in the document of each part of the toolsets.
-        merged: the part of a toolset to which a place of the document contributes.
+        places: the parts of the toolsets that have the value at a place of the document, or contain it.
         files: other files of each toolset, by path.
-        definitions: descriptions and schemas that are not in the manifests, by toolset and tool.
+        known: values of tools for writers, which the manifests do not have, by the place of the tool.
         notes: corrected values, and literal credentials that became references.
         lost: the places that cannot be imported, and the reason of each.
         lost_files: the same for files of a folder.
-        upstream: the complete definition of each tool that an MCP server listed.
+        output: the name of the output file without its extension, if it has one.
     """
 
     toolsets: list[JsonObject] = field(default_factory=list)
-    origins: dict[Loc, Loc] = field(default_factory=dict)
-    merged: dict[Loc, Loc] = field(default_factory=dict)
+    places: dict[Loc, list[Loc]] = field(default_factory=dict)
     files: list[dict[str, bytes]] = field(default_factory=list)
-    definitions: dict[tuple[int, str], JsonObject] = field(default_factory=dict)
+    known: dict[Loc, JsonObject] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
     lost: dict[Loc, str] = field(default_factory=dict)
     lost_files: dict[str, str] = field(default_factory=dict)
-    upstream: dict[Loc, JsonObject] = field(default_factory=dict)
+    output: str = ""
 
     def toolset(self, wanted: str, *, name: str = "", version: str = "0") -> Node:
         """Add a toolset whose id is similar to ``wanted`` and unique."""
@@ -187,10 +201,13 @@ class Imported:
         manifest = {"manifest_version": "1", "id": toolset_id, "name": title, "version": version}
         self.toolsets.append(manifest)
         self.files.append({})
-        return Node(manifest, (len(self.toolsets) - 1,), self.origins)
+        return Node(manifest, (len(self.toolsets) - 1,), self.places)
 
-    def set_schema(self, tool: Node, source: Part, schema: JsonObject) -> bool:
-        """Set a tool's ``input_schema``; disable the tool if that is not a JSON Schema."""
+    def set_schema(self, tool: Node, source: Part | None, schema: JsonObject | None = None) -> bool:
+        """Set a tool's ``input_schema``, by default the source; disable the tool if that is not a JSON Schema."""
+        if source is None:
+            return False
+        schema = source.value if schema is None else schema
         problems = schema_problems(schema)
         if not problems:
             tool.set("input_schema", source, schema)
@@ -204,17 +221,17 @@ class Imported:
     def parts(self, used: dict[Loc, str]) -> list[Part]:
         """Return the toolsets for a writer; ``used`` records the values that it reads.
 
-        The descriptions and schemas of Python tools are those in their source.  ``files`` has the other files.
+        Tools also have their ``known`` values, and toolsets their other files as ``files``.
         """
         found = []
         for position, manifest in enumerate(self.toolsets):
-            tools = [
-                {**self.definitions.get((position, one["id"]), {}), **one}
-                for one in manifest.get("tools", ())
-            ]
-            more = {"tools": tools} if tools else {}
+            part = {**manifest, "files": self.files[position]}
+            if self.known and "tools" in manifest:
+                part["tools"] = [
+                    {**self.known.get((position, "tools", at), {}), **one}
+                    for at, one in enumerate(manifest["tools"])
+                ]
             used[position, "manifest_version"] = ""
-            part = {**manifest, **more, "files": self.files[position]}
             found.append(Part(part, (position,), used))
         return found
 
@@ -233,10 +250,9 @@ class Format:
         write: returns the document of toolsets; None for a format that is only read.
         schema: the JSON Schema of documents that can be read.
         unique: the paths of names that must be unique, as :func:`~covalt_git.formats.shapes.duplicates` has them.
-        correct: corrects values that other programs write wrongly, in place.
+        correct: returns a document with corrected values that other programs write wrongly.
         experimental: whether its output can change.
         is_host_config: whether its files also have other settings of a program.
-        of_chats: whether it is written from a chat, not from toolsets.
     """
 
     name: str
@@ -248,10 +264,9 @@ class Format:
     write: Callable[[Sequence[Part], Imported], Any] | None = None
     schema: JsonObject = field(default_factory=dict)
     unique: tuple[tuple[str, ...], ...] = ()
-    correct: Callable[[Any], list[Note]] = lambda _: []
+    correct: Callable[[Any], tuple[Any, list[Note]]] = lambda value: (value, [])
     experimental: bool = False
     is_host_config: bool = False
-    of_chats: bool = False
 
 
 def is_short(value: Any) -> bool:
@@ -266,6 +281,21 @@ def changed(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         return {key: changed(one, change) for key, one in value.items()}
     return [changed(one, change) for one in value] if isinstance(value, list) else value
+
+
+def with_values(value: Any, others: Mapping[Loc, Any]) -> Any:
+    """Return a JSON value with other values at some places; unchanged parts are not copied."""
+    for loc, other in others.items():
+        value = _with_value(value, loc, other)
+    return value
+
+
+def _with_value(value: Any, loc: Loc, other: Any) -> Any:
+    if not loc:
+        return other
+    copied = copy.copy(value)
+    copied[loc[0]] = _with_value(value[loc[0]], loc[1:], other)
+    return copied
 
 
 def variable_name(*texts: str) -> str:

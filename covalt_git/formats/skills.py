@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from covalt_git.checks.text_files import check_text
 from covalt_git.formats.documents import FormatError, refuse
 from covalt_git.formats.model import Format, Imported, Part, is_short
-from covalt_git.manifests.skills import SKILL, SKILLS, names_of_skills, read_skill, skill_path
+from covalt_git.manifests.skills import SKILL, SKILLS, read_skill, skill_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ def _read(document: Document, imported: Imported) -> None:
             target = skill_path(folders[folder], path.removeprefix(folder))
             imported.files[0][target] = content
     for skill in skills:
-        imported.merged[skill.loc] = (0, "files", skill_path(skill.peek("name")))
+        toolset.trace(("files", skill_path(skill.peek("name"))), skill.loc)
 
 
 def _write(toolsets: Sequence[Part], _imported: Imported) -> dict[str, bytes]:
@@ -81,11 +81,6 @@ def _write(toolsets: Sequence[Part], _imported: Imported) -> dict[str, bytes]:
     if not found:
         raise FormatError("the input has no skills", hint=f"a skill is a file {skill_path('NAME')}")
     return found
-
-
-def skills_of(files: Mapping[str, bytes]) -> list[str]:
-    """Return the paths of the skills among the files of a toolset."""
-    return [skill_path(name) for name in names_of_skills(files)]
 
 
 FORMAT: Final = Format(

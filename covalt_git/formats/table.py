@@ -13,7 +13,6 @@ from covalt_git.formats import (
     mcpb,
     skills,
     tool_entries,
-    tool_locks,
     tools_list,
     toolset_yaml,
 )
@@ -33,7 +32,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     mcpb.MCPB,
     mcpb.SERVER_JSON,
     tools_list.FORMAT,
-    tool_locks.FORMAT,
+    tools_list.LOCK,
     genai_toolbox.FORMAT,
     *function_lists.FORMATS,
 )

@@ -6,14 +6,14 @@ An entry describes the requirements of a tool on its callers.  It becomes a tool
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
-from covalt_git.formats.http_texts import escaped, has_arguments, unescaped
+from covalt_git.formats.http_texts import METHODS, escaped, plain_headers
 from covalt_git.formats.model import Format, Imported, Part
-from covalt_git.formats.shapes import TEXT, are_objects, schema_of
+from covalt_git.formats.shapes import TEXT, Schema, are_objects, schema_of
+from covalt_git.json_values.json_schema import value_problems
 from covalt_git.models.base import HTTP_URL
-from covalt_git.names import local_names, suggest_id
+from covalt_git.names import suggest_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
 
 _PROTOCOLS: Final = frozenset({"mcp", "http", "a2a/2025-draft-01"})
-_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_REQUEST_SCHEMA: Final = schema_of(
+    {
+        "url!": Schema({"type": "string", "pattern": HTTP_URL}),
+        "method": METHODS,
+        "headers": {str: str},
+    }
+)
 _SECURITY_SHAPE: Final = {
     "resource_uri": str,
     "required_capabilities": [str],
@@ -60,39 +66,28 @@ def _read(document: Document, imported: Imported) -> None:
     source = Part(document.value)
     entries = source.parts("tools") if "tools" in source else [source]
     toolset = imported.toolset(document.stem if "tools" in source else source.peek("tool_id"))
-    names = local_names(one.peek("tool_id") for one in entries)
-    for entry in entries:
-        meta = entry.get("protocol_meta")
-        http = meta.get("http") if meta else None
-        if http is not None and _is_request(http.value):
-            _read_tool(toolset, entry, http, names[entry.peek("tool_id")])
+    callable_ones = [
+        one for one in entries if _is_request(one.peek("protocol_meta", {}).get("http"))
+    ]
+    for entry, tool in toolset.tools(callable_ones, "tool_id"):
+        _read_tool(tool, entry, entry["protocol_meta"]["http"])
 
 
-def _is_request(http: JsonObject) -> bool:
-    headers = http.get("headers", {})
-    return (
-        isinstance(http.get("url"), str)
-        and re.match(HTTP_URL, http["url"]) is not None
-        and str(http.get("method", "GET")) in _METHODS
-        and isinstance(headers, dict)
-        and all(isinstance(one, str) for one in headers.values())
-    )
+def _is_request(http: Any) -> bool:
+    return http is not None and not value_problems(_REQUEST_SCHEMA, http)
 
 
-def _read_tool(toolset: Node, entry: Part, http: Part, name: str) -> None:
-    tool = toolset.item("tools")
-    tool.set("id", entry["tool_id"], name)
+def _read_tool(tool: Node, entry: Part, http: Part) -> None:
     tool.copy_texts(entry, {"name": "name"})
     tool.copy(entry, {"description": "description"})
     request = tool.node("http")
     request.copy(http, {"method": "method", "url": "url"})
     request.copy(http, {"headers": "headers"}, escaped)
-    security = tool.node("security")
-    security.copy(entry, _SECURITY)
+    names = {**_SECURITY}
     if entry.peek("protocols") and _PROTOCOLS.issuperset(entry.peek("protocols")):
-        security.set("protocols", entry["protocols"])
-    if not security.value:
-        tool.remove("security")
+        names["protocols"] = "protocols"
+    if names.keys() & entry.value.keys():
+        tool.node("security").copy(entry, names)
 
 
 def _write(toolsets: Sequence[Part], _imported: Imported) -> Any:
@@ -111,8 +106,7 @@ def _entry(tool: Part) -> JsonObject:
     made |= tool.taken({"name": "name", "description": "description"})
     if "security" in tool:
         made |= tool["security"].taken({**_SECURITY, "protocols": "protocols"})
-    if "entrypoint" in tool:
-        tool["entrypoint"].drop("other programs cannot call a Python function of a toolset")
+    tool.drop_keys("other programs cannot call a Python function of a toolset", "entrypoint")
     if "http" in tool:
         made["protocol_meta"] = {"http": _request(tool["http"])}
     return made
@@ -120,12 +114,7 @@ def _entry(tool: Part) -> JsonObject:
 
 def _request(http: Part) -> JsonObject:
     made = http.taken({"method": "method", "url": "url"})
-    headers = {}
-    for name, value in http.entries("headers"):
-        if has_arguments(value.value):
-            value.drop("a header of an entry has no arguments")
-        else:
-            headers[name] = unescaped(value.use())
+    headers = plain_headers(http, "a header of an entry has no arguments")
     return {**made, **({"headers": headers} if headers or "headers" in http else {})}
 
 

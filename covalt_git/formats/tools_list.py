@@ -1,12 +1,17 @@
-"""The format of a ``tools/list`` result of MCP: the definitions of a server's tools."""
+"""The formats of definitions of an MCP server's tools: a ``tools/list`` result, and a lock file.
+
+A lock file is only written: ``toolsets/locks/SERVER.yaml``.  A user accepts its tools as after a refresh.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from covalt_git.formats.documents import FormatError
 from covalt_git.formats.model import Format, Imported, Part
 from covalt_git.formats.shapes import TEXT, are_objects, schema_of
-from covalt_git.names import local_names
+from covalt_git.models.tool_lock import BadDefinitionError, ToolLock, locked_tool
+from covalt_git.names import suggest_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,15 +49,12 @@ def _recognize(document: Document) -> bool:
 def _read(document: Document, imported: Imported) -> None:
     source = Part(document.value)
     toolset = imported.toolset(document.stem)
-    names = local_names(one.peek("name") for one in source.parts("tools"))
-    for definition in source.parts("tools"):
-        tool = toolset.item("tools")
-        imported.merged[definition.loc] = tool.loc
-        imported.upstream[tool.loc] = definition.value
-        tool.set("id", definition["name"], names[definition.peek("name")])
+    for definition, tool in toolset.tools(source.parts("tools")):
+        imported.known[tool.loc] = {"definition": definition.value}
+        tool.trace(("definition",), definition.loc)
         tool.copy_texts(definition, {"title": "name"})
         tool.copy(definition, {"description": "description", "outputSchema": "output_schema"})
-        imported.set_schema(tool, definition["inputSchema"], definition.peek("inputSchema"))
+        imported.set_schema(tool, definition["inputSchema"])
         if "annotations" in definition:
             tool.node("annotations").copy(definition["annotations"], _HINTS)
 
@@ -61,15 +63,15 @@ def _write(toolsets: Sequence[Part], _imported: Imported) -> Any:
     tools: list[JsonObject] = []
     for manifest in toolsets:
         manifest.take("id")
-        tools += map(definition_of, manifest.parts("tools"))
+        tools += map(_definition, manifest.parts("tools"))
     return {"tools": tools}
 
 
-def definition_of(tool: Part) -> JsonObject:
+def _definition(tool: Part) -> JsonObject:
     """Return the definition of a tool in the form of MCP."""
-    for key in ("entrypoint", "http"):
-        if key in tool:
-            tool[key].drop("a tools/list result only describes tools; a server runs them")
+    tool.drop_keys(
+        "a tools/list result only describes tools; a server runs them", "entrypoint", "http"
+    )
     made: JsonObject = {"name": tool.take("id"), **tool.taken(_TOOL)}
     made.setdefault("inputSchema", {"type": "object"})
     if "annotations" in tool:
@@ -87,4 +89,35 @@ FORMAT: Final = Format(
     write=_write,
     schema=schema_of({"tools!": [_SHAPE]}),
     unique=(("tools", "name"),),
+)
+
+
+def _write_lock(toolsets: Sequence[Part], imported: Imported) -> Any:
+    """Write the lock of an MCP server, which lists its tools before it is started for the first time."""
+    if len(toolsets) != 1:
+        message = f"a lock file is for one MCP server, but the input has {len(toolsets)} toolsets"
+        raise FormatError(message, hint="convert each toolset on its own")
+    manifest = toolsets[0]
+    server_id = suggest_id(imported.output) or manifest.peek("id")
+    manifest.take("id")
+    tools = {}
+    for tool in manifest.parts("tools"):
+        # The complete definition: its digest is compared with that of the server's tool.
+        upstream = tool.peek("definition")
+        if upstream is not None:
+            tool.use()
+        try:
+            tools[tool.peek("id")] = locked_tool(upstream or _definition(tool))
+        except BadDefinitionError as error:
+            raise FormatError(error.message) from None
+    lock = ToolLock(namespace=server_id, toolset_id=server_id, kind="mcp", tools=tools)
+    return lock.model_dump(mode="json", exclude_defaults=True) | {"version": 1}
+
+
+LOCK: Final = Format(
+    name="tool-lock",
+    title="a lock file",
+    kind="yaml",
+    file_name="lock.yaml",
+    write=_write_lock,
 )

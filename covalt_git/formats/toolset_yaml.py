@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git import yaml_text
 from covalt_git.formats.documents import Document, FormatError, refuse
-from covalt_git.formats.literal_credentials import references_of
 from covalt_git.formats.model import Format, Imported, Part, leaves
 from covalt_git.formats.shapes import are_objects
 from covalt_git.formats.skills import headers
@@ -22,10 +21,7 @@ from covalt_git.toolsets.toolset import read_toolset
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from covalt_git.formats.carried import Carried
     from covalt_git.json_values.pointer import Loc
-
-_WITH_SECRETS: Final = ("tools", "mcp_servers", "sources", "auth")
 
 
 def folder_document(path: str, files: Mapping[str, bytes]) -> Document:
@@ -44,53 +40,6 @@ def folder_document(path: str, files: Mapping[str, bytes]) -> Document:
     values = {one: yaml_text.load(files[one], f"{path}/{one}").data for one in found}
     values = values or headers(path, files)
     return Document(path, "folder", values, "", files)
-
-
-def leave_out_definitions(imported: Imported) -> None:
-    """Remove the tools that ``toolset.yaml`` cannot have, and declare the secrets of the others."""
-    for position, manifest in enumerate(imported.toolsets):
-        tools = manifest.get("tools", [])
-        kept = [one for one, tool in enumerate(tools) if "http" in tool or "entrypoint" in tool]
-        if len(kept) < len(tools):
-            manifest["tools"] = [tools[one] for one in kept]
-            _move_origins(imported.origins, position, kept)
-            if not kept and not manifest.get("mcp_servers"):
-                message = "the input only has definitions of tools, without requests, programs or functions"
-                raise FormatError(message, hint="add the MCP server that has them to a toolset")
-        wanted = references_of([manifest.get(key, []) for key in _WITH_SECRETS])
-        declared = manifest.get("secrets", [])
-        if wanted or declared:
-            manifest["secrets"] = [*declared, *(one for one in wanted if one not in declared)]
-
-
-def _move_origins(origins: dict[Loc, Loc], position: int, kept: Sequence[int]) -> None:
-    """Give the remaining tools of a toolset the origins of their former positions."""
-    moved = {old: new for new, old in enumerate(kept)}
-    before = [loc for loc in origins if loc[:2] == (position, "tools") and len(loc) > 2]  # noqa: PLR2004
-    found = {loc: origins.pop(loc) for loc in before}
-    for loc, origin in found.items():
-        if loc[2] in moved:
-            origins[(*loc[:2], moved[loc[2]], *loc[3:])] = origin
-
-
-def add_extensions(imported: Imported, source: Format, carried: Carried) -> None:
-    """Store the values that the toolsets cannot hold in their ``extensions``.
-
-    A value goes to the toolset whose id is in its pointer, by default to the first.  ``order`` is the
-    toolset's position in the document.
-    """
-    ids = [one["id"] for one in imported.toolsets]
-    several = len(ids) > 1
-
-    def owner(pointer: str) -> int:
-        parts = pointer.split("/")[:4] if several else ()
-        return next((ids.index(part) for part in parts if part in ids), 0)
-
-    for position, stored in enumerate(carried.split(owner, len(ids))):
-        own = {"order": position, **stored} if several else stored
-        if own:
-            extensions = imported.toolsets[position].setdefault("extensions", {})
-            extensions.setdefault(source.name, {}).update(own)
 
 
 def _recognize(document: Document) -> bool:
@@ -129,13 +78,12 @@ def _order(manifest: Any) -> int:
 
 
 def _add(
-    document: Document, manifest: Any, loc: Loc, others: dict[str, bytes], imported: Imported
+    document: Document, manifest: Any, loc: Loc, others: Mapping[str, bytes], imported: Imported
 ) -> None:
     original = others.get(MANIFEST, document.text.encode())  # it has the places of problems
     files = {**others, MANIFEST: _text(manifest) if imported.notes else original}
     found = manifest.get("id") if isinstance(manifest, dict) else None
     toolset_id = found if isinstance(found, str) and is_id(found) else "unnamed"
-    position = len(imported.toolsets)
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         root = Path(name)
         for path, content in files.items():
@@ -150,15 +98,15 @@ def _add(
         after = "/".join([document.path, *(str(one).removesuffix(f"/{MANIFEST}") for one in loc)])
         moved = [replace(one, path=one.path.replace(before, after, 1)) for one in errors]
         raise refuse(document.path, moved)
-    for tool in toolset.tools:
-        if tool.entrypoint:
-            imported.definitions[position, tool.id.name] = {
-                "name": tool.name,
-                "description": tool.description,
-                "input_schema": tool.input_schema,
-            }
-    imported.toolsets.append(manifest)
-    imported.origins[position,] = loc
+    position = len(imported.toolsets)
+    tools = {tool.id.name: tool for tool in toolset.tools if tool.entrypoint}
+    for at, one in enumerate(manifest.get("tools", ())):
+        if one["id"] in tools:
+            tool = tools[one["id"]]
+            known = {key: getattr(tool, key) for key in ("name", "description", "input_schema")}
+            imported.known[position, "tools", at] = known
+    imported.toolsets.append({**manifest})
+    imported.places[loc] = [(position,)]
     imported.files.append({path: content for path, content in files.items() if path != MANIFEST})
 
 
@@ -167,6 +115,9 @@ def _write(toolsets: Sequence[Part], imported: Imported) -> dict[str, bytes]:
     for position, part in enumerate(toolsets):
         part.use()
         manifest = imported.toolsets[position]
+        if any("http" not in one and "entrypoint" not in one for one in manifest.get("tools", ())):
+            message = "the input only has definitions of tools, without requests or functions"
+            raise FormatError(message, hint="add the MCP server that has them to a toolset")
         text = _text(manifest)
         if len(text) > yaml_text.MAX_BYTES or len(leaves(manifest)) > yaml_text.MAX_NODES // 2:
             limit = yaml_text.MAX_BYTES >> 20

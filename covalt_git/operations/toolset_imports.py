@@ -23,9 +23,7 @@ from covalt_git.operations.context import Context
 from covalt_git.operations.formats.conversions import (
     SOURCE_FORMAT,
     bundle_at,
-    bundle_of_upload,
-    converted_bundle,
-    is_document_upload,
+    converted_upload,
     source_at,
 )
 from covalt_git.operations.grant_results import GrantToAdd, grants_to_add
@@ -321,10 +319,7 @@ def uploaded_bundle(
     """
     signed = signature.stream.read(MAX_SIGNATURE + 1) if signature else None
     bundle = Bundle.upload(file.stream.read(MAX_ARCHIVE + 1), file.name, signed)
-    if signed is None and is_document_upload(bundle.content, bundle.name):
-        found = bundle_of_upload(bundle.content, bundle.name, source_format)
-        return converted_bundle(found, bundle.name, bundle.source_ref)
-    return bundle
+    return bundle if signed is not None else converted_upload(bundle, source_format)
 
 
 def import_bundle(

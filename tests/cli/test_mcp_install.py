@@ -89,15 +89,3 @@ def test_a_host_may_use_the_url_of_the_server_that_runs(
     }
     hint = shown.rpartition("covalt-git token")[2]
     assert "cvg_" in cli("token", *shlex.split(hint))[1]
-
-
-def test_comments_and_other_lines_of_a_file_stay(root: Path, cli: Cli) -> None:
-    file = root / ".vscode/mcp.json"
-    file.parent.mkdir()
-    before = '{\n  // mine\n  "servers": {\n    "a": {"command": "x"}, // first\n  },\n}\n'
-    file.write_text(before)
-    assert cli("mcp", "install", "vscode", "--yes")[0] == 0
-    after = file.read_text()
-
-    assert {*before.splitlines()} <= {*after.splitlines()}
-    assert '"covalt-git": {' in after

@@ -65,14 +65,6 @@ def test_a_document_without_a_required_key_is_refused(path: tuple[str | int, ...
     assert repr(path[-1]) in problem.message
 
 
-@pytest.mark.parametrize("key", ["description", "displayName", "parameters"])
-def test_a_document_without_an_optional_key_comes_back_without_it(key: str) -> None:
-    content = without(json.loads(DEPTHS), ("actions", 0, key))
-    (text,) = laws.converted(content, cognipeer.FORMAT, cognipeer.FORMAT).files.values()
-
-    assert key not in json.loads(text)["actions"][0]
-
-
 @pytest.mark.requirement(
     "cognipeer-parameter.required", "cognipeer-parameter.nested", "cognipeer-parameter.items"
 )

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import copy
+import functools
 import json
+import operator
 import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +13,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from covalt_git.formats import cjson, cognipeer, conversion, documents
-from covalt_git.formats.mcp_clients import mcp_configs
+from covalt_git.errors import CovaltError
+from covalt_git.formats import cjson, conversion, documents
 from covalt_git.formats.model import Format
 from covalt_git.formats.table import FORMATS
 from covalt_git.formats.toolset_yaml import FORMAT as TOOLSET
@@ -34,41 +38,21 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
-FLAGS = {"enabled": st.booleans(), "requiresApproval": st.booleans()}
-URLS = st.sampled_from(
-    ["https://api.example.com", "https://a.example/v1/", "http://localhost:8080/x/{id}"]
-)
-
-
-def unknown(known: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Keys that no program knows."""
-    return st.dictionaries(TEXT.filter(lambda key: key not in known), VALUES, max_size=2)
-
-
-def objects(
-    required: dict[str, Any], optional: dict[str, Any]
-) -> st.SearchStrategy[dict[str, Any]]:
-    known = {**required, **optional}
-    parts = st.tuples(unknown(known), st.fixed_dictionaries(required, optional=optional))
-    return parts.map(lambda pair: {**pair[0], **pair[1]})
-
-
-def unique(items: st.SearchStrategy[Any], key: str) -> st.SearchStrategy[list[Any]]:
-    return st.lists(items, max_size=4, unique_by=lambda one: one[key])
-
-
-SCHEMAS = st.sampled_from(
-    [
-        {"type": "object", "properties": {"a": {"type": "string"}}},
-        {
-            "type": "object",
-            "properties": {"required": {"type": "integer"}},
-            "required": ["required"],
-        },
-        {"type": "strange"},
-        {},
-    ]
-)
+ODD: list[Any] = [
+    None,
+    True,
+    5,
+    "",
+    [],
+    {},
+    ["x"],
+    [{"name": "x"}],
+    "${",
+    "5$",
+    "a/b",
+    [[]],
+    {"": ""},
+]
 KEYWORDS: dict[str, Any] = {
     "type": st.sampled_from(["string", "integer", "object", ["string", "null"]]),
     "description": TEXT,
@@ -94,90 +78,74 @@ INNER = st.recursive(
     max_leaves=6,
 )
 INPUT_SCHEMAS = st.tuples(INNER, INNER).map(lambda pair: {**pair[0], "$defs": {"a": pair[1]}})
-CJSON_TOOLS = objects(
-    {"name": NAMES},
-    {
-        "summary": TEXT,
-        "argsSchema": SCHEMAS,
-        "examples": st.lists(st.dictionaries(TEXT, VALUES, max_size=2), max_size=2),
-        "extensions": st.dictionaries(TEXT, VALUES, max_size=2),
-        **FLAGS,
-    },
-)
-SERVERS = st.one_of(
-    objects(
-        {"command": NAMES},
-        {
-            "args": st.lists(TEXT, max_size=3),
-            "env": st.dictionaries(st.just("LANG"), TEXT),
-            "cwd": TEXT,
-        },
-    ),
-    objects({"url": URLS}, {"transport": st.sampled_from(["http", "sse", "other"])}),
-    st.dictionaries(TEXT, VALUES, max_size=3),
-)
-CJSON_TOOLSETS = objects(
-    {"id": NAMES, "kind": st.sampled_from(["builtin", "mcp", "uri"])},
-    {
-        "version": TEXT,
-        "server": SERVERS,
-        "headers": st.dictionaries(st.sampled_from(["Accept", "X-Client"]), TEXT, max_size=2),
-        "extensions": st.dictionaries(TEXT, VALUES, max_size=2),
-        "toolsetDefaults": objects({}, FLAGS),
-        "tools": unique(CJSON_TOOLS, "name"),
-    },
-)
-CJSON = objects(
-    {
-        "schema": st.just(
-            "https://schema.cjson.dev/0/toolsets/cjson-toolsets-0.1.0-SNAPSHOT.schema.json"
-        )
-    },
-    {"mediaType": TEXT, "toolsets": unique(CJSON_TOOLSETS, "id")},
-)
-
-
-def properties(depth: int) -> st.SearchStrategy[dict[str, Any]]:
-    optional: dict[str, Any] = {
-        "description": TEXT,
-        "required": st.booleans(),
-        "enum": st.just(["a"]),
-    }
-    if depth:
-        optional["properties"] = properties(depth - 1)
-        optional["items"] = objects({"type": st.just("string")}, {"required": st.booleans()})
-    item = objects({"type": st.sampled_from(["string", "object"])}, optional)
-    return st.dictionaries(st.sampled_from(["id", "body", "required", "q", "ü"]), item, max_size=3)
-
-
-ACTIONS = objects(
-    {
-        "name": NAMES,
-        "api": objects(
-            {"url": URLS, "method": st.sampled_from(["GET", "POST", "put", "DELETE"])},
-            {
-                "headers": st.dictionaries(
-                    st.sampled_from(["Accept", "X-Key"]),
-                    st.sampled_from(["<KEY>", "a$b", "$args.x"]),
-                )
-            },
-        ),
-    },
-    {
-        "description": TEXT,
-        "displayName": NAMES,
-        "parameters": objects({"type": st.just("object")}, {"properties": properties(2)}),
-    },
-)
-COGNIPEER = objects({"name": NAMES, "label": NAMES, "actions": unique(ACTIONS, "name")}, {})
 
 
 def as_tools() -> st.SearchStrategy[Any]:
     """Results of ``tools/list``."""
-    hints = objects({}, {"readOnlyHint": st.booleans(), "destructiveHint": st.booleans()})
-    optional = {"title": TEXT, "description": TEXT, "annotations": hints, "outputSchema": SCHEMAS}
-    tool = objects({"name": NAMES, "inputSchema": INPUT_SCHEMAS}, optional)
-    return objects({"tools": unique(tool, "name")}, {})
+    hints = st.fixed_dictionaries({}, optional={"readOnlyHint": st.booleans(), "title": TEXT})
+    optional: dict[str, Any] = {
+        "title": TEXT,
+        "description": TEXT,
+        "annotations": hints,
+        "_meta": VALUES,
+    }
+    required: dict[str, Any] = {"name": NAMES, "inputSchema": INPUT_SCHEMAS}
+    tool = st.fixed_dictionaries(required, optional=optional)
+    tools = st.lists(tool, max_size=4, unique_by=lambda one: one["name"])
+    return st.fixed_dictionaries({"tools": tools})
+
+
+def parts(value: Any, loc: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield every part of a value with its place."""
+    yield loc, value
+    inner = value.items() if isinstance(value, dict) else ()
+    for key, one in enumerate(value) if isinstance(value, list) else inner:
+        yield from parts(one, (*loc, key))
+
+
+@st.composite
+def edited(draw: st.DrawFn, source: Format) -> Any:
+    """A document of a format, after some edits of a fixture."""
+    paths = laws.documents_of(source.name)
+    known = [documents.parse(path.read_bytes(), path.name)[0].value for path in paths]
+    value = copy.deepcopy(draw(st.sampled_from(known)))
+    for _ in range(draw(st.integers(0, 4))):
+        if not value:
+            break
+        loc, part = draw(st.sampled_from([one for one in parts(value) if one[0]]))
+        owner = functools.reduce(operator.getitem, loc[:-1], value)
+        others = [one for each in known for at, one in parts(each) if at[-1:] == loc[-1:]]
+        edit = draw(st.sampled_from(["remove", "add", "replace"]))
+        if edit == "remove":
+            del owner[loc[-1]]
+        elif edit == "add" and isinstance(part, dict):
+            owner[loc[-1]] = {draw(TEXT): draw(VALUES), **part}
+        else:
+            owner[loc[-1]] = copy.deepcopy(draw(st.sampled_from([*ODD, *others]) | TEXT))
+    return value
+
+
+def content_of(value: Any, source: Format) -> bytes:
+    if source.kind != "toml":
+        return laws.as_json(value)
+    assume(all(one is not None for _, one in parts(value)))
+    text = documents.toml_text(value)
+    assert tomllib.loads(text) == value
+    return text.encode()
+
+
+def accepted(
+    check: Callable[[bytes, Format, str], None], data: st.DataObject, source: Format
+) -> None:
+    """Check a law on an edited document, unless it or its toolset is invalid."""
+    content = content_of(data.draw(edited(source)), source)
+    path = f"input.{source.kind}"
+    try:
+        laws.reading(content, source, path)
+        check(content, source, path)
+    except CovaltError as error:
+        assume(not error.problems)
+        raise
 
 
 @given(as_tools())
@@ -185,62 +153,16 @@ def test_definitions_come_back_as_they_were(document: Any) -> None:
     laws.check_identity(laws.as_json(document), conversion.find_format("mcp-tools"))
 
 
-VARIABLES = st.sampled_from(
-    [
-        "${TOKEN}",
-        "Bearer ${env:A_B}",
-        "${input:my-key}",
-        "{env:K}",
-        "$KEY",
-        "5$",
-        "${",
-        "${A:-b}",
-        "x",
-    ]
-)
-HOSTS = {host.name: host for host in mcp_configs.HOSTS}
-
-
-@st.composite
-def host_configs(draw: st.DrawFn, host: mcp_configs.Host) -> Any:
-    texts = VARIABLES | TEXT
-    named = st.dictionaries(st.sampled_from(["Accept", "LANG", "A-b"]), texts, max_size=2)
-    common: dict[str, Any] = {host.off[0]: st.booleans()} if host.off else {}
-    common |= {"type": st.sampled_from([*host.types, "other"])} if host.types else {}
-    if host.env_names:
-        common |= {host.env_names[0]: st.just(["HOME", "TZ"]), host.env_names[1]: st.just("TOKEN")}
-    command = st.lists(texts, min_size=1, max_size=3) if host.lists_command else texts
-    started = objects(
-        {"command": command},
-        {"args": st.lists(texts, max_size=3), host.env: named, "cwd": texts, **common},
-    )
-    far = [objects({key: URLS}, {host.headers: named, **common}) for key in host.urls]
-    servers = draw(st.dictionaries(NAMES, st.one_of(started, *far), max_size=3))
-    value: Any = servers
-    for key in reversed(host.path):
-        value = {**draw(unknown({key: None})), key: value}
-    return value
-
-
-@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.parametrize("source", laws.BOTH_WAYS, ids=lambda one: one.name)
 @given(data=st.data())
-def test_a_config_of_a_host_comes_back_as_it_was(name: str, data: st.DataObject) -> None:
-    host = HOSTS[name]
-    source = conversion.find_format(name)
-    value = data.draw(host_configs(host))
-    if host.kind == "toml":
-        assume(not has_null(value))
-        text = documents.toml_text(value)
-        assert tomllib.loads(text) == value
-        laws.check_identity(text.encode(), source, "config.toml")
-    else:
-        laws.check_identity(laws.as_json(value), source)
+def test_an_edited_document_comes_back_as_it_was(source: Format, data: st.DataObject) -> None:
+    accepted(laws.check_identity, data, source)
 
 
-def has_null(value: Any) -> bool:
-    if isinstance(value, dict | list):
-        return any(map(has_null, value.values() if isinstance(value, dict) else value))
-    return value is None
+@pytest.mark.parametrize("name", ["cjson", "cognipeer", "vscode", "codex", "genai-toolbox"])
+@given(data=st.data())
+def test_every_value_is_consumed_carried_or_lost(name: str, data: st.DataObject) -> None:
+    accepted(laws.check_all_targets, data, conversion.find_format(name))
 
 
 @pytest.mark.parametrize(("source", "path"), EVERY, ids=lambda one: getattr(one, "name", str(one)))
@@ -264,22 +186,6 @@ def test_documents_that_are_only_read_make_valid_toolsets(source: Format) -> Non
         assert again.lost == ()
         assert stored.lost
         assert len(stored.consumed) > 5
-
-
-@given(CJSON)
-def test_cjson_comes_back_as_it_was(document: Any) -> None:
-    laws.check_identity(laws.as_json(document), cjson.FORMAT)
-
-
-@given(COGNIPEER)
-def test_cognipeer_comes_back_as_it_was(document: Any) -> None:
-    laws.check_identity(laws.as_json(document), cognipeer.FORMAT)
-
-
-@given(st.one_of(CJSON, COGNIPEER))
-def test_every_value_is_consumed_carried_or_lost(document: Any) -> None:
-    source = cjson.FORMAT if "schema" in document else cognipeer.FORMAT
-    laws.check_all_targets(laws.as_json(document), source)
 
 
 REAL_DOCUMENTS = [
@@ -315,13 +221,16 @@ def test_tools_of_databases_are_reported() -> None:
         assert {loc[1] for loc in done.imported.lost if loc[0] == "tools"} == tools.keys()
 
 
-@given(st.one_of(CJSON, COGNIPEER))
-def test_written_cjson_matches_its_published_schema(document: Any) -> None:
+@pytest.mark.parametrize("name", ["cjson", "cognipeer"])
+@given(data=st.data())
+def test_written_cjson_matches_its_published_schema(name: str, data: st.DataObject) -> None:
     path = REAL / "cjson" / "cjson-toolsets-0.1.0-SNAPSHOT.schema.json"
     if not path.exists():
         pytest.skip("the schema is not on this machine")
     published = json.loads(path.read_text(encoding="utf-8"))
-    source = cjson.FORMAT if "schema" in document else cognipeer.FORMAT
-    (text,) = laws.converted(laws.as_json(document), source, cjson.FORMAT).files.values()
 
-    assert json_schema.value_problems(published, json.loads(text)) == []
+    def check(content: bytes, source: Format, path: str) -> None:
+        (text,) = laws.converted(content, source, cjson.FORMAT, path).files.values()
+        assert json_schema.value_problems(published, json.loads(text)) == []
+
+    accepted(check, data, conversion.find_format(name))

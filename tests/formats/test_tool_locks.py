@@ -10,7 +10,7 @@ from hypothesis import assume, given
 
 from covalt_git import yaml_text
 from covalt_git.formats import conversion
-from covalt_git.formats.documents import FormatError
+from covalt_git.formats.documents import FormatError, parse
 from covalt_git.models.tool_lock import BadDefinitionError, ToolLock, locked_tool
 from tests.formats import laws
 from tests.formats.test_round_trips import as_tools
@@ -36,6 +36,13 @@ def test_a_lock_has_the_definitions_with_the_digests_of_a_refresh(document: Any)
     assert {one.upstream: one for one in lock.tools.values()} == expected
     assert all(one.digest_matches for one in lock.tools.values())
     assert not [one for one in done.lost if one.pointer.startswith("/tools/")]
+
+
+def test_the_name_of_the_output_is_the_namespace() -> None:
+    document, source = conversion.recognize(parse(b'{"tools": []}', "listed.json"), TOOLS.name)
+    (text,) = conversion.convert(document, source, LOCK, output="search").files.values()
+
+    assert "namespace: search" in text.decode()
 
 
 def test_an_invalid_definition_is_an_error() -> None:

@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from covalt_git.errors import UnknownNameError
 from covalt_git.formats.documents import Document
-from covalt_git.formats.mcp_clients.mcp_configs import HOSTS, is_server
+from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from covalt_git.formats.mcp_clients.mcp_configs import Host
-    from covalt_git.json_values import JsonObject
 
 Scope = Literal["project", "user"]
 
@@ -44,24 +41,29 @@ class HostConfigFile(NamedTuple):
     scope: Scope
 
 
-def user_config_folder() -> Path:
-    """Return the user's folder for configuration: ``$XDG_CONFIG_HOME``, or that of macOS."""
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
-    config = os.environ.get("XDG_CONFIG_HOME", "")
-    return Path(config) if Path(config).is_absolute() else Path.home() / ".config"
+def config_path(host: str, project: Path) -> Path:
+    """Return the path of a host's file: that of a project, or that of the user if it has none for projects."""
+    return _located(_PATHS[host][0], project)
 
 
 def existing_files(project: Path) -> list[HostConfigFile]:
     """Return the files that exist, without opening them."""
-    folders = {"project": project, "home": Path.home(), "config": user_config_folder()}
     titles = {host.name: host.title for host in HOSTS}
     found = [
-        HostConfigFile(name, titles[name], Path(path.format(**folders)), _scope(path))
+        HostConfigFile(name, titles[name], _located(path, project), _scope(path))
         for name, paths in _PATHS.items()
         for path in paths
     ]
     return [one for one in found if one.path.is_file()]
+
+
+def _located(path: str, project: Path) -> Path:
+    home = Path.home()
+    config = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    config = config if config.is_absolute() else home / ".config"
+    if sys.platform == "darwin":
+        config = home / "Library" / "Application Support"
+    return Path(path.format(project=project, home=home, config=config))
 
 
 def _scope(path: str) -> Scope:
@@ -70,7 +72,8 @@ def _scope(path: str) -> Scope:
 
 def servers(document: Document, host: Host) -> list[str]:
     """Return the names of a file's servers that can be imported."""
-    return [name for name, one in _servers(document, host) if is_server(host, one)]
+    found = host.servers(document.value) or {}
+    return [name for name, one in found.items() if host.has_server(one)]
 
 
 def only_server(document: Document, host: Host, name: str) -> Document:
@@ -79,21 +82,10 @@ def only_server(document: Document, host: Host, name: str) -> Document:
     Raises:
         UnknownNameError: with the most similar name.
     """
-    known = dict(_servers(document, host))
+    known = host.servers(document.value) or {}
     if name not in known:
         raise UnknownNameError("server", name, list(known), list_with="covalt-git mcp import")
-    value: JsonObject = {name: known[name]}
-    for key in reversed(host.path):
-        value = {key: value}
+    value = host.document({name: known[name]})
     if isinstance(document.value.get("inputs"), list):
         value = {"inputs": document.value["inputs"], **value}
     return Document(f"{name.replace('.', '-')}.json", document.kind, value)
-
-
-def _servers(document: Document, host: Host) -> Iterator[tuple[str, JsonObject]]:
-    found = document.value
-    for key in host.path:
-        found = found.get(key) if isinstance(found, dict) else None
-    for name, one in found.items() if isinstance(found, dict) else ():
-        if isinstance(one, dict):
-            yield name, one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from covalt_git.formats.documents import FormatError, parse, without_comments
 
@@ -13,14 +13,6 @@ if TYPE_CHECKING:
 
 _SPACE = re.compile(r"\s*")
 _DECODER = json.JSONDecoder()
-
-
-class _Member(NamedTuple):
-    """A member of an object: its key, and the beginning and end of its value in the text."""
-
-    key: str
-    start: int
-    end: int
 
 
 def with_value(text: str, path: Sequence[str], value: Any, display_path: str) -> str:
@@ -52,18 +44,19 @@ def _edited(text: str, path: Sequence[str], value: Any) -> str:
     start = plain.index("{")
     for depth, key in enumerate(path):
         members = _members(plain, start)
-        found = next((one for one in members if one.key == key), None)
+        found = members.get(key)
         if found is not None and depth + 1 < len(path):
-            start = found.start
+            start = found[0]
             continue
-        indent = _indent(text, members[-1].start if members else start) + "  " * (not members)
+        last = next(reversed(members.values()), None)
+        indent = _indent(text, last[0] if last else start) + ("" if last else "  ")
         if found is not None:
-            return text[: found.start] + _lines(value, indent) + text[found.end :]
+            return text[: found[0]] + _lines(value, indent) + text[found[1] :]
         for name in reversed(path[depth + 1 :]):
             value = {name: value}
         entry = f"{json.dumps(key, ensure_ascii=False)}: {_lines(value, indent)}"
-        if members:
-            return _appended(text, plain, members[-1].end, f"\n{indent}{entry}")
+        if last:
+            return _appended(text, plain, last[1], f"\n{indent}{entry}")
         end = plain.index("}", start)
         before = text[start + 1 : end].rstrip()  # comments
         return f"{text[: start + 1]}{before}\n{indent}{entry}\n{indent[:-2]}{text[end:]}"
@@ -81,15 +74,15 @@ def _appended(text: str, plain: str, end: int, entry: str) -> str:
     return f"{text[:end]}{comma}{behind}{entry}{last}{text[line_end:]}"
 
 
-def _members(text: str, start: int) -> list[_Member]:
-    """Return the members of the object that begins at ``start``; the text is valid JSON."""
-    found: list[_Member] = []
+def _members(text: str, start: int) -> dict[str, tuple[int, int]]:
+    """Return the keys of the object that begins at ``start``, each with the beginning and end of its value."""
+    found: dict[str, tuple[int, int]] = {}
     at = _after_space(text, start + 1)
     while text[at] != "}":
         key, at = _DECODER.raw_decode(text, at)
         begin = _after_space(text, text.index(":", at) + 1)
         _, end = _DECODER.raw_decode(text, begin)
-        found.append(_Member(key, begin, end))
+        found[key] = (begin, end)
         at = _after_space(text, end)
         if text[at] == ",":
             at = _after_space(text, at + 1)

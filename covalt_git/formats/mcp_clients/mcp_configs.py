@@ -6,17 +6,17 @@ VS Code, Cursor, Windsurf, OpenCode, Codex and Gemini CLI.
 
 from __future__ import annotations
 
+import functools
 import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.formats.carried import stored_extension
-from covalt_git.formats.http_texts import escaped, unescaped
+from covalt_git.formats.http_texts import escaped, is_url, with_references
 from covalt_git.formats.model import Format, Imported, Part, changed, unused, variable_name
 from covalt_git.formats.shapes import Schema, are_objects, schema_of
-from covalt_git.models.base import HTTP_URL
 from covalt_git.names import suggest_id
-from covalt_git.templating.references import Reference, malformed, split
+from covalt_git.templating.references import Reference, malformed, references
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,6 +67,31 @@ class Host(NamedTuple):
     lists_command: bool = False
     more: frozenset[str] = frozenset()
 
+    def document(self, servers: Any) -> Any:
+        """Return a document with these servers, or with another value in their place."""
+        for key in reversed(self.path):
+            servers = {key: servers}
+        return servers
+
+    def servers(self, document: Any) -> JsonObject | None:
+        """Return the servers of a document, if all of them are objects."""
+        for key in self.path:
+            document = document.get(key) if isinstance(document, dict) else None
+        return (
+            document if isinstance(document, dict) and are_objects([*document.values()]) else None
+        )
+
+    def url_key(self, server: JsonObject | Part) -> str | None:
+        """Return the key of a server's URL; None if it has none."""
+        return next((key for key in self.urls if key in server), None)
+
+    def has_server(self, server: JsonObject) -> bool:
+        """Return whether an entry is an MCP server: it has a command or a URL."""
+        key = self.url_key(server)
+        if key is None:
+            return "command" in server
+        return "command" not in server and is_url(server[key]) and "@" not in server[key]
+
 
 _TYPES: Final = {"stdio": "stdio", "http": _HTTP, "sse": "sse"}
 HOSTS: Final = (
@@ -113,23 +138,19 @@ def _schema(host: Host) -> JsonObject:
 
 def _recognize(host: Host, document: Document) -> bool:
     """Return whether the file has the host's name for it, or all servers have only keys that the host knows."""
-    servers = document.value
-    for key in host.path:
-        servers = servers.get(key) if isinstance(servers, dict) else None
-    if not isinstance(servers, dict) or not are_objects([*servers.values()]):
+    servers = host.servers(document.value)
+    if servers is None:
         return False
     if host.kind == "toml" or not servers:
         return bool(host.path)
     known = {*_server_shape(host), *host.more}
-    has_server = all("command" in one or host.urls.keys() & one.keys() for one in servers.values())
+    have_server = all("command" in one or host.url_key(one) for one in servers.values())
     is_named = f"/{document.path}".endswith(f"/{host.file_name}") or host.path in _OWN_KEYS
-    return has_server and (is_named or all(one.keys() <= known for one in servers.values()))
+    return have_server and (is_named or all(one.keys() <= known for one in servers.values()))
 
 
 def _read(host: Host, document: Document, imported: Imported) -> None:
-    source = Part(document.value)
-    for key in host.path:
-        source = source[key]
+    source = functools.reduce(Part.__getitem__, host.path, Part(document.value))
     title = next(iter(source.value)) if len(source.value) == 1 else "MCP servers"
     toolset = imported.toolset(document.stem, name=title)
     if host.style == "${input:name}" and isinstance(document.value.get("inputs"), list):
@@ -137,10 +158,10 @@ def _read(host: Host, document: Document, imported: Imported) -> None:
     names: dict[str, str] = {}
     for name in source.value:
         server = source[name]
-        if is_server(host, server.value):
+        if host.has_server(server.value):
             server_id = unused(suggest_id(name) or "server", names)
             names[server_id] = name
-            _read_server(host, toolset.item("mcp_servers", {"id": server_id}), server)
+            _read_server(host, toolset.item("mcp_servers", id=server_id), server)
     odd = {server_id: name for server_id, name in names.items() if server_id != name}
     if odd:
         toolset.value["extensions"] = {host.name: {"names": odd}}
@@ -155,31 +176,19 @@ def _read_inputs(toolset: Node, source: Part) -> None:
             secrets.append(variable_name(name))
 
 
-def _url_key(host: Host, server: JsonObject) -> str | None:
-    return next((key for key in host.urls if key in server), None)
-
-
-def is_server(host: Host, server: JsonObject) -> bool:
-    """Return whether an entry is an MCP server: it has a command or a URL."""
-    key = _url_key(host, server)
-    if (key is None) == ("command" not in server):
-        return False
-    return key is None or (re.match(HTTP_URL, server[key]) is not None and "@" not in server[key])
-
-
 def _read_server(host: Host, made: Node, server: Part) -> None:
     to_reference = partial(_to_reference, host)
     if host.lists_command and "command" in server:
         program, *args = changed(server.peek("command"), to_reference)
         made.set("command", server["command"][0], program)
         if args:
-            made.set("args", server["command"], args)
+            made.value["args"] = args
         for position in range(len(args)):
             made.trace(("args", position), (*server.loc, "command", position + 1))
     else:
         made.copy(server, {"command": "command", "args": "args"}, to_reference)
     made.copy(server, {"cwd": "cwd"}, to_reference)
-    key = _url_key(host, server.value)
+    key = host.url_key(server)
     if key is not None:
         made.copy(server, {key: "url", host.headers: "headers"}, to_reference)
         if host.urls[key]:
@@ -223,16 +232,14 @@ def _to_reference(host: Host, text: str) -> str:
 
 def _from_reference(host: Host, part: Part) -> str:
     """Return a text with references in the form of the host."""
-    pieces = split(part.use())
-    found = [one for one in pieces if not isinstance(one, str)]
+    text = part.use()
+    found = [one.name for _, one in references(text)]
     if found and not host.style:
-        names = ", ".join(dict.fromkeys(one.name for one in found))
+        names = ", ".join(dict.fromkeys(found))
         part.drop(
             f"{host.title} does not replace variables here: write the value of {names} into its file"
         )
-    return "".join(
-        unescaped(one) if isinstance(one, str) else _reference(host, one) for one in pieces
-    )
+    return with_references(text, partial(_reference, host))
 
 
 def _reference(host: Host, reference: Reference) -> str:
@@ -254,15 +261,15 @@ def _write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
     for manifest in toolsets:
         manifest.take("id")
         names = _names(manifest)
-        secrets += manifest.take("secrets", [])
+        found = references(manifest.peek("mcp_servers", []))
+        prompted = {one.name for _, one in found if one.place != "env"}
+        secrets += [name for name in manifest.take("secrets", []) if name in prompted]
         for server in manifest.parts("mcp_servers"):
             server_id = server.take("id")
             written = _server(host, server)
             if written is not None:
                 servers[names.get(server_id, server_id)] = written
-    value: JsonObject = servers
-    for key in reversed(host.path):
-        value = {key: value}
+    value: JsonObject = host.document(servers)
     if host.style == "${input:name}" and secrets:
         inputs = [
             {"type": "promptString", "id": name.lower(), "description": name, "password": True}

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from pydantic import Field
 
 from covalt_git.bundles.archive import pack_files
-from covalt_git.bundles.archive_reader import read_folder, unpack
+from covalt_git.bundles.archive_reader import Entry, read_folder, unpack
 from covalt_git.errors import CovaltError, UnknownNameError, WrongCallError
 from covalt_git.formats import conversion, documents
 from covalt_git.formats.documents import FormatError
-from covalt_git.formats.model import pointer_text
 from covalt_git.formats.table import FORMATS
 from covalt_git.formats.toolset_yaml import folder_document
 from covalt_git.installs.pending_imports import Bundle, bundle_or_folder, shown_source
+from covalt_git.installs.staging import write_entries
 from covalt_git.manifests.skills import SKILL
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.names import new_id
@@ -29,7 +29,6 @@ from covalt_git.system import atomic_write
 from covalt_git.yaml_text import YamlProblems, read_file
 
 if TYPE_CHECKING:
-    from covalt_git.bundles.archive_reader import Entry
     from covalt_git.formats.conversion import Conversion, Loss
     from covalt_git.formats.documents import Document
     from covalt_git.formats.model import Format
@@ -47,7 +46,7 @@ SOURCE_FORMAT = "The format of the input; by default it is recognized from the c
 class DocumentBundle(NamedTuple):
     """The bundle of a document's toolset; ``secrets`` are the names that replace its credentials."""
 
-    content: bytes
+    bundle: Bundle
     lost: tuple[Loss, ...]
     secrets: tuple[str, ...]
 
@@ -146,12 +145,7 @@ class Converted(Result):
 def list_formats(_context: Context, _request: ListFormats) -> FormatList:
     """List the formats that convert_document can read and write."""
     rows = [
-        FormatRow.of(
-            one,
-            syntax=one.kind,
-            reads=one.read is not None,
-            writes=one.write is not None or one.of_chats,
-        )
+        FormatRow.of(one, syntax=one.kind, reads=bool(one.read), writes=bool(one.write))
         for one in FORMATS
     ]
     return FormatList(formats=tuple(rows))
@@ -178,7 +172,8 @@ def convert_file(_context: Context, request: ConvertFile) -> Converted:
     output = None if request.dry_run else request.output
     if output is not None:
         _check_output(output, target, force=request.force)
-    done = _convert(documents_at(request.path), request.source_format, request.target_format)
+    found = conversion.recognize(documents_at(request.path), request.source_format)
+    done = conversion.convert(*found, target, output=output.stem if output else "")
     if output is None or (request.strict and done.lost):
         return _result(done)
     return _result(done, written=_write(done, output))
@@ -192,18 +187,20 @@ def is_document(path: Path) -> bool:
     return is_skills and not (path / MANIFEST).exists()
 
 
-def is_document_upload(content: bytes, name: str) -> bool:
-    """Return whether an uploaded file is a document, not a bundle."""
-    return not content.startswith(_ZIP) and Path(name).suffix in _DOCUMENTS
+def converted_upload(bundle: Bundle, source: str | None) -> Bundle:
+    """Return the bundle of an uploaded document's toolset, as :func:`bundle_of`; another upload stays the same."""
+    if bundle.content.startswith(_ZIP) or Path(bundle.name).suffix not in _DOCUMENTS:
+        return bundle
+    found = _documents(bundle.content, bundle.name)
+    return bundle_of(found, source, bundle.name, bundle.source_ref).bundle
 
 
-def bundle_of_upload(content: bytes, name: str, source: str | None) -> DocumentBundle:
-    """Return the bundle of an uploaded document's toolset, as :func:`bundle_of`."""
-    return bundle_of(_documents(content, name), source)
-
-
-def bundle_of(found: list[Document], source: str | None) -> DocumentBundle:
+def bundle_of(
+    found: list[Document], source: str | None, name: str, source_ref: str
+) -> DocumentBundle:
     """Return the bundle of the toolset of a document in the format ``source``, by default recognized.
+
+    Its notes describe the credentials and the lost values.
 
     Raises:
         FormatError: if the document cannot be read, or has several toolsets.
@@ -216,7 +213,10 @@ def bundle_of(found: list[Document], source: str | None) -> DocumentBundle:
             f"{path!r} has {done.toolsets} toolsets; import each on its own", hint=hint
         )
     secrets = tuple(dict.fromkeys(note.secret for note in done.notes if note.secret))
-    return DocumentBundle(_packed(done), done.lost, secrets)
+    notes = [f"a credential became a reference to the secret {one}" for one in secrets]
+    notes += [f"{one.pointer} is lost: {one.reason}" for one in done.lost]
+    bundle = Bundle(_packed(done), name, "zip", source_ref, notes=tuple(notes))
+    return DocumentBundle(bundle, done.lost, secrets)
 
 
 def _packed(done: Conversion) -> bytes:
@@ -298,10 +298,7 @@ def _write(done: Conversion, output: Path) -> tuple[str, ...]:
 def _write_folder(files: dict[str, bytes], output: Path) -> tuple[str, ...]:
     unfinished = output.parent / f".{output.name}.{new_id()}.new"
     try:
-        for path, content in files.items():
-            file = unfinished / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
+        write_entries(unfinished, [Entry(*one, executable=False) for one in files.items()])
         atomic_write.rename(unfinished, output)
     except OSError as error:
         raise _unwritable(output, error) from None
@@ -316,23 +313,15 @@ def _unwritable(output: Path, error: OSError) -> CovaltError:
 
 
 def _result(done: Conversion, *, written: tuple[str, ...] = ()) -> Converted:
-    return Converted(
+    files = () if written else sorted(done.files.items())
+    return Converted.of(
+        done,
         source_format=done.source.name,
         target_format=done.target.name,
-        files=()
-        if written
-        else tuple(_file(path, one) for path, one in sorted(done.files.items())),
+        files=tuple(_file(path, content) for path, content in files),
         written=written,
-        toolsets=done.toolsets,
-        tools=done.tools,
-        destructive=done.destructive,
         consumed=len(done.consumed),
         carried=len(done.carried),
-        lost=tuple(LostValue.of(one) for one in done.lost),
-        notes=tuple(
-            ConversionNote(pointer=pointer_text(one.loc), message=one.message, secret=one.secret)
-            for one in done.notes
-        ),
     )
 
 
@@ -346,7 +335,7 @@ def _file(path: str, content: bytes) -> ConvertedFile:
 
 def _converted(context: Context, source: Path, source_format: str | None) -> Bundle:
     """Return the bundle of a document in another format, and report what is lost."""
-    found = bundle_of(documents_at(source), source_format)
+    found = bundle_of(documents_at(source), source_format, source.name, shown_source(source))
     if found.secrets:
         context.report(f"credentials became references to secrets: {', '.join(found.secrets)}")
     if found.lost:
@@ -354,14 +343,7 @@ def _converted(context: Context, source: Path, source_format: str | None) -> Bun
         context.report(
             f"number of values that toolset.yaml cannot hold: {len(found.lost)}; see {command}"
         )
-    return converted_bundle(found, source.name, shown_source(source))
-
-
-def converted_bundle(found: DocumentBundle, name: str, source: str) -> Bundle:
-    """Return a converted document as a bundle, with notes on its credentials and lost values."""
-    notes = [f"a credential became a reference to the secret {one}" for one in found.secrets]
-    notes += [f"{one.pointer} is lost: {one.reason}" for one in found.lost]
-    return Bundle(found.content, name, "zip", source, notes=tuple(notes))
+    return found.bundle
 
 
 def bundle_at(

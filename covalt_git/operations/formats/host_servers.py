@@ -13,12 +13,7 @@ from covalt_git.formats.mcp_clients import host_files
 from covalt_git.formats.mcp_clients.mcp_configs import HOSTS
 from covalt_git.installs.pending_imports import shown_source
 from covalt_git.operations.context import Context
-from covalt_git.operations.formats.conversions import (
-    LostValue,
-    bundle_of,
-    converted_bundle,
-    documents_at,
-)
+from covalt_git.operations.formats.conversions import LostValue, bundle_of, documents_at
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.toolset_imports import ToolsetImported, import_bundle
 
@@ -101,19 +96,13 @@ def import_host_servers(context: Context, request: ImportHostServers) -> HostSer
     """
     document, host = _document(request.path, request.host)
     wanted = [host_files.only_server(document, host, name) for name in request.servers]
-    found = [bundle_of([one], host.name) for one in wanted]
-    imported = [
-        import_bundle(
-            context,
-            converted_bundle(one, request.path.name, shown_source(request.path)),
-            dry_run=request.dry_run,
-        )
-        for one in found
-    ]
+    named = host.name, request.path.name, shown_source(request.path)
+    found = [bundle_of([one], *named) for one in wanted]
+    imported = [import_bundle(context, one.bundle, dry_run=request.dry_run) for one in found]
     return HostServersImported(
         imported=tuple(imported),
         secrets=tuple(dict.fromkeys(name for one in found for name in one.secrets)),
-        lost=tuple(LostValue.of(value) for one in found for value in one.lost),
+        lost=tuple(value for one in found for value in one.lost),
     )
 
 

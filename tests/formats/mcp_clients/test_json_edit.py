@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.formats.documents import FormatError, json_text, parse
+from covalt_git.formats.documents import FormatError, parse
 from covalt_git.formats.mcp_clients.json_edit import with_value
 
 COMMENTED = """\
@@ -81,8 +81,3 @@ def test_the_edited_document_has_the_value_and_all_others(
         **document,
         outer: {**document.get(outer, {}), key: value},
     }
-
-
-@given(VALUES)
-def test_json_is_indented_as_by_the_standard_library(value: Any) -> None:
-    assert json_text(value) == json.dumps(value, indent=2, ensure_ascii=False) + "\n"

@@ -83,18 +83,6 @@ def test_references_have_the_form_of_the_host(name: str, key: str, reference: st
     assert far["headers"] == {"Authorization": reference}
 
 
-def test_servers_are_the_same_in_each_host_that_has_them() -> None:
-    """A host's file read again has the servers that were written, if it can hold them."""
-    for name in ("cursor", "claude-code", "opencode", "gemini-cli"):
-        done = laws.converted(SERVERS, TOOLSET, conversion.find_format(name), "toolset.yaml")
-        (content,) = done.files.values()
-        (toolset,) = laws.reading(content, conversion.find_format(name)).imported.toolsets
-
-        assert [one["id"] for one in toolset["mcp_servers"]] == ["local", "far", "events"]
-        assert toolset["mcp_servers"][0]["command"] == "npx"
-        assert toolset["mcp_servers"][1]["url"] == "https://far.example/mcp"
-
-
 def test_the_name_of_the_file_decides_between_formats_with_equal_content() -> None:
     content = b'{"mcpServers": {"a": {"command": "b"}}}'
     for path, name in ((".mcp.json", "claude-code"), ("x/.cursor/mcp.json", "cursor")):

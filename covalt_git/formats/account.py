@@ -1,0 +1,108 @@
+"""The account of a conversion: what becomes of each value of the input.
+
+A consumed value is in the output, in the form of its format.  A carried value is in the output unchanged, mostly in
+``extensions``.  A lost value is not in the output, and has a reason.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from covalt_git.formats.model import leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from covalt_git.formats.carried import Carried
+    from covalt_git.formats.documents import Document
+    from covalt_git.formats.model import Format, Imported
+    from covalt_git.json_values.pointer import Loc
+
+CONSUMED: Final = ""
+
+
+class DocumentReading(NamedTuple):
+    """A document, corrected and without credentials, and the toolsets that it becomes.
+
+    If it ``is_complete``, the toolsets and what is carried are all of the document.
+    """
+
+    format: Format
+    document: Document
+    imported: Imported
+    carried: Carried
+    is_complete: bool
+
+
+class _Target(NamedTuple):
+    """A part of a toolset, and whether the writer uses it: CONSUMED, a reason why not, or None."""
+
+    loc: Loc
+    value: Any
+    fate: str | None = None
+
+
+def account(
+    reading: DocumentReading, used: Mapping[Loc, str], target: Format
+) -> dict[Loc, str | None]:
+    """Return for each value of the input: CONSUMED, None if it is carried, or the reason why it is lost.
+
+    ``used`` has the parts of the toolsets that the writer has read, or the reasons why it cannot write them.  An
+    extension that the writer does not read is one value.
+    """
+    imported = reading.imported
+    toolsets = [_Target((), [part.value for part in imported.parts({})])]
+    stored_at = reading.carried.places
+    if target is reading.format and reading.is_complete:
+        return {
+            loc: None if any(loc[:end] in stored_at for end in range(len(loc) + 1)) else CONSUMED
+            for loc in leaves(reading.document.value)
+        }
+    read = {loc[:3] for loc in used}
+    fates: dict[Loc, str | None] = {}
+
+    def inner(parts: Sequence[_Target], key: str | int) -> list[_Target]:
+        """Return the parts at a key that exist; a text has all parts of its origin."""
+        found = []
+        for part in parts:
+            if not isinstance(part.value, dict | list):
+                found.append(part)
+            elif key in (part.value if isinstance(part.value, dict) else range(len(part.value))):
+                loc = (*part.loc, key)
+                value: Any = part.value
+                found.append(_Target(loc, value[key], used.get(loc, part.fate)))
+        return found
+
+    def visit(value: Any, loc: Loc, parts: Sequence[_Target], lost: str, *, stored: bool) -> None:
+        if loc in imported.places:
+            found = [functools.reduce(inner, one, toolsets) for one in imported.places[loc]]
+            parts = [part for one in found for part in one]
+        lost = imported.lost.get(loc, lost)
+        stored = stored or loc in stored_at
+        if not _has_parts(value):
+            parts = [one for one in parts if not _has_parts(one.value)]
+        elif not any(map(is_extension, parts)):
+            for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+                visit(one, (*loc, key), inner(parts, key), lost, stored=stored)
+            return
+        # The format and the toolsets imply a value that has no part, as the ``schema`` of CJSON.
+        is_implied = reading.is_complete and not parts and not stored
+        if is_implied or any(one.fate == CONSUMED for one in parts):
+            fates[loc] = CONSUMED
+        elif stored and target.name == "toolset":
+            fates[loc] = None
+        else:
+            reasons = [one.fate for one in parts if one.fate]
+            fates[loc] = lost or min(reasons, default=f"{target.title} has no field for it")
+
+    def is_extension(part: _Target) -> bool:
+        is_one = part.loc[1:2] == ("extensions",) and bool(part.loc[2:])
+        return is_one and part.loc[:3] not in read
+
+    visit(reading.document.value, (), (), "", stored=False)
+    return fates
+
+
+def _has_parts(value: Any) -> bool:
+    return bool(value) and isinstance(value, dict | list)
